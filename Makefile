@@ -44,6 +44,7 @@ check: setup
 	@$(PY) -m ruff check --quiet .
 	@$(PY) -m ruff format --check --quiet . || { echo "not formatted: run .venv/bin/ruff format ." >&2; exit 1; }
 	@$(PY) -m mypy --no-error-summary
+	@$(PY) scripts/shape.py --quiet
 
 # Coverage also starts in child processes, so a test of what a new process imports cannot hold here.
 coverage: setup

@@ -23,7 +23,7 @@ from bench.peers.ours import Stator
 from bench.report import rewrite
 from bench.workload import NOUNS, VERBS, Workload
 from stator.model.log.query import SessionQuery
-from stator.runtime.base.paging import matching
+from stator.runtime.base.pages import matching
 from stator.runtime.facade.store import Store
 
 RESULTS = Path(__file__).with_name("RESULTS-search.md")

@@ -1,4 +1,4 @@
-"""Write docs/reference/cli.md from what `stator --help` and every `stator COMMAND --help` say.
+"""Write docs/reference/cli.md from the output of `stator --help` and every `stator COMMAND --help`.
 
 python scripts/gen_cli_docs.py [--check]
 """
@@ -20,17 +20,17 @@ INTRODUCTION = """\
 
 <!-- Made by scripts/gen_cli_docs.py from --help: do not edit by hand. -->
 
-`stator` answers from the store alone: it needs no agent, no model and no network, and reading never
-changes anything. Piped, every answer is plain text; with `--json` it is data ([shapes](json.md)). On
-a terminal it is coloured and paged (`$STATOR_PAGER`, `$PAGER`, `less`; `$NO_COLOR` is respected).
+`stator` needs only the store: no agent, no model and no network. Commands that read change nothing.
+Piped output is plain text; `--json` prints data ([shapes](json.md)). On a terminal, output is coloured
+and paged (`$STATOR_PAGER`, `$PAGER` or `less`; `$NO_COLOR` turns colour off).
 
 | exit code | meaning |
 |---|---|
-| 0 | it worked |
-| 1 | it worked, and found something wrong (`verify`, `doctor`) |
-| 2 | the question makes no sense as it was put |
-| 3 | there is no such session, commit or position |
-| 4 | somebody else holds it just now |
+| 0 | the command worked |
+| 1 | the command worked and found a problem (for example `verify`, `doctor`) |
+| 2 | the arguments are wrong |
+| 3 | the session, commit or position does not exist |
+| 4 | another process holds the session or the store |
 | 5 | the store cannot be used |
 | 130 | interrupted |
 
@@ -38,7 +38,7 @@ a terminal it is coloured and paged (`$STATOR_PAGER`, `$PAGER`, `less`; `$NO_COL
 
 
 def ask(*words: str) -> str:
-    """What the program prints, laid out for 100 columns."""
+    """The output of the program, laid out for 100 columns."""
     kept, os.environ["COLUMNS"] = os.environ.get("COLUMNS"), "100"
     printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     try:

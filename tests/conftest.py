@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 PRODUCT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "src", "stator")
 GUARDED = (".db", ".db-wal", ".db-shm", ".db-journal")
@@ -35,6 +35,8 @@ sys.addaudithook(forbid_stray_opens)
 
 
 # The same examples every time, so that a red run is red for its author too; a campaign explores.
-settings.register_profile("fixed", derandomize=True, deadline=None)
-settings.register_profile("explore", deadline=None, max_examples=1000)
+# No test fails because the machine was busy.
+patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fixed", patient, derandomize=True)
+settings.register_profile("explore", patient, max_examples=1000)
 settings.load_profile(os.environ.get("STATOR_HYPOTHESIS", "fixed"))

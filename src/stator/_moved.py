@@ -39,7 +39,15 @@ MOVED = {
 }
 """Old module → the module that has its names now, and the public module to import from instead, if there is one."""
 
-RENAMED: dict[tuple[str, str], str] = {}
+RENAMED: dict[tuple[str, str], str] = {
+    ("stator.importers.bringing", "Bringing"): "ImportRun",
+    ("stator.importers.bringing", "Brought"): "ImportResult",
+    ("stator.importers.bringing", "Taken"): "ImportedConversation",
+    ("stator.importers.bringing", "bring"): "import_transcripts",
+    ("stator.importers.finding", "Sight"): "Discovery",
+    ("stator.importers.finding", "Told"): "ImportCandidate",
+    ("stator.importers.finding", "look"): "discover",
+}
 """(Old module, old name) → what that name is called in the new module."""
 
 

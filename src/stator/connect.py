@@ -38,12 +38,12 @@ from stator.locations import FOLDER as FOLDER
 from stator.model.log.query import SessionQuery
 from stator.model.values.ids import PREFIXES, Kind
 from stator.runtime.base.context import Context
-from stator.runtime.base.paging import matching
+from stator.runtime.base.pages import matching
 from stator.runtime.facade.store import Store
 from stator.store import port
 
 if TYPE_CHECKING:
-    from stator.hooks.ingest import Ingested, Limits
+    from stator.hooks.ingest import IngestLimits, IngestResult
     from stator.runtime.facade.session import Session
     from stator.store.sqlite import search_index as search
 
@@ -129,7 +129,7 @@ def _overlaid(store: port.StorePort, folder: str) -> port.StorePort:
     from stator.store.overlay import Overlay
 
     laid = Overlay(store, MemoryStore())
-    ingest.look(laid, worlds(), folder)
+    ingest.preview(laid, worlds(), folder)
     laid.freeze()
     return laid
 
@@ -140,11 +140,13 @@ def connect_as_is(url: str, *, create: bool = False, start: str | None = None) -
     return Store(store, context(start=None if start is None else Path(start)))
 
 
-def take_spool(store: port.StorePort, folder: str, *, limits: Limits | None = None) -> Ingested:
+def take_spool(
+    store: port.StorePort, folder: str, *, limits: IngestLimits | None = None
+) -> IngestResult:
     """Import the hook queue of a folder, each conversation into its project."""
     from stator.hooks import ingest
 
-    return ingest.ingest(store, worlds(), folder, limits=limits or ingest.EVERYTHING)
+    return ingest.ingest(store, worlds(), folder, limits=limits or ingest.NO_LIMITS)
 
 
 def worlds() -> Callable[[str], Context]:

@@ -18,7 +18,7 @@ import stator
 from compat.place import Place, Section
 from stator.hooks.ingest import ingest
 from stator.importers import discover
-from stator.importers.run import bring
+from stator.importers.run import import_transcripts
 from stator.model.exchange.items import (
     About,
     Answered,
@@ -45,13 +45,13 @@ from stator.model.exchange.items import (
 from stator.runtime.base.context import Context
 from stator.runtime.facade.store import Store
 from stator.runtime.ingest.recorder import Recorder
-from stator.surfaces.mcp.request_context import Desk
+from stator.surfaces.mcp.request_context import RequestContext
 from stator.surfaces.mcp.scope import Scope
 from stator.surfaces.mcp.tools import registry as tools
-from stator.surfaces.proxy.classify import Answer
-from stator.surfaces.proxy.framing import Long
-from stator.surfaces.proxy.pending_requests import Book
-from stator.surfaces.proxy.recorder import Call, Recording, Work
+from stator.surfaces.proxy.classify import RpcResponse
+from stator.surfaces.proxy.frames import LongMessage
+from stator.surfaces.proxy.pending_requests import PendingRequests
+from stator.surfaces.proxy.recorder import PendingWrite, ProxiedCall, ProxyRecorder
 from stator.surfaces.proxy.session import choose
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -79,7 +79,7 @@ def imported(source: Path, place: Place) -> None:
         os.utime(path, (START + number, START + number))  # the newest is read first
     for seed, new in (("", True), ("again", False)):
         with place.open(seed) as store:
-            assert bool(bring(store, discover.look([folder])).changed) == new
+            assert bool(import_transcripts(store, discover.discover([folder])).changed) == new
 
 
 # -- hooks ----------------------------------------------------------------------------------------
@@ -177,8 +177,8 @@ class Proxied:
 
     def __init__(self, store: Store, session: str = "", run: str = "r_1") -> None:
         chosen = choose(store, session, "shop", run)
-        self.recording = Recording(
-            store, chosen.opened,
+        self.recording = ProxyRecorder(
+            store, chosen.open_recorder,
             server="shop", run=run, shared=chosen.shared, say=lambda text: None,
         )  # fmt: skip
         self.recording.client = "client"
@@ -189,24 +189,24 @@ class Proxied:
     def __exit__(self, *exc: object) -> None:
         self.recording.close()
 
-    def write(self, work: Work) -> None:
+    def write(self, work: PendingWrite) -> None:
         work.done = Future()
         self.recording.put(work)
         work.done.result()
 
-    def begin(self, tool: str, use: str = "", **given: Any) -> Call:
-        call = Call(tool, given, START, f"request {tool}", use=use)
+    def begin(self, tool: str, use: str = "", **given: Any) -> ProxiedCall:
+        call = ProxiedCall(tool, given, START, f"request {tool}", use=use)
         self.recording.begin(call)
         call.done.result()
         return call
 
-    def answer(self, call: Call, **said: Any) -> None:
+    def answer(self, call: ProxiedCall, **said: Any) -> None:
         self.write(self.recording.answered(call, _answer(**said)))
 
 
-def _answer(**said: Any) -> Answer:
+def _answer(**said: Any) -> RpcResponse:
     known = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in said.items()}
-    return Answer("1", **known)
+    return RpcResponse("1", **known)
 
 
 def proxied(place: Place) -> None:
@@ -232,11 +232,11 @@ def proxied(place: Place) -> None:
 
 def _pass_messages(proxy: Proxied) -> None:
     """Messages in the order they pass, including malformed ones."""
-    book = Book(proxy.recording)
+    book = PendingRequests(proxy.recording)
     call = {"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "pay", "arguments": {}}}
     answer = b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'
     cancelled = {"method": "notifications/cancelled", "params": {"requestId": 2}}
-    long = Long()
+    long = LongMessage()
     long.add(b"[" * 1000)
     for sent in (
         json.dumps({**call, "id": 1}).encode(),
@@ -247,14 +247,14 @@ def _pass_messages(proxy: Proxied) -> None:
         out = book.outgoing(sent)
         for begun in out.calls:
             begun.done.result()
-        _write_all(proxy, out.works)
+        _write_all(proxy, out.writes)
     for came in (answer, answer, answer.replace(b'"id":1', b'"id":7'), b'{"a": 1}'):
         into = book.incoming(came)
-        _write_all(proxy, into.works if into is not None else [])
-    _write_all(proxy, book.incoming_long(long).works)
+        _write_all(proxy, into.writes if into is not None else [])
+    _write_all(proxy, book.incoming_long(long).writes)
 
 
-def _write_all(proxy: Proxied, works: list[Work]) -> None:
+def _write_all(proxy: Proxied, works: list[PendingWrite]) -> None:
     for work in works:
         proxy.write(work)
 
@@ -294,14 +294,14 @@ def _end_in_every_way(proxy: Proxied) -> None:
             proxy.write(recording.unanswered(call, cause, cast("Any", status)))
             proxy.answer(call, result=said)
     proxy.write(recording.failed(proxy.begin("pay"), "the server is not there"))
-    long = Long()
+    long = LongMessage()
     long.add(b'{"a":' * 1000)
     proxy.write(recording.unread(proxy.begin("pay"), long))
     proxy.write(recording.raw("not JSON", b"\x00what?"))
     proxy.write(recording.raw("too long", long))
     proxy.write(recording.flag("unknown method", "tools/new", "nobody knows it"))
     call = proxy.begin("again")
-    recording.again(call, "the server did not answer")
+    recording.retry(call, "the server did not answer")
     call.done.result()
     proxy.answer(call, result=said)
 
@@ -312,10 +312,10 @@ def _end_in_every_way(proxy: Proxied) -> None:
 def served(place: Place) -> None:
     """What an agent records and manages with the tools of the MCP server."""
     with place.open() as store:
-        desk = Desk(Scope(store, "compat"), "agent")
+        context = RequestContext(Scope(store, "compat"), "agent")
 
         def ask(tool: str, **given: Any) -> dict[str, Any]:
-            return tools.call(desk, tool, given).data
+            return tools.call(context, tool, given).data
 
         made = ask("open", session="mine", purpose="Fix the login bug")["session"]
         told: list[dict[str, Any]] = [

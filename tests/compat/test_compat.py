@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 import stator
-from stator.model.records.types import COLLECTIONS, Collection, Record
+from stator.model.records.registry import COLLECTIONS, Collection
+from stator.model.records.types import Record
 from stator.runtime.views.verify import verify
 from stator.surfaces.cli.render import wire
 
@@ -118,7 +119,8 @@ class Reminder(Record, frozen=True):
 
 def test_a_new_collection_does_not_change_the_answers_of_old_databases(release, monkeypatch):
     path, known = release
-    added = Collection(max(c.number for c in COLLECTIONS.values()) + 1, "new", Reminder, ("name",))
+    number = max(one.number for one in COLLECTIONS.values()) + 1
+    added = Collection(number=number, name="new", type=Reminder, key=("name",))
     monkeypatch.setitem(COLLECTIONS, "new", added)
     with stator.connect(path, create=False, read_only=True, project="compat") as store:
         assert store.read("fix-login").state()["new"] == {}

@@ -44,8 +44,8 @@ from stator.model.log.query import (
     SessionQuery,
 )
 from stator.model.log.rewinds import resets
+from stator.model.records.registry import COLLECTIONS
 from stator.model.records.types import (
-    COLLECTIONS,
     AppRecord,
     ApprovalRecord,
     ArtifactRecord,

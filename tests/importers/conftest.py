@@ -1,12 +1,12 @@
-"""Fixtures of the tests of importers and hooks."""
+"""Fixtures for the tests of importers and hooks."""
 
 from __future__ import annotations
 
 import pytest
 
-from importers.hooking import Hooked
+from importers.hook_lines import HookedStore
 
 
 @pytest.fixture
 def hooked(tmp_path):
-    return Hooked(tmp_path)
+    return HookedStore(tmp_path)

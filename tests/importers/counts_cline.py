@@ -1,4 +1,4 @@
-"""Counting Cline's prompts and calls by themselves: no code of the importer is used."""
+"""Counts Cline's prompts and calls in raw files, without the importer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def count(path):
-    """Texts that the user typed, and blocks or tags that ask for a tool."""
+    """Count the texts that the user typed, and the blocks or tags that request a tool."""
     with open(path, encoding="utf-8") as file:
         messages = json.load(file)
     counted = {"turns": 0, "calls": 0}

@@ -1,4 +1,4 @@
-"""Counts what is in Codex files by reading them plainly, without our importer."""
+"""Counts turns, calls, results and tokens in raw Codex files, without the importer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def count(path):
-    """Turns, calls, results and tokens of a rollout."""
+    """Count one rollout."""
     turns, calls, results = set(), set(), set()
     tokens: list[tuple[dict[str, int], dict[str, int]]] = []
     events = records = bare = 0

@@ -1,4 +1,4 @@
-"""Counts what is in a Gemini CLI chat by reading it plainly, without our importer."""
+"""Counts turns, calls, results and tokens in raw Gemini CLI chats, without the importer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def count(path):
-    """Turns, calls, results and tokens of a chat."""
+    """Count one chat."""
     turns, calls, results, tokens = set(), {}, set(), {}
     text = Path(path).read_text(encoding="utf-8")
     try:

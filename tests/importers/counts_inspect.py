@@ -1,4 +1,4 @@
-"""Counting Inspect's samples, prompts and calls by themselves: no code of the importer is used."""
+"""Counts Inspect's samples, prompts and calls in raw logs, without the importer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def samples(path):
 
 
 def count(path):
-    """Samples, messages of the user's, and calls: asked for, or answered without that."""
+    """Count samples, user messages, and calls that were requested or have a result."""
     counted = {"sessions": 0, "turns": 0, "calls": 0}
     for sample in samples(path):
         counted["sessions"] += 1

@@ -1,4 +1,4 @@
-"""Counting mini-swe-agent's prompts and commands by themselves: no code of the importer is used."""
+"""Counts mini-swe-agent's prompts and commands in raw files, without the importer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def count(path):
-    """One prompt, and an answer's command in a fence or its tool calls."""
+    """Count one prompt, and each answer's fenced command or tool calls."""
     with open(path, encoding="utf-8") as file:
         whole = json.load(file)
     messages = whole if isinstance(whole, list) else whole["messages"]

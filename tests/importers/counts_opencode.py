@@ -1,4 +1,4 @@
-"""Counting opencode's sessions, prompts and calls by themselves: no code of the importer is used."""
+"""Counts opencode's sessions, prompts and calls in raw files, without the importer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def of_run(path):
 
 
 def of_database(path):
-    """Conversations and, without the copies that forks are made of, prompts and calls."""
+    """Count conversations, prompts and calls; copies in forks do not count again."""
     db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     try:
         (sessions,) = db.execute("select count(*) from session").fetchone()

@@ -1,4 +1,4 @@
-"""Counting OpenHands' conversations, prompts and calls by themselves: no code of the importer is used."""
+"""Counts OpenHands' conversations, prompts and calls in raw files, without the importer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counting pi's prompts and calls by themselves: no code of the importer is used."""
+"""Counts pi's prompts and calls in raw files, without the importer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def count(path):
-    """Prompts, calls and places where a second entry follows another, in one file."""
+    """Count prompts, calls, and entries that are the second child of their parent."""
     counted = {"turns": 0, "calls": 0, "forks": 0}
     followed = set()
     with open(path, encoding="utf-8") as file:

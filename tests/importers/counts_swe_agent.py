@@ -1,4 +1,4 @@
-"""Counting SWE-agent's prompts and actions by themselves: no code of the importer is used."""
+"""Counts SWE-agent's prompts and actions in raw files, without the importer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def count(path):
-    """Messages of the user's before the first answer, and actions."""
+    """Count the user messages before the first answer, and the actions."""
     with open(path, encoding="utf-8") as file:
         whole = json.load(file)
     roles = [m["role"] for m in whole["history"] if not m.get("is_demo")]

@@ -1,4 +1,4 @@
-"""Claude Code's transcripts: what is in them becomes turns, calls, files, plans, forks and children."""
+"""Tests that Claude Code's transcripts become turns, calls, files, plans, forks and children."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 
 import stator
-from importers.claude_lines import (
+from importers.claude_code_writer import (
     SESSION,
-    Writing,
+    TranscriptWriter,
     as_block,
-    bring,
+    import_files,
     items,
+    items_of_type,
     kinds,
-    of,
     prompts,
     view,
 )
-from stator.importers.claude_code.lines import turn_id
+from stator.importers.claude_code.line_fields import turn_id
 from stator.importers.claude_code.transcript import FORMAT
-from stator.importers.reading.jsonl import beginning
+from stator.importers.reading.jsonl import read_beginning
 from stator.model.exchange.items import (
     Answered,
     Called,
@@ -47,8 +47,8 @@ OTHER = "99999999-2222-4333-8444-555555555555"
 
 
 @pytest.fixture
-def file(tmp_path) -> Writing:
-    return Writing(tmp_path / f"{SESSION}.jsonl")
+def file(tmp_path) -> TranscriptWriter:
+    return TranscriptWriter(tmp_path / f"{SESSION}.jsonl")
 
 
 @pytest.fixture
@@ -57,8 +57,8 @@ def store(tmp_path):
         yield opened
 
 
-def parallel(file: Writing) -> None:
-    """Two calls side by side: the result of the first stands between the blocks of the message."""
+def parallel(file: TranscriptWriter) -> None:
+    """Two parallel calls: the result of the first is written between the blocks of the message."""
     file.prompt("look at both", promptId="p-1")
     file.says("msg_1", "I will look.")
     first = file.says("msg_1", ("toolu_1", "Read", {"file_path": "/home/dev/demo/a.py"}))
@@ -71,19 +71,19 @@ def parallel(file: Writing) -> None:
 # -- messages -------------------------------------------------------------------------------------
 
 
-def test_calls_side_by_side_are_one_answer_and_none_is_lost(file):
+def test_parallel_calls_form_one_answer_and_none_is_lost(file):
     parallel(file)
     told = items(file.path)
-    first, last = of(Answered, told)
+    first, last = items_of_type(Answered, told)
     assert [block["type"] for block in first.reply["content"]] == ["text", "tool_use", "tool_use"]
-    assert [call.id for call in of(Called, told)] == ["toolu_1", "toolu_2"]
-    assert [result.id for result in of(Returned, told)] == ["toolu_1", "toolu_2"]
+    assert [call.id for call in items_of_type(Called, told)] == ["toolu_1", "toolu_2"]
+    assert [result.id for result in items_of_type(Returned, told)] == ["toolu_1", "toolu_2"]
     assert last.id == "msg_2"
 
 
-def test_what_calls_side_by_side_returned_is_rendered_for_the_provider(file, store):
+def test_results_of_parallel_calls_are_rendered_for_the_provider(file, store):
     parallel(file)
-    bring(store, file.path)
+    import_files(store, file.path)
     said = Rendering(store.port, view(store).id).current().render("anthropic")
     blocks = [block for message in said for block in message["content"]]
     assert [b["tool_use_id"] for b in blocks if b["type"] == "tool_result"] == [
@@ -92,60 +92,64 @@ def test_what_calls_side_by_side_returned_is_rendered_for_the_provider(file, sto
     ]
 
 
-def test_the_usage_of_a_message_counts_once_however_many_lines_it_has(file, store):
+def test_the_usage_of_a_message_on_several_lines_counts_once(file, store):
     parallel(file)
-    bring(store, file.path)
+    import_files(store, file.path)
     spent = {entry.record.unit: entry.record.amount for entry in view(store).entries("spend")}
     assert spent["tokens"] == 30
 
 
-def test_blocks_that_come_after_a_message_was_told_are_an_answer_of_their_own(file, store):
+def test_blocks_after_the_end_of_the_file_become_another_answer(file, store):
     file.prompt("go")
     file.says("msg_1", ("toolu_1", "Bash", {"command": "one"}))
-    bring(store, file.path, conclude=False)
+    import_files(store, file.path, conclude=False)
     file.says("msg_1", ("toolu_2", "Bash", {"command": "two"}))
-    bring(store, file.path, conclude=False)
+    import_files(store, file.path, conclude=False)
     file.says("msg_1", "and a word")
-    bring(store, file.path, conclude=False)
+    import_files(store, file.path, conclude=False)
     origins = [c.origin[1] for c in view(store).log() if c.kind == "entry"]
     assert origins == ["msg_1", "msg_1+1", "msg_1+2"]
 
 
-def test_a_message_that_goes_on_after_another_is_not_taken_for_the_same(file):
+def test_a_message_that_continues_after_another_becomes_a_second_answer(file):
     file.prompt("go")
     file.says("msg_1", "one")
     file.says("msg_2", "two")
     file.says("msg_1", "three")
-    assert [answer.id for answer in of(Answered, items(file.path))] == ["msg_1", "msg_2", "msg_1+1"]
+    assert [answer.id for answer in items_of_type(Answered, items(file.path))] == [
+        "msg_1",
+        "msg_2",
+        "msg_1+1",
+    ]
 
 
-def test_the_model_that_answered_is_known(file, store):
+def test_an_answer_names_its_model(file, store):
     parallel(file)
-    bring(store, file.path)
+    import_files(store, file.path)
     assert {c.tool for c in view(store).log() if c.kind == "entry"} == {"m-1"}
 
 
-def test_what_the_program_said_in_the_models_place_is_no_answer(file):
+def test_a_synthetic_message_of_the_program_is_not_an_answer(file):
     body = {"id": "x", "model": "<synthetic>", "role": "assistant", "content": "No response."}
     file.line("assistant", message=body)
     told = items(file.path)
-    assert not of(Answered, told)
-    assert of(Noted, told)
+    assert not items_of_type(Answered, told)
+    assert items_of_type(Noted, told)
 
 
 # -- turns ----------------------------------------------------------------------------------------
 
 
-def test_a_turn_is_named_by_its_prompts_id_and_text(file):
+def test_a_turn_id_is_made_from_the_prompt_id_and_the_text(file):
     file.prompt("go", promptId="p-1")
     file.prompt("on", promptId="p-1")
-    one, two = of(Prompted, items(file.path))
+    one, two = items_of_type(Prompted, items(file.path))
     assert one.id.startswith("prompt/p-1/")
     assert two.id.startswith("prompt/p-1/")
     assert one.id != two.id
 
 
-def test_a_secret_in_a_prompt_does_not_name_its_turn():
+def test_a_secret_in_a_prompt_does_not_change_the_turn_id():
     secret = "sk-ant-api03-" + "Zq3" * 30
     prompt = f"use {secret} for it"
     assert turn_id("p", prompt) == turn_id("p", Redactor(b"another key").scrub(prompt))
@@ -163,50 +167,50 @@ def test_a_secret_in_a_prompt_does_not_name_its_turn():
         "[Request interrupted by user]",
     ],
 )
-def test_what_is_said_in_the_users_name_is_not_always_a_prompt(file, content):
+def test_user_lines_written_by_the_program_are_not_prompts(file, content):
     file.prompt(content)
-    assert not of(Prompted, items(file.path))
+    assert not items_of_type(Prompted, items(file.path))
 
 
-def test_a_command_that_asks_the_model_is_a_prompt_as_it_was_typed(file):
+def test_a_slash_command_for_the_model_is_a_prompt_as_typed(file):
     name = "<command-message>review</command-message>\n<command-name>/review</command-name>"
     file.prompt(f"{name}\n<command-args>the last commit</command-args>")
     file.prompt("Read the diff and …", isMeta=True)
-    (prompt,) = of(Prompted, items(file.path))
+    (prompt,) = items_of_type(Prompted, items(file.path))
     assert prompt.content == "/review the last commit"
 
 
-def test_a_turn_that_the_user_stopped_was_interrupted(file, store):
+def test_a_turn_stopped_by_the_user_is_interrupted(file, store):
     file.prompt("go")
     file.says("msg_1", ("toolu_1", "Bash", {"command": "sleep 9"}))
     file.result("toolu_1", "The user doesn't want to proceed with this tool use.", error=True)
     file.prompt([{"type": "text", "text": "[Request interrupted by user for tool use]"}])
-    bring(store, file.path)
+    import_files(store, file.path)
     (end,) = [c for c in view(store).log() if c.kind == "turn_end"]
     assert end.status == "interrupted"
 
 
-def test_a_last_answer_ends_its_turn(file):
+def test_an_end_turn_answer_ends_its_turn(file):
     parallel(file)
-    assert of(TurnEnded, items(file.path))
+    assert items_of_type(TurnEnded, items(file.path))
 
 
-def test_progress_and_the_programs_own_lines_never_become_commits(file, store):
+def test_progress_and_housekeeping_lines_never_become_commits(file, store):
     parallel(file)
     before = len(items(file.path))
     for kind in ("progress", "queue-operation", "file-history-snapshot", "last-prompt", "mode"):
         file.line(kind, data={"type": "hook_progress"})
     told = items(file.path)
     assert len(told) == before + 5
-    assert len(of(Noise, told)) == 5
-    report = bring(store, file.path)
+    assert len(items_of_type(Noise, told)) == 5
+    report = import_files(store, file.path)
     assert report.noise["progress/hook_progress"] == 1
 
 
-def test_a_type_nobody_knows_is_kept_as_it_is(file, store):
+def test_a_line_of_an_unknown_type_is_stored_unchanged(file, store):
     file.prompt("go")
     file.line("hologram", data={"x": [1, 2]})
-    report = bring(store, file.path)
+    report = import_files(store, file.path)
     (raw,) = [c for c in view(store).log() if c.kind == "raw"]
     assert raw.value("input")["data"] == {"x": [1, 2]}
     assert report.unknown == 1
@@ -233,39 +237,39 @@ def test_a_type_nobody_knows_is_kept_as_it_is(file, store):
         ("mcp__x__y", [{"type": "text", "text": "42"}], {}, "ok"),
     ],
 )
-def test_a_result_says_what_became_of_its_call(file, tool, said, fields, status):
+def test_a_result_sets_the_outcome_of_its_call(file, tool, said, fields, status):
     file.prompt("go")
     file.says("msg_1", ("toolu_1", tool, {}))
     file.result("toolu_1", said, **fields)
-    (result,) = of(Returned, items(file.path))
+    (result,) = items_of_type(Returned, items(file.path))
     assert result.status == status
 
 
-def test_what_comes_from_the_web_is_marked_so(file):
+def test_web_results_are_marked_as_web(file):
     file.prompt("go")
     file.says("msg_1", ("toolu_1", "WebFetch", {"url": "http://127.0.0.1/"}))
     file.result("toolu_1", "a page")
-    (result,) = of(Returned, items(file.path))
+    (result,) = items_of_type(Returned, items(file.path))
     assert result.source == "web"
 
 
 def test_a_call_without_a_result_is_in_doubt_if_it_writes_and_cancelled_if_it_reads(file, store):
     file.prompt("go")
     file.says("msg_1", ("toolu_1", "Bash", {"command": "make"}), ("toolu_2", "Read", {}))
-    bring(store, file.path)
+    import_files(store, file.path)
     assert {call.tool: call.status for call in view(store).calls()} == {
         "Bash": "in doubt",
         "Read": "cancelled",
     }
 
 
-def test_a_result_without_its_call_is_kept_and_counted(file, store):
+def test_a_result_without_its_call_is_stored_and_counted(file, store):
     file.prompt("go")
     file.result("toolu_9", "late")
-    assert bring(store, file.path).orphans == 1
+    assert import_files(store, file.path).orphans == 1
 
 
-def test_the_bytes_of_an_image_are_not_kept(file):
+def test_the_bytes_of_an_image_are_not_stored(file):
     data = "iVBORw0KGgo" + "A" * 4000
     source = {"type": "base64", "media_type": "image/png", "data": data}
     image = {"type": "image", "source": source}
@@ -274,22 +278,22 @@ def test_the_bytes_of_an_image_are_not_kept(file):
     file.result("toolu_1", [image])
     told = items(file.path)
     assert "AAAA" not in repr(told)
-    (prompt,) = of(Prompted, told)
+    (prompt,) = items_of_type(Prompted, told)
     assert prompt.content[1]["text"].startswith("[image image/png, 3008 bytes, sha256 ")
 
 
 # -- files and plans ------------------------------------------------------------------------------
 
 
-def touched(file: Writing, tool: str, given: object, result: object) -> list[Any]:
+def touched(file: TranscriptWriter, tool: str, given: object, result: object) -> list[Any]:
     file.prompt("go")
     file.says("msg_1", ("toolu_1", tool, given))
     file.result("toolu_1", "ok", toolUseResult=result)
-    (told,) = of(Returned, items(file.path))
+    (told,) = items_of_type(Returned, items(file.path))
     return [(t.path, t.op, t.before, t.after) for t in told.files]
 
 
-def test_a_file_that_was_written_is_created_with_its_digest(file):
+def test_a_written_file_is_created_with_its_digest(file):
     path, text = "/home/dev/demo/a.py", "print(1)\n"
     result = {"type": "create", "filePath": path, "content": text, "originalFile": None}
     assert touched(file, "Write", {"file_path": path, "content": text}, result) == [
@@ -297,7 +301,7 @@ def test_a_file_that_was_written_is_created_with_its_digest(file):
     ]
 
 
-def test_a_file_that_was_written_over_has_both_digests(file):
+def test_an_overwritten_file_has_both_digests(file):
     path = "/home/dev/demo/a.py"
     result = {"type": "update", "filePath": path, "content": "two", "originalFile": "one"}
     assert touched(file, "Write", {"file_path": path, "content": "two"}, result) == [
@@ -305,7 +309,7 @@ def test_a_file_that_was_written_over_has_both_digests(file):
     ]
 
 
-def test_an_edit_is_applied_to_know_what_the_file_became(file):
+def test_an_edit_is_applied_to_compute_the_digest_of_the_file(file):
     path = "/home/dev/demo/a.py"
     given = {"file_path": path, "old_string": "one", "new_string": "two"}
     result = {"filePath": path, "originalFile": "one one", "userModified": False}
@@ -314,14 +318,14 @@ def test_an_edit_is_applied_to_know_what_the_file_became(file):
     ]
 
 
-def test_an_edit_that_the_user_changed_says_nothing_of_what_came_of_it(file):
+def test_an_edit_changed_by_the_user_has_no_digest_afterwards(file):
     path = "/home/dev/demo/a.py"
     given = {"file_path": path, "old_string": "one", "new_string": "two"}
     result = {"filePath": path, "originalFile": "one", "userModified": True}
     assert touched(file, "Edit", given, result)[0][3] == ""
 
 
-def test_several_edits_of_one_file_follow_each_other(file):
+def test_several_edits_of_one_file_are_applied_in_order(file):
     path = "/home/dev/demo/a.py"
     edits = [
         {"old_string": "a", "new_string": "b"},
@@ -333,7 +337,7 @@ def test_several_edits_of_one_file_follow_each_other(file):
     ]
 
 
-def test_a_command_tells_of_files_only_where_it_is_certain(file):
+def test_a_command_yields_files_only_where_certain(file):
     given = {"command": "cd /home/dev/demo && rm old.py && echo x > new.py && make *.o"}
     assert touched(file, "Bash", given, {"stdout": ""}) == [
         ("/home/dev/demo/old.py", "deleted", "", ""),
@@ -341,33 +345,33 @@ def test_a_command_tells_of_files_only_where_it_is_certain(file):
     ]
 
 
-def test_a_call_that_failed_touched_no_file_that_is_known(file):
+def test_a_failed_call_yields_no_files(file):
     file.prompt("go")
     file.says("msg_1", ("toolu_1", "Bash", {"command": "rm a.py"}))
     file.result("toolu_1", "Exit code 1\nno such file", error=True)
-    assert of(Returned, items(file.path))[0].files == ()
+    assert items_of_type(Returned, items(file.path))[0].files == ()
 
 
-def test_a_file_that_was_shown_to_the_model_was_read(file):
+def test_a_file_attachment_counts_as_read(file):
     shown = [{"content": "Result of calling the Read tool: …"}]
     given = {"type": "file", "filename": "/home/dev/demo/a.py"}
     file.prompt("go")
     file.line("attachment", attachment=given, rendered=shown)
-    (read,) = of(Touched, items(file.path))
+    (read,) = items_of_type(Touched, items(file.path))
     assert read.files[0].op == "read"
 
 
-def test_todos_are_the_plan(file, store):
+def test_todo_write_sets_the_plan(file, store):
     file.prompt("go")
     todos = [{"content": "one", "status": "completed"}, {"content": "two", "status": "in_progress"}]
     file.says("msg_1", ("toolu_1", "TodoWrite", {"todos": todos}))
     file.result("toolu_1", "ok", toolUseResult={"newTodos": todos})
-    bring(store, file.path)
+    import_files(store, file.path)
     plan = {e.record.step: e.record.status for e in view(store).entries("plan")}
     assert plan == {"one": "done", "two": "in_progress"}
 
 
-def test_tasks_are_the_plan_and_an_update_knows_them_by_their_number(file):
+def test_task_updates_change_the_plan_by_task_number(file):
     file.prompt("go")
     file.says("msg_1", ("toolu_1", "TaskCreate", {"subject": "one", "description": "first"}))
     file.result("toolu_1", "Task #1 created successfully: one")
@@ -375,10 +379,10 @@ def test_tasks_are_the_plan_and_an_update_knows_them_by_their_number(file):
     file.says("msg_2", ("toolu_2", "TaskUpdate", {"taskId": "1", "status": "completed"}))
     file.result("toolu_2", "Updated task #1 status")
     told = items(file.path)
-    _, update = of(Planned, told)
+    _, update = items_of_type(Planned, told)
     assert (update.steps[0].step, update.steps[0].status, update.whole) == ("one", "done", False)
-    cursor = of(Cursor, told)[-1]
-    assert of(Planned, items(file.path, cursor))[0].steps[0].step == "one"
+    cursor = items_of_type(Cursor, told)[-1]
+    assert items_of_type(Planned, items(file.path, cursor))[0].steps[0].step == "one"
 
 
 # -- compactions, sub-agents, forks ----------------------------------------------------------------
@@ -391,7 +395,7 @@ def test_tasks_are_the_plan_and_an_update_knows_them_by_their_number(file):
         {"compact_metadata": {"pre_tokens": 900, "preserved_segment": {"head_uuid": "u4"}}},
     ],
 )
-def test_a_compaction_names_what_stayed_and_has_its_summary(file, about):
+def test_a_compaction_has_a_summary_and_names_the_first_kept_item(file, about):
     file.prompt("one")
     file.says("msg_1", "first", stop="end_turn")
     file.prompt("two")
@@ -399,30 +403,30 @@ def test_a_compaction_names_what_stayed_and_has_its_summary(file, about):
     file.line("system", subtype="compact_boundary", **about)
     file.prompt("This session is being continued …", isCompactSummary=True)
     told = items(file.path)
-    (compacted,) = of(Compacted, told)
+    (compacted,) = items_of_type(Compacted, told)
     assert (compacted.id, compacted.keeps_from, compacted.before) == ("compact/1", "msg_2", 900)
     assert compacted.summary == "This session is being continued …"
-    assert len(of(Prompted, told)) == 2
+    assert len(items_of_type(Prompted, told)) == 2
 
 
-def test_compactions_are_counted_on_from_where_reading_stopped(file, store):
+def test_compaction_numbers_continue_after_a_cursor(file, store):
     file.prompt("one")
     file.says("msg_1", "first", stop="end_turn")
     for turn in range(2):
         file.line("system", subtype="compact_boundary", compactMetadata={})
         file.prompt("a summary", isCompactSummary=True)
         file.prompt(f"turn {turn}")
-        bring(store, file.path)
+        import_files(store, file.path)
     origins = [c.origin[1] for c in view(store).log() if c.kind == "compaction"]
     assert origins == ["compact/1", "compact/2"]
 
 
-def subagents(file: Writing, **meta: object) -> Path:
+def subagents(file: TranscriptWriter, **meta: object) -> Path:
     file.prompt("ask somebody")
     given = {"description": "look around", "prompt": "look", "subagent_type": "Explore"}
     file.says("msg_1", ("toolu_1", "Task", given))
     file.result("toolu_1", "all fine", toolUseResult={"agentId": "a1b2", "status": "completed"})
-    below = Writing(file.path.with_suffix("") / "subagents" / "agent-a1b2.jsonl")
+    below = TranscriptWriter(file.path.with_suffix("") / "subagents" / "agent-a1b2.jsonl")
     side: dict[str, Any] = {"isSidechain": True, "agentId": "a1b2"}
     below.prompt("look", uuid="b1", **side)
     below.says("msg_b1", ("toolu_b1", "Grep", {"pattern": "x"}), uuid="b2", **side)
@@ -434,7 +438,7 @@ def subagents(file: Writing, **meta: object) -> Path:
 
 def test_a_sub_agent_is_a_child_session_with_calls_of_its_own(file, store):
     subagents(file, toolUseId="toolu_1")
-    bring(store, file.path)
+    import_files(store, file.path)
     child = view(store, f"{SESSION}/a1b2")
     assert child.record.parent.session == view(store).id
     assert [call.tool for call in child.calls()] == ["Grep"]
@@ -443,48 +447,51 @@ def test_a_sub_agent_is_a_child_session_with_calls_of_its_own(file, store):
     assert (known.record.session, known.record.status) == (child.id, "completed")
 
 
-def test_a_sub_agent_told_of_in_its_parents_file_is_the_same_session(file, store):
+def test_a_sub_agent_in_its_parents_file_is_the_same_session(file, store):
     path = subagents(file)
-    bring(store, file.path)
+    import_files(store, file.path)
     with file.path.open("ab") as whole:
         whole.write(path.read_bytes())
-    report = bring(store, file.path)
+    report = import_files(store, file.path)
     assert report.calls == 0
     assert kinds(view(store, f"{SESSION}/a1b2")).count("call") == 1
 
 
-def test_a_sub_agent_without_an_id_is_what_hangs_together(file, store):
+def test_linked_sidechain_lines_without_an_id_form_one_sub_agent(file, store):
     file.prompt("ask somebody")
     file.says("msg_1", ("toolu_1", "Task", {"description": "hello"}))
     file.prompt("how are you?", isSidechain=True, parentUuid=None, uuid="s1")
     file.says("msg_s", "fine", isSidechain=True, parentUuid="s1")
     file.result("toolu_1", "fine")
     told = items(file.path)
-    assert {item.within for item in (*of(Prompted, told), *of(Answered, told))} == {
+    assert {
+        item.within for item in (*items_of_type(Prompted, told), *items_of_type(Answered, told))
+    } == {
         "",
         f"{SESSION}/s1",
     }
-    bring(store, file.path)
+    import_files(store, file.path)
     assert prompts(view(store, f"{SESSION}/s1")) == ["how are you?"]
 
 
-def test_what_a_sub_agent_did_for_a_compaction_is_no_session(tmp_path):
+def test_a_compaction_sub_agent_is_not_a_session(tmp_path):
     path = tmp_path / SESSION / "subagents" / "agent-acompact-1f.jsonl"
-    writing = Writing(path)
+    writing = TranscriptWriter(path)
     writing.prompt("Your task is to summarise", isSidechain=True, agentId="acompact-1f")
-    assert FORMAT.is_one(path, beginning(str(path)))
+    assert FORMAT.recognizes(path, read_beginning(str(path)))
     assert list(FORMAT.conversations(path)) == []
 
 
 def test_the_result_of_a_sub_agent_names_it(file):
     subagents(file)
-    (child,) = of(Spawned, items(file.path))
+    (child,) = items_of_type(Spawned, items(file.path))
     assert (child.child, child.call) == (f"{SESSION}/a1b2", "toolu_1")
 
 
-def forked(tmp_path, file: Writing) -> Writing:
-    """A fork as the program writes it: copies with their uuids, the fork's id, and one prompt id."""
-    other = Writing(tmp_path / f"{OTHER}.jsonl", OTHER)
+def forked(tmp_path, file: TranscriptWriter) -> TranscriptWriter:
+    """A fork as Claude Code writes it: copied lines with their uuids, the fork's id and a single
+    prompt id."""
+    other = TranscriptWriter(tmp_path / f"{OTHER}.jsonl", OTHER)
     for data in file.path.read_text().splitlines():
         said = json.loads(data) | {"sessionId": OTHER}
         if "promptId" in said:
@@ -494,32 +501,32 @@ def forked(tmp_path, file: Writing) -> Writing:
     return other
 
 
-def test_a_fork_shares_what_it_copied_and_goes_its_own_way(tmp_path, file, store):
+def test_a_fork_shares_the_copied_commits_and_continues_separately(tmp_path, file, store):
     parallel(file)
     other = forked(tmp_path, file)
     other.prompt("another way", promptId="p-fork")
     other.says("msg_9", "Done.", stop="end_turn")
     file.count = 50
     file.prompt("one way", promptId="p-2")
-    bring(store, file.path, other.path)
+    import_files(store, file.path, other.path)
     fork = view(store, OTHER)
     assert (fork.record.parent.kind, fork.record.parent.session) == ("fork", view(store).id)
     assert prompts(fork) == ["look at both", "another way"]
     assert prompts(view(store)) == ["look at both", "one way"]
 
 
-def test_a_fork_of_what_is_not_here_is_a_session_that_says_so(tmp_path, file, store):
+def test_a_fork_of_an_unknown_session_is_labelled_with_its_origin(tmp_path, file, store):
     parallel(file)
     other = forked(tmp_path, file)
     other.prompt("another way", promptId="p-fork")
-    bring(store, other.path)
+    import_files(store, other.path)
     assert view(store, OTHER).record.labels["forked from"] == SESSION
     assert prompts(view(store, OTHER)) == ["look at both", "another way"]
 
 
-def test_a_fork_that_says_so_is_believed(tmp_path, file, store):
+def test_a_fork_marked_with_forked_from_is_recognized(tmp_path, file, store):
     parallel(file)
-    other = Writing(tmp_path / f"{OTHER}.jsonl", OTHER)
+    other = TranscriptWriter(tmp_path / f"{OTHER}.jsonl", OTHER)
     for number, data in enumerate(file.path.read_text().splitlines()):
         said = json.loads(data)
         origin = {"sessionId": SESSION, "messageUuid": said["uuid"]}
@@ -528,7 +535,7 @@ def test_a_fork_that_says_so_is_believed(tmp_path, file, store):
         )
     other.count = 100
     other.prompt("another way", promptId="p-9")
-    bring(store, file.path, other.path)
+    import_files(store, file.path, other.path)
     assert view(store, OTHER).record.parent.session == view(store).id
     assert prompts(view(store, OTHER)) == ["look at both", "another way"]
 
@@ -536,7 +543,7 @@ def test_a_fork_that_says_so_is_believed(tmp_path, file, store):
 # -- the conversation -----------------------------------------------------------------------------
 
 
-def test_a_session_is_called_by_its_title(file):
+def test_a_session_is_named_after_its_title(file):
     parallel(file)
     file.line("ai-title", aiTitle="Both files")
     file.line("custom-title", customTitle="My two files")
@@ -544,48 +551,48 @@ def test_a_session_is_called_by_its_title(file):
     assert found.conversation.name == "My two files"
 
 
-def test_without_a_title_it_is_called_by_its_first_prompt(file):
+def test_a_session_without_a_title_is_named_after_its_first_prompt(file):
     parallel(file)
     (found,) = FORMAT.conversations(file.path)
     assert found.conversation.name == "look at both"
     assert found.conversation.labels == {"version": "2.1.0", "branch": "main"}
 
 
-def test_the_folder_it_worked_in_is_said_by_its_lines_not_by_the_folders_name(tmp_path):
-    writing = Writing(tmp_path / "-home-dev-a-b" / f"{SESSION}.jsonl", cwd="/home/dev/a-b")
+def test_the_working_folder_comes_from_the_lines_not_from_the_path(tmp_path):
+    writing = TranscriptWriter(tmp_path / "-home-dev-a-b" / f"{SESSION}.jsonl", cwd="/home/dev/a-b")
     writing.prompt("go")
     (found,) = FORMAT.conversations(writing.path)
     assert found.conversation.cwd == "/home/dev/a-b"
-    assert FORMAT.is_about(found, "/home/dev/a-b")
-    assert not FORMAT.is_about(found, "/home/dev/a")
+    assert FORMAT.is_in_folder(found, "/home/dev/a-b")
+    assert not FORMAT.is_in_folder(found, "/home/dev/a")
 
 
-def test_sessions_are_where_the_program_keeps_them(tmp_path):
-    assert list(FORMAT.places(tmp_path, {})) == [tmp_path / ".claude" / "projects"]
+def test_default_paths_are_claude_codes_folders(tmp_path):
+    assert list(FORMAT.default_paths(tmp_path, {})) == [tmp_path / ".claude" / "projects"]
     chosen = {"CLAUDE_CONFIG_DIR": str(tmp_path / "c")}
-    assert list(FORMAT.places(tmp_path, chosen)) == [tmp_path / "c" / "projects"]
+    assert list(FORMAT.default_paths(tmp_path, chosen)) == [tmp_path / "c" / "projects"]
 
 
-def test_a_file_without_a_conversation_is_none(file):
+def test_a_file_without_messages_contains_no_conversation(file):
     file.raw(json.dumps({"type": "summary", "summary": "old", "leafUuid": "x"}))
     assert list(FORMAT.conversations(file.path)) == []
 
 
 @pytest.mark.parametrize("begin", [b"", b"{}", b"[1]", b'{"type":"user"}', b"\x00\x01", b"hello\n"])
-def test_what_is_no_transcript_is_not_taken_for_one(begin):
-    assert not FORMAT.is_one(Path("x.jsonl"), begin)
+def test_other_files_are_not_recognized_as_transcripts(begin):
+    assert not FORMAT.recognizes(Path("x.jsonl"), begin)
 
 
-def test_reading_again_goes_on_at_the_last_turn(file, store):
+def test_the_next_import_starts_at_the_last_turn(file, store):
     parallel(file)
-    bring(store, file.path)
+    import_files(store, file.path)
     file.prompt("and more", promptId="p-2")
-    report = bring(store, file.path)
+    report = import_files(store, file.path)
     assert (report.turns, report.calls) == (1, 0)
-    assert bring(store, file.path).commits == 0
+    assert import_files(store, file.path).commits == 0
 
 
-# -- what it prints -------------------------------------------------------------------------------
+# -- printed output -------------------------------------------------------------------------------
 
 
 def printed(path: Path) -> None:
@@ -606,77 +613,77 @@ def _assistant(uuid: str, block: object, message: str) -> dict[str, Any]:
     return {"type": "assistant", "uuid": uuid, "message": body}
 
 
-def test_what_the_program_printed_merges_with_its_transcript(tmp_path, file, store):
+def test_printed_output_merges_with_the_transcript(tmp_path, file, store):
     path = tmp_path / "out.jsonl"
     printed(path)
-    assert FORMAT.is_one(path, beginning(str(path)))
-    bring(store, path)
+    assert FORMAT.recognizes(path, read_beginning(str(path)))
+    import_files(store, path)
     parallel(file)
-    bring(store, file.path)
+    import_files(store, file.path)
     assert [kinds(view(store)).count(kind) for kind in ("turn", "call", "outcome")] == [1, 2, 2]
 
 
-def test_what_was_printed_of_a_recorded_session_adds_nothing(tmp_path, file, store):
+def test_printed_output_of_a_recorded_session_adds_nothing(tmp_path, file, store):
     path = tmp_path / "out.jsonl"
     printed(path)
     parallel(file)
-    bring(store, file.path)
-    assert bring(store, path).calls == 0
+    import_files(store, file.path)
+    assert import_files(store, path).calls == 0
 
 
-def test_what_nobody_can_read_in_a_known_type_is_kept(file):
+def test_an_unreadable_line_of_a_known_type_is_stored_unchanged(file):
     file.line("assistant", message="not an object")
     file.line("user", message={"content": 7})
     file.line("system", subtype="something new")
-    assert len(of(Unknown, items(file.path))) == 3
+    assert len(items_of_type(Unknown, items(file.path))) == 3
 
 
-def test_a_read_that_was_under_way_when_it_was_imported_has_its_result_afterwards(file, store):
+def test_a_result_that_arrives_after_the_import_settles_its_call(file, store):
     file.prompt("go")
     file.says("msg_1", ("toolu_1", "Read", {"file_path": "/a.txt"}), stop="tool_use")
-    bring(store, file.path)
+    import_files(store, file.path)
     file.result("toolu_1", "what is in it")
     file.says("msg_2", "done", stop="end_turn")
-    bring(store, file.path)
+    import_files(store, file.path)
     (call,) = view(store).calls()
     assert call.status == "ok"
     assert "what is in it" in str(Rendering(store.port, view(store).id).current().render("plain"))
-    assert bring(store, file.path).commits == 0
+    assert import_files(store, file.path).commits == 0
 
 
-def test_an_image_beside_a_result_is_told_of(file, store):
+def test_an_image_beside_a_result_becomes_a_note(file, store):
     source = {"type": "base64", "media_type": "image/png", "data": "aGVsbG8="}
     file.prompt("go")
     file.says("msg_1", ("toolu_1", "Read", {"file_path": "/a.png"}))
     result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "an image"}
     file.prompt([result, {"type": "image", "source": source}])
-    (noted,) = of(Noted, items(file.path))
+    (noted,) = items_of_type(Noted, items(file.path))
     assert "image/png" in str(noted.content)
 
 
-def test_a_compaction_that_the_file_ends_in_is_counted_until_its_summary_comes(file, store):
+def test_a_compaction_at_the_end_of_the_file_waits_for_its_summary(file, store):
     file.prompt("go")
     file.line("system", subtype="compact_boundary", compactMetadata={"trigger": "auto"})
-    assert bring(store, file.path).noise == {"system/compact_boundary at the end": 1}
+    assert import_files(store, file.path).noise == {"system/compact_boundary at the end": 1}
     file.prompt("what it was about", isCompactSummary=True)
-    bring(store, file.path)
+    import_files(store, file.path)
     assert kinds(view(store)).count("compaction") == 1
 
 
-def test_the_names_of_tasks_that_a_cursor_keeps_are_short_and_few(file):
+def test_the_task_names_in_a_cursor_are_limited(file):
     file.prompt("go")
     for number in range(1, 203):
         call = f"toolu_{number}"
         file.says(f"msg_{number}", (call, "TaskCreate", {"subject": f"{number} " + "x" * 5_000}))
         file.result(call, f"Task #{number} created")
     file.prompt("next")
-    names = of(Cursor, items(file.path))[-1].state["tasks"]
+    names = items_of_type(Cursor, items(file.path))[-1].state["tasks"]
     assert len(names) == 200
     assert "202" in names
     assert max(map(len, names.values())) <= 2_000
 
 
-def test_two_forks_of_one_session_are_its_forks_also_when_it_was_worked_in_since(tmp_path, file):
+def test_two_forks_of_a_session_are_recognized_after_it_was_continued(tmp_path, file):
     parallel(file)
     third = "33333333-2222-4333-8444-555555555555"
     paths = []

@@ -1,4 +1,4 @@
-"""The importer's totals against those of a script that reads the raw files by itself."""
+"""Compares the importer's counts with those of an independent script."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import stator
-from importers.claude_lines import bring
-from importers.counts import claude_code
+from importers.claude_code_writer import import_files
+from importers.counts_claude_code import claude_code
 from stator.model.log.commit import Commit
 from stator.model.log.query import SessionQuery
 from stator.runtime.facade.view import SessionView
@@ -18,9 +18,9 @@ DATA = Path(__file__).parent / "data" / "claude-code"
 REAL = os.environ.get("STATOR_TRANSCRIPTS", "")
 
 
-def imported(store, paths: list[Path]) -> dict[str, int]:
-    """What the store holds of those files; a fork has its parent's commits, which count once."""
-    bring(store, *paths)
+def recorded_counts(store, paths: list[Path]) -> dict[str, int]:
+    """Count what the store contains; commits that a fork shares with its parent count once."""
+    import_files(store, *paths)
     commits: dict[str, Commit] = {}
     rows = store.port.sessions(SessionQuery(), limit=1_000).rows
     for row in rows:
@@ -40,7 +40,7 @@ def imported(store, paths: list[Path]) -> dict[str, int]:
 
 
 def mains(folder: Path) -> list[Path]:
-    """Every transcript in a folder; sub-agents' whose parent is there come with it."""
+    """Every transcript in a folder, except sub-agents that are imported with their parent."""
     found = sorted(path for path in folder.rglob("*.jsonl") if path.name not in OTHERS)
     return sorted(found, key=lambda path: path.name.startswith("agent-"))
 
@@ -54,14 +54,14 @@ def store(tmp_path):
         yield opened
 
 
-def test_the_fixtures_are_counted_alike(store):
+def test_the_counts_of_the_fixtures_match_an_independent_count(store):
     paths = mains(DATA)
-    assert imported(store, paths) == claude_code(paths)
+    assert recorded_counts(store, paths) == claude_code(paths)
 
 
 @pytest.mark.skipif(not REAL, reason="STATOR_TRANSCRIPTS names no folder of recorded sessions")
 @pytest.mark.parametrize("folder", ["claude-code", "generated/claude-code-2.1.325"])
-def test_real_sessions_are_counted_alike(store, folder):
+def test_the_counts_of_real_sessions_match_an_independent_count(store, folder):
     paths = mains(Path(REAL) / folder)
     assert paths
-    assert imported(store, paths) == claude_code(paths)
+    assert recorded_counts(store, paths) == claude_code(paths)

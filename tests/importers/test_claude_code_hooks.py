@@ -1,4 +1,4 @@
-"""Hook lines and the transcript of one session tell of the same turns and calls, in whatever order."""
+"""Tests that Claude Code's hooks and transcript record the same turns and calls once, in any order."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import stator
-from importers.claude_lines import bring, view
+from importers.claude_code_writer import import_files, view
 from stator.hooks import claude_code as hooks
-from stator.importers.claude_code.lines import moment
+from stator.importers.claude_code.line_fields import timestamp_of
 from stator.importers.claude_code.transcript import FORMAT
 from stator.model.exchange.items import (
     Answered,
@@ -41,12 +41,12 @@ def store(tmp_path):
 
 
 def times() -> list[int]:
-    """When each hook ran: right after what the transcript says of the same call or prompt."""
-    found, at = [], moment({"timestamp": "2026-03-01T09:59:59.000Z"})
+    """When each hook ran: right after the transcript's line for the same call or prompt."""
+    found, at = [], timestamp_of({"timestamp": "2026-03-01T09:59:59.000Z"})
     lines = [json.loads(line) for line in MAIN.read_text().splitlines()]
     for said in TOLD:
         name = said.get("tool_use_id", said.get("prompt", "nothing"))
-        later = [moment(line) for line in lines if json.dumps(name)[1:-1] in json.dumps(line)]
+        later = [timestamp_of(line) for line in lines if json.dumps(name)[1:-1] in json.dumps(line)]
         is_end = said["hook_event_name"].startswith("Post")
         at = max(at + 1, (later[-1] if is_end else later[0]) + 1 if later else 0)
         found.append(at)
@@ -57,7 +57,7 @@ TIMES = times()
 
 
 def record(store, told=TOLD, state=None):
-    """As an ingester does it, one line after the other."""
+    """Record hook inputs one after another, as `hooks.ingest` does."""
     state = {} if state is None else state
     for said in told:
         number = TOLD.index(said)
@@ -88,31 +88,31 @@ WHOLE = {"turn": 3, "call": 6, "outcome": 5, "turn_end": 2, "compaction": 1, "pl
 
 
 @pytest.mark.parametrize("order", ["ht", "th", "hth", "tht"])
-def test_hooks_and_transcript_tell_of_each_turn_and_call_once(store, order):
-    parts = {"h": lambda: record(store), "t": lambda: bring(store, MAIN, conclude=False)}
+def test_hooks_and_transcript_record_each_turn_and_call_once(store, order):
+    parts = {"h": lambda: record(store), "t": lambda: import_files(store, MAIN, conclude=False)}
     for part in order:
         parts[part]()
     assert tally(store) == WHOLE
     assert len(store.port.sessions(SessionQuery(), limit=100).rows) == 2
 
 
-def test_told_in_turns_they_tell_of_each_turn_and_call_once(store, tmp_path):
-    """The transcript grows while hooks come, as it does beside a running agent."""
+def test_hooks_between_imports_record_each_turn_and_call_once(store, tmp_path):
+    """The transcript grows between hooks, as it does while an agent runs."""
     lines = MAIN.read_bytes().splitlines(keepends=True)
     growing = tmp_path / MAIN.name
     state: dict[str, Any] = {}
     for part in range(0, max(len(lines), len(TOLD)), 4):
         growing.write_bytes(b"".join(lines[: part + 4]))
-        bring(store, growing, conclude=False)
+        import_files(store, growing, conclude=False)
         record(store, TOLD[part : part + 4], state)
-    bring(store, growing, conclude=False)
+    import_files(store, growing, conclude=False)
     assert tally(store) == WHOLE
 
 
-def test_what_a_hook_says_of_a_call_is_what_the_transcript_says(store, tmp_path):
+def test_a_hook_and_the_transcript_record_the_same_for_a_call(store, tmp_path):
     record(store)
     with stator.connect(tmp_path / "b.db", project="demo") as other:
-        bring(other, MAIN, conclude=False)
+        import_files(other, MAIN, conclude=False)
         told, read = (
             {
                 c.origin[1]: (c.tool, c.status, c.effect)
@@ -128,10 +128,10 @@ def _view(store):
     return view(store, SESSION)
 
 
-def test_a_hook_and_a_transcript_say_the_same_of_files(store, tmp_path):
+def test_a_hook_and_the_transcript_record_the_same_files(store, tmp_path):
     record(store)
     with stator.connect(tmp_path / "b.db", project="demo") as other:
-        bring(other, MAIN, conclude=False)
+        import_files(other, MAIN, conclude=False)
         told, read = (
             {
                 (e.record.path, e.record.op, e.record.before, e.record.after)
@@ -142,14 +142,14 @@ def test_a_hook_and_a_transcript_say_the_same_of_files(store, tmp_path):
     assert told == read
 
 
-def test_a_hook_in_a_sub_agent_is_of_its_conversation(store):
+def test_a_hook_in_a_sub_agent_belongs_to_the_sub_agents_session(store):
     record(store)
-    bring(store, MAIN)
+    import_files(store, MAIN)
     assert tally(store, f"{SESSION}/ga1")["call"] == 1
     assert FORMAT.name == hooks.SOURCE
 
 
-def test_a_call_that_no_hook_told_the_end_of_is_in_doubt_when_the_agent_comes_back(store):
+def test_a_call_without_an_end_is_in_doubt_when_the_agent_restarts(store):
     record(store)
     talk: Any = hooks.conversation(TOLD[0])
     recorder = Recorder(store.port, store.context, talk, via="hook")
@@ -165,14 +165,14 @@ def test_an_interrupted_write_is_in_doubt_and_an_interrupted_read_cancelled():
     assert (write.status, read.status) == ("in doubt", "cancelled")
 
 
-def test_a_call_that_was_not_allowed_is_denied():
+def test_a_call_without_permission_is_denied():
     denied = {**by("PreToolUse"), "hook_event_name": "PermissionDenied", "reason": "by a rule"}
     (told,) = made(denied)
     assert isinstance(told, Returned)
     assert (told.status, told.cause) == ("denied", "by a rule")
 
 
-def test_a_compaction_is_told_once_whether_its_summary_comes_or_not():
+def test_a_compaction_is_recorded_once_with_or_without_a_summary():
     before, after = by("PreCompact"), {**by("PreCompact"), "hook_event_name": "PostCompact"}
     start = {**by("SessionStart"), "source": "compact"}
     state: dict[str, Any] = {}
@@ -187,7 +187,7 @@ def test_a_compaction_is_told_once_whether_its_summary_comes_or_not():
     assert all(isinstance(item, Compacted) for item in told)
 
 
-def test_without_a_transcript_the_last_answer_is_told_by_the_hook():
+def test_without_a_transcript_the_hook_records_the_last_answer():
     stop = by("Stop")
     assert [type(item) for item in made(stop)] == [TurnEnded]
     assert [type(item) for item in made(stop, {"no transcript": True})] == [Answered, TurnEnded]
@@ -200,7 +200,7 @@ def test_a_prompt_without_an_id_is_left_to_the_transcript():
     assert isinstance(told, Prompted)
 
 
-def test_a_sub_agent_is_told_of_when_it_starts_and_when_it_stops():
+def test_the_start_and_stop_of_a_sub_agent_are_recorded():
     (start,) = made(by("SubagentStart"))
     (stop,) = made(by("SubagentStop"))
     assert isinstance(start, Spawned)
@@ -209,13 +209,13 @@ def test_a_sub_agent_is_told_of_when_it_starts_and_when_it_stops():
 
 
 @pytest.mark.parametrize("said", [{}, {"hook_event_name": 3}, {"hook_event_name": "NewOne"}])
-def test_what_nobody_knows_says_nothing(said):
+def test_an_unknown_hook_yields_no_items(said):
     assert made(said) == []
     assert hooks.conversation(said) is None
 
 
 @pytest.mark.parametrize("name", sorted({said["hook_event_name"] for said in TOLD}))
-def test_wrong_shapes_break_nothing(name):
+def test_values_of_wrong_types_do_not_raise(name):
     shapes: tuple[Any, ...] = (None, 7, [], {"x": []})
     for bad in shapes:
         made(dict.fromkeys(by(name), bad) | {"hook_event_name": name})

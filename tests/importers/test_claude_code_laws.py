@@ -1,4 +1,4 @@
-"""Laws of taking in Claude Code: in whatever pieces and order it comes, the same is recorded."""
+"""Tests that the order and the pieces in which Claude Code's data arrives make no difference."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stator
-from importers.claude_lines import SESSION, Writing, bring, items, view
+from importers.claude_code_writer import SESSION, TranscriptWriter, import_files, items, view
 from importers.test_claude_code_hooks import MAIN, TOLD, WHOLE, record, tally
 from stator.model.exchange.items import Cursor, Noise, Skipped
 
@@ -22,7 +22,7 @@ few = settings(max_examples=5, deadline=None)
 
 
 def said(seen: Any) -> dict[str, list[Any]]:
-    """The blocks of every answer, however many commits tell of it."""
+    """The blocks of every answer, joined across commits."""
     found: dict[str, list[Any]] = {}
     for commit in seen.log():
         if commit.kind == "entry" and commit.actor == "model":
@@ -38,22 +38,22 @@ def outcome(seen: Any) -> Counter[Any]:
 
 @few
 @given(st.lists(st.integers(0, sum(map(len, LINES))), max_size=6))
-def test_a_file_read_as_it_grows_says_what_it_says_when_read_at_once(cuts):
+def test_a_growing_file_yields_the_same_as_the_whole_file(cuts):
     whole = MAIN.read_bytes()
     with tempfile.TemporaryDirectory() as folder:
         growing = Path(folder) / MAIN.name
         with stator.connect("memory:") as store, stator.connect("memory:") as other:
             for cut in [*sorted(cuts), len(whole)]:
                 growing.write_bytes(whole[:cut])
-                bring(store, growing, conclude=False)
-            bring(other, growing, conclude=False)
+                import_files(store, growing, conclude=False)
+            import_files(other, growing, conclude=False)
             assert said(view(store, GARDEN)) == said(view(other, GARDEN))
             assert outcome(view(store, GARDEN)) == outcome(view(other, GARDEN))
 
 
 @few
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 8)), max_size=12))
-def test_hooks_and_a_growing_transcript_in_any_order_tell_of_everything_once(pieces):
+def test_hooks_and_a_growing_transcript_record_everything_once_in_any_order(pieces):
     state: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder, stator.connect("memory:") as store:
         growing = Path(folder) / MAIN.name
@@ -62,7 +62,7 @@ def test_hooks_and_a_growing_transcript_in_any_order_tell_of_everything_once(pie
             if is_read:
                 read += step
                 growing.write_bytes(b"".join(LINES[:read]))
-                bring(store, growing, conclude=False)
+                import_files(store, growing, conclude=False)
             else:
                 record(store, TOLD[told : told + step], state)
                 told += step
@@ -106,14 +106,14 @@ blocks = st.fixed_dictionaries(
         max_size=6,
     )
 )
-def test_no_line_breaks_reading_and_each_is_told_of(lines):
+def test_any_line_is_read_or_reported(lines):
     with tempfile.TemporaryDirectory() as folder, stator.connect("memory:") as store:
-        file = Writing(Path(folder) / f"{SESSION}.jsonl")
+        file = TranscriptWriter(Path(folder) / f"{SESSION}.jsonl")
         file.prompt("go", uuid="first")
         for line in lines:
             file.raw(json.dumps(line))
         told = items(file.path)
         assert not [item for item in told if isinstance(item, Skipped)]
         assert [item for item in told if not isinstance(item, (Cursor, Noise))]
-        bring(store, file.path)
-        assert bring(store, file.path).commits == 0
+        import_files(store, file.path)
+        assert import_files(store, file.path).commits == 0

@@ -1,4 +1,4 @@
-"""Cline's tasks: what the provider was sent, read back into turns, calls and a plan."""
+"""Tests that Cline's tasks become turns, calls and a plan."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import pytest
 
 import stator
-from importers.taken import DATA, asked, found_in, plan, taken, views
+from importers.import_helpers import DATA, conversations_in, import_file, plan, prompts_of, views
 
 TASK = DATA / "cline" / "1770913324799" / "api_conversation_history.json"
 
@@ -20,19 +20,19 @@ def store():
 
 @pytest.fixture
 def shown(store):
-    taken(store, TASK, "cline")
+    import_file(store, TASK, "cline")
     (only,) = views(store, TASK, "cline")
     return only
 
 
 def test_only_what_the_user_typed_is_a_prompt(shown):
-    first, second = asked(shown)
+    first, second = prompts_of(shown)
     assert first == "add tax to the cart"
     assert second[0]["text"] == "now fix the test"
 
 
-def test_of_an_image_its_kind_size_and_digest_stay(shown):
-    _, (_, image) = asked(shown)
+def test_an_image_becomes_a_note_with_type_size_and_digest(shown):
+    _, (_, image) = prompts_of(shown)
     assert image["text"].startswith("[image/png, 1,200 bytes, sha256 ")
 
 
@@ -49,11 +49,11 @@ def test_results_find_their_calls_by_tool_and_order(shown):
     ]
 
 
-def test_its_checklist_is_the_plan(shown):
+def test_the_checklist_sets_the_plan(shown):
     assert plan(shown) == [("read the cart", "done"), ("write tax.py", "done")]
 
 
-def test_a_call_written_as_tags_is_a_call(shown):
+def test_a_call_written_as_tags_is_recognized(shown):
     last = [c for c in shown.log() if c.kind == "call"][-1]
     assert last.value("input") == {"command": "rm -r build", "requires_approval": "true"}
     said = [c for c in shown.log() if c.kind == "entry" and c.actor == "model"][-1]
@@ -64,8 +64,8 @@ def test_a_finished_task_ends_its_turn(shown):
     assert [c.status for c in shown.log() if c.kind == "turn_end"] == ["ok"]
 
 
-def test_the_folder_the_time_and_the_cost_are_told_by_what_was_sent(shown):
-    (found,) = found_in(TASK, "cline")
+def test_folder_time_and_cost_come_from_the_messages(shown):
+    (found,) = conversations_in(TASK, "cline")
     assert (found.conversation.id, found.conversation.cwd) == ("1770913324799", "/home/dev/shop")
     turn = next(c for c in shown.log() if c.kind == "turn")
     assert turn.happened == 1_770_913_328_000_000
@@ -81,20 +81,20 @@ def test_native_results_are_paired_by_their_id(store, tmp_path):
     ]
     path = tmp_path / "api_conversation_history.json"
     path.write_text(json.dumps(told))
-    taken(store, path, "cline")
+    import_file(store, path, "cline")
     (only,) = views(store, path, "cline")
     outcomes = [(c.origin[1], c.tool) for c in only.log() if c.kind == "outcome"]
     assert outcomes == [("toolu_2", "list_files"), ("toolu_1", "read_file")]
 
 
-def test_a_task_taken_back_to_an_earlier_point_goes_on_from_there(store, tmp_path):
+def test_a_task_restored_to_an_earlier_point_continues_from_there(store, tmp_path):
     folder = tmp_path / "17"
     folder.mkdir()
     path = folder / "api_conversation_history.json"
     told = json.loads(TASK.read_text())
     path.write_text(json.dumps(told))
-    taken(store, path, "cline")
+    import_file(store, path, "cline")
     other = {"role": "assistant", "content": [{"type": "text", "text": "Another way."}]}
     path.write_text(json.dumps([*told[:3], other]))
-    report = taken(store, path, "cline")
+    report = import_file(store, path, "cline")
     assert report.commits == 1

@@ -1,4 +1,4 @@
-"""Codex's rollouts, of every age, as sessions."""
+"""Tests that Codex's rollouts of every version become sessions."""
 
 from __future__ import annotations
 
@@ -9,15 +9,33 @@ import shutil
 import pytest
 
 import stator
-from importers import counts_codex, rereading
-from importers.rereading import grown, items, outcomes, said_by_model, spent, totals
-from importers.taken import DATA, REAL, asked, found_in, kinds, plan, real, rendered, taken, view
+from importers import counts_codex, growing_files
+from importers.growing_files import (
+    import_while_growing,
+    items,
+    model_output,
+    outcomes,
+    totals,
+    usage_of,
+)
+from importers.import_helpers import (
+    DATA,
+    RECORDINGS,
+    conversations_in,
+    import_file,
+    kinds,
+    needs_recordings,
+    plan,
+    prompts_of,
+    rendered,
+    view,
+)
 from stator.errors import InvalidInput
 from stator.importers.codex.rollout import FORMAT
-from stator.importers.format import Found
 from stator.importers.reading import jsonl as lines
 from stator.importers.reading import zstd
-from stator.importers.reading.jsonl import beginning
+from stator.importers.reading.found_conversation import FoundConversation
+from stator.importers.reading.jsonl import read_beginning
 from stator.model.exchange.items import Conversation
 from stator.model.window.reply import requests
 
@@ -39,8 +57,8 @@ def store():
         yield opened
 
 
-def bring(store, path):
-    return rereading.bring(store, path, "codex")
+def import_rollout(store, path):
+    return growing_files.import_one(store, path, "codex")
 
 
 def written(tmp_path, *lines, name="rollout-2026-10-01T09-00-00-0199bbbb.jsonl"):
@@ -67,7 +85,7 @@ def result(name, output):
 
 
 def outcome_of(store, tmp_path, output, tool="exec_command"):
-    _, shown = bring(
+    _, shown = import_rollout(
         store, written(tmp_path, prompt("go"), call("c1", tool, cmd="x"), result("c1", output))
     )
     (found,) = shown.calls()
@@ -78,43 +96,43 @@ def outcome_of(store, tmp_path, output, tool="exec_command"):
 
 
 @pytest.mark.parametrize("path", [*ROLLOUTS, EXEC], ids=lambda path: path.name[:28])
-def test_a_file_of_codex_is_known_by_what_it_says_first(path):
-    assert FORMAT.is_one(path, beginning(str(path)))
+def test_a_rollout_is_recognized_by_its_first_line(path):
+    assert FORMAT.recognizes(path, read_beginning(str(path)))
 
 
 @pytest.mark.parametrize("path", ROLLOUTS, ids=lambda path: path.name[:28])
-def test_the_counts_are_those_of_a_plain_reading(path):
+def test_the_counts_match_an_independent_count(path):
     assert totals(items(path, "codex")) == counts_codex.count(path)
 
 
-def test_a_turn_begins_with_what_a_person_asked_and_not_with_what_codex_says_in_their_name(store):
-    _, shown = bring(store, MAIN)
-    assert asked(shown) == ["water the roses", "mend the pump"]
+def test_a_turn_begins_with_a_prompt_and_not_with_text_injected_by_codex(store):
+    _, shown = import_rollout(store, MAIN)
+    assert prompts_of(shown) == ["water the roses", "mend the pump"]
 
 
-def test_what_is_said_while_the_agent_works_is_part_of_its_turn(store):
-    _, shown = bring(store, MAIN)
+def test_text_typed_while_the_agent_works_belongs_to_the_current_turn(store):
+    _, shown = import_rollout(store, MAIN)
     (said,) = [c for c in shown.log() if c.kind == "entry" and c.actor == "user"]
     assert (said.value("output"), said.turn) == ("and the tulips", 1)
 
 
 def test_calls_of_one_answer_belong_to_one_answer(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_rollout(store, MAIN)
     first = next(c for c in shown.log() if c.kind == "entry" and c.actor == "model")
-    assert [asked.name for asked in requests(first.value("output"))] == [
+    assert [call.name for call in requests(first.value("output"))] == [
         "update_plan",
         "exec_command",
     ]
 
 
 def test_reasoning_stays_inside_the_answer(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_rollout(store, MAIN)
     first = next(c for c in shown.log() if c.kind == "entry" and c.actor == "model")
     assert first.value("output")["output"][0]["type"] == "reasoning"
 
 
-def test_every_call_has_the_outcome_it_had(store):
-    _, shown = bring(store, MAIN)
+def test_every_call_has_its_recorded_outcome(store):
+    _, shown = import_rollout(store, MAIN)
     assert outcomes(shown) == [
         (1, "apply_patch", "ok"),
         (1, "exec_command", "error"),
@@ -126,8 +144,8 @@ def test_every_call_has_the_outcome_it_had(store):
     ]
 
 
-def test_a_patch_tells_its_files(store):
-    _, shown = bring(store, MAIN)
+def test_a_patch_yields_its_files(store):
+    _, shown = import_rollout(store, MAIN)
     files = {entry.record.path: entry.record for entry in shown.entries("files")}
     assert {path: record.op for path, record in files.items()} == {
         "beds/roses.txt": "created",
@@ -138,31 +156,31 @@ def test_a_patch_tells_its_files(store):
     assert files["shed/can.txt"].from_path == "can.txt"
 
 
-def test_the_plan_stands_as_it_was_written_down_last(store):
-    _, shown = bring(store, MAIN)
+def test_the_plan_is_the_one_written_last(store):
+    _, shown = import_rollout(store, MAIN)
     assert plan(shown) == [("fill the can", "in_progress"), ("pour", "pending")]
 
 
-def test_what_a_server_answered_is_kept_as_data(store):
-    _, shown = bring(store, MAIN)
+def test_the_result_of_an_mcp_server_is_stored_as_data(store):
+    _, shown = import_rollout(store, MAIN)
     (answer,) = [c for c in shown.log() if c.kind == "outcome" and c.tool == "mcp__well__depth"]
     assert answer.value("output")["content"] == [{"type": "text", "text": "deep"}]
 
 
-def test_what_comes_from_the_web_is_said_to(store):
-    _, shown = bring(store, MAIN)
+def test_web_results_are_marked_as_web(store):
+    _, shown = import_rollout(store, MAIN)
     (answer,) = [c for c in shown.log() if c.kind == "outcome" and c.tool == "web_search"]
     assert answer.provenance.source == "web"
 
 
 def test_a_write_that_was_interrupted_is_in_doubt(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_rollout(store, MAIN)
     (open_call,) = [c for c in shown.calls() if c.status == "in doubt"]
     assert (open_call.turn, open_call.cause) == (2, "interrupted")
 
 
 def test_an_aborted_turn_is_interrupted(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_rollout(store, MAIN)
     ends = [(c.turn, c.status) for c in shown.log() if c.kind == "turn_end"]
     assert ends == [(1, "ok"), (2, "interrupted")]
 
@@ -170,29 +188,29 @@ def test_an_aborted_turn_is_interrupted(store):
 def test_a_turn_whose_program_died_is_interrupted(store, tmp_path):
     begun = [{"type": "event_msg", "payload": {"type": "task_started", "turn_id": t}} for t in "ab"]
     killed = [begun[0], prompt("go"), call("c1", cmd="x")]
-    _, shown = bring(store, written(tmp_path, *killed, begun[1], prompt("on")))
+    _, shown = import_rollout(store, written(tmp_path, *killed, begun[1], prompt("on")))
     assert [c.status for c in shown.log() if c.kind == "turn_end"] == ["interrupted"]
     assert outcomes(shown) == [(1, "exec_command", "in doubt")]
 
 
 def test_a_compaction_has_its_summary(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_rollout(store, MAIN)
     (found,) = [c for c in shown.log() if c.kind == "compaction"]
     assert found.value("input")["summary"] == "The roses are watered."
 
 
-def test_what_was_spent_is_counted_once(store):
-    _, shown = bring(store, MAIN)
-    assert spent(shown)["tokens"] == 220
+def test_usage_is_counted_once(store):
+    _, shown = import_rollout(store, MAIN)
+    assert usage_of(shown)["tokens"] == 220
 
 
-def test_a_session_is_named_by_what_was_asked_first(store):
-    _, shown = bring(store, OLD)
+def test_a_session_is_named_after_its_first_prompt(store):
+    _, shown = import_rollout(store, OLD)
     assert shown.record.name == "write the diary"
 
 
 def test_calls_and_results_are_paired_when_rendered(store):
-    _, shown = bring(store, PARENT)
+    _, shown = import_rollout(store, PARENT)
     said = rendered(store, shown, "openai")
     asks = [item["call_id"] for item in said if item.get("type") == "function_call"]
     answers = [item["call_id"] for item in said if item.get("type") == "function_call_output"]
@@ -202,26 +220,26 @@ def test_calls_and_results_are_paired_when_rendered(store):
 # -- older files ------------------------------------------------------------------------------------
 
 
-def test_a_patch_in_a_shell_command_tells_its_files_where_the_command_ran(store):
-    _, shown = bring(store, OLD)
+def test_a_patch_in_a_shell_command_yields_files_in_the_commands_folder(store):
+    _, shown = import_rollout(store, OLD)
     (found,) = shown.entries("files")
     assert (found.record.path, found.record.op) == ("notes/diary.md", "modified")
 
 
-def test_a_refused_command_was_denied(store):
-    _, shown = bring(store, OLD)
+def test_a_refused_command_is_denied(store):
+    _, shown = import_rollout(store, OLD)
     assert [c.status for c in shown.calls()] == ["denied", "ok"]
 
 
-def test_asking_the_same_twice_is_two_turns(store):
-    _, shown = bring(store, OLD)
-    assert len(asked(shown)) == 2
+def test_the_same_prompt_twice_makes_two_turns(store):
+    _, shown = import_rollout(store, OLD)
+    assert len(prompts_of(shown)) == 2
 
 
-def test_the_oldest_files_have_bare_items(store):
-    report, shown = bring(store, OLDEST)
+def test_the_oldest_files_with_bare_items_are_read(store):
+    report, shown = import_rollout(store, OLDEST)
     assert (report.turns, report.calls, report.unknown) == (1, 1, 0)
-    assert asked(shown) == ["say hello"]
+    assert prompts_of(shown) == ["say hello"]
 
 
 @pytest.mark.parametrize(
@@ -242,7 +260,7 @@ def test_the_oldest_files_have_bare_items(store):
         (None, ("ok", "")),
     ],
 )
-def test_how_a_command_ended_is_read_from_what_the_model_was_shown(store, tmp_path, output, ended):
+def test_the_outcome_of_a_command_is_read_from_its_output(store, tmp_path, output, ended):
     assert outcome_of(store, tmp_path, output) == ended
 
 
@@ -253,22 +271,22 @@ def test_an_interrupted_read_is_cancelled(store, tmp_path):
 # -- forks, sub-agents ------------------------------------------------------------------------------
 
 
-def test_a_fork_shares_what_its_base_has_up_to_the_place_it_names(store):
-    _, base = bring(store, MAIN)
-    _, fork = bring(store, FORK)
+def test_a_fork_shares_its_base_up_to_the_ordinal_it_names(store):
+    _, base = import_rollout(store, MAIN)
+    _, fork = import_rollout(store, FORK)
     assert (fork.record.parent.session, fork.record.parent.kind) == (base.id, "fork")
-    assert asked(fork) == ["water the roses", "sell the pump"]
+    assert prompts_of(fork) == ["water the roses", "sell the pump"]
 
 
-def test_a_fork_whose_base_is_nowhere_is_a_session_of_its_own(store, tmp_path):
+def test_a_fork_without_its_base_becomes_a_separate_session(store, tmp_path):
     path = shutil.copy(FORK, tmp_path)
-    _, fork = bring(store, path)
-    assert asked(fork) == ["sell the pump"]
+    _, fork = import_rollout(store, path)
+    assert prompts_of(fork) == ["sell the pump"]
     assert fork.record.labels["forked from"].endswith("0a")
 
 
-def test_a_fork_that_copied_its_base_begins_where_it_differs(store, tmp_path):
-    _, base = bring(store, OLD)
+def test_a_fork_with_a_copied_base_begins_at_the_first_difference(store, tmp_path):
+    _, base = import_rollout(store, OLD)
     old = [json.loads(line) for line in OLD.read_text().splitlines()]
     meta = {
         "type": "session_meta",
@@ -277,29 +295,29 @@ def test_a_fork_that_copied_its_base_begins_where_it_differs(store, tmp_path):
     kept = [old[0], *old[1:10]]
     path = tmp_path / "rollout-2025-09-21T09-00-00-0199cccc.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in (meta, *kept, prompt("burn it"))))
-    _, fork = bring(store, path)
+    _, fork = import_rollout(store, path)
     assert fork.record.parent.session == base.id
-    assert [text[-15:] for text in asked(fork)] == ["write the diary", "burn it"]
+    assert [text[-15:] for text in prompts_of(fork)] == ["write the diary", "burn it"]
     assert [kind for kind in kinds(fork) if kind in ("entry", "call")] == ["entry", "entry", "call"]
 
 
 def test_a_sub_agent_is_a_session_below_its_parent(store):
-    _, parent = bring(store, PARENT)
-    _, child = bring(store, CHILD)
+    _, parent = import_rollout(store, PARENT)
+    _, child = import_rollout(store, CHILD)
     assert (child.record.parent.session, child.record.parent.kind) == (parent.id, "child")
     assert [entry.record.session for entry in parent.entries("children")] == [child.id]
 
 
-def test_what_a_sub_agent_inherited_is_not_its_own(store):
-    _, child = bring(store, CHILD)
-    assert asked(child) == ["dig a hole"]
+def test_lines_a_sub_agent_inherited_are_not_imported(store):
+    _, child = import_rollout(store, CHILD)
+    assert prompts_of(child) == ["dig a hole"]
 
 
 # -- the output of exec -----------------------------------------------------------------------------
 
 
-def test_the_output_of_exec_can_be_imported_alone(store):
-    report, shown = bring(store, EXEC)
+def test_the_output_of_exec_can_be_imported_without_a_rollout(store):
+    report, shown = import_rollout(store, EXEC)
     assert (report.turns, report.calls) == (1, 3)
     assert sorted((c.tool, c.status) for c in shown.calls()) == [
         ("apply_patch", "ok"),
@@ -312,80 +330,80 @@ def test_beside_its_rollout_the_output_of_exec_adds_nothing(store, tmp_path):
     shutil.copy(MAIN, tmp_path)
     path = tmp_path / "out.jsonl"
     path.write_text(EXEC.read_text().replace(f"{ID}0f", f"{ID}0a"))
-    bring(store, tmp_path / MAIN.name)
-    assert taken(store, path, "codex").commits == 0
+    import_rollout(store, tmp_path / MAIN.name)
+    assert import_file(store, path, "codex").commits == 0
 
 
 def test_where_the_rollout_was_imported_the_output_of_exec_adds_nothing(store, tmp_path):
-    bring(store, MAIN)
+    import_rollout(store, MAIN)
     path = tmp_path / "out.jsonl"
     path.write_text(EXEC.read_text().replace(f"{ID}0f", f"{ID}0a"))
-    report = taken(store, path, "codex")
+    report = import_file(store, path, "codex")
     assert (report.commits, report.unchanged) == (0, 1)
 
 
-def test_output_of_exec_that_grew_brings_what_is_new(store, tmp_path):
+def test_output_of_exec_that_grew_adds_only_what_is_new(store, tmp_path):
     told = EXEC.read_text().splitlines(keepends=True)
     path = tmp_path / "out.jsonl"
     path.write_text("".join(told[:4]))
-    taken(store, path, "codex")
+    import_file(store, path, "codex")
     path.write_text("".join(told))
-    _, shown = bring(store, path)
-    assert (len(asked(shown)), len(shown.calls())) == (1, 3)
+    _, shown = import_rollout(store, path)
+    assert (len(prompts_of(shown)), len(shown.calls())) == (1, 3)
 
 
-# -- again, and growing -----------------------------------------------------------------------------
+# -- repeated imports and growing files -------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", [*ROLLOUTS, EXEC], ids=lambda path: path.name[:28])
 def test_importing_again_adds_nothing(store, path):
-    bring(store, path)
-    again, _ = bring(store, path)
+    import_rollout(store, path)
+    again, _ = import_rollout(store, path)
     assert (again.commits, again.unchanged) == (0, 1)
 
 
 @pytest.mark.parametrize("path", [MAIN, OLD], ids=["new", "old"])
 def test_a_file_that_grows_line_by_line_becomes_the_same_session(store, tmp_path, path):
-    piecewise = grown(store, path, tmp_path / path.name, "codex")
+    piecewise = import_while_growing(store, path, tmp_path / path.name, "codex")
     with stator.connect("memory:", project="garden") as other:
-        _, whole = bring(other, path)
-        assert asked(piecewise) == asked(whole)
-        assert said_by_model(piecewise) == said_by_model(whole)
+        _, whole = import_rollout(other, path)
+        assert prompts_of(piecewise) == prompts_of(whole)
+        assert model_output(piecewise) == model_output(whole)
         assert outcomes(piecewise) == outcomes(whole)
-        assert spent(piecewise) == spent(whole)
+        assert usage_of(piecewise) == usage_of(whole)
 
 
-def test_a_packed_rollout_says_the_same(store, tmp_path):
+def test_a_compressed_rollout_yields_the_same_session(store, tmp_path):
     path = tmp_path / f"{MAIN.name}.zst"
     path.write_bytes(vars(zstd)["zstd"].compress(MAIN.read_bytes()))
-    bring(store, path)
-    assert bring(store, MAIN)[0].turns == 0
+    import_rollout(store, path)
+    assert import_rollout(store, MAIN)[0].turns == 0
 
 
 # -- bad files --------------------------------------------------------------------------------------
 
 
-def test_a_cut_last_line_is_named_and_the_rest_is_imported(store, tmp_path):
+def test_a_cut_last_line_is_reported_and_the_rest_is_imported(store, tmp_path):
     path = tmp_path / MAIN.name
     path.write_bytes(MAIN.read_bytes()[:-20])
-    report, shown = bring(store, path)
+    report, shown = import_rollout(store, path)
     assert [skip.why for skip in report.skips] == ["cut off"]
-    assert len(asked(shown)) == 2
+    assert len(prompts_of(shown)) == 2
 
 
 @pytest.mark.parametrize("bad", [b"{nonsense\n", b"\0" * 300 + b"\n", b"[1, 2]\n", b'"x"\n'])
-def test_a_bad_line_in_the_middle_costs_only_itself(store, tmp_path, bad):
+def test_a_bad_line_in_the_middle_is_skipped_and_the_rest_is_imported(store, tmp_path, bad):
     whole = MAIN.read_bytes().splitlines(keepends=True)
     path = tmp_path / MAIN.name
     path.write_bytes(b"".join([*whole[:20], bad, *whole[20:]]))
-    report, shown = bring(store, path)
-    assert (report.skipped, len(asked(shown))) == (1, 2)
+    report, shown = import_rollout(store, path)
+    assert (report.skipped, len(prompts_of(shown))) == (1, 2)
     assert report.skips[0].line == 21
 
 
 def test_lone_surrogates_are_kept(store, tmp_path):
-    _, shown = bring(store, written(tmp_path, prompt("a \ud800 b")))
-    assert asked(shown) == ["a \ud800 b"]
+    _, shown = import_rollout(store, written(tmp_path, prompt("a \ud800 b")))
+    assert prompts_of(shown) == ["a \ud800 b"]
 
 
 @pytest.mark.parametrize(
@@ -399,8 +417,8 @@ def test_lone_surrogates_are_kept(store, tmp_path):
         {},
     ],
 )
-def test_a_line_nobody_can_read_yet_is_kept_as_it_is(store, tmp_path, line):
-    report, _ = bring(store, written(tmp_path, prompt("go"), line))
+def test_a_line_of_an_unknown_kind_is_stored_unchanged(store, tmp_path, line):
+    report, _ = import_rollout(store, written(tmp_path, prompt("go"), line))
     assert (report.unknown, report.turns) == (1, 1)
 
 
@@ -408,7 +426,7 @@ def test_a_line_nobody_can_read_yet_is_kept_as_it_is(store, tmp_path, line):
 @pytest.mark.parametrize(
     "kind", ["message", "reasoning", "function_call", "function_call_output", "web_search_call"]
 )
-def test_wrong_shapes_break_nothing(store, tmp_path, kind, value):
+def test_values_of_wrong_types_do_not_raise(store, tmp_path, kind, value):
     names = "role content id call_id arguments output name action namespace".split()
     odd = [said(kind, **{name: value}) for name in names] + [said(kind, role="user", content=value)]
     notices = [
@@ -420,30 +438,30 @@ def test_wrong_shapes_break_nothing(store, tmp_path, kind, value):
     ]
     others = [{"type": name, "payload": {"message": value, "usage": value, "cwd": value}} for name in
               ("compacted", "token_usage_record", "turn_context", "session_meta")]  # fmt: skip
-    report, _ = bring(store, written(tmp_path, *odd, *notices, *others, prompt("go")))
+    report, _ = import_rollout(store, written(tmp_path, *odd, *notices, *others, prompt("go")))
     assert report.turns >= 1
 
 
 def test_a_result_without_its_call_is_an_orphan(store, tmp_path):
-    report, _ = bring(store, written(tmp_path, prompt("go"), result("nobody", "x")))
+    report, _ = import_rollout(store, written(tmp_path, prompt("go"), result("nobody", "x")))
     assert (report.orphans, report.calls) == (1, 1)
 
 
 def test_a_call_without_a_result_is_in_doubt(store, tmp_path):
-    report, _ = bring(store, written(tmp_path, prompt("go"), call("c1", cmd="x")))
+    report, _ = import_rollout(store, written(tmp_path, prompt("go"), call("c1", cmd="x")))
     assert report.in_doubt == 1
 
 
-def test_a_result_that_only_a_notice_told_of_is_known(store, tmp_path):
+def test_a_result_that_is_only_in_a_notice_is_recorded(store, tmp_path):
     done = {"type": "CommandExecution", "id": "c1", "status": "completed", "exit_code": 0}
     notice = {"type": "event_msg", "payload": {"type": "item_completed", "item": done}}
-    _, shown = bring(store, written(tmp_path, prompt("go"), call("c1", cmd="x"), notice))
+    _, shown = import_rollout(store, written(tmp_path, prompt("go"), call("c1", cmd="x"), notice))
     assert [c.status for c in shown.calls()] == ["ok"]
 
 
-def test_lines_that_come_twice_and_times_that_are_equal_change_nothing(store, tmp_path):
+def test_repeated_lines_and_equal_times_change_nothing(store, tmp_path):
     once = [prompt("go"), call("c1", cmd="x"), result("c1", "y")]
-    report, _ = bring(store, written(tmp_path, *once, *once[1:]))
+    report, _ = import_rollout(store, written(tmp_path, *once, *once[1:]))
     assert (report.turns, report.calls) == (1, 1)
 
 
@@ -452,36 +470,38 @@ def test_lines_that_come_twice_and_times_that_are_equal_change_nothing(store, tm
 def test_other_encodings_are_read(store, tmp_path, change):
     path = tmp_path / MAIN.name
     path.write_bytes(change(MAIN.read_bytes()))
-    assert FORMAT.is_one(path, beginning(str(path)))
-    report, _ = bring(store, path)
+    assert FORMAT.recognizes(path, read_beginning(str(path)))
+    report, _ = import_rollout(store, path)
     assert (report.turns, report.skipped) == (2, 0)
 
 
-def test_the_bytes_of_a_picture_are_not_kept(store, tmp_path):
+def test_the_bytes_of_an_image_are_not_stored(store, tmp_path):
     picture = "data:image/png;base64," + "QUJD" * 1000
     content = [
         {"type": "input_text", "text": "look"},
         {"type": "input_image", "image_url": picture},
     ]
-    _, shown = bring(store, written(tmp_path, said("message", role="user", content=content)))
-    assert "QUJDQUJD" not in json.dumps(asked(shown))
+    _, shown = import_rollout(
+        store, written(tmp_path, said("message", role="user", content=content))
+    )
+    assert "QUJDQUJD" not in json.dumps(prompts_of(shown))
 
 
-def test_a_line_that_is_too_long_costs_only_itself(store, tmp_path, monkeypatch):
+def test_a_line_above_the_limit_is_skipped_and_the_rest_is_imported(store, tmp_path, monkeypatch):
     path = written(tmp_path, prompt("go"), prompt("x" * 3000), prompt("on"))
     monkeypatch.setattr(lines, "LINE_MAX", 2000)
-    report, shown = bring(store, path)
-    assert (report.skipped, asked(shown)) == (1, ["go", "on"])
+    report, shown = import_rollout(store, path)
+    assert (report.skipped, prompts_of(shown)) == (1, ["go", "on"])
 
 
-def test_a_pipe_is_not_waited_for(tmp_path):
+def test_a_pipe_is_refused_without_waiting(tmp_path):
     path = tmp_path / "rollout-x.jsonl"
     os.mkfifo(path)
     with pytest.raises(InvalidInput):
         list(FORMAT.conversations(path))
 
 
-def test_no_name_in_a_file_leads_out_of_its_folder(tmp_path):
+def test_a_session_id_cannot_point_out_of_the_folder(tmp_path):
     base = {"thread_id": "../../../etc/*", "end_ordinal_exclusive": 3}
     path = written(tmp_path, {"type": "session_meta", "payload": {"id": "x", "history_base": base}})
     path.write_text(path.read_text().splitlines()[1] + "\n")
@@ -489,35 +509,38 @@ def test_no_name_in_a_file_leads_out_of_its_folder(tmp_path):
     assert found.conversation.fork_ids == frozenset()
 
 
-# -- where, and about what --------------------------------------------------------------------------
+# -- folders ----------------------------------------------------------------------------------------
 
 
-def test_codex_keeps_its_files_in_its_home(tmp_path):
-    assert list(FORMAT.places(tmp_path, {})) == [
+def test_default_paths_are_codexs_folders(tmp_path):
+    assert list(FORMAT.default_paths(tmp_path, {})) == [
         tmp_path / ".codex/sessions",
         tmp_path / ".codex/archived_sessions",
     ]
-    assert [str(place) for place in FORMAT.places(tmp_path, {"CODEX_HOME": "/x"})] == [
+    assert [str(place) for place in FORMAT.default_paths(tmp_path, {"CODEX_HOME": "/x"})] == [
         "/x/sessions",
         "/x/archived_sessions",
     ]
 
 
-def test_a_session_is_about_the_folder_it_took_place_in():
+def test_a_session_belongs_to_the_folder_it_took_place_in():
     talk = Conversation(source="codex", id="x", cwd="/home/dev/garden/beds")
-    found = Found(path="x", conversation=talk)
-    assert FORMAT.is_about(found, "/home/dev/garden")
-    assert not FORMAT.is_about(found, "/home/dev/gard")
+    found = FoundConversation(path="x", conversation=talk)
+    assert FORMAT.is_in_folder(found, "/home/dev/garden")
+    assert not FORMAT.is_in_folder(found, "/home/dev/gard")
 
 
 # -- real sessions ----------------------------------------------------------------------------------
 
 
-@real
-def test_the_counts_of_real_sessions_are_those_of_a_plain_reading(store):
-    paths = [*REAL.glob("codex/*/*.jsonl"), *REAL.glob("generated/codex-*/rollout-*.jsonl")]
+@needs_recordings
+def test_the_counts_of_real_sessions_match_an_independent_count(store):
+    paths = [
+        *RECORDINGS.glob("codex/*/*.jsonl"),
+        *RECORDINGS.glob("generated/codex-*/rollout-*.jsonl"),
+    ]
     assert paths
     for path in paths:
         assert totals(items(path, "codex")) == counts_codex.count(path), path.name
-        assert taken(store, path, "codex").refused == {}
-        assert "turn" in kinds(view(store, found_in(path, "codex")[0]))
+        assert import_file(store, path, "codex").refused == {}
+        assert "turn" in kinds(view(store, conversations_in(path, "codex")[0]))

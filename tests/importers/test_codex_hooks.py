@@ -1,4 +1,4 @@
-"""What Codex tells its hooks: the same turns and calls as in its rollout, whoever comes first."""
+"""Tests that Codex's hooks and rollout record the same turns and calls once, in any order."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import json
 import pytest
 
 import stator
-from importers.taken import DATA, asked, view
+from importers.import_helpers import DATA, prompts_of, view
 from stator.hooks import codex
 from stator.importers.codex.rollout import FORMAT
-from stator.importers.conversation import Report, take
+from stator.importers.conversation import Report, import_conversation
 from stator.model.exchange.items import (
     Answered,
     Began,
@@ -33,8 +33,8 @@ def store():
         yield opened
 
 
-def hooked(store, notices=NOTICES, state=None, first=0):
-    """Record what hooks were told."""
+def record_hooks(store, notices=NOTICES, state=None, first=0):
+    """Record hook inputs."""
     state = {} if state is None else state
     talk = codex.conversation(notices[0])
     assert talk is not None
@@ -45,9 +45,9 @@ def hooked(store, notices=NOTICES, state=None, first=0):
         recorder.flush()
 
 
-def imported(store):
+def import_rollout(store):
     (found,) = FORMAT.conversations(ROLLOUT)
-    take(store.port, store.context, FORMAT, found, Report(), conclude=False)
+    import_conversation(store.port, store.context, FORMAT, found, Report(), conclude=False)
     return view(store, found)
 
 
@@ -60,31 +60,31 @@ def calls(shown):
     return sorted((call.tool, call.status) for call in shown.calls())
 
 
-def test_hooks_and_rollout_tell_of_the_same_turns_and_calls_in_any_order(store):
-    hooked(store)
-    shown = imported(store)
+def test_hooks_and_rollout_record_the_same_turns_and_calls_in_any_order(store):
+    record_hooks(store)
+    shown = import_rollout(store)
     with stator.connect("memory:", project="garden") as other:
-        imported(other)
-        hooked(other)
-        again = imported(other)
-        assert asked(shown) == asked(again) == ["water the roses", "mend the pump"]
+        import_rollout(other)
+        record_hooks(other)
+        again = import_rollout(other)
+        assert prompts_of(shown) == prompts_of(again) == ["water the roses", "mend the pump"]
         assert len(shown.calls()) == len(again.calls()) == 7
 
 
-def test_hooks_that_come_between_readings_add_no_call(store):
-    hooked(store, NOTICES[:5])
-    imported(store)
-    hooked(store, NOTICES[5:], first=5)
-    assert len(imported(store).calls()) == 7
+def test_hooks_between_imports_add_no_call(store):
+    record_hooks(store, NOTICES[:5])
+    import_rollout(store)
+    record_hooks(store, NOTICES[5:], first=5)
+    assert len(import_rollout(store).calls()) == 7
 
 
-def test_how_a_command_ended_is_left_to_the_rollout(store):
-    hooked(store, NOTICES[:-1])
-    assert ("Bash", "error") in calls(imported(store))
+def test_the_outcome_of_a_command_is_left_to_the_rollout(store):
+    record_hooks(store, NOTICES[:-1])
+    assert ("Bash", "error") in calls(import_rollout(store))
 
 
-def test_without_a_rollout_hooks_tell_all_they_know(store):
-    hooked(store, state={"no transcript": True})
+def test_without_a_rollout_hooks_record_everything_they_report(store):
+    record_hooks(store, state={"no transcript": True})
     shown = view(store, codex.conversation(NOTICES[0]))
     assert [call.status for call in shown.calls()] == ["ok"] * 5
     assert [c.value("output")["output"][0]["type"] for c in shown.log() if c.actor == "model"] == [
@@ -92,14 +92,14 @@ def test_without_a_rollout_hooks_tell_all_they_know(store):
     ]
 
 
-def test_a_call_that_no_hook_saw_return_is_in_doubt_when_the_program_comes_back(store):
-    hooked(store, NOTICES[:5])
-    hooked(store, [{**NOTICES[0], "source": "resume"}], first=50)
+def test_a_call_without_an_end_is_in_doubt_when_the_program_restarts(store):
+    record_hooks(store, NOTICES[:5])
+    record_hooks(store, [{**NOTICES[0], "source": "resume"}], first=50)
     shown = view(store, codex.conversation(NOTICES[0]))
     assert ("Bash", "in doubt") in calls(shown)
 
 
-def test_a_server_that_reports_an_error_failed():
+def test_an_error_reported_by_an_mcp_server_is_an_error():
     said = {"hook_event_name": "PostToolUse", "tool_name": "mcp__a__b", "tool_use_id": "c",
             "tool_response": {"isError": True, "content": []}}  # fmt: skip
     (item,) = one(said)
@@ -107,7 +107,7 @@ def test_a_server_that_reports_an_error_failed():
     assert item.status == "error"
 
 
-def test_notices_become_what_they_are():
+def test_each_hook_becomes_its_item():
     assert isinstance(one({"hook_event_name": "SessionStart", "source": "startup"})[0], Began)
     assert isinstance(one({"hook_event_name": "SessionEnd", "reason": "other"})[0], Ended)
     assert isinstance(one({"hook_event_name": "Stop"})[0], TurnEnded)
@@ -117,13 +117,13 @@ def test_notices_become_what_they_are():
     assert item.effect == "read"
 
 
-def test_an_answer_is_told_only_where_no_rollout_does():
+def test_an_answer_is_recorded_from_a_hook_only_without_a_rollout():
     said = {"hook_event_name": "Stop", "last_assistant_message": "done"}
     assert not any(isinstance(item, Answered) for item in one(said))
     assert any(isinstance(item, Answered) for item in one(said, {"no transcript": True}))
 
 
-def test_one_compaction_is_told_once_by_all_its_notices():
+def test_several_hooks_of_one_compaction_record_it_once():
     state = {"no transcript": True}
     notices = [{"hook_event_name": "PreCompact"}, {"hook_event_name": "PostCompact"},
                {"hook_event_name": "SessionStart", "source": "compact"}]  # fmt: skip
@@ -132,7 +132,7 @@ def test_one_compaction_is_told_once_by_all_its_notices():
 
 
 @pytest.mark.parametrize("value", [None, 7, [], {}, "x"])
-def test_wrong_shapes_break_nothing(value):
+def test_values_of_wrong_types_do_not_raise(value):
     names = "tool_name tool_input tool_response tool_use_id turn_id prompt agent_id source".split()
     for (
         kind

@@ -1,4 +1,4 @@
-"""Cursor's hooks, as far as others tell of them: fixtures of our own, unverified."""
+"""Tests Cursor's hooks, with fixtures made from descriptions and not from recordings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import stator
-from importers.hooking import said
+from importers.hook_lines import hook_input
 from stator.hooks import cursor
 from stator.model.exchange.items import Noise
 
@@ -34,7 +34,7 @@ def test_a_conversation_is_one_session_in_order(view):
     ]  # fmt: skip
 
 
-def test_calls_end_as_the_hooks_say(view):
+def test_calls_have_the_outcome_their_hooks_report(view):
     outcomes = {
         c.tool: c.status for c in view.log() if c.kind == "outcome" and c.cause != "exit code 1"
     }
@@ -43,34 +43,36 @@ def test_calls_end_as_the_hooks_say(view):
     assert failed.status == "error"
 
 
-def test_a_command_that_the_hooks_of_tools_tell_of_is_not_told_twice(view):
+def test_a_command_reported_by_two_hooks_is_recorded_once(view):
     assert [c.tool for c in view.log() if c.kind == "call"] == ["Read", "Shell", "Shell"]
 
 
-def test_where_the_hooks_of_tools_are_silent_a_command_is_a_call(hooked):
-    hooked.write(LINES[1], said("afterShellExecution", LINES[0]["conversation_id"], command="ls"))
+def test_a_shell_hook_without_tool_hooks_records_a_call(hooked):
+    hooked.write(
+        LINES[1], hook_input("afterShellExecution", LINES[0]["conversation_id"], command="ls")
+    )
     with stator.connect(hooked.path) as store:
         assert [row.status for row in store.calls().rows] == ["ok"]
 
 
-def test_files_are_told_from_the_folder_that_is_open(view):
+def test_files_are_relative_to_the_workspace_folder(view):
     (record,) = view.state()["files"].values()
     assert (record.root, record.path, record.op) == (".", "cart.py", "modified")
 
 
 @pytest.mark.parametrize("wrong", [{}, {"conversation_id": 7}, {"conversation_id": None}])
-def test_a_line_of_no_conversation_says_so(wrong):
+def test_input_without_a_conversation_id_yields_no_conversation(wrong):
     assert cursor.conversation(wrong) is None
 
 
 @pytest.mark.parametrize("name", [None, 7, "", "somethingNew"])
-def test_what_is_not_known_is_passed_over(name):
+def test_an_unknown_hook_is_ignored(name):
     found = list(cursor.items({"hook_event_name": name}, 1, "u", {}))
     assert [type(item) for item in found] == [Noise]
 
 
 @pytest.mark.parametrize("line", LINES, ids=[line["hook_event_name"] for line in LINES])
-def test_a_field_of_another_shape_breaks_nothing(line):
+def test_fields_of_wrong_types_do_not_raise(line):
     shapes: tuple[Any, ...] = (None, 7, [], {"a": 1})
     for name in line:
         if name != "hook_event_name":

@@ -1,4 +1,4 @@
-"""Gemini CLI's chats, as sessions."""
+"""Tests that Gemini CLI's chats become sessions."""
 
 from __future__ import annotations
 
@@ -9,14 +9,29 @@ from pathlib import Path
 import pytest
 
 import stator
-from importers import counts_gemini, rereading
-from importers.rereading import grown, items, outcomes, said_by_model, spent, totals
-from importers.taken import DATA, REAL, asked, plan, real, rendered, taken
+from importers import counts_gemini, growing_files
+from importers.growing_files import (
+    import_while_growing,
+    items,
+    model_output,
+    outcomes,
+    totals,
+    usage_of,
+)
+from importers.import_helpers import (
+    DATA,
+    RECORDINGS,
+    import_file,
+    needs_recordings,
+    plan,
+    prompts_of,
+    rendered,
+)
 from stator.errors import InvalidInput
-from stator.importers.format import Found
 from stator.importers.gemini.chat import FORMAT
 from stator.importers.reading import jsonl as lines
-from stator.importers.reading.jsonl import beginning
+from stator.importers.reading.found_conversation import FoundConversation
+from stator.importers.reading.jsonl import read_beginning
 from stator.model.exchange import items as foreign
 from stator.model.exchange.items import Conversation, digest_of
 
@@ -34,8 +49,8 @@ def store():
         yield opened
 
 
-def bring(store, path):
-    return rereading.bring(store, path, "gemini")
+def import_chat(store, path):
+    return growing_files.import_one(store, path, "gemini")
 
 
 def message(name, kind="user", content="go", **more):
@@ -58,33 +73,33 @@ def written(tmp_path, *lines, name="session-x.jsonl"):
 
 
 @pytest.mark.parametrize("path", ALL, ids=["lines", "document", "sub-agent"])
-def test_a_chat_is_known_by_what_it_says_first(path):
-    assert FORMAT.is_one(path, beginning(str(path)))
+def test_a_chat_is_recognized_by_its_first_record(path):
+    assert FORMAT.recognizes(path, read_beginning(str(path)))
 
 
 def test_the_output_of_a_run_is_not_a_chat():
-    assert not FORMAT.is_one(Path("x"), b'{"type": "init", "session_id": "s", "model": "m"}\n')
+    assert not FORMAT.recognizes(Path("x"), b'{"type": "init", "session_id": "s", "model": "m"}\n')
 
 
 @pytest.mark.parametrize("path", ALL, ids=["lines", "document", "sub-agent"])
-def test_the_counts_are_those_of_a_plain_reading(path):
+def test_the_counts_match_an_independent_count(path):
     assert totals(items(path, "gemini")) == counts_gemini.count(path)
 
 
-def test_a_turn_begins_with_what_a_person_asked(store):
-    _, shown = bring(store, MAIN)
-    assert asked(shown) == ["plant a rose", "go on", "go on", "prune it"]
+def test_a_turn_begins_with_a_prompt_by_a_person(store):
+    _, shown = import_chat(store, MAIN)
+    assert prompts_of(shown) == ["plant a rose", "go on", "go on", "prune it"]
 
 
 def test_the_calls_of_a_second_version_belong_to_its_answer(store):
-    _, shown = bring(store, MAIN)
+    _, shown = import_chat(store, MAIN)
     first = next(c for c in shown.log() if c.kind == "entry" and c.actor == "model")
     kinds = [block["type"] for block in first.value("output")["content"]]
     assert kinds == ["text", "tool_use", "tool_use"]
 
 
-def test_every_call_has_the_outcome_it_had(store):
-    _, shown = bring(store, MAIN)
+def test_every_call_has_its_recorded_outcome(store):
+    _, shown = import_chat(store, MAIN)
     ended = [(call.turn, call.tool, call.status, call.cause) for call in shown.calls()]
     assert sorted(ended) == [
         (1, "run_shell_command", "error", "exit code 3"),
@@ -97,8 +112,8 @@ def test_every_call_has_the_outcome_it_had(store):
     ]
 
 
-def test_edits_tell_their_files_with_what_they_held(store):
-    _, shown = bring(store, MAIN)
+def test_edits_yield_files_with_digests(store):
+    _, shown = import_chat(store, MAIN)
     changes = [
         (touch.op, touch.path, touch.before, touch.after)
         for item in items(MAIN, "gemini")
@@ -113,41 +128,41 @@ def test_edits_tell_their_files_with_what_they_held(store):
     assert [entry.record.path for entry in shown.entries("files")] == ["rose.txt"]
 
 
-def test_a_list_of_things_to_do_is_the_plan(store):
-    _, shown = bring(store, MAIN)
+def test_write_todos_sets_the_plan(store):
+    _, shown = import_chat(store, MAIN)
     assert plan(shown) == [("dig", "done"), ("water", "pending")]
 
 
 def test_calls_and_results_are_paired_when_rendered(store, tmp_path):
     told = [message("u1"), message("g1", "gemini", "yes", toolCalls=[called("x", command="ls")])]
-    _, shown = bring(store, written(tmp_path, *told))
+    _, shown = import_chat(store, written(tmp_path, *told))
     blocks = [block for said in rendered(store, shown) for block in said["content"]]
     asks = [block["id"] for block in blocks if block["type"] == "tool_use"]
     answers = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
     assert asks == answers != []
 
 
-def test_the_providers_own_id_of_a_call_is_kept():
+def test_the_providers_id_of_a_call_is_stored_as_its_key():
     keys = {item.key for item in items(MAIN, "gemini") if isinstance(item, foreign.Called)}
     assert "write_file__1" in keys
 
 
-def test_what_left_the_models_view_was_compacted(store):
-    _, shown = bring(store, MAIN)
+def test_messages_missing_from_a_set_make_a_compaction(store):
+    _, shown = import_chat(store, MAIN)
     (found,) = [c for c in shown.log() if c.kind == "compaction"]
     assert found.value("input")["summary"] == "<state_snapshot>a rose was planted</state_snapshot>"
 
 
-def test_a_changed_wording_is_no_compaction(store, tmp_path):
+def test_a_changed_wording_is_not_a_compaction(store, tmp_path):
     masked = {"$set": {"messages": [message("u1"), message("g1", "gemini", "…")]}}
-    _, shown = bring(
+    _, shown = import_chat(
         store, written(tmp_path, message("u1"), message("g1", "gemini", "long"), masked)
     )
     assert not [c for c in shown.log() if c.kind == "compaction"]
 
 
-def test_going_back_leaves_what_was_said_and_says_so(store):
-    _, shown = bring(store, MAIN)
+def test_a_rewind_is_noted_and_the_earlier_turns_stay(store):
+    _, shown = import_chat(store, MAIN)
     assert any("went back" in str(c.value("output")) for c in shown.log() if c.kind == "entry")
 
 
@@ -161,35 +176,35 @@ def test_going_back_leaves_what_was_said_and_says_so(store):
         ("executing", "", ("in doubt", "no result was recorded")),
     ],
 )  # fmt: skip
-def test_how_a_call_ended(store, tmp_path, status, output, ended):
+def test_the_status_of_a_call_sets_its_outcome(store, tmp_path, status, output, ended):
     call = called("x", output=output, status=status, command="ls")
-    _, shown = bring(
+    _, shown = import_chat(
         store, written(tmp_path, message("u1"), message("g1", "gemini", "", toolCalls=[call]))
     )
     (found,) = shown.calls()
     assert (found.status, found.cause) == ended
 
 
-def test_a_result_that_only_the_model_was_shown_is_known(store, tmp_path):
+def test_a_result_that_is_only_in_a_message_is_recorded(store, tmp_path):
     asks = {"functionCall": {"id": "x", "name": "run_shell_command", "args": {"command": "ls"}}}
     shown = {
         "functionResponse": {"id": "x", "name": "run_shell_command", "response": {"output": "a"}}
     }
     told = [message("u1"), message("g1", "gemini", [asks]), message("u2", "user", [shown])]
-    report, found = bring(store, written(tmp_path, *told))
+    report, found = import_chat(store, written(tmp_path, *told))
     assert (report.calls, [call.status for call in found.calls()]) == (1, ["ok"])
 
 
-def test_what_is_typed_to_the_program_is_no_prompt(store, tmp_path):
-    report, _ = bring(store, written(tmp_path, message("u1", content="/help"), message("u2")))
+def test_a_command_to_gemini_cli_is_not_a_prompt(store, tmp_path):
+    report, _ = import_chat(store, written(tmp_path, message("u1", content="/help"), message("u2")))
     assert report.turns == 1
 
 
-# -- which conversation -----------------------------------------------------------------------------
+# -- the conversation -------------------------------------------------------------------------------
 
 
-def test_the_older_documents_say_the_same(store):
-    report, shown = bring(store, OLD)
+def test_the_older_document_format_yields_the_same_session(store):
+    report, shown = import_chat(store, OLD)
     assert (report.turns, report.calls) == (1, 2)
     assert sorted((call.tool, call.status) for call in shown.calls()) == [
         ("read_file", "ok"),
@@ -197,12 +212,12 @@ def test_the_older_documents_say_the_same(store):
     ]
 
 
-def test_where_it_took_place_is_told_by_the_projects_folder():
+def test_the_working_folder_comes_from_the_project_root_file():
     (found,) = FORMAT.conversations(MAIN)
     assert found.conversation.cwd == ROOT
 
 
-def test_where_it_took_place_is_told_by_what_the_model_was_told(tmp_path):
+def test_the_working_folder_comes_from_the_session_context(tmp_path):
     path = tmp_path / MAIN.name
     path.write_bytes(MAIN.read_bytes())
     (found,) = FORMAT.conversations(path)
@@ -210,85 +225,85 @@ def test_where_it_took_place_is_told_by_what_the_model_was_told(tmp_path):
 
 
 def test_a_sub_agent_is_a_session_below_its_parent(store):
-    _, parent = bring(store, MAIN)
-    _, child = bring(store, CHILD)
+    _, parent = import_chat(store, MAIN)
+    _, child = import_chat(store, CHILD)
     assert (child.record.parent.session, child.record.parent.kind) == (parent.id, "child")
 
 
-def test_chats_are_kept_by_project(tmp_path):
+def test_default_paths_are_the_chats_folders_of_all_projects(tmp_path):
     (tmp_path / ".gemini/tmp/garden/chats").mkdir(parents=True)
-    assert list(FORMAT.places(tmp_path, {})) == [tmp_path / ".gemini/tmp/garden/chats"]
+    assert list(FORMAT.default_paths(tmp_path, {})) == [tmp_path / ".gemini/tmp/garden/chats"]
 
 
-def test_a_chat_that_knows_only_a_digest_of_its_folder_is_about_it():
+def test_a_chat_with_only_a_folder_digest_belongs_to_that_folder():
     (found,) = FORMAT.conversations(MAIN)
     talk = Conversation(source="gemini", id="x", labels=found.conversation.labels)
-    assert FORMAT.is_about(Found(path="x", conversation=talk), ROOT)
-    assert not FORMAT.is_about(Found(path="x", conversation=talk), "/home/dev")
+    assert FORMAT.is_in_folder(FoundConversation(path="x", conversation=talk), ROOT)
+    assert not FORMAT.is_in_folder(FoundConversation(path="x", conversation=talk), "/home/dev")
 
 
-# -- again, and growing -----------------------------------------------------------------------------
+# -- repeated imports and growing files -------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", ALL, ids=["lines", "document", "sub-agent"])
 def test_importing_again_adds_nothing(store, path):
-    bring(store, path)
-    again, _ = bring(store, path)
+    import_chat(store, path)
+    again, _ = import_chat(store, path)
     assert (again.commits, again.unchanged) == (0, 1)
 
 
 def test_a_chat_that_grows_line_by_line_becomes_the_same_session(store, tmp_path):
-    piecewise = grown(store, MAIN, tmp_path / MAIN.name, "gemini")
+    piecewise = import_while_growing(store, MAIN, tmp_path / MAIN.name, "gemini")
     with stator.connect("memory:", project="garden") as other:
-        _, whole = bring(other, MAIN)
-        assert asked(piecewise) == asked(whole)
-        assert said_by_model(piecewise) == said_by_model(whole)
+        _, whole = import_chat(other, MAIN)
+        assert prompts_of(piecewise) == prompts_of(whole)
+        assert model_output(piecewise) == model_output(whole)
         assert outcomes(piecewise) == outcomes(whole)
-        assert spent(piecewise) == spent(whole)
+        assert usage_of(piecewise) == usage_of(whole)
 
 
-def test_only_new_turns_come_of_a_chat_that_grew(store, tmp_path):
+def test_a_chat_that_grew_adds_only_new_turns(store, tmp_path):
     path = written(tmp_path, message("u1"), message("g1", "gemini", "yes"))
-    bring(store, path)
+    import_chat(store, path)
     with path.open("a") as file:
         file.write(json.dumps(message("u2", content="more")) + "\n")
-    report, shown = bring(store, path)
-    assert (report.turns, asked(shown)) == (1, ["go", "more"])
+    report, shown = import_chat(store, path)
+    assert (report.turns, prompts_of(shown)) == (1, ["go", "more"])
 
 
 # -- bad files --------------------------------------------------------------------------------------
 
 
-def test_a_cut_last_line_is_named_and_the_rest_is_imported(store, tmp_path):
+def test_a_cut_last_line_is_reported_and_the_rest_is_imported(store, tmp_path):
     path = tmp_path / MAIN.name
     path.write_bytes(MAIN.read_bytes()[:-8])
-    report, shown = bring(store, path)
+    report, shown = import_chat(store, path)
     assert [skip.why for skip in report.skips] == ["cut off"]
-    assert len(asked(shown)) == 4
+    assert len(prompts_of(shown)) == 4
 
 
 @pytest.mark.parametrize("bad", [b"{nonsense\n", b"\0" * 300 + b"\n", b"[1, 2]\n"])
-def test_a_bad_line_in_the_middle_costs_only_itself(store, tmp_path, bad):
+def test_a_bad_line_in_the_middle_is_skipped_and_the_rest_is_imported(store, tmp_path, bad):
     whole = MAIN.read_bytes().splitlines(keepends=True)
     path = tmp_path / MAIN.name
     path.write_bytes(b"".join([*whole[:12], bad, *whole[12:]]))
-    report, shown = bring(store, path)
-    assert (report.skipped, len(asked(shown))) == (1, 4)
+    report, shown = import_chat(store, path)
+    assert (report.skipped, len(prompts_of(shown))) == (1, 4)
 
 
 def test_lone_surrogates_are_kept(store, tmp_path):
-    _, shown = bring(store, written(tmp_path, message("u1", content="a \ud800 b")))
-    assert asked(shown) == ["a \ud800 b"]
+    _, shown = import_chat(store, written(tmp_path, message("u1", content="a \ud800 b")))
+    assert prompts_of(shown) == ["a \ud800 b"]
 
 
 @pytest.mark.parametrize("line", [{"x": 1}, message("a", "telepathy")])
-def test_a_line_nobody_can_read_yet_is_kept_as_it_is(store, tmp_path, line):
-    report, _ = bring(store, written(tmp_path, message("u1"), line))
+def test_a_line_of_an_unknown_kind_is_stored_unchanged(store, tmp_path, line):
+    report, _ = import_chat(store, written(tmp_path, message("u1"), line))
     assert (report.unknown, report.turns) == (1, 1)
 
 
 @pytest.mark.parametrize("value", [None, 7, "x", [], {}, [None, 7, {"text": 7}]])
-def test_wrong_shapes_break_nothing(store, tmp_path, value):
+def test_values_of_wrong_types_do_not_raise(store, tmp_path, value):
     odd = [
         message("a", "user", value),
         message("b", "gemini", value, toolCalls=value, tokens=value, thoughts=value, timestamp=value),
@@ -298,46 +313,46 @@ def test_wrong_shapes_break_nothing(store, tmp_path, value):
         {"$set": value},
         {"$rewindTo": value},
     ]  # fmt: skip
-    report, _ = bring(store, written(tmp_path, *odd, message("z", content="still here")))
+    report, _ = import_chat(store, written(tmp_path, *odd, message("z", content="still here")))
     assert report.turns >= 1
 
 
-def test_going_back_to_nowhere_takes_everything_out(store, tmp_path):
-    report, _ = bring(
+def test_a_rewind_to_an_unknown_message_removes_everything(store, tmp_path):
+    report, _ = import_chat(
         store, written(tmp_path, message("u1"), {"$rewindTo": "nowhere"}, message("u2"))
     )
     assert report.turns == 2
 
 
-def test_a_line_that_is_too_long_costs_only_itself(store, tmp_path, monkeypatch):
+def test_a_line_above_the_limit_is_skipped_and_the_rest_is_imported(store, tmp_path, monkeypatch):
     long = message("u2", content="x" * 3000)
     path = written(tmp_path, message("u1"), long, message("u3", content="on"))
     monkeypatch.setattr(lines, "LINE_MAX", 2000)
-    report, shown = bring(store, path)
-    assert (report.skipped, asked(shown)) == (1, ["go", "on"])
+    report, shown = import_chat(store, path)
+    assert (report.skipped, prompts_of(shown)) == (1, ["go", "on"])
 
 
-def test_a_pipe_is_not_waited_for(tmp_path):
+def test_a_pipe_is_refused_without_waiting(tmp_path):
     path = tmp_path / "session-x.jsonl"
     os.mkfifo(path)
     with pytest.raises(InvalidInput):
         list(FORMAT.conversations(path))
 
 
-def test_a_message_that_comes_twice_is_one(store, tmp_path):
-    report, _ = bring(store, written(tmp_path, message("u1"), message("u1"), message("u1")))
+def test_a_repeated_message_counts_once(store, tmp_path):
+    report, _ = import_chat(store, written(tmp_path, message("u1"), message("u1"), message("u1")))
     assert report.turns == 1
 
 
-def test_a_late_version_of_an_answer_adds_what_is_new_in_it(store, tmp_path):
+def test_a_later_version_of_an_answer_adds_only_what_is_new(store, tmp_path):
     late = message("g1", "gemini", "yes", toolCalls=[called("x", command="ls")])
     told = [message("u1"), message("g1", "gemini", "yes"), message("u2", content="more"), late]
-    report, shown = bring(store, written(tmp_path, *told))
+    report, shown = import_chat(store, written(tmp_path, *told))
     assert report.calls == 1
-    assert [block["type"] for block in said_by_model(shown)] == ["text", "tool_use"]
+    assert [block["type"] for block in model_output(shown)] == ["text", "tool_use"]
 
 
-def test_a_document_that_is_cut_off_is_refused(tmp_path):
+def test_a_cut_document_is_refused(tmp_path):
     path = tmp_path / OLD.name
     path.write_bytes(OLD.read_bytes()[:-30])
     with pytest.raises(InvalidInput):
@@ -350,18 +365,18 @@ def test_a_document_that_is_cut_off_is_refused(tmp_path):
 def test_other_encodings_are_read(store, tmp_path, path, change):
     other = tmp_path / path.name
     other.write_bytes(change(path.read_bytes()))
-    assert FORMAT.is_one(other, beginning(str(other)))
-    report, _ = bring(store, other)
+    assert FORMAT.recognizes(other, read_beginning(str(other)))
+    report, _ = import_chat(store, other)
     assert (report.turns, report.skipped) == (counts_gemini.count(path)["turns"], 0)
 
 
 # -- real sessions ----------------------------------------------------------------------------------
 
 
-@real
-def test_the_counts_of_real_sessions_are_those_of_a_plain_reading(store):
-    paths = list(REAL.glob("generated/gemini-*/session-*"))
+@needs_recordings
+def test_the_counts_of_real_sessions_match_an_independent_count(store):
+    paths = list(RECORDINGS.glob("generated/gemini-*/session-*"))
     assert paths
     for path in paths:
         assert totals(items(path, "gemini")) == counts_gemini.count(path)
-        assert taken(store, path, "gemini").turns == counts_gemini.count(path)["turns"]
+        assert import_file(store, path, "gemini").turns == counts_gemini.count(path)["turns"]

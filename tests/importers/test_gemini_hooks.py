@@ -1,4 +1,4 @@
-"""What Gemini CLI tells its hooks: no ids of calls, and yet one call never becomes two."""
+"""Tests that Gemini CLI's hooks, which have no call ids, never record a call twice."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import json
 import pytest
 
 import stator
-from importers.taken import DATA, asked, view
+from importers.import_helpers import DATA, prompts_of, view
 from stator.hooks import gemini
-from stator.importers.conversation import Report, take
+from stator.importers.conversation import Report, import_conversation
 from stator.importers.gemini.chat import FORMAT
 from stator.model.exchange.items import Called, Prompted, Returned
 from stator.model.log.redact import Redactor
@@ -36,8 +36,8 @@ def chat(tmp_path):
     return path
 
 
-def hooked(store, notices, chat, state=None, first=0):
-    """Record what hooks were told."""
+def record_hooks(store, notices, chat, state=None, first=0):
+    """Record hook inputs."""
     state = {} if state is None else state
     talk = gemini.conversation(notices[0])
     assert talk is not None
@@ -50,67 +50,67 @@ def hooked(store, notices, chat, state=None, first=0):
     return view(store, talk)
 
 
-def imported(store, path):
+def import_chat(store, path):
     shown = None
     for found in FORMAT.conversations(path):
-        take(store.port, store.context, FORMAT, found, Report(), conclude=False)
+        import_conversation(store.port, store.context, FORMAT, found, Report(), conclude=False)
         shown = view(store, found)
     return shown
 
 
 def kind_at(kind, nth):
-    """The place of the nth notice of a kind."""
+    """The position of the nth hook of a kind."""
     return [n for n, said in enumerate(NOTICES) if said["hook_event_name"] == kind][nth]
 
 
-def test_hooks_and_then_the_chat_tell_of_each_thing_once(store, chat):
-    hooked(store, NOTICES, chat)
-    shown = imported(store, chat)
-    assert (asked(shown), len(shown.calls())) == (PROMPTS, CALLS)
+def test_hooks_and_then_the_chat_record_everything_once(store, chat):
+    record_hooks(store, NOTICES, chat)
+    shown = import_chat(store, chat)
+    assert (prompts_of(shown), len(shown.calls())) == (PROMPTS, CALLS)
 
 
-def test_the_chat_and_then_hooks_tell_of_each_thing_once(store, chat):
-    imported(store, chat)
-    shown = hooked(store, NOTICES, chat)
-    assert (asked(shown), len(shown.calls())) == (PROMPTS, CALLS)
+def test_the_chat_and_then_hooks_record_everything_once(store, chat):
+    import_chat(store, chat)
+    shown = record_hooks(store, NOTICES, chat)
+    assert (prompts_of(shown), len(shown.calls())) == (PROMPTS, CALLS)
 
 
-def test_hooks_that_could_not_read_the_chat_name_things_as_it_does(store, chat):
-    hooked(store, NOTICES, "", {"no transcript": True})
-    shown = imported(store, chat)
-    assert (asked(shown), len(shown.calls())) == (PROMPTS, CALLS)
+def test_hooks_without_the_chat_derive_the_same_ids(store, chat):
+    record_hooks(store, NOTICES, "", {"no transcript": True})
+    shown = import_chat(store, chat)
+    assert (prompts_of(shown), len(shown.calls())) == (PROMPTS, CALLS)
 
 
 @pytest.mark.parametrize("begin", range(0, len(NOTICES), 3))
-def test_hooks_installed_in_the_middle_tell_of_nothing_twice(store, chat, begin):
-    imported(store, chat)
-    shown = hooked(store, NOTICES[begin:], chat, first=begin)
-    assert (asked(shown), len(shown.calls())) == (PROMPTS, CALLS)
+def test_hooks_installed_mid_conversation_record_nothing_twice(store, chat, begin):
+    import_chat(store, chat)
+    shown = record_hooks(store, NOTICES[begin:], chat, first=begin)
+    assert (prompts_of(shown), len(shown.calls())) == (PROMPTS, CALLS)
 
 
 @pytest.mark.parametrize("lost", range(0, len(NOTICES), 3))
-def test_a_notice_that_got_lost_doubles_nothing(store, chat, lost):
-    hooked(store, NOTICES[:lost] + NOTICES[lost + 1 :], chat)
-    shown = imported(store, chat)
-    assert (asked(shown), len(shown.calls())) == (PROMPTS, CALLS)
+def test_a_lost_hook_causes_no_duplicates(store, chat, lost):
+    record_hooks(store, NOTICES[:lost] + NOTICES[lost + 1 :], chat)
+    shown = import_chat(store, chat)
+    assert (prompts_of(shown), len(shown.calls())) == (PROMPTS, CALLS)
 
 
-def test_hooks_that_run_while_the_chat_grows_tell_of_nothing_twice(store, tmp_path):
-    """Each notice is taken in when the chat has all that was written before its moment."""
+def test_hooks_while_the_chat_grows_record_nothing_twice(store, tmp_path):
+    """Each hook is ingested when the chat contains everything written before the hook's time."""
     path = tmp_path / CHAT.name
     state: dict[str, object] = {}
     for number, said in enumerate(NOTICES[1:], 1):
         before = [line for line in LINES if moment_of(line) <= said["timestamp"]]
         path.write_bytes(b"".join(before))
-        imported(store, path)
-        hooked(store, [said], path, state, first=number)
+        import_chat(store, path)
+        record_hooks(store, [said], path, state, first=number)
     path.write_bytes(CHAT.read_bytes())
-    shown = imported(store, path)
-    assert (asked(shown), len(shown.calls())) == (PROMPTS, CALLS)
+    shown = import_chat(store, path)
+    assert (prompts_of(shown), len(shown.calls())) == (PROMPTS, CALLS)
 
 
 def moment_of(line):
-    """When a line was written, at the earliest."""
+    """The earliest time at which a line was written."""
     value = json.loads(line)
     calls = value.get("toolCalls") or [{}]
     times = [value.get("timestamp", ""), value.get("startTime", ""), calls[-1].get("timestamp", "")]
@@ -118,7 +118,7 @@ def moment_of(line):
 
 
 def test_the_same_command_twice_in_a_turn_is_two_calls(store, chat):
-    shown = hooked(store, NOTICES, "", {"no transcript": True})
+    shown = record_hooks(store, NOTICES, "", {"no transcript": True})
     pumps = [call.status for call in shown.calls() if call.tool == "run_shell_command"]
     assert sorted(pumps) == ["error", "ok", "ok"]
 
@@ -135,15 +135,15 @@ def test_the_same_command_twice_at_once_is_two_calls():
     assert len(set(began)) == 2
 
 
-def test_a_call_that_no_hook_saw_return_is_in_doubt_when_the_program_comes_back(store, chat):
+def test_a_call_without_an_end_is_in_doubt_when_the_program_restarts(store, chat):
     upto = kind_at("BeforeTool", 0) + 1
-    hooked(store, NOTICES[:upto], "", {"no transcript": True})
+    record_hooks(store, NOTICES[:upto], "", {"no transcript": True})
     later = {**NOTICES[0], "source": "resume", "timestamp": "2026-10-03T08:00:00.000Z"}
-    shown = hooked(store, [later], "", {"no transcript": True}, first=500)
+    shown = record_hooks(store, [later], "", {"no transcript": True}, first=500)
     assert [(call.tool, call.status) for call in shown.calls()] == [("write_file", "in doubt")]
 
 
-def test_secrets_that_were_taken_out_of_a_notice_double_nothing(store, tmp_path):
+def test_redacted_hooks_cause_no_duplicates(store, tmp_path):
     secret = "ghp_" + "a1B2" * 9
     swap = {"plant a rose": f"plant a rose with {secret}", '"pump"': f'"pump --token {secret}"'}
 
@@ -158,17 +158,17 @@ def test_secrets_that_were_taken_out_of_a_notice_double_nothing(store, tmp_path)
     lines = (HERE / "hooks.jsonl").read_text().splitlines()
     notices = [json.loads(redactor.scrub(changed(line))) for line in lines]
     assert secret not in json.dumps(notices)
-    hooked(store, notices, path)
-    shown = imported(store, path)
-    assert (len(asked(shown)), len(shown.calls())) == (4, CALLS)
+    record_hooks(store, notices, path)
+    shown = import_chat(store, path)
+    assert (len(prompts_of(shown)), len(shown.calls())) == (4, CALLS)
 
 
-def test_the_program_asking_to_compress_is_no_compaction(store, chat):
-    shown = hooked(store, NOTICES, "", {"no transcript": True})
+def test_a_pre_compress_hook_is_not_a_compaction(store, chat):
+    shown = record_hooks(store, NOTICES, "", {"no transcript": True})
     assert not [commit for commit in shown.log() if commit.kind == "compaction"]
 
 
-def test_what_a_tool_answered_tells_its_files_and_how_it_ended():
+def test_a_tool_response_yields_files_and_the_outcome():
     state = {"no transcript": True}
     told = [item for said in NOTICES for item in gemini.items(said, 1, "x", state)]
     ended = [item for item in told if isinstance(item, Returned)]
@@ -183,14 +183,14 @@ def test_what_a_tool_answered_tells_its_files_and_how_it_ended():
 
 
 @pytest.mark.parametrize("value", [None, 7, [], {}, "x"])
-def test_wrong_shapes_break_nothing(value):
+def test_values_of_wrong_types_do_not_raise(value):
     names = "tool_name tool_input tool_response prompt prompt_response timestamp source".split()
     for kind in "SessionStart BeforeAgent BeforeTool AfterTool AfterAgent SessionEnd Odd".split():
         said = {"hook_event_name": kind, **dict.fromkeys(names, value), "transcript_path": value}
         list(gemini.items(said, 5, "hook/1", {}))
 
 
-def test_what_hooks_put_before_the_first_prompt_is_no_part_of_it(store, chat):
+def test_text_that_hooks_put_before_the_first_prompt_is_left_out(store, chat):
     said = "<hook_context>recorded as s_1\nand more</hook_context>\n\n"
     told = [
         {**notice, "prompt": said + notice["prompt"]}
@@ -201,6 +201,6 @@ def test_what_hooks_put_before_the_first_prompt_is_no_part_of_it(store, chat):
     prompt = json.dumps(PROMPTS[0]).encode()
     with_context = json.dumps(said + PROMPTS[0]).encode()
     chat.write_bytes(CHAT.read_bytes().replace(prompt, with_context, 1))
-    hooked(store, told, chat)
-    shown = imported(store, chat)
-    assert (asked(shown), len(shown.calls())) == (PROMPTS, CALLS)
+    record_hooks(store, told, chat)
+    shown = import_chat(store, chat)
+    assert (prompts_of(shown), len(shown.calls())) == (PROMPTS, CALLS)

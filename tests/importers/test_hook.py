@@ -1,4 +1,4 @@
-"""The hook: one line to the spool, whatever it is told, and never in an agent's way."""
+"""Tests that the hook program writes one line for any input and never gets in an agent's way."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ from typing import Any
 
 import pytest
 
-from importers.hooking import HOOK, Hooked, pre, prompt, said
-from stator.hooks.spool import Line, parsed
+from importers.hook_lines import HOOK, HookedStore, before_tool, hook_input, prompt
+from stator.hooks.spool import SpoolLine, parse_spool_line
 from stator.locations import CURRENT, KEY
 from stator.surfaces import hook
 
 
-def told(line: bytes) -> dict[str, Any]:
-    """What a line of the spool says."""
-    found = parsed(line, CURRENT, len(line))
-    assert isinstance(found, Line), found
-    return found.said
+def payload_of(line: bytes) -> dict[str, Any]:
+    """The payload of a spool line."""
+    found = parse_spool_line(line, CURRENT, len(line))
+    assert isinstance(found, SpoolLine), found
+    return found.payload
 
 
 SECRET = "sk-ant-api03-" + "Ab1" * 20
 
 
-def test_a_line_holds_what_the_agent_said(hooked):
-    assert hooked.hook(pre("t1", command="ls")).returncode == 0
+def test_a_line_contains_the_agents_input(hooked):
+    assert hooked.hook(before_tool("t1", command="ls")).returncode == 0
     (line,) = hooked.lines()
-    found = parsed(line, CURRENT, len(line))
-    assert isinstance(found, Line)
+    found = parse_spool_line(line, CURRENT, len(line))
+    assert isinstance(found, SpoolLine)
     assert found.agent == "cursor"
-    assert found.said["tool_input"] == {"command": "ls"}
+    assert found.payload["tool_input"] == {"command": "ls"}
 
 
-def test_the_agent_hears_nothing(hooked):
+def test_an_ordinary_hook_prints_nothing(hooked):
     done = hooked.hook(prompt())
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-def test_nobody_else_may_read_the_spool(hooked):
+def test_the_spool_is_readable_by_its_owner_only(hooked):
     hooked.hook(prompt(text=f"use {SECRET}"))
     assert hooked.spool.stat().st_mode & 0o777 == 0o700
     assert {file.stat().st_mode & 0o777 for file in hooked.spool.iterdir()} == {0o600}
 
 
 @pytest.mark.parametrize(
-    "told",
+    "data",
     [
         b"",
         b"\0\xff\xfe binary",
@@ -62,25 +62,25 @@ def test_nobody_else_may_read_the_spool(hooked):
     ],
     ids=["empty", "binary", "cut", "a list", "two", "deep", "utf-16"],
 )
-def test_whatever_it_is_told_it_exits_with_0(hooked, told):
-    done = hooked.hook(told)
+def test_hook_exits_zero_for_any_input(hooked, data):
+    done = hooked.hook(data)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-def test_of_what_cannot_be_read_nothing_is_kept_but_that_it_was_said(hooked):
+def test_unreadable_input_is_replaced_by_a_placeholder(hooked):
     hooked.hook(b'{"prompt": "password=hunter22hunter22"')
     (line,) = hooked.lines()
-    assert told(line) == {"unread": "not a JSON object", "bytes": 38}
+    assert payload_of(line) == {"unread": "not a JSON object", "bytes": 38}
 
 
-def test_standard_input_that_is_closed_is_nothing_said(hooked):
+def test_closed_standard_input_records_nothing(hooked):
     command = ["sh", "-c", f"{HOOK[0]} -m {HOOK[2]} cursor <&-"]
     done = subprocess.run(command, cwd=hooked.root, env=hooked.environ, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_an_agent_that_leaves_its_end_open_is_not_waited_for(hooked):
-    """The program ends, though nobody ever says that this was all."""
+def test_hook_does_not_wait_for_an_open_standard_input(hooked):
+    """The program ends although its standard input is never closed."""
     with subprocess.Popen(
         [*HOOK, "cursor"], stdin=subprocess.PIPE, cwd=hooked.root, env=hooked.environ
     ) as running:
@@ -90,8 +90,8 @@ def test_an_agent_that_leaves_its_end_open_is_not_waited_for(hooked):
         assert len(hooked.lines()) == 1
 
 
-def test_what_can_be_read_is_not_waited_behind(monkeypatch):
-    """Or every call of a tool would take as long as an agent that says nothing may."""
+def test_complete_input_is_recorded_without_waiting_for_the_end(monkeypatch):
+    """Otherwise every tool call would take as long as the timeout for silent agents."""
     waits: list[float] = []
     pieces = [b'{"a":', b"1}"]
 
@@ -103,10 +103,10 @@ def test_what_can_be_read_is_not_waited_behind(monkeypatch):
     monkeypatch.setattr(os, "isatty", lambda _: False)
     monkeypatch.setattr(os, "read", lambda *_: pieces.pop(0))
     assert hook._read_all() == (b'{"a":1}', "")
-    assert waits == [hook.SOON_S] * 3
+    assert waits == [hook.PAUSE_S] * 3
 
 
-def test_what_never_ends_is_left_at_some_time(monkeypatch):
+def test_endless_input_is_cut_after_a_time_limit(monkeypatch):
     clock = iter(range(1000))
     monkeypatch.setattr(select, "select", lambda *_: ([0], [], []))
     monkeypatch.setattr(os, "isatty", lambda _: False)
@@ -115,18 +115,18 @@ def test_what_never_ends_is_left_at_some_time(monkeypatch):
     assert hook._read_all()[1] == "not at its end after 20 s"
 
 
-def test_a_name_that_is_no_text_is_recorded_all_the_same(hooked):
-    hooked.hook(said("x") | {"hook_event_name": ["PreToolUse"]})
+def test_a_hook_name_that_is_not_text_is_recorded(hooked):
+    hooked.hook(hook_input("x") | {"hook_event_name": ["PreToolUse"]})
     assert len(hooked.lines()) == 1
 
 
-def test_what_is_too_deep_to_be_searched_is_not_kept_but_told(hooked):
+def test_input_nested_too_deeply_is_replaced_by_a_placeholder(hooked):
     hooked.hook(b'{"a":' * 700 + b'"password=hunter22hunter22"' + b"}" * 700)
     (line,) = hooked.lines()
-    assert told(line)["unread"] == "nested too deeply"
+    assert payload_of(line)["unread"] == "nested too deeply"
 
 
-def test_a_secret_in_the_name_of_a_folder_is_not_in_the_spool(hooked):
+def test_a_secret_in_a_folder_name_is_redacted(hooked):
     folder = hooked.root / SECRET
     folder.mkdir()
     hooked.hook(prompt() | {"cwd": str(folder)})
@@ -134,16 +134,14 @@ def test_a_secret_in_the_name_of_a_folder_is_not_in_the_spool(hooked):
     assert SECRET.encode() not in line
 
 
-def test_an_agent_that_works_elsewhere_for_a_while_records_into_its_projects_store(
-    hooked, tmp_path
-):
-    other = Hooked(tmp_path / "other")
+def test_an_agent_in_another_folder_records_into_its_projects_store(hooked, tmp_path):
+    other = HookedStore(tmp_path / "other")
     line = {"hook_event_name": "Stop", "session_id": "s1", "cwd": str(other.root)}
     hooked.hook(line, "claude-code", CLAUDE_PROJECT_DIR=str(hooked.root))
     assert (len(hooked.lines()), len(other.lines())) == (1, 0)
 
 
-def test_more_than_is_read_is_said_to_be_more(hooked):
+def test_input_above_the_limit_is_replaced_by_a_placeholder(hooked):
     done = hooked.hook(b'{"prompt": "' + b"x" * (hook.STDIN_MAX + 10) + b'"}')
     assert done.returncode == 0
     (line,) = hooked.lines()
@@ -151,14 +149,14 @@ def test_more_than_is_read_is_said_to_be_more(hooked):
     assert len(line) < 10_000
 
 
-def test_what_stands_on_several_lines_becomes_one(hooked):
-    told = json.dumps({"cwd": str(hooked.root), **prompt()}, indent=2).encode()
-    hooked.hook(told)
+def test_input_on_several_lines_becomes_one_line(hooked):
+    data = json.dumps({"cwd": str(hooked.root), **prompt()}, indent=2).encode()
+    hooked.hook(data)
     (line,) = hooked.lines()
-    assert isinstance(parsed(line, CURRENT, 0), Line)
+    assert isinstance(parse_spool_line(line, CURRENT, 0), SpoolLine)
 
 
-def test_what_cannot_be_recorded_is_not_the_agents_problem_but_noted(hooked):
+def test_hook_exits_zero_and_notes_what_it_could_not_record(hooked):
     hooked.spool.mkdir()
     (hooked.spool / KEY).mkdir()
     done = hooked.hook(prompt(text=SECRET))
@@ -168,16 +166,16 @@ def test_what_cannot_be_recorded_is_not_the_agents_problem_but_noted(hooked):
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
-def test_a_read_only_folder_is_not_the_agents_problem(hooked):
+def test_hook_exits_zero_in_a_read_only_folder(hooked):
     hooked.spool.mkdir(mode=0o500)
-    assert hooked.hook(pre("t1")).returncode == 0
+    assert hooked.hook(before_tool("t1")).returncode == 0
 
 
-def test_a_full_disk_is_not_the_agents_problem(hooked):
+def test_hook_exits_zero_on_a_full_disk(hooked):
     limited = ["sh", "-c", f"ulimit -f 0; exec {HOOK[0]} -m {HOOK[2]} cursor"]
-    told = json.dumps({"cwd": str(hooked.root), **pre("t1")}).encode()
+    data = json.dumps({"cwd": str(hooked.root), **before_tool("t1")}).encode()
     done = subprocess.run(
-        limited, input=told, cwd=hooked.root, env=hooked.environ, capture_output=True
+        limited, input=data, cwd=hooked.root, env=hooked.environ, capture_output=True
     )
     assert (done.returncode, done.stdout) == (0, b"")
 
@@ -186,7 +184,7 @@ def test_a_full_disk_is_not_the_agents_problem(hooked):
     "make", [os.mkdir, os.mkfifo, lambda path: os.symlink("elsewhere", path)],
     ids=["folder", "fifo", "link"],
 )  # fmt: skip
-def test_where_the_current_file_is_none_a_line_goes_to_one_of_its_own(hooked, make):
+def test_a_line_goes_to_another_file_if_current_is_not_a_file(hooked, make):
     hooked.spool.mkdir(mode=0o700)
     make(hooked.spool / CURRENT)
     hooked.hook(prompt())
@@ -203,19 +201,19 @@ def test_without_a_home_or_a_store_nothing_is_recorded(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_a_store_nearby_it_is_the_users_own(tmp_path, hooked):
+def test_without_a_store_nearby_the_users_store_is_used(tmp_path, hooked):
     hooked.hook(prompt() | {"cwd": "/"})
     assert (tmp_path / "home/.local/share/stator/store.db-spool" / CURRENT).exists()
 
 
 @pytest.mark.parametrize("given", ["sqlite:///{}", "{}"])
-def test_the_environment_names_a_store(hooked, tmp_path, given):
+def test_the_environment_variable_selects_the_store(hooked, tmp_path, given):
     named = tmp_path / "other.db"
     hooked.hook(prompt(), STATOR_STORE=given.format(named).replace("sqlite:////", "sqlite:////"))
     assert (tmp_path / "other.db-spool" / CURRENT).exists()
 
 
-def test_a_folder_that_leads_elsewhere_is_not_followed(hooked, tmp_path):
+def test_a_symbolic_link_as_the_spool_is_not_followed(hooked, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     hooked.spool.symlink_to(tmp_path / "elsewhere")
     assert hooked.hook(prompt()).returncode == 0
@@ -223,53 +221,56 @@ def test_a_folder_that_leads_elsewhere_is_not_followed(hooked, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "told",
+    "data",
     [
         prompt(text=f"the key is {SECRET}"),
-        pre("t1", command="curl", env={"API_KEY": "hunter22hunter22"}),
-        pre("t1", command="psql postgres://me:hunter22hunter22@db/x"),
-        said("preToolUse", tool_use_id="t1", tool_input={"password": "hunter22hunter22"}),
-        pre("t1", command="export DB_PASSWORD=hunter22hunter22"),
+        before_tool("t1", command="curl", env={"API_KEY": "hunter22hunter22"}),
+        before_tool("t1", command="psql postgres://me:hunter22hunter22@db/x"),
+        hook_input("preToolUse", tool_use_id="t1", tool_input={"password": "hunter22hunter22"}),
+        before_tool("t1", command="export DB_PASSWORD=hunter22hunter22"),
     ],
     ids=["shape", "name", "url", "password", "assigned"],
 )
-def test_a_secret_is_never_in_the_spool(hooked, told):
-    hooked.hook(told)
+def test_secrets_never_reach_the_spool(hooked, data):
+    hooked.hook(data)
     written = b"".join(file.read_bytes() for file in hooked.spool.iterdir() if file.name != "key")
     assert b"secret:" in written
     assert SECRET.encode() not in written
     assert b"hunter22" not in written
 
 
-def test_a_secret_spelled_in_numbers_is_found_too(hooked):
-    told = json.dumps({"cwd": str(hooked.root), **prompt(text=SECRET)}).replace("sk-", "\\u0073k-")
-    hooked.hook(told.encode())
+def test_a_secret_in_json_escapes_is_redacted(hooked):
+    data = json.dumps({"cwd": str(hooked.root), **prompt(text=SECRET)}).replace("sk-", "\\u0073k-")
+    hooked.hook(data.encode())
     assert b"secret:" in hooked.lines()[0]
 
 
-def test_one_spool_has_one_placeholder_for_one_secret(hooked):
+def test_the_same_secret_has_the_same_placeholder_in_a_spool(hooked):
     for _ in range(2):
         hooked.hook(prompt(text=SECRET))
-    placeholders = {told(line)["prompt"] for line in hooked.lines()}
+    placeholders = {payload_of(line)["prompt"] for line in hooked.lines()}
     assert len(placeholders) == 1
 
 
 @pytest.mark.parametrize("lines", [5, pytest.param(50, marks=pytest.mark.slow)])
-def test_ten_agents_at_once_lose_nothing_and_keep_their_order(hooked, lines):
+def test_ten_concurrent_agents_lose_no_lines_and_keep_their_order(hooked, lines):
     def agent(number: int) -> None:
         for n in range(lines):
-            assert hooked.hook(pre(f"{number}-{n:02}", talk=f"c{number}")).returncode == 0
+            assert (
+                hooked.hook(before_tool(f"{number}-{n:02}", conversation=f"c{number}")).returncode
+                == 0
+            )
 
     with ThreadPoolExecutor(10) as pool:
         list(pool.map(agent, range(10)))
-    ids = [told(line)["tool_use_id"] for line in hooked.lines()]
+    ids = [payload_of(line)["tool_use_id"] for line in hooked.lines()]
     assert sorted(ids) == [f"{number}-{n:02}" for number in range(10) for n in range(lines)]
     for number in range(10):
         own = [found for found in ids if found.startswith(f"{number}-")]
         assert own == sorted(own)
 
 
-def test_while_the_file_is_being_taken_a_line_goes_to_one_of_its_own(hooked):
+def test_a_line_goes_to_another_file_while_current_is_locked(hooked):
     import fcntl
 
     hooked.write(prompt(1))
@@ -280,7 +281,7 @@ def test_while_the_file_is_being_taken_a_line_goes_to_one_of_its_own(hooked):
     assert len(list(hooked.spool.glob("own-*"))) == 1
 
 
-def test_the_checksum_is_of_all_that_follows_it():
+def test_the_checksum_covers_header_and_payload():
     mark, checksum, size, body = (
         hook.line_of("cursor", "/", b'{"a": 1}').rstrip(b"\n").split(b" ", 3)
     )
@@ -288,21 +289,21 @@ def test_the_checksum_is_of_all_that_follows_it():
     assert int(size) == len(body)
 
 
-def test_nothing_that_takes_time_is_imported_for_an_ordinary_line(hooked):
+def test_an_ordinary_line_imports_no_slow_modules(hooked):
     heavy = "re json msgspec apsw hashlib typing stator.connect stator.model.log.redact".split()
     program = (
         "import os, sys; from stator.surfaces import hook; leave = os._exit\n"
         f"os._exit = lambda code: leave(bool(set({heavy}) & set(sys.modules)))\n"
         "sys.argv = ['stator-hook', 'cursor']; hook.main()"
     )
-    told = json.dumps({"cwd": str(hooked.root), **pre("t1", command="ls")}).encode()
+    data = json.dumps({"cwd": str(hooked.root), **before_tool("t1", command="ls")}).encode()
     done = subprocess.run(
         [HOOK[0], "-S", "-c", "import sys; sys.path.insert(0, 'src')\n" + program],
-        input=told, env=hooked.environ, capture_output=True, check=False,
+        input=data, env=hooked.environ, capture_output=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, b"")
     assert len(hooked.lines()) == 1
 
 
-def test_hooked_is_a_store_without_a_spool(tmp_path):
-    assert not Hooked(tmp_path).spool.exists()
+def test_a_new_store_has_no_spool(tmp_path):
+    assert not HookedStore(tmp_path).spool.exists()

@@ -1,4 +1,4 @@
-"""opencode's conversations: from its database, an export and a run's output, as one session."""
+"""Tests that opencode's database, export and run output become one session."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import pytest
 
 import stator
 from importers.counts_opencode import count
-from importers.taken import (
+from importers.import_helpers import (
     DATA,
-    REAL,
-    asked,
-    found_in,
-    kind_of,
+    RECORDINGS,
+    conversations_in,
+    detected_format,
+    import_file,
     kinds,
+    needs_recordings,
     plan,
-    real,
+    prompts_of,
     rendered,
     sessions,
-    taken,
     totals,
     view,
     views,
@@ -47,7 +47,7 @@ def store():
 
 
 def put(db, info, messages):
-    """A conversation as opencode keeps it."""
+    """Store a conversation in opencode's database."""
     times = info["time"]
     db.execute(
         "insert into session values (?, ?, ?, ?, ?, ?, ?)",
@@ -85,7 +85,7 @@ def written(path, talk):
 
 
 def printed(path, talk):
-    """What `opencode run --format json` prints of a conversation."""
+    """Write the output of `opencode run --format json` for a conversation."""
     names = {"tool": "tool_use", "step-start": "step_start", "step-finish": "step_finish"}
     with path.open("w") as file:
         for message in talk["messages"]:
@@ -101,16 +101,16 @@ def printed(path, talk):
 
 
 def test_an_export_becomes_turns_answers_calls_and_files(store):
-    report = taken(store, EXPORT, "opencode")
+    report = import_file(store, EXPORT, "opencode")
     (shown,) = views(store, EXPORT, "opencode")
     assert totals(report) == {"turns": 2, "calls": 5}
-    assert asked(shown) == ["add tax to the cart", "fix the test"]
+    assert prompts_of(shown) == ["add tax to the cart", "fix the test"]
     assert (shown.record.name, shown.record.mode) == ("Tax in the cart", "recorded")
     assert {(change.path, change.op) for change in shown.files()} >= {("tax.py", "created")}
 
 
-def test_each_call_says_what_became_of_it(store):
-    taken(store, EXPORT, "opencode")
+def test_each_call_has_its_outcome(store):
+    import_file(store, EXPORT, "opencode")
     (shown,) = views(store, EXPORT, "opencode")
     outcomes = {c.tool: (c.status, c.cause) for c in shown.log() if c.kind == "outcome"}
     assert outcomes["write"] == ("ok", "")
@@ -121,8 +121,8 @@ def test_each_call_says_what_became_of_it(store):
     ]
 
 
-def test_its_todo_list_is_the_plan(store):
-    taken(store, EXPORT, "opencode")
+def test_todo_write_sets_the_plan(store):
+    import_file(store, EXPORT, "opencode")
     (shown,) = views(store, EXPORT, "opencode")
     assert plan(shown) == [
         ("write tax.py", "in_progress"),
@@ -130,8 +130,8 @@ def test_its_todo_list_is_the_plan(store):
     ]
 
 
-def test_what_it_cost_is_spent_once(store):
-    taken(store, EXPORT, "opencode")
+def test_usage_is_counted_once(store):
+    import_file(store, EXPORT, "opencode")
     (shown,) = views(store, EXPORT, "opencode")
     usages = [c.value("usage") for c in shown.log() if c.kind == "entry" and c.has("usage")]
     assert usages[0] == {
@@ -140,8 +140,8 @@ def test_what_it_cost_is_spent_once(store):
     }  # fmt: skip
 
 
-def test_a_compaction_leaves_its_summary_and_what_it_kept(store):
-    taken(store, EXPORT, "opencode")
+def test_a_compaction_has_a_summary_and_names_the_first_kept_item(store):
+    import_file(store, EXPORT, "opencode")
     (shown,) = views(store, EXPORT, "opencode")
     said = str(rendered(store, shown))
     assert "Tax rate is in tax.py." in said
@@ -149,15 +149,15 @@ def test_a_compaction_leaves_its_summary_and_what_it_kept(store):
     assert "I begin." not in said
 
 
-def test_what_nobody_knows_yet_is_kept_and_counted(store):
-    report = taken(store, EXPORT, "opencode")
+def test_unknown_parts_are_stored_and_counted(store):
+    report = import_file(store, EXPORT, "opencode")
     (shown,) = views(store, EXPORT, "opencode")
     assert report.unknown == 1
     assert [c.value("input")["beam"] for c in shown.log() if c.kind == "raw"] == [7]
 
 
-def test_what_it_asked_for_renders_for_every_provider(store):
-    taken(store, EXPORT, "opencode")
+def test_calls_are_rendered_for_every_provider(store):
+    import_file(store, EXPORT, "opencode")
     (shown,) = views(store, EXPORT, "opencode")
     for dialect in ("anthropic", "openai", "openai-chat"):
         assert "rm -r build" in str(rendered(store, shown, dialect))
@@ -173,7 +173,7 @@ def test_database_export_and_run_are_one_session(store, tmp_path, order):
         "x": printed(tmp_path / "out.jsonl", talk),
     }
     for letter in order:
-        taken(store, files[letter], "opencode")
+        import_file(store, files[letter], "opencode")
     (shown,) = views(store, files["d"], "opencode")
     assert sessions(store) == 1
     assert sorted(kinds(shown)) == sorted(
@@ -184,30 +184,30 @@ def test_database_export_and_run_are_one_session(store, tmp_path, order):
 
 def test_a_second_import_adds_nothing(store, tmp_path):
     path = database(tmp_path / "opencode.db", exported())
-    taken(store, path, "opencode")
-    again = taken(store, path, "opencode")
+    import_file(store, path, "opencode")
+    again = import_file(store, path, "opencode")
     assert (again.commits, again.unchanged) == (0, 1)
 
 
-def test_growth_adds_only_what_is_new(store, tmp_path):
+def test_a_conversation_that_grew_adds_only_what_is_new(store, tmp_path):
     talk = exported()
     short = {**talk, "messages": talk["messages"][:3]}
-    taken(store, database(tmp_path / "opencode.db", short), "opencode")
+    import_file(store, database(tmp_path / "opencode.db", short), "opencode")
     (tmp_path / "opencode.db").unlink()
-    report = taken(store, database(tmp_path / "opencode.db", talk), "opencode")
+    report = import_file(store, database(tmp_path / "opencode.db", talk), "opencode")
     assert totals(report) == {"turns": 1, "calls": 1}
 
 
-def test_a_call_that_was_running_settles_when_its_result_is_there(store, tmp_path):
+def test_a_running_call_is_settled_when_its_result_arrives(store, tmp_path):
     talk = exported()
-    taken(store, written(tmp_path / "a.json", talk), "opencode")
+    import_file(store, written(tmp_path / "a.json", talk), "opencode")
     last = talk["messages"][-1]
     last["info"] |= {
         "finish": "stop",
         "time": {"created": 1794725183000, "completed": 1794725184000},
     }
     last["parts"][1]["state"] |= {"status": "completed", "output": "", "metadata": {"exit": 0}}
-    taken(store, written(tmp_path / "a.json", talk), "opencode")
+    import_file(store, written(tmp_path / "a.json", talk), "opencode")
     (shown,) = views(store, tmp_path / "a.json", "opencode")
     assert [c.status for c in shown.log() if c.kind == "settlement"] == ["ok"]
 
@@ -231,14 +231,14 @@ def test_a_sub_agent_is_a_session_below_the_call_that_started_it(store, tmp_path
         ],
     }
     path = database(tmp_path / "opencode.db", child, talk)
-    taken(store, path, "opencode")
+    import_file(store, path, "opencode")
     above, below = views(store, path, "opencode")
     (parent,) = [c for c in above.log() if c.kind == "call" and c.tool == "task"]
     assert (below.record.parent.session, below.record.parent.seq) == (above.id, parent.seq)
     assert [entry.record.session for entry in above.entries("children")] == [below.id]
 
 
-def test_a_fork_shares_what_opencode_copied_into_it(store, tmp_path):
+def test_a_fork_shares_the_copied_messages(store, tmp_path):
     talk = exported()
     talk["messages"] = talk["messages"][:3]
     copy = json.loads(json.dumps(talk).replace('"msg_', '"msg_f').replace('"prt_', '"prt_f'))
@@ -250,54 +250,54 @@ def test_a_fork_shares_what_opencode_copied_into_it(store, tmp_path):
         {"info": more, "parts": [{"id": "prt_f9", "type": "text", "text": "another way"}]}
     )
     path = database(tmp_path / "opencode.db", talk, copy)
-    report = taken(store, path, "opencode")
+    report = import_file(store, path, "opencode")
     origin, fork = views(store, path, "opencode")
     assert (fork.record.parent.session, fork.record.parent.kind) == (origin.id, "fork")
-    assert asked(fork) == ["add tax to the cart", "another way"]
+    assert prompts_of(fork) == ["add tax to the cart", "another way"]
     assert totals(report) == {"turns": 2, "calls": 4}
 
 
-def test_ids_that_a_provider_repeats_are_told_apart(store, tmp_path):
+def test_repeated_provider_ids_are_made_unique(store, tmp_path):
     talk = exported()
     for message in talk["messages"]:
         for part in message["parts"]:
             if part["type"] == "tool":
                 part["callID"] = "call_0"
-    report = taken(store, written(tmp_path / "a.json", talk), "opencode")
+    report = import_file(store, written(tmp_path / "a.json", talk), "opencode")
     assert report.calls == 5
 
 
 @pytest.mark.parametrize("keep", [0.3, 0.6, 0.9])
-def test_an_export_that_was_cut_is_read_to_its_last_whole_message(store, tmp_path, keep):
+def test_a_cut_export_is_read_to_its_last_complete_message(store, tmp_path, keep):
     text = EXPORT.read_text()
     path = tmp_path / "cut.json"
     path.write_text(text[: int(len(text) * keep)])
-    report = taken(store, path, "opencode")
+    report = import_file(store, path, "opencode")
     assert [(skip.why) for skip in report.skips] == ["cut off"]
     assert report.turns >= 1
-    assert len(taken(store, EXPORT, "opencode").refused) == 0
+    assert len(import_file(store, EXPORT, "opencode").refused) == 0
 
 
-def test_messages_of_a_wrong_shape_are_kept_and_the_rest_is_read(store, tmp_path):
+def test_malformed_messages_are_stored_and_the_rest_is_read(store, tmp_path):
     talk = exported()
     talk["messages"][1:1] = ["words", 7, {"info": None}, {"info": {"role": "ghost"}, "parts": []}]
-    report = taken(store, written(tmp_path / "a.json", talk), "opencode")
+    report = import_file(store, written(tmp_path / "a.json", talk), "opencode")
     assert totals(report) == {"turns": 2, "calls": 5}
 
 
-def test_rows_that_are_no_json_are_counted_and_the_rest_is_read(store, tmp_path):
+def test_rows_that_are_not_json_are_counted_and_the_rest_is_read(store, tmp_path):
     path = database(tmp_path / "opencode.db", exported())
     with closing(apsw.Connection(str(path))) as db:
         db.execute("update message set data = '{' where id = 'msg_01'")
         db.execute("update part set data = x'00ff' where id = 'prt_06'")
-    report = taken(store, path, "opencode")
+    report = import_file(store, path, "opencode")
     assert (report.skipped, report.turns, report.calls) == (2, 1, 4)
 
 
-def test_a_database_that_is_not_opencodes_is_not_taken_for_one(tmp_path):
+def test_another_programs_database_is_not_recognized(tmp_path):
     with closing(apsw.Connection(str(tmp_path / "other.db"))) as db:
         db.execute("create table session (id)")
-    assert kind_of(tmp_path / "other.db", ["opencode"]) == ""
+    assert detected_format(tmp_path / "other.db", ["opencode"]) == ""
 
 
 def test_a_damaged_database_is_refused_with_a_reason(tmp_path):
@@ -306,14 +306,14 @@ def test_a_damaged_database_is_refused_with_a_reason(tmp_path):
     data[4096:8192] = b"\xff" * 4096
     path.write_bytes(data)
     with pytest.raises(InvalidInput, match="cannot read the database"):
-        found_in(path, "opencode")
+        conversations_in(path, "opencode")
 
 
 @pytest.mark.parametrize("wal", [False, True])
-def test_reading_leaves_no_trace_beside_a_database_nobody_has_open(store, tmp_path, wal):
+def test_reading_an_idle_database_leaves_no_side_files(store, tmp_path, wal):
     path = database(tmp_path / "opencode.db", exported(), wal=wal)
     before = path.read_bytes(), os.listdir(tmp_path)
-    taken(store, path, "opencode")
+    import_file(store, path, "opencode")
     assert (path.read_bytes(), os.listdir(tmp_path)) == before
 
 
@@ -326,7 +326,7 @@ sys.stdin.read()
 """
 
 
-def test_what_a_running_opencode_wrote_last_is_read(store, tmp_path):
+def test_uncheckpointed_writes_of_a_running_opencode_are_read(store, tmp_path):
     path = database(tmp_path / "opencode.db", exported(), wal=True)
     command = [sys.executable, "-c", WRITER, str(path)]
     with subprocess.Popen(
@@ -336,40 +336,40 @@ def test_what_a_running_opencode_wrote_last_is_read(store, tmp_path):
         assert writer.stdin is not None
         assert writer.stdout.readline() == "written\n"
         before = sorted(os.listdir(tmp_path))
-        (found,) = found_in(path, "opencode")
-        taken(store, path, "opencode")
+        (found,) = conversations_in(path, "opencode")
+        import_file(store, path, "opencode")
         assert sorted(os.listdir(tmp_path)) == before
         writer.stdin.close()
     assert view(store, found).record.name == "not in the file yet"
 
 
-def test_it_is_found_where_opencode_keeps_it(tmp_path):
+def test_default_paths_are_opencodes_database(tmp_path):
     from stator.importers.opencode.session import FORMAT
 
-    (place,) = FORMAT.places(tmp_path, {})
+    (place,) = FORMAT.default_paths(tmp_path, {})
     assert place == tmp_path / ".local/share/opencode/opencode.db"
-    (place,) = FORMAT.places(tmp_path, {"XDG_DATA_HOME": "/data"})
+    (place,) = FORMAT.default_paths(tmp_path, {"XDG_DATA_HOME": "/data"})
     assert str(place) == "/data/opencode/opencode.db"
 
 
-def test_counts_agree_with_counting_by_hand(store):
-    report = taken(store, EXPORT, "opencode")
+def test_the_counts_match_an_independent_count(store):
+    report = import_file(store, EXPORT, "opencode")
     counted = count(EXPORT)
-    # one message of the user's is the mark of a compaction
+    # one of the user's messages only marks a compaction
     assert {"sessions": 1, "turns": report.turns + 1, "calls": report.calls} == counted
 
 
-@real
-def test_real_conversations_are_counted_right():
+@needs_recordings
+def test_the_counts_of_real_conversations_match_an_independent_count():
     files = [
-        *REAL.glob("opencode/**/*.json"),
-        *(REAL / "generated").glob("opencode-*/*"),
+        *RECORDINGS.glob("opencode/**/*.json"),
+        *(RECORDINGS / "generated").glob("opencode-*/*"),
     ]
     for path in files:
         if path.name == "hooks.stdin.jsonl":
             continue
         with stator.connect("memory:", project="shop") as store:
-            assert kind_of(path) == "opencode", path
-            report = taken(store, path, "opencode")
+            assert detected_format(path) == "opencode", path
+            report = import_file(store, path, "opencode")
             made = sessions(store)
         assert {"sessions": made, **totals(report)} == count(path), path

@@ -1,11 +1,19 @@
-"""OpenHands' trajectories and evaluation outputs."""
+"""Tests that OpenHands' trajectories and evaluation outputs become sessions."""
 
 from __future__ import annotations
 
 import pytest
 
 import stator
-from importers.taken import DATA, asked, found_in, plan, rendered, taken, views
+from importers.import_helpers import (
+    DATA,
+    conversations_in,
+    import_file,
+    plan,
+    prompts_of,
+    rendered,
+    views,
+)
 
 TRAJECTORY = DATA / "openhands" / "trajectory.json"
 OUTPUT = DATA / "openhands" / "output.jsonl"
@@ -17,8 +25,8 @@ def store():
         yield opened
 
 
-def test_one_response_that_asks_for_two_calls_is_one_answer(store):
-    taken(store, TRAJECTORY, "openhands")
+def test_a_response_with_two_calls_is_one_answer(store):
+    import_file(store, TRAJECTORY, "openhands")
     (shown,) = views(store, TRAJECTORY, "openhands")
     (answer,) = [c for c in shown.log() if c.origin == ("openhands", "chatcmpl-1")]
     asks = [block for block in answer.value("output")["content"] if block["type"] == "tool_use"]
@@ -28,8 +36,8 @@ def test_one_response_that_asks_for_two_calls_is_one_answer(store):
     }  # fmt: skip
 
 
-def test_what_was_seen_is_what_became_of_the_action_it_names(store):
-    taken(store, TRAJECTORY, "openhands")
+def test_an_observation_is_the_outcome_of_the_action_it_names(store):
+    import_file(store, TRAJECTORY, "openhands")
     (shown,) = views(store, TRAJECTORY, "openhands")
     outcomes = [(c.tool, c.status, c.cause) for c in shown.log() if c.kind == "outcome"]
     assert outcomes == [
@@ -39,25 +47,25 @@ def test_what_was_seen_is_what_became_of_the_action_it_names(store):
         ("finish", "ok", ""),
         ("run", "in doubt", "no result was recorded"),
     ]
-    assert asked(shown) == ["add tax to the cart", "thanks, remove the build"]
+    assert prompts_of(shown) == ["add tax to the cart", "thanks, remove the build"]
 
 
-def test_a_file_that_was_not_there_is_created(store):
-    taken(store, TRAJECTORY, "openhands")
+def test_writing_a_new_file_creates_it(store):
+    import_file(store, TRAJECTORY, "openhands")
     (shown,) = views(store, TRAJECTORY, "openhands")
     assert [(change.path, change.op) for change in shown.files()] == [
         ("/workspace/tax.py", "created")
     ]
 
 
-def test_its_task_list_is_the_plan(store):
-    taken(store, TRAJECTORY, "openhands")
+def test_the_task_list_sets_the_plan(store):
+    import_file(store, TRAJECTORY, "openhands")
     (shown,) = views(store, TRAJECTORY, "openhands")
     assert plan(shown) == [("fix the test", "in_progress")]
 
 
-def test_a_condensation_leaves_its_summary_and_what_came_after(store):
-    taken(store, TRAJECTORY, "openhands")
+def test_a_condensation_has_a_summary_and_names_the_first_kept_item(store):
+    import_file(store, TRAJECTORY, "openhands")
     (shown,) = views(store, TRAJECTORY, "openhands")
     said = str(rendered(store, shown))
     assert "Tax is in tax.py." in said
@@ -65,14 +73,14 @@ def test_a_condensation_leaves_its_summary_and_what_came_after(store):
 
 
 def test_each_line_of_an_output_is_a_session(store):
-    taken(store, OUTPUT, "openhands")
+    import_file(store, OUTPUT, "openhands")
     first, second = views(store, OUTPUT, "openhands")
-    assert (asked(first), asked(second)) == (["add tax to the cart"], ["add a lamp"])
+    assert (prompts_of(first), prompts_of(second)) == (["add tax to the cart"], ["add a lamp"])
     assert first.record.labels == {"instance": "shop__cart-1", "success": "true"}
 
 
-def test_where_nothing_has_an_id_what_follows_an_action_is_its_result(store):
-    taken(store, OUTPUT, "openhands")
+def test_without_ids_an_observation_belongs_to_the_action_before_it(store):
+    import_file(store, OUTPUT, "openhands")
     first, second = views(store, OUTPUT, "openhands")
     assert [(c.tool, c.status) for c in first.log() if c.kind == "outcome"] == [
         ("run", "ok"),
@@ -82,10 +90,10 @@ def test_where_nothing_has_an_id_what_follows_an_action_is_its_result(store):
     assert [c.value("output") for c in second.log() if c.kind == "outcome"] == ["lamp.py"]
 
 
-def test_a_damaged_line_is_passed_over_and_the_rest_is_read(store, tmp_path):
+def test_a_damaged_line_is_skipped_and_the_rest_is_read(store, tmp_path):
     lines = OUTPUT.read_text().splitlines()
     path = tmp_path / "output.jsonl"
     path.write_text("\n".join([lines[0], '{"instance_id": "x", "hist', "7", lines[1]]))
-    assert len(found_in(path, "openhands")) == 2
-    taken(store, path, "openhands")
+    assert len(conversations_in(path, "openhands")) == 2
+    import_file(store, path, "openhands")
     assert len(views(store, path, "openhands")) == 2

@@ -1,4 +1,4 @@
-"""What holds for every format that is read here, whatever its files look like."""
+"""Tests what holds for every format."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from importers import (
     counts_openhands,
     counts_swe_agent,
 )
-from importers.taken import (
+from importers.import_helpers import (
     DATA,
-    REAL,
-    found_in,
-    kind_of,
-    real,
+    RECORDINGS,
+    conversations_in,
+    detected_format,
+    import_file,
+    needs_recordings,
     rendered,
     sessions,
-    taken,
     totals,
     view,
 )
@@ -65,11 +65,11 @@ def store():
 
 def items(path, name):
     form = load(name)
-    return [item for found in found_in(path, name) for item in form.read(found, None, None)]
+    return [item for found in conversations_in(path, name) for item in form.read(found, None, None)]
 
 
 def put(folder, path, data):
-    """The same file with something else in it, in a folder that may mean something."""
+    """Write a file with other content, in a folder of the same name, which some formats use."""
     place = folder / path.parent.name / path.name
     place.parent.mkdir(exist_ok=True)
     place.write_bytes(data)
@@ -77,22 +77,22 @@ def put(folder, path, data):
 
 
 @pytest.mark.parametrize(("name", "path"), ALL)
-def test_a_file_is_known_by_what_it_holds(name, path):
-    assert kind_of(path) == name
+def test_a_file_is_recognized_by_its_content(name, path):
+    assert detected_format(path) == name
 
 
 @pytest.mark.parametrize(("name", "path"), ALL)
 def test_a_second_import_adds_nothing(store, name, path):
-    first = taken(store, path, name)
-    again = taken(store, path, name)
+    first = import_file(store, path, name)
+    again = import_file(store, path, name)
     assert first.commits > 0
     assert (again.commits, again.sessions) == (0, 0)
 
 
 @pytest.mark.parametrize(("name", "path"), ALL)
-def test_every_provider_gets_each_call_with_its_result(store, name, path):
-    taken(store, path, name)
-    for found in found_in(path, name):
+def test_every_provider_receives_each_call_with_its_result(store, name, path):
+    import_file(store, path, name)
+    for found in conversations_in(path, name):
         said = rendered(store, view(store, found))
         blocks = [block for message in said for block in message["content"]]
         asked = [block["id"] for block in blocks if block["type"] == "tool_use"]
@@ -103,7 +103,7 @@ def test_every_provider_gets_each_call_with_its_result(store, name, path):
 
 
 @pytest.mark.parametrize(("name", "path"), ALL)
-def test_calls_are_those_the_answers_asked_for(name, path):
+def test_calls_are_those_requested_in_the_answers(name, path):
     kinds = {type(item).__name__ for item in items(path, name)}
     said = [item for item in items(path, name) if type(item).__name__ == "Answered"]
     asked = [b["id"] for item in said for b in item.reply["content"] if b["type"] == "tool_use"]
@@ -114,10 +114,10 @@ def test_calls_are_those_the_answers_asked_for(name, path):
 
 @pytest.mark.parametrize(("name", "path"), DOCUMENTS)
 @pytest.mark.parametrize("keep", [0.5, 0.8, 0.97])
-def test_a_file_that_was_cut_is_read_to_its_last_whole_record(tmp_path, name, path, keep):
+def test_a_cut_file_is_read_to_its_last_complete_record(tmp_path, name, path, keep):
     data = path.read_bytes()
     place = put(tmp_path, path, data[: int(len(data) * keep)])
-    if name == "inspect" and keep < 0.9:  # of its first sample, the end is missing
+    if name == "inspect" and keep < 0.9:  # the end of its first sample is missing
         with pytest.raises(InvalidInput, match="cut off before"):
             items(place, name)
         return
@@ -130,7 +130,8 @@ def test_a_file_that_was_cut_is_read_to_its_last_whole_record(tmp_path, name, pa
 
 
 def longer(whole):
-    """A document record by record: its records are a list, or stand in one of its fields."""
+    """Yield a document with one more record each time; the records are a list or a field of the
+    document."""
     if isinstance(whole, list):
         return [whole[:count] for count in range(1, len(whole) + 1)]
     field = next(field for field in LISTS if field in whole)
@@ -140,22 +141,23 @@ def longer(whole):
 @pytest.mark.parametrize(
     ("name", "path"), [case for case in DOCUMENTS if case.values[0] in ("opencode", "cline")]
 )
-def test_a_file_that_grows_record_by_record_gives_the_same_in_the_end(tmp_path, name, path):
+def test_a_file_that_grows_record_by_record_yields_the_same_session(tmp_path, name, path):
     whole = json.loads(path.read_bytes())
     with stator.connect("memory:", project="shop") as store:
         for part in longer(whole):
-            taken(store, put(tmp_path, path, json.dumps(part).encode()), name)
-        grown = [sorted(c.kind for c in view(store, f).log()) for f in found_in(path, name)]
+            import_file(store, put(tmp_path, path, json.dumps(part).encode()), name)
+        grown = [sorted(c.kind for c in view(store, f).log()) for f in conversations_in(path, name)]
     with stator.connect("memory:", project="shop") as store:
-        taken(store, path, name)
-        once = [sorted(c.kind for c in view(store, f).log()) for f in found_in(path, name)]
-    late = [kind for kind in grown[0] if kind != "settlement"]  # a result that came with the next
+        import_file(store, path, name)
+        once = [sorted(c.kind for c in view(store, f).log()) for f in conversations_in(path, name)]
+    # a result that came with the next record
+    late = [kind for kind in grown[0] if kind != "settlement"]
     assert late == once[0]
 
 
 @pytest.mark.parametrize(("name", "path"), ALL)
 @pytest.mark.parametrize("how", ["bom", "utf-16", "crlf"])
-def test_how_a_text_is_written_down_makes_no_difference(tmp_path, name, path, how):
+def test_the_encoding_of_a_file_makes_no_difference(tmp_path, name, path, how):
     data = path.read_bytes()
     recoded = {
         "bom": codecs.BOM_UTF8 + data,
@@ -185,7 +187,7 @@ ODD: tuple[Any, ...] = (
 
 
 def odd(value, chance):
-    """A value with something else in some of its places."""
+    """A value in which some places hold something else."""
     if chance.random() < 0.04:
         return copy.deepcopy(chance.choice(ODD))
     if isinstance(value, list):
@@ -196,7 +198,7 @@ def odd(value, chance):
 
 
 @pytest.mark.parametrize(("name", "path"), ALL)
-def test_values_of_a_wrong_kind_are_read_around(tmp_path, name, path):
+def test_values_of_wrong_types_do_not_stop_the_import(tmp_path, name, path):
     by_line = path.suffix == ".jsonl"
     texts = path.read_text().splitlines() if by_line else [path.read_text()]
     for seed in range(25):
@@ -211,14 +213,14 @@ def test_values_of_a_wrong_kind_are_read_around(tmp_path, name, path):
 
 
 @pytest.mark.parametrize(("name", "path"), ALL)
-def test_what_is_read_of_odd_files_can_be_recorded(store, tmp_path, name, path):
+def test_items_of_malformed_files_can_be_recorded(store, tmp_path, name, path):
     by_line = path.suffix == ".jsonl"
     texts = path.read_text().splitlines() if by_line else [path.read_text()]
     chance = random.Random(7)
     for _ in range(5):
         changed = [json.dumps(odd(json.loads(one), chance)) for one in texts]
         try:
-            taken(store, put(tmp_path, path, "\n".join(changed).encode()), name)
+            import_file(store, put(tmp_path, path, "\n".join(changed).encode()), name)
         except InvalidInput:
             continue
     assert sessions(store) >= 0
@@ -228,32 +230,32 @@ def test_what_is_read_of_odd_files_can_be_recorded(store, tmp_path, name, path):
 def test_a_file_above_the_limit_is_refused_with_the_reason(monkeypatch, name, path):
     monkeypatch.setattr(json_document, "DOCUMENT_MAX", 100)
     with pytest.raises(InvalidInput, match="read as a whole"):
-        found_in(path, name)
+        conversations_in(path, name)
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_pipe_is_not_waited_for(tmp_path, name):
+def test_a_pipe_is_refused_without_waiting(tmp_path, name):
     os.mkfifo(tmp_path / "pipe.json")
     with pytest.raises((InvalidInput, OSError)):
-        list(found_in(tmp_path / "pipe.json", name))
+        list(conversations_in(tmp_path / "pipe.json", name))
 
 
 @pytest.mark.parametrize("path", BESIDE, ids=lambda path: path.name)
-def test_files_beside_a_conversation_are_known_and_hold_none(path):
-    assert kind_of(path) == "cline"
-    assert found_in(path, "cline") == []
+def test_other_files_of_a_task_are_recognized_and_contain_no_conversation(path):
+    assert detected_format(path) == "cline"
+    assert conversations_in(path, "cline") == []
 
 
 @pytest.mark.parametrize(("name", "path"), ALL)
-def test_a_file_is_never_changed(store, tmp_path, name, path):
+def test_reading_never_changes_a_file(store, tmp_path, name, path):
     place = put(tmp_path, path, path.read_bytes())
     place.chmod(0o400)
-    taken(store, place, name)
+    import_file(store, place, name)
     assert place.read_bytes() == path.read_bytes()
     assert os.listdir(place.parent) == [place.name]
 
 
-# -- counting by hand --------------------------------------------------------------------------------
+# -- independent counts ------------------------------------------------------------------------------
 
 COUNTS = {
     "cline": counts_cline.count,
@@ -262,12 +264,12 @@ COUNTS = {
     "swe-agent": counts_swe_agent.count,
     "mini-swe-agent": counts_mini_swe_agent.count,
 }
-"""opencode and pi have theirs beside their tests: forks share what is counted."""
+"""opencode and pi are counted beside their own tests, because their forks share commits."""
 
 
 def agrees(path, name, folder):
     with stator.connect(folder / "a.db", project="shop") as store:
-        report = taken(store, path, name)
+        report = import_file(store, path, name)
         made = {"sessions": sessions(store), **totals(report)}
     (folder / "a.db").unlink()
     counted = COUNTS[name](path)
@@ -275,18 +277,18 @@ def agrees(path, name, folder):
 
 
 @pytest.mark.parametrize(("name", "path"), [case for case in ALL if case.values[0] in COUNTS])
-def test_counts_agree_with_counting_by_hand(tmp_path, name, path):
+def test_the_counts_match_an_independent_count(tmp_path, name, path):
     assert agrees(path, name, tmp_path)
 
 
-@real
+@needs_recordings
 @pytest.mark.parametrize("name", COUNTS)
-def test_real_files_are_counted_right(tmp_path, name):
+def test_the_counts_of_real_files_match_an_independent_count(tmp_path, name):
     seen = 0
-    for path in sorted(p for p in (REAL / name).rglob("*") if p.is_file()):
-        kind = kind_of(path)
+    for path in sorted(p for p in (RECORDINGS / name).rglob("*") if p.is_file()):
+        kind = detected_format(path)
         assert kind in (name, ""), path
-        if kind and found_in(path, name):
+        if kind and conversations_in(path, name):
             seen += 1
             assert agrees(path, name, tmp_path), path
     assert seen

@@ -1,4 +1,4 @@
-"""pi's sessions: a tree of entries in a file, as a session and its forks."""
+"""Tests that the tree of entries in a pi file becomes a session and its forks."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import pytest
 
 import stator
 from importers.counts_pi import count
-from importers.taken import (
+from importers.import_helpers import (
     DATA,
-    REAL,
-    asked,
-    found_in,
-    kind_of,
+    RECORDINGS,
+    conversations_in,
+    detected_format,
+    import_file,
+    prompts_of,
     rendered,
     sessions,
-    taken,
     totals,
     views,
 )
-from importers.taken import real as real_only
+from importers.import_helpers import needs_recordings as real_only
 
 TREE = DATA / "pi" / "tree.jsonl"
 FIRST = DATA / "pi" / "first-version.jsonl"
@@ -41,23 +41,23 @@ def entries(path=TREE):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_what_was_said_first_is_the_session_and_what_was_said_instead_is_its_fork(store):
-    taken(store, TREE, "pi")
+def test_the_first_branch_is_the_session_and_a_later_branch_its_fork(store):
+    import_file(store, TREE, "pi")
     first, second = views(store, TREE, "pi")
-    assert asked(first) == ["add tax to the cart", "now the tests"]
-    assert asked(second) == ["add tax to the cart", "document it instead"]
+    assert prompts_of(first) == ["add tax to the cart", "now the tests"]
+    assert prompts_of(second) == ["add tax to the cart", "document it instead"]
     assert (second.record.parent.session, second.record.parent.kind) == (first.id, "fork")
 
 
-def test_a_fork_begins_where_the_tree_parts(store):
-    taken(store, TREE, "pi")
+def test_a_fork_begins_where_the_tree_branches(store):
+    import_file(store, TREE, "pi")
     first, second = views(store, TREE, "pi")
     last = [c for c in first.log() if c.kind == "entry" and c.origin[1] == "a2"]
     assert second.record.parent.seq == last[0].seq
 
 
-def test_what_was_left_behind_is_told_in_the_fork(store):
-    taken(store, TREE, "pi")
+def test_a_branch_summary_is_a_note_in_the_fork(store):
+    import_file(store, TREE, "pi")
     _, second = views(store, TREE, "pi")
     said = [c.value("output") for c in second.log() if c.kind == "entry" and c.actor == "system"]
     assert said == ["The tests were tried and stopped."]
@@ -65,26 +65,26 @@ def test_what_was_left_behind_is_told_in_the_fork(store):
 
 def test_growth_on_either_branch_adds_only_what_is_new(store, tmp_path):
     path = written(tmp_path / "a.jsonl", entries()[:11])
-    taken(store, path, "pi")
+    import_file(store, path, "pi")
     written(path, entries())
-    report = taken(store, path, "pi")
+    report = import_file(store, path, "pi")
     assert (totals(report), sessions(store)) == ({"turns": 1, "calls": 0}, 2)
     more = {
         "type": "message", "id": "u4", "parentId": "l1", "timestamp": "2026-02-03T11:00:00Z",
         "message": {"role": "user", "content": "the tests after all"},
     }  # fmt: skip
     written(path, [*entries(), more])
-    report = taken(store, path, "pi")
+    report = import_file(store, path, "pi")
     assert (totals(report), sessions(store)) == ({"turns": 1, "calls": 0}, 2)
 
 
 def test_a_second_import_adds_nothing(store):
-    taken(store, TREE, "pi")
-    assert taken(store, TREE, "pi").commits == 0
+    import_file(store, TREE, "pi")
+    assert import_file(store, TREE, "pi").commits == 0
 
 
 def test_calls_have_their_outcome_and_files(store):
-    taken(store, TREE, "pi")
+    import_file(store, TREE, "pi")
     first, _ = views(store, TREE, "pi")
     outcomes = {c.tool: (c.status, c.cause) for c in first.log() if c.kind == "outcome"}
     assert outcomes == {
@@ -95,8 +95,8 @@ def test_calls_have_their_outcome_and_files(store):
     assert [(change.path, change.op) for change in first.files()] == [("tax.py", "created")]
 
 
-def test_an_answer_keeps_signed_thought_usage_and_model(store):
-    taken(store, TREE, "pi")
+def test_an_answer_keeps_signed_thinking_usage_and_model(store):
+    import_file(store, TREE, "pi")
     first, _ = views(store, TREE, "pi")
     (answer,) = [c for c in first.log() if c.origin == ("pi", "a1")]
     assert answer.value("output")["content"][0] == {
@@ -112,7 +112,7 @@ def test_an_answer_keeps_signed_thought_usage_and_model(store):
 
 
 def test_an_aborted_answer_ends_its_turn(store):
-    taken(store, TREE, "pi")
+    import_file(store, TREE, "pi")
     first, _ = views(store, TREE, "pi")
     ends = [
         (c.status, c.value("why") if c.has("why") else "")
@@ -122,8 +122,8 @@ def test_an_aborted_answer_ends_its_turn(store):
     assert ends == [("ok", ""), ("aborted", "Request was aborted.")]
 
 
-def test_a_compaction_keeps_what_pi_kept(store):
-    taken(store, TREE, "pi")
+def test_a_compaction_names_the_first_kept_item(store):
+    import_file(store, TREE, "pi")
     _, second = views(store, TREE, "pi")
     said = str(rendered(store, second))
     assert "Tax is in, documented." in said
@@ -131,31 +131,31 @@ def test_a_compaction_keeps_what_pi_kept(store):
     assert "I write it." not in said
 
 
-def test_a_file_of_the_first_version_is_a_line_of_entries(store):
-    report = taken(store, FIRST, "pi")
+def test_entries_of_version_1_follow_each_other(store):
+    report = import_file(store, FIRST, "pi")
     (shown,) = views(store, FIRST, "pi")
-    assert asked(shown) == ["look at the cart", "fill it"]
+    assert prompts_of(shown) == ["look at the cart", "fill it"]
     said = str(rendered(store, shown))
     assert ("fill it" in said, "It is empty." in said) == (True, False)
-    assert (report.skipped, taken(store, FIRST, "pi").commits) == (0, 0)
+    assert (report.skipped, import_file(store, FIRST, "pi").commits) == (0, 0)
 
 
-def test_a_session_made_from_another_is_its_fork(store, tmp_path):
-    taken(store, FIRST, "pi")
+def test_a_session_with_a_parent_session_is_its_fork(store, tmp_path):
+    import_file(store, FIRST, "pi")
     copied = entries(FIRST)[:3]
     copied[0] |= {"id": "5e550000-03", "branchedFrom": "/x/2025-12-09T10_5e550000-02.jsonl"}
     say = {"role": "user", "content": "leave it"}
     copied.append({"type": "message", "timestamp": "2025-12-10T10:00:00Z", "message": say})
     path = written(tmp_path / "b.jsonl", copied)
-    taken(store, path, "pi")
+    import_file(store, path, "pi")
     (fork,) = views(store, path, "pi")
-    assert asked(fork) == ["look at the cart", "leave it"]
+    assert prompts_of(fork) == ["look at the cart", "leave it"]
     assert fork.record.parent.kind == "fork"
 
 
 def test_names_come_from_the_user_or_the_first_prompt(store, tmp_path):
-    assert [f.conversation.name for f in found_in(TREE, "pi")] == ["Tax", "Tax (s1)"]
-    assert [f.conversation.name for f in found_in(FIRST, "pi")] == ["look at the cart"]
+    assert [f.conversation.name for f in conversations_in(TREE, "pi")] == ["Tax", "Tax (s1)"]
+    assert [f.conversation.name for f in conversations_in(FIRST, "pi")] == ["look at the cart"]
 
 
 def test_damaged_lines_are_counted_and_the_rest_is_read(store, tmp_path):
@@ -171,65 +171,65 @@ def test_damaged_lines_are_counted_and_the_rest_is_read(store, tmp_path):
         good[2],
         *good[1:],
     ]
-    report = taken(store, written(tmp_path / "a.jsonl", lines), "pi")
+    report = import_file(store, written(tmp_path / "a.jsonl", lines), "pi")
     assert report.skipped == 4
     assert (report.turns, report.unknown) == (3, 2)
     assert report.noise["written twice"] >= 1
 
 
-def test_a_cut_last_line_is_named_and_read_when_it_is_whole(store, tmp_path):
+def test_a_cut_last_line_is_reported_and_read_once_it_is_complete(store, tmp_path):
     path = tmp_path / "a.jsonl"
     whole = FIRST.read_text()
     path.write_text(whole[:-40])
-    report = taken(store, path, "pi")
+    report = import_file(store, path, "pi")
     assert [(skip.line, skip.why) for skip in report.skips] == [(6, "cut off")]
     path.write_text(whole)
-    report = taken(store, path, "pi")
+    report = import_file(store, path, "pi")
     assert (report.turns, report.commits) == (0, 1)
 
 
-def test_entries_that_name_what_is_not_there_or_themselves_are_read_all_the_same(store, tmp_path):
+def test_entries_with_missing_or_cyclic_parents_are_read(store, tmp_path):
     odd = entries()[:7]
     odd[2]["parentId"] = "gone"
     odd[3]["parentId"] = "a1"
     odd[4]["parentId"] = "a2"
-    report = taken(store, written(tmp_path / "a.jsonl", odd), "pi")
+    report = import_file(store, written(tmp_path / "a.jsonl", odd), "pi")
     assert (report.turns, report.calls) == (1, 2)
 
 
-def test_a_result_without_a_call_is_kept_as_one(store, tmp_path):
+def test_a_result_without_a_call_is_stored(store, tmp_path):
     alone = [e for e in entries()[:7] if e.get("id") != "a1"]
     alone[3]["parentId"] = "u1"
-    report = taken(store, written(tmp_path / "a.jsonl", alone), "pi")
+    report = import_file(store, written(tmp_path / "a.jsonl", alone), "pi")
     assert report.calls == 2
 
 
-def test_of_an_image_its_kind_size_and_digest_stay(store, tmp_path):
+def test_an_image_becomes_a_note_with_type_size_and_digest(store, tmp_path):
     image = {"type": "image", "data": "QUJD" * 400, "mimeType": "image/png"}
     seen = entries()[:3]
     seen[2]["message"]["content"].append(image)
     path = written(tmp_path / "a.jsonl", seen)
-    taken(store, path, "pi")
+    import_file(store, path, "pi")
     (shown,) = views(store, path, "pi")
-    _, note = asked(shown)[0].split("\n")
+    _, note = prompts_of(shown)[0].split("\n")
     assert note.startswith("[image/png, 1,200 bytes, sha256 ")
-    assert "QUJDQUJD" not in str(asked(shown))
+    assert "QUJDQUJD" not in str(prompts_of(shown))
 
 
-def test_a_file_in_which_nothing_was_said_is_no_session(store, tmp_path):
-    report = taken(store, written(tmp_path / "a.jsonl", entries()[:2]), "pi")
+def test_a_file_without_messages_contains_no_conversation(store, tmp_path):
+    report = import_file(store, written(tmp_path / "a.jsonl", entries()[:2]), "pi")
     assert (sessions(store), report.noise) == (0, {"model_change": 1})
 
 
-def test_counts_agree_with_counting_by_hand(store):
-    report = taken(store, TREE, "pi")
+def test_the_counts_match_an_independent_count(store):
+    report = import_file(store, TREE, "pi")
     assert {**totals(report), "forks": sessions(store) - 1} == count(TREE)
 
 
 @real_only
-def test_real_sessions_are_counted_right(tmp_path):
-    for number, path in enumerate(REAL.glob("pi/**/*.jsonl")):
+def test_the_counts_of_real_sessions_match_an_independent_count(tmp_path):
+    for number, path in enumerate(RECORDINGS.glob("pi/**/*.jsonl")):
         with stator.connect(tmp_path / f"{number}.db", project="shop") as store:
-            assert kind_of(path) == "pi"
-            report = taken(store, path, "pi")
+            assert detected_format(path) == "pi"
+            report = import_file(store, path, "pi")
             assert {**totals(report), "forks": sessions(store) - 1} == count(path), path

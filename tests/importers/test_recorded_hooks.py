@@ -1,6 +1,6 @@
-"""Hooks of real agents, recorded: what they said makes the session their transcript makes, and no more.
+"""Tests that recorded hooks of real agents make the same session as their transcript.
 
-The recordings are not part of the project; `STATOR_TRANSCRIPTS` names the folder they are in.
+The recordings are not part of the project; `STATOR_TRANSCRIPTS` names their folder.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def pace(request):
 
 
 @pytest.mark.parametrize("agent", RECORDED)
-def test_what_an_agent_said_is_recorded_once(hooked, agent, transcript, pace):
+def test_recorded_hooks_and_transcript_record_everything_once(hooked, agent, transcript, pace):
     if find_spec(f"stator.importers.{MAPPERS[agent]}") is None:
         pytest.skip("nobody reads these hooks yet")
     told = lines(agent, transcript=transcript)

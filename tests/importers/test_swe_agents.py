@@ -1,4 +1,4 @@
-"""SWE-agent's and mini-swe-agent's runs: actions without ids, paired by their place."""
+"""Tests that SWE-agent's and mini-swe-agent's runs, which have few ids, become sessions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import pytest
 
 import stator
-from importers.taken import DATA, asked, found_in, taken, view, views
+from importers.import_helpers import DATA, conversations_in, import_file, prompts_of, view, views
 
 TOOLS = DATA / "swe-agent" / "tools.traj"
 TEXT = DATA / "swe-agent" / "text.traj"
@@ -25,62 +25,62 @@ def outcomes(shown):
     return [(c.tool, c.status) for c in shown.log() if c.kind == "outcome"]
 
 
-def test_the_last_result_is_taken_from_the_trajectory(store):
-    taken(store, TOOLS, "swe-agent")
+def test_the_last_result_comes_from_the_trajectory(store):
+    import_file(store, TOOLS, "swe-agent")
     (shown,) = views(store, TOOLS, "swe-agent")
     assert outcomes(shown) == [("create", "ok"), ("bash", "ok"), ("submit", "ok")]
     last = [c for c in shown.log() if c.kind == "outcome"][-1]
     assert last.value("output") == "diff --git a/tax.py b/tax.py"
 
 
-def test_a_command_in_the_answer_is_a_call_and_what_follows_its_result(store):
-    taken(store, TEXT, "swe-agent")
+def test_a_command_in_an_answer_is_a_call_and_the_next_message_its_result(store):
+    import_file(store, TEXT, "swe-agent")
     (shown,) = views(store, TEXT, "swe-agent")
     assert outcomes(shown) == [("open", "ok"), ("edit", "ok")]
     assert [(change.path, change.op) for change in shown.files()] == [("cart.py", "modified")]
 
 
-def test_a_demonstration_is_no_prompt(store):
-    taken(store, TEXT, "swe-agent")
+def test_a_demonstration_is_not_a_prompt(store):
+    import_file(store, TEXT, "swe-agent")
     (shown,) = views(store, TEXT, "swe-agent")
-    assert asked(shown) == ["ISSUE:\nTax is missing"]
+    assert prompts_of(shown) == ["ISSUE:\nTax is missing"]
 
 
-def test_how_a_run_ended_is_how_its_turn_did(store):
+def test_the_exit_status_of_a_run_ends_its_turn(store):
     for path, status in [(TOOLS, "ok"), (TEXT, "aborted")]:
-        taken(store, path, "swe-agent")
+        import_file(store, path, "swe-agent")
         (shown,) = views(store, path, "swe-agent")
         assert [c.status for c in shown.log() if c.kind == "turn_end"] == [status]
         assert shown.record.name.startswith("Tax is missing")
 
 
-def test_what_a_run_cost_is_on_its_last_answer(store):
-    taken(store, TOOLS, "swe-agent")
+def test_the_cost_of_a_run_is_on_its_last_answer(store):
+    import_file(store, TOOLS, "swe-agent")
     (shown,) = views(store, TOOLS, "swe-agent")
     spent = [c.value("usage") for c in shown.log() if c.kind == "entry" and c.has("usage")]
     assert spent == [{"tokens": 120, "tokens:in": 100, "tokens:out": 20, "money:usd": 250_000}]
 
 
-def test_a_file_with_actions_only_is_read_from_those(store, tmp_path):
+def test_a_file_without_a_history_is_read_from_its_actions(store, tmp_path):
     whole = json.loads(TEXT.read_text())
     del whole["history"]
     path = tmp_path / "a.traj"
     path.write_text(json.dumps(whole))
-    taken(store, path, "swe-agent")
+    import_file(store, path, "swe-agent")
     (shown,) = views(store, path, "swe-agent")
     assert outcomes(shown) == [("open", "ok"), ("edit", "ok")]
 
 
-def test_return_codes_say_how_a_command_ended(store):
-    taken(store, LISTED, "mini-swe-agent")
+def test_return_codes_set_the_outcome_of_a_command(store):
+    import_file(store, LISTED, "mini-swe-agent")
     (shown,) = views(store, LISTED, "mini-swe-agent")
     assert outcomes(shown) == [("bash", "ok"), ("bash", "error"), ("bash", "ok")]
     assert [c.value("output") for c in shown.log() if c.kind == "outcome"][1] == "1 failed"
 
 
 def test_newer_runs_have_ids_times_and_costs(store):
-    taken(store, MINI, "mini-swe-agent")
-    (found,) = found_in(MINI, "mini-swe-agent")
+    import_file(store, MINI, "mini-swe-agent")
+    (found,) = conversations_in(MINI, "mini-swe-agent")
     shown = view(store, found)
     calls = [c for c in shown.log() if c.kind == "call"]
     assert [call.origin for call in calls] == [
@@ -92,12 +92,12 @@ def test_newer_runs_have_ids_times_and_costs(store):
     assert [c.status for c in shown.log() if c.kind == "turn_end"] == ["aborted"]
 
 
-def test_a_run_that_goes_on_is_one_session_and_one_turn(store, tmp_path):
+def test_a_continued_run_is_one_session_and_one_turn(store, tmp_path):
     told = json.loads(LISTED.read_text())
     path = tmp_path / "a.traj.json"
     for count in range(3, len(told) + 1):
         path.write_text(json.dumps(told[:count]))
-        taken(store, path, "mini-swe-agent")
+        import_file(store, path, "mini-swe-agent")
     (shown,) = views(store, path, "mini-swe-agent")
     kinds = [c.kind for c in shown.log()]
     assert (kinds.count("turn"), kinds.count("call"), kinds.count("turn_end")) == (1, 3, 1)

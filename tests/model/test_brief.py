@@ -16,8 +16,8 @@ from stator.model.views.brief import (
     MIN_TOKENS,
     SECTIONS,
     TARGETS,
+    BriefItem,
     Gathered,
-    Told,
     Topic,
     compose,
 )
@@ -41,7 +41,7 @@ texts = st.one_of(st.sampled_from(NASTY), st.text(st.characters(codec=None), max
 
 
 def tells(found, source="model", **more):
-    return [lambda text=text: Told(text=text, source=source, seq=1, **more) for text in found]
+    return [lambda text=text: BriefItem(text=text, source=source, seq=1, **more) for text in found]
 
 
 def gathered(name="fix", **found):
@@ -207,7 +207,7 @@ def test_only_records_that_fit_are_loaded():
 
     def tell():
         asked.append(1)
-        return Told(text="x" * 200, seq=1)
+        return BriefItem(text="x" * 200, seq=1)
 
     topics: Any = {"facts": Topic(tells=[tell] * 10_000, total=10_000)}
     made = compose(

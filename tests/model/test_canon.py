@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 import rfc8785
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stator.errors import (
@@ -31,7 +31,7 @@ from stator.errors import (
     TooDeep,
     TooLarge,
 )
-from stator.model.values import canon
+from stator.model.values import tagged
 from stator.model.values.canon import (
     BYTES_MAX,
     DEPTH_MAX,
@@ -47,9 +47,6 @@ from stator.model.values.canon import (
     to_plain,
 )
 from strategies import any_text, foreign_values, plain_values, same, tagged_plain
-
-settings.register_profile("canon", deadline=None)
-settings.load_profile("canon")
 
 
 def nested(levels: int, wrap: Callable[[Any], Any] = lambda inner: [inner]) -> Any:
@@ -115,7 +112,7 @@ def test_the_error_for_a_nested_value_names_its_path(value: Any, steps: list[str
     bad: Any = object()
     for step in reversed(steps):
         bad = {step: bad} if isinstance(step, str) else [value] * step + [bad]
-    shown = "$" + "".join(canon._step(step) for step in steps)
+    shown = "$" + "".join(tagged.path_step(step) for step in steps)
     refused(bad, BadType, shown)
 
 

@@ -33,8 +33,8 @@ from stator.model.log.delta import (
 from stator.model.log.fold import fold
 from stator.model.log.reduce import reduce
 from stator.model.log.seal import Place, same_part, seal
+from stator.model.records.registry import COLLECTIONS, empty, key_of
 from stator.model.records.types import (
-    COLLECTIONS,
     AppRecord,
     ArtifactRecord,
     DecisionRecord,
@@ -45,8 +45,6 @@ from stator.model.records.types import (
     Record,
     ScratchRecord,
     State,
-    empty,
-    key_of,
 )
 from stator.store.contract.drive import START, Drafts, Ids, salts
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stator.model.views.patch import (
     FilePatch,
-    Side,
+    FileSide,
     file_patch,
     is_binary,
     quoted,
@@ -25,7 +25,7 @@ CONTENTS = st.tuples(LINES, st.sampled_from(["", "end", "-- x", "\u2028"])).map(
 )
 
 
-def applied(tmp_path, before: Side | None, after: Side | None, patch: str):
+def applied(tmp_path, before: FileSide | None, after: FileSide | None, patch: str):
     """What `git apply` makes of one side in an empty folder."""
     if before is not None:
         target = tmp_path / before.path
@@ -42,36 +42,36 @@ def applied(tmp_path, before: Side | None, after: Side | None, patch: str):
     return (made.read_bytes(), made.stat().st_mode & 0o777) if made.exists() else None
 
 
-def path_of(before: Side | None, after: Side | None) -> str:
+def path_of(before: FileSide | None, after: FileSide | None) -> str:
     side = after or before
     assert side is not None
     return side.path
 
 
-def patch_of(before: Side | None, after: Side | None) -> FilePatch:
+def patch_of(before: FileSide | None, after: FileSide | None) -> FilePatch:
     made = file_patch(path_of(before, after), ".", before, after)
     assert made is not None
     return made
 
 
 CASES = {
-    "changed": (Side("a.py", b"1\n2\n3\n"), Side("a.py", b"1\nx\n3\n")),
-    "created": (None, Side("new/a.py", b"1\n2\n")),
-    "created empty": (None, Side("a.py", b"")),
-    "deleted": (Side("a.py", b"1\n2\n"), None),
-    "deleted empty": (Side("a.py", b""), None),
-    "emptied": (Side("a.py", b"1\n"), Side("a.py", b"")),
-    "no newline before": (Side("a.py", b"1\n2"), Side("a.py", b"1\n2\n")),
-    "no newline after": (Side("a.py", b"1\n2\n"), Side("a.py", b"1\n2")),
-    "carriage returns": (Side("a.py", b"1\r\n2\r\n"), Side("a.py", b"1\r\n3\r\n")),
-    "executable": (None, Side("run.sh", b"echo\n", 0o755)),
-    "made executable": (Side("run.sh", b"echo\n", 0o644), Side("run.sh", b"echo\n", 0o755)),
-    "renamed": (Side("a.py", b"1\n2\n"), Side("b.py", b"1\n2\n")),
-    "renamed and changed": (Side("a.py", b"1\n2\n3\n"), Side("b.py", b"1\n2\n4\n")),
-    "a space in its name": (Side("a b.py", b"1\n"), Side("a b.py", b"2\n")),
-    "a quote in its name": (Side('a"b.py', b"1\n"), Side('a"b.py', b"2\n")),
-    "a line break in its name": (Side("a\nb.py", b"1\n"), Side("a\nb.py", b"2\n")),
-    "an umlaut in its name": (Side("ä.py", b"1\n"), Side("ä.py", b"2\n")),
+    "changed": (FileSide("a.py", b"1\n2\n3\n"), FileSide("a.py", b"1\nx\n3\n")),
+    "created": (None, FileSide("new/a.py", b"1\n2\n")),
+    "created empty": (None, FileSide("a.py", b"")),
+    "deleted": (FileSide("a.py", b"1\n2\n"), None),
+    "deleted empty": (FileSide("a.py", b""), None),
+    "emptied": (FileSide("a.py", b"1\n"), FileSide("a.py", b"")),
+    "no newline before": (FileSide("a.py", b"1\n2"), FileSide("a.py", b"1\n2\n")),
+    "no newline after": (FileSide("a.py", b"1\n2\n"), FileSide("a.py", b"1\n2")),
+    "carriage returns": (FileSide("a.py", b"1\r\n2\r\n"), FileSide("a.py", b"1\r\n3\r\n")),
+    "executable": (None, FileSide("run.sh", b"echo\n", 0o755)),
+    "made executable": (FileSide("run.sh", b"echo\n", 0o644), FileSide("run.sh", b"echo\n", 0o755)),
+    "renamed": (FileSide("a.py", b"1\n2\n"), FileSide("b.py", b"1\n2\n")),
+    "renamed and changed": (FileSide("a.py", b"1\n2\n3\n"), FileSide("b.py", b"1\n2\n4\n")),
+    "a space in its name": (FileSide("a b.py", b"1\n"), FileSide("a b.py", b"2\n")),
+    "a quote in its name": (FileSide('a"b.py', b"1\n"), FileSide('a"b.py', b"2\n")),
+    "a line break in its name": (FileSide("a\nb.py", b"1\n"), FileSide("a\nb.py", b"2\n")),
+    "an umlaut in its name": (FileSide("ä.py", b"1\n"), FileSide("ä.py", b"2\n")),
 }
 
 
@@ -90,21 +90,21 @@ def test_git_applies_a_patch(case, tmp_path):
 @given(before=CONTENTS, after=CONTENTS)
 def test_a_patch_turns_any_text_into_any_other(before, after, tmp_path_factory):
     if before == after:
-        assert file_patch("x", ".", Side("x", before), Side("x", after)) is None
+        assert file_patch("x", ".", FileSide("x", before), FileSide("x", after)) is None
         return
-    sides = Side("x", before), Side("x", after)
+    sides = FileSide("x", before), FileSide("x", after)
     made = applied(tmp_path_factory.mktemp("p"), *sides, patch_of(*sides).patch)
     assert made == (after, 0o644)
 
 
 def test_equal_contents_have_no_patch():
-    assert file_patch("a", ".", Side("a", b"1"), Side("a", b"1")) is None
+    assert file_patch("a", ".", FileSide("a", b"1"), FileSide("a", b"1")) is None
 
 
 def test_distant_edits_are_separate_hunks_with_three_lines_of_context():
     old = [f"{n}\n" for n in range(100)]
     new = [*old[:10], "x\n", *old[11:80], "y\n", *old[81:]]
-    made = patch_of(Side("a", "".join(old).encode()), Side("a", "".join(new).encode()))
+    made = patch_of(FileSide("a", "".join(old).encode()), FileSide("a", "".join(new).encode()))
     assert made.patch.count("@@ -") == 2
     assert "@@ -8,7 +8,7 @@" in made.patch
     assert (made.added, made.removed) == (2, 2)
@@ -112,11 +112,11 @@ def test_distant_edits_are_separate_hunks_with_three_lines_of_context():
 
 def test_a_highly_repetitive_file_is_one_hunk():
     old, new = b"x\n" * 40_000 + b"a\n", b"y\n" + b"x\n" * 40_000 + b"b\n"
-    assert patch_of(Side("a", old), Side("a", new)).patch.count("@@ -") == 1
+    assert patch_of(FileSide("a", old), FileSide("a", new)).patch.count("@@ -") == 1
 
 
 def test_binary_content_is_named_as_binary_and_not_shown():
-    made = patch_of(Side("a.png", b"\0\1\2"), Side("a.png", b"\0\1\2\3\4"))
+    made = patch_of(FileSide("a.png", b"\0\1\2"), FileSide("a.png", b"\0\1\2\3\4"))
     assert (made.patch, made.reason) == ("", "binary, 3 → 5 bytes")
 
 
@@ -129,12 +129,12 @@ def test_git_ignores_remarks_between_patches(tmp_path):
     (tmp_path / "a").write_text("1\n")
     patches = [
         FilePatch(path="big.bin", change="changed", reason="not kept: size"),
-        patch_of(Side("a", b"1\n"), Side("a", b"2\n")),
+        patch_of(FileSide("a", b"1\n"), FileSide("a", b"2\n")),
         FilePatch(path="x\ndiff --git a/a b/a", change="changed", reason="not kept:\n--- a/a"),
-        patch_of(None, Side("b", b"new\n")),
+        patch_of(None, FileSide("b", b"new\n")),
         FilePatch(path="/etc/x", root="/", change="changed", patch="--- a/a\n"),
     ]
-    assert applied(tmp_path, None, Side("b", b""), text_of(patches)) == (b"new\n", 0o644)
+    assert applied(tmp_path, None, FileSide("b", b""), text_of(patches)) == (b"new\n", 0o644)
     assert (tmp_path / "a").read_text() == "2\n"
 
 

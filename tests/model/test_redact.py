@@ -15,7 +15,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from stator.model.log import redact
+from stator.model.log import redact, secret_names, secret_shapes, secret_spans
 from stator.model.log.redact import (
     KINDS,
     Redactor,
@@ -472,14 +472,16 @@ class Counting:
 @pytest.mark.parametrize("unit", UNITS)
 def test_the_work_on_a_hostile_text_is_proportional_to_its_length(unit, monkeypatch):
     def looks(size: int) -> int:
-        counting = [Counting(find) for _, find in redact._NAMES]
-        names = tuple((pattern, c) for (pattern, _), c in zip(redact._NAMES, counting, strict=True))
-        shape = Counting(redact._Shape.find)
-        url = Counting(redact._url_password)
+        counting = [Counting(find) for _, find in secret_names.NAMES]
+        names = tuple(
+            (pattern, c) for (pattern, _), c in zip(secret_names.NAMES, counting, strict=True)
+        )
+        shape = Counting(secret_shapes._Shape.find)
+        url = Counting(secret_names._url_password)
         with monkeypatch.context() as patch:
-            patch.setattr(redact, "_NAMES", names)
-            patch.setattr(redact._Shape, "find", lambda *args: shape(*args))
-            patch.setattr(redact, "_url_password", url)
+            patch.setattr(secret_names, "NAMES", names)
+            patch.setattr(secret_shapes._Shape, "find", lambda *args: shape(*args))
+            patch.setattr(secret_names, "_url_password", url)
             scrub(unit * (size // len(unit)))
         return sum(c.calls for c in [*counting, shape, url])
 
@@ -489,9 +491,12 @@ def test_the_work_on_a_hostile_text_is_proportional_to_its_length(unit, monkeypa
 
 
 def test_no_pattern_repeats_without_a_bound():
-    patterns = [value for value in vars(redact).values() if isinstance(value, re.Pattern)]
-    patterns += [shape.pattern for shape in (*redact._SHAPES, *redact._BARE_SHAPES)]
-    patterns += [pattern for pattern, _ in redact._NAMES]
+    modules = (redact, secret_names, secret_shapes, secret_spans)
+    late = [value for module in modules for value in vars(module).values()]
+    patterns: list[Any] = [value for value in late if isinstance(value, secret_spans.LatePattern)]
+    assert len(patterns) > 20
+    patterns += [shape.pattern for shape in (*secret_shapes.SHAPES, *secret_shapes._BARE_SHAPES)]
+    patterns += [pattern for pattern, _ in secret_names.NAMES]
     for pattern in patterns:
         source = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode()
         bare = re.sub(r"\\.|\[(?:\\.|[^\]\\])[^\]]*\]", "_", source)

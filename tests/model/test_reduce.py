@@ -17,9 +17,8 @@ from stator.model.log.commit import (
 )
 from stator.model.log.delta import Drop, Put
 from stator.model.log.reduce import reduce
+from stator.model.records.registry import COLLECTIONS, KEPT_IN_REWIND, key_of
 from stator.model.records.types import (
-    COLLECTIONS,
-    KEPT_IN_REWIND,
     DecisionRecord,
     Entry,
     FileRecord,
@@ -27,7 +26,6 @@ from stator.model.records.types import (
     PlanRecord,
     Record,
     SessionRecord,
-    key_of,
 )
 
 COMMIT = "k_" + "1" * 32

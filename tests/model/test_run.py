@@ -11,9 +11,9 @@ from stator.model.sessions.detached_run import (
     LAST_WAIT_S,
     RESTARTS,
     SEGMENTS,
-    Cursor,
+    OutputCursor,
     RunInfo,
-    Stop,
+    StopRequest,
     anew,
     ended,
     exit_code,
@@ -31,7 +31,7 @@ from stator.model.sessions.detached_run import (
 INFO = RunInfo(
     id="r_" + "0" * 32, session="s_" + "0" * 32, name="x", command=["x"], cwd="/", store="/s.db"
 )
-ANN = Stop(by="local:ann")
+ANN = StopRequest(by="local:ann")
 
 
 def test_a_run_without_a_supervisor_and_without_an_end_is_lost():
@@ -105,7 +105,7 @@ def test_waits_between_restarts_grow_and_are_bounded(n):
 
 @given(st.integers(0, 10**15 - 1), st.integers(0, 10**15 - 1))
 def test_a_cursor_parses_from_its_own_text(seq, byte):
-    assert parse_cursor(str(Cursor(seq, byte))) == Cursor(seq, byte)
+    assert parse_cursor(str(OutputCursor(seq, byte))) == OutputCursor(seq, byte)
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "1+", "+1", "1+2+3", "1.5", "9" * 30, "1\n"])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stator.model.log import redact
+from stator.model.log import redact, secret_shapes
 from stator.model.log.secret_prefilter import MARKS, suspicious
 
 REDACTOR = redact.Redactor(b"k" * 32)
@@ -32,7 +32,7 @@ SIGNS = [
     "_",
     "é",
 ]
-LITERALS = [shape.literal for shape in redact._SHAPES]
+LITERALS = [shape.literal for shape in secret_shapes.SHAPES]
 PIECES = st.sampled_from([*LITERALS, *WORDS.split(), *SIGNS, "T0ABCDEF/B0ABCDEF/"])
 TEXTS = st.lists(PIECES | st.text(max_size=3), max_size=12).map("".join)
 
@@ -56,7 +56,7 @@ def test_text_that_passes_the_prefilter_has_no_secret(said):
 
 
 def test_the_prefilter_knows_the_prefix_of_every_vendor():
-    for shape in redact._SHAPES:
+    for shape in secret_shapes.SHAPES:
         assert any(mark in shape.literal.encode() for mark in MARKS), shape.literal
 
 

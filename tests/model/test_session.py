@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stator.errors import BadBudget, InvalidInput, LeaseLost, WrongState
-from stator.model.log.commit import KINDS
+from stator.model.records.registry import AFTER_THE_END, CONTRIBUTIONS, KINDS
+from stator.model.records.types import Status
 from stator.model.sessions.lifecycle import (
-    AFTER_THE_END,
-    CONTRIBUTIONS,
     TRANSITIONS,
-    Status,
     check_budget,
     check_lease,
     check_name,

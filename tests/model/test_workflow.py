@@ -10,7 +10,7 @@ from stator.errors import BadWorkflow
 from stator.model.calls import workflow
 from stator.model.calls.known import KnownCall
 from stator.model.calls.workflow import (
-    Call,
+    CallTemplate,
     Parameter,
     Workflow,
     extract,
@@ -46,8 +46,8 @@ def test_a_written_workflow_is_read_back_unchanged():
             Parameter(name="key"),
         ],
         calls=[
-            Call(id="c1", tool="find", effect="read", input={"order": {"$param": "order"}}),
-            Call(
+            CallTemplate(id="c1", tool="find", effect="read", input={"order": {"$param": "order"}}),
+            CallTemplate(
                 id="c2", tool="pay", input={"to": {"$from": "c1", "at": "/to"}}, on_error="continue"
             ),
         ],

@@ -1,8 +1,7 @@
-"""A model on loopback that says what a script tells it, in the dialects of four agents' providers.
+"""Serves a scripted model on loopback, in the dialects of four agents' providers.
 
-Which line of the script comes next is told by the request itself: as many tool results as it holds,
-so many lines were played. A request without tools is an agent's own side question (a title, a check)
-and is answered with a word.
+The number of tool results in a request says how many lines of the script were played, and so which line
+comes next. A request without tools is an agent's own side question (a title, a check); the answer is one word.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ class Tool:
 
 @dataclass
 class Say:
-    """A line of the script: say this, and stop."""
+    """A line of the script: answer with this text and stop."""
 
     text: str
 
 
 @dataclass
 class Script:
-    """What the model says, line by line; every request it was sent is kept."""
+    """The model's answers, line by line; keeps every request it received."""
 
     lines: list[Tool | Say]
     requests: list[dict[str, Any]] = field(default_factory=list)
@@ -186,7 +185,7 @@ PATHS: dict[str, Dialect] = {
 
 @contextmanager
 def serving(script: Script) -> Iterator[str]:
-    """The model's address, while it is there."""
+    """Serve the model; yield its address."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -216,7 +215,7 @@ def serving(script: Script) -> Iterator[str]:
                 self.wfile.write(data)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Nobody reads it."""
+            """Print nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     serving = threading.Thread(target=server.serve_forever, daemon=True)

@@ -1,4 +1,4 @@
-"""The agents themselves, from npm, each in a home and a folder of its own and with a scripted model."""
+"""Runs the real agents, from npm, each with its own home and folder and a scripted model."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ QUIET = {
     "OPENCODE_DISABLE_AUTOUPDATE": "1",
     "OPENCODE_DISABLE_MODELS_FETCH": "1",
 }
-"""Nothing but the model on loopback is to be talked to."""
+"""No agent may connect to anything but the model on loopback."""
 
 
 def installed(folder: Path) -> Path:
-    """A folder with the programs in it: the one $STATOR_AGENTS names, else installed here."""
+    """Return the folder with the programs: $STATOR_AGENTS, else a new installation."""
     given = os.environ.get("STATOR_AGENTS")
     if given:
         return Path(given)
@@ -57,7 +57,7 @@ class Program:
         return {**QUIET, "HOME": str(self.home), "PATH": path, **self.extra}
 
     def stator(self, *words: str) -> str:
-        """What our command line says here."""
+        """Return the output of our command line in the agent's folder."""
         done = subprocess.run(
             [str(Path(sys.executable).parent / "stator"), *words],
             cwd=self.work, env=self.environment, capture_output=True, text=True, timeout=60,
@@ -74,7 +74,7 @@ class Program:
         ]
 
     def ask(self, prompt: str, *more: str) -> str:
-        """Give the agent a task, and wait until it is done."""
+        """Give the agent a task and wait until it is done."""
         done = subprocess.run(
             self.command(prompt, *more), cwd=self.work, env=self.environment,
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False,
@@ -83,7 +83,7 @@ class Program:
         return done.stdout
 
     def start(self, prompt: str, *more: str) -> subprocess.Popen[bytes]:
-        """Give it a task, and do not wait."""
+        """Give the agent a task without waiting."""
         return subprocess.Popen(
             self.command(prompt, *more), cwd=self.work, env=self.environment,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -93,13 +93,13 @@ class Program:
     program = ""
 
     def prepare(self) -> None:
-        """Tell it where its model is."""
+        """Configure the address of the model."""
 
     def words(self, prompt: str) -> list[str]:
         raise NotImplementedError
 
     def script(self) -> Script:
-        """A file written, a command that fails, a last word."""
+        """Return a script: write a file, run a command that fails, answer."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""Claude Code, Codex, Gemini CLI and opencode themselves, driven by a scripted model on loopback.
+"""Tests Stator with the real Claude Code, Codex, Gemini CLI and opencode and a scripted model.
 
 Run on demand (`make real`): the programs come from npm, or from the folder $STATOR_AGENTS names.
 """
@@ -28,7 +28,7 @@ def programs(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def begin(programs, tmp_path):
-    """An agent with a model that says a script; its own unless one is given."""
+    """Return a function that starts an agent with a scripted model."""
     opened = []
 
     def start(name: str, script: Script | None = None) -> tuple[Program, Script]:
@@ -69,7 +69,7 @@ def statuses(agent: Program) -> list[str]:
 
 
 @pytest.mark.parametrize("name", HOOKED)
-def test_what_an_agent_does_is_recorded_as_one_session(begin, name):
+def test_the_work_of_an_agent_is_recorded_as_one_session(begin, name):
     agent, _ = begin(name)
     switch_on(agent)
     agent.ask("write hello")
@@ -79,7 +79,7 @@ def test_what_an_agent_does_is_recorded_as_one_session(begin, name):
 
 
 @pytest.mark.parametrize("name", HOOKED)
-def test_importing_what_was_recorded_adds_no_call_and_no_turn(begin, name):
+def test_importing_a_recorded_session_adds_no_call_and_no_turn(begin, name):
     agent, _ = begin(name)
     switch_on(agent)
     agent.ask("write hello")
@@ -89,7 +89,7 @@ def test_importing_what_was_recorded_adds_no_call_and_no_turn(begin, name):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_an_agent_did_before_is_imported(begin, name):
+def test_earlier_sessions_of_an_agent_are_imported(begin, name):
     agent, _ = begin(name)
     agent.ask("write hello")
     agent.stator("import", name)
@@ -102,7 +102,7 @@ def test_what_an_agent_did_before_is_imported(begin, name):
 
 
 @pytest.mark.parametrize("name", HOOKED)
-def test_the_next_session_is_told_what_the_last_one_did(begin, name):
+def test_the_next_session_gets_a_brief_of_the_last_one(begin, name):
     agent, script = begin(name)
     switch_on(agent)
     agent.ask("write hello")
@@ -143,7 +143,7 @@ def test_claude_code_reads_and_writes_its_state_over_mcp(begin):
     assert "pytest -q" in agent.stator("state", "--session", handle, "--json")
 
 
-def test_claude_code_goes_on_from_a_transcript_we_wrote(begin):
+def test_claude_code_continues_from_a_transcript_we_wrote(begin):
     agent, script = begin("claude-code")
     switch_on(agent)
     agent.ask("write hello")
@@ -156,7 +156,7 @@ def test_claude_code_goes_on_from_a_transcript_we_wrote(begin):
     assert "write hello" in json.dumps(script.requests[-1])
 
 
-def test_the_plugin_records_too(begin):
+def test_the_plugin_records_a_session(begin):
     agent, _ = begin("claude-code")
     folder = agent.stator("init", "--plugin").strip()
     agent.ask("write hello", "--plugin-dir", folder)

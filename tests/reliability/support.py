@@ -23,7 +23,8 @@ from stator.connect import connect
 from stator.errors import StatorError
 from stator.model.log.commit import Draft, Upsert
 from stator.model.log.query import CallQuery, SessionQuery
-from stator.model.records.types import COLLECTIONS, FactRecord, SessionRecord
+from stator.model.records.registry import COLLECTIONS
+from stator.model.records.types import FactRecord, SessionRecord
 from stator.runtime.views.verify import verify
 
 HERE = Path(__file__).parent

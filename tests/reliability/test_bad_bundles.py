@@ -31,8 +31,8 @@ from stator.errors import (
 )
 from stator.model.exchange import bundle
 from stator.model.exchange.bundle import (
+    BundleLimits,
     Header,
-    Limits,
     Lock,
     Manifest,
 )
@@ -239,9 +239,9 @@ def test_highly_compressible_content_can_be_exported_and_imported(tmp_path, ther
 @pytest.mark.parametrize(
     ("limits", "match"),
     [
-        (Limits(total=100), "100 bytes in all"),
-        (Limits(sessions=0), "at most 0"),
-        (Limits(commits=3), "more than 3 commits"),
+        (BundleLimits(total=100), "100 bytes in all"),
+        (BundleLimits(sessions=0), "at most 0"),
+        (BundleLimits(commits=3), "more than 3 commits"),
     ],
     ids=["total", "sessions", "commits"],
 )

@@ -15,6 +15,7 @@ import shutil
 import signal
 import sys
 import threading
+import time
 from hashlib import sha256
 from typing import Any
 
@@ -395,13 +396,18 @@ def interrupted(talk: Any, path: str, session: str, rounds: int) -> list[Any]:
     with connect(path, project="test") as store:
         main = threading.main_thread().ident
         assert main is not None
-        stop = threading.Event()
+        over = False
+
+        def interrupt(number: int, frame: object) -> None:
+            if not over:
+                raise KeyboardInterrupt
 
         def pester() -> None:
-            while not stop.wait(0.003):
+            while not over:
+                time.sleep(0.003)
                 signal.pthread_kill(main, signal.SIGINT)
 
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, interrupt)
         drafts = [fact_draft(store, session, f"{n}") for n in range(rounds)]
         thread = threading.Thread(target=pester)
         done = 0
@@ -411,15 +417,15 @@ def interrupted(talk: Any, path: str, session: str, rounds: int) -> list[Any]:
                 draft = drafts[done]
                 try:
                     store.port.append(session, [draft])
-                    told.append([draft.id, "acknowledged", []])
                 except KeyboardInterrupt as error:
                     told.append([draft.id, "interrupted", getattr(error, "__notes__", [])])
+                else:  # an interrupt from here on is no word of the append
+                    told.append([draft.id, "acknowledged", []])
                 done += 1
         except KeyboardInterrupt:
             pass  # between two appends: the report is complete
         finally:
-            stop.set()
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            over = True  # an assignment is one step: no interrupt can come between
             thread.join()
     return told
 

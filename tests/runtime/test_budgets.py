@@ -9,7 +9,7 @@ from stator.errors import BadBudget, HeadMoved, InvalidInput, WrongState
 from stator.model.calls.budget import Breach, parse_amounts
 from stator.model.log.commit import Draft, Upsert
 from stator.model.log.query import Head
-from stator.model.sessions.lifecycle import Parent
+from stator.model.records.types import Parent
 from stator.runtime.driving import budgets
 
 ANN = "local:ann"

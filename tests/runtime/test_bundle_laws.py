@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from stator.connect import mint
 from stator.errors import StatorError
 from stator.model.log.commit import Commit, Upsert
+from stator.model.records.registry import COLLECTIONS
 from stator.model.records.types import (
-    COLLECTIONS,
     ErasedRecord,
     EvictedRecord,
     FlagRecord,

@@ -33,11 +33,11 @@ from stator.model.calls.life import (
     Granted,
     Note,
     Pause,
-    Raised,
     Refused,
-    Returned,
-    Run,
+    RunTool,
     Stop,
+    ToolRaised,
+    ToolReturned,
     life,
 )
 from stator.runtime.driving import approvals, lifecycle
@@ -79,11 +79,11 @@ def live(asked, policy, world, answer, stop_at):
             effect = steps.send(reply)
             effects.append(effect)
             reply = None
-            if isinstance(effect, Run):
+            if isinstance(effect, RunTool):
                 did, began = world[runs], clock
                 runs, clock = runs + 1, clock + 1
                 failed = isinstance(did, BaseException)
-                reply = (Raised if failed else Returned)(did, clock, began)
+                reply = (ToolRaised if failed else ToolReturned)(did, clock, began)
             elif isinstance(effect, Await):
                 reply = answer
             elif isinstance(effect, Note) and effect.fields.get("status") == "started":
@@ -114,7 +114,7 @@ LIVES = st.builds(
 def test_a_tool_runs_only_after_a_durable_intent_of_that_attempt(lived):
     _, _, effects, _ = lived
     for before, effect in zip([None, *effects], effects, strict=False):
-        if isinstance(effect, Run):
+        if isinstance(effect, RunTool):
             assert isinstance(before, Note)
             assert before.fields["status"] == "started"
             assert before.fields["attempt"] == effect.attempt
@@ -145,7 +145,7 @@ def test_every_intent_has_exactly_one_outcome(lived):
 @given(LIVES)
 def test_attempts_count_up_and_stay_within_the_policy(lived):
     asked, policy, effects, _ = lived
-    runs = [effect.attempt for effect in effects if isinstance(effect, Run)]
+    runs = [effect.attempt for effect in effects if isinstance(effect, RunTool)]
     assert runs == list(range(asked.attempt, asked.attempt + len(runs)))
     assert len(runs) <= policy.attempts
 
@@ -155,7 +155,7 @@ def test_nothing_runs_after_a_call_is_in_doubt(lived):
     _, _, effects, _ = lived
     doubted = False
     for effect in effects:
-        assert not (doubted and isinstance(effect, (Run, Pause)))
+        assert not (doubted and isinstance(effect, (RunTool, Pause)))
         doubted = doubted or (isinstance(effect, Note) and effect.fields["status"] == "in doubt")
 
 
@@ -185,7 +185,7 @@ def test_a_read_or_idempotent_call_is_in_doubt_only_if_its_tool_raises_in_doubt(
 @given(LIVES)
 def test_a_call_that_needs_approval_runs_only_after_it(lived):
     asked, _, effects, _ = lived
-    ran = any(isinstance(effect, Run) for effect in effects)
+    ran = any(isinstance(effect, RunTool) for effect in effects)
     granted = any(isinstance(effect, Note) and effect.kind == "approval" for effect in effects)
     assert not ran or not asked.gate or granted
 
@@ -673,7 +673,7 @@ def test_a_late_result_of_an_approved_call_settles_it(store):
 
     @stator.tool(timeout_s=0.01, approve=True)
     def pay(amount):
-        let_go.wait(30)
+        let_go.wait(60)
         return "paid"
 
     with pytest.raises(stator.ApprovalNeeded), store.open("shop") as s, s.turn("pay") as t:
@@ -690,7 +690,7 @@ def test_a_late_result_of_an_approved_call_settles_it(store):
 
         s._driver.settle_late = late
         let_go.set()
-        assert done.wait(30)
+        assert done.wait(60)
         assert [row.status for row in s.calls()] == ["ok"]
         assert s.in_doubt == []
 
@@ -698,7 +698,7 @@ def test_a_late_result_of_an_approved_call_settles_it(store):
 @pytest.mark.parametrize("api", ["sync", "async"])
 def test_a_result_just_after_the_time_limit_settles_the_call_in_doubt(memory, api):
     let_go = threading.Event()
-    act = stator.tool(lambda: let_go.wait(30) and "paid", name="pay", timeout_s=0.01)
+    act = stator.tool(lambda: let_go.wait(60) and "paid", name="pay", timeout_s=0.01)
     append = memory.port.append
 
     def slow(session, drafts, **options):
@@ -707,7 +707,7 @@ def test_a_result_just_after_the_time_limit_settles_the_call_in_doubt(memory, ap
             let_go.set()
             for thread in threading.enumerate():
                 if thread.name == "stator pay":
-                    thread.join(30)
+                    thread.join(60)
         return append(session, drafts, **options)
 
     memory.port.append = slow

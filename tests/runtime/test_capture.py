@@ -133,7 +133,10 @@ def test_the_content_before_an_explicit_record_is_the_tracked_content(session):
     assert [data(session, name, "t0") for name in ("a.py", "gone.py")] == [b"1\n", b"old\n"]
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     content=st.binary(max_size=200)
     | st.text(max_size=100).map(lambda t: t.encode("utf-8", "ignore"))

@@ -130,7 +130,10 @@ def test_files_beyond_the_limit_are_counted(session):
     assert len(found) == PATHS_MAX + 1
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(data=st.data())
 def test_any_range_has_a_valid_patch_and_any_position_can_be_restored(
     data, tmp_path_factory, monkeypatch

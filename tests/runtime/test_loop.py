@@ -611,7 +611,7 @@ def test_a_stream_cancelled_while_its_intent_is_written_has_an_outcome(memory):
     def slow(session, drafts, **options):
         if any(draft.kind == "call" for draft in drafts):
             entered.set()
-            go_on.wait(30)
+            go_on.wait(60)
         return append(session, drafts, **options)
 
     memory.port.append = slow
@@ -624,7 +624,7 @@ def test_a_stream_cancelled_while_its_intent_is_written_has_an_outcome(memory):
                     pass
 
             task = asyncio.ensure_future(listen())
-            await asyncio.get_running_loop().run_in_executor(None, entered.wait, 30)
+            await asyncio.get_running_loop().run_in_executor(None, entered.wait, 60)
             task.cancel()
             go_on.set()
             with pytest.raises(asyncio.CancelledError):

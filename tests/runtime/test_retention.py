@@ -15,7 +15,7 @@ from runtime.waiting import ask_for
 from stator.connect import mint
 from stator.errors import Erased, NotFound, Removed, WrongState
 from stator.model.log.query import SessionQuery
-from stator.model.records.types import COLLECTIONS
+from stator.model.records.registry import COLLECTIONS
 from stator.model.sessions.detached_run import RunInfo
 from stator.model.sessions.retention import UNITS, parse
 from stator.runtime.base import project_flags
@@ -563,7 +563,9 @@ def lived(store, name, steps):
 
 @given(STEPS, STEPS)
 @settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_the_state_of_kept_sessions_is_unchanged_by_any_retention(tmp_path_factory, mine, others):
     """After expiry, archiving, purges of others and a rebuild, every record is unchanged and the chains verify."""

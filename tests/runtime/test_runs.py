@@ -244,7 +244,7 @@ def test_only_its_owner_can_read_a_run_folder(store):
 
 
 def test_the_supervisor_is_not_a_child_of_the_starter(store):
-    run = script(store, "import time; time.sleep(60)")
+    run = script(store, "import time; time.sleep(600)")
     with pytest.raises(ChildProcessError):
         os.waitpid(run.info.supervisor, os.WNOHANG)
     assert run.stop(grace_s=0) == "stopped"
@@ -254,7 +254,7 @@ def test_the_program_does_not_inherit_the_lock(store):
     # A program that outlives its supervisor must not make it look alive.
     run = script(
         store,
-        "import os, time; print(sorted(os.listdir('/proc/self/fd')), flush=True); time.sleep(60)",
+        "import os, time; print(sorted(os.listdir('/proc/self/fd')), flush=True); time.sleep(600)",
     )
     printed = eventually(lambda: run.output().text)
     assert (
@@ -274,7 +274,7 @@ def test_two_concurrent_runs_have_separate_sessions(store, agent):
 
 
 def test_a_session_has_one_run_at_a_time(store):
-    first = script(store, "import time; time.sleep(60)", session="mine")
+    first = script(store, "import time; time.sleep(600)", session="mine")
     with pytest.raises(Busy, match=f"driven by run r_{first.id[-8:]}"):
         script(store, "pass", session="mine")
     first.stop(grace_s=0)
@@ -297,14 +297,14 @@ def test_a_failed_program_is_recorded_with_its_exit_code(store):
 
 
 def test_a_killed_program_is_recorded_as_failed(store):
-    run = script(store, "import time; time.sleep(60)")
+    run = script(store, "import time; time.sleep(600)")
     os.kill(run.info.child, signal.SIGTERM)
     assert run.wait() == "failed"
     assert (run.info.reason, run.info.cause) == ("process died", "killed by SIGTERM")
 
 
 def test_a_terminated_supervisor_ends_the_program_and_records_the_cause(store):
-    run = script(store, "import time; time.sleep(60)")
+    run = script(store, "import time; time.sleep(600)")
     os.kill(run.info.supervisor, signal.SIGTERM)
     assert run.wait() == "failed"
     assert run.info.cause == "its supervisor was told to end (SIGTERM)"
@@ -315,10 +315,10 @@ def test_stop_ends_the_program_and_its_child_processes(store):
         store,
         """
         import os, signal, subprocess, sys, time
-        deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
+        deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
         child = subprocess.Popen([sys.executable, "-c", deaf])
         print(child.pid, flush=True)
-        time.sleep(60)
+        time.sleep(600)
         """,
     )
     eventually(lambda: "deaf" in run.output().text)
@@ -332,7 +332,7 @@ def test_stop_ends_the_program_and_its_child_processes(store):
 def test_a_program_that_ignores_the_stop_is_killed_after_the_grace_period(store):
     run = script(
         store,
-        "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)",
+        "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)",
     )
     eventually(lambda: run.output().data)
     assert run.stop(grace_s=0.1) == "stopped"
@@ -356,7 +356,7 @@ def test_an_invalid_grace_period_is_refused(store, grace):
 
 
 def test_waiting_can_time_out(store):
-    run = script(store, "import time; time.sleep(60)")
+    run = script(store, "import time; time.sleep(600)")
     assert run.wait(0.1) == "running"
 
 
@@ -395,7 +395,7 @@ def test_a_lost_run_cannot_restart_while_its_program_runs(store, agent):
 
 
 def test_after_a_reboot_a_run_is_lost_and_no_process_is_mistaken_for_its_program(store):
-    run = script(store, "import time; time.sleep(60)")
+    run = script(store, "import time; time.sleep(600)")
     kill_supervisor(run)
     real = run.info
     run.files.write(msgspec.structs.replace(real, boot="another start of the machine"))
@@ -408,7 +408,7 @@ def test_after_a_reboot_a_run_is_lost_and_no_process_is_mistaken_for_its_program
 
 
 def test_a_process_that_reused_the_pid_of_a_lost_program_is_not_stopped(store):
-    run = script(store, "import time; time.sleep(60)")
+    run = script(store, "import time; time.sleep(600)")
     kill_supervisor(run)
     real = run.info
     run.files.write(msgspec.structs.replace(real, child_start=real.child_start + 1))
@@ -456,7 +456,7 @@ def test_an_ended_run_can_be_started_again_in_its_session(store, agent):
 
 
 def test_a_running_run_cannot_be_started_again(store):
-    run = script(store, "import time; time.sleep(60)")
+    run = script(store, "import time; time.sleep(600)")
     with pytest.raises(Busy, match="is running"):
         run.again()
 

@@ -289,7 +289,10 @@ def test_unusual_queries_give_an_answer(shared_store, text):
 
 
 @given(text=any_text)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_any_query_gives_an_answer_or_bad_query(shared_store, text):
     with contextlib.suppress(BadQuery):
         assert isinstance(shared_store.search(text), list)

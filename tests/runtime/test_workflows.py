@@ -12,7 +12,7 @@ from runtime.support import Counted, raising
 from stator.errors import BadWorkflow, WrongState
 from stator.model.calls.workflow import (
     SCHEMA,
-    Call,
+    CallTemplate,
     Workflow,
     parse,
 )
@@ -130,9 +130,9 @@ def test_a_failed_call_with_on_error_continue_does_not_stop_the_workflow(memory)
         schema=SCHEMA,
         name="w",
         calls=[
-            Call(id="a", tool="bad", on_error="continue"),
-            Call(id="b", tool="good", input={"x": {"$from": "a"}}, on_error="continue"),
-            Call(id="c", tool="good"),
+            CallTemplate(id="a", tool="bad", on_error="continue"),
+            CallTemplate(id="b", tool="good", input={"x": {"$from": "a"}}, on_error="continue"),
+            CallTemplate(id="c", tool="good"),
         ],
     )
     tools = {"bad": Counted(raising(ValueError()), name="bad"), "good": Counted(name="good")}

@@ -1,4 +1,4 @@
-"""Agents at the other end of an MCP server: the SDK's own client, in this process or over a real wire."""
+"""Connects the SDK's own client to an MCP server, in this process or over a real transport."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ME = types.Implementation(name="tester", version="1")
 
 
 class Refused(Exception):
-    """A tool said no; the error as it came."""
+    """A tool returned an error; holds the error."""
 
     def __init__(self, error: dict[str, Any]) -> None:
         super().__init__(error)
@@ -30,7 +30,7 @@ class Refused(Exception):
 
 
 class Agent:
-    """A client that calls tools and takes their structured answers."""
+    """A client that calls tools and returns their structured answers."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -48,7 +48,7 @@ class Agent:
         return dict(structured)
 
     async def refused(self, tool: str, **given: Any) -> dict[str, Any]:
-        """The error a call comes back with."""
+        """Return the error of a call."""
         try:
             found = await self.call(tool, **given)
         except Refused as refusal:
@@ -65,20 +65,20 @@ class Agent:
 
 
 async def next_uri(heard: Any) -> str:
-    """The resource that the next notice is about."""
+    """Wait for the next notification; return its resource."""
     return str((await anext(heard)).uri)
 
 
 @asynccontextmanager
 async def talking(store, era=MODERN, *, project="shop", me=ME, sleep=None, **options):
-    """An agent and a server for it, both in this process."""
+    """Run an agent and its server, both in this process."""
     server = build(Scope(store, project), sleep) if sleep else build(Scope(store, project))
     async with Client(server, mode=era, client_info=me, **options) as client:
         yield Agent(client)
 
 
 def over_stdio(store, *words: str, era=MODERN, me=ME, **options) -> Client:
-    """A client that starts the real program."""
+    """Run a client that starts the real program."""
     server = StdioServerParameters(
         command=PROGRAM[0],
         args=[*PROGRAM[1:], "--store", str(store), *words],
@@ -89,7 +89,7 @@ def over_stdio(store, *words: str, era=MODERN, me=ME, **options) -> Client:
 
 
 def started(store, *words: str) -> subprocess.Popen[bytes]:
-    """The real program, with both ends of its wire in our hands."""
+    """Start the real program with pipes for its input and output."""
     return subprocess.Popen(
         [*PROGRAM, "--store", str(store), *words],
         stdin=subprocess.PIPE,
@@ -99,7 +99,7 @@ def started(store, *words: str) -> subprocess.Popen[bytes]:
 
 
 def message(method: str, number: Any = 1, **params: Any) -> bytes:
-    """A request of the revision without `initialize`, as a line."""
+    """Return a request of the revision without `initialize`, as a line."""
     meta = {
         "io.modelcontextprotocol/protocolVersion": MODERN,
         "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},

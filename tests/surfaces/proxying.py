@@ -1,4 +1,4 @@
-"""A client of `stator proxy` for tests: sends messages, reads answers, and asks what was recorded."""
+"""Drives `stator proxy` in tests: sends messages, reads answers, and reads what was recorded."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from typing import Any
 
 import stator
 from stator.runtime.facade.view import SessionView
-from stator.surfaces.proxy.recorder import Recording, Work
+from stator.surfaces.proxy.recorder import PendingWrite, ProxyRecorder
 from stator.surfaces.proxy.session import choose
-from stator.surfaces.proxy.stdio import Options, Proxy
+from stator.surfaces.proxy.stdio import StdioOptions, StdioProxy
+from waiting import PATIENCE_S
 
 SERVER = Path(__file__).parent / "servers" / "scripted.py"
 COMMAND = [sys.executable, "-S", "-E", str(SERVER)]
-PATIENCE_S = 30.0
-"""How long an answer may take on a machine that is busy with other things."""
 
 
 def request(id: Any, method: str, **params: Any) -> dict[str, Any]:
@@ -42,7 +41,7 @@ def text(answer: dict[str, Any]) -> str:
 
 
 class Reader:
-    """Lines from a pipe, as they come."""
+    """Reads lines from a pipe as they arrive."""
 
     def __init__(self, source: int) -> None:
         self._source = source
@@ -61,7 +60,7 @@ class Reader:
 
 
 class Client:
-    """A client, and the proxy it speaks to in this process, in front of a real server."""
+    """A client with a proxy in this process, in front of a real server."""
 
     def __init__(
         self, store: Path, *, session: str = "", command: list[str] | None = None, **options: Any
@@ -70,8 +69,8 @@ class Client:
         self.store = stator.connect(store, project="shop")
         self.run_id = self.store.context.mint("run")
         chosen = choose(self.store, session, "test", self.run_id)
-        self.recording = Recording(
-            self.store, chosen.opened,
+        self.recording = ProxyRecorder(
+            self.store, chosen.open_recorder,
             server="test", run=self.run_id[-8:], shared=chosen.shared, say=self.said.append,
         )  # fmt: skip
         source, self._in = os.pipe()
@@ -79,8 +78,8 @@ class Client:
         self._reader = Reader(self._out)
         self._fds = [source, out]
         self.code: int | None = None
-        self._proxy = Proxy(
-            command or COMMAND, self.recording, Options(**options), say=self.said.append,
+        self._proxy = StdioProxy(
+            command or COMMAND, self.recording, StdioOptions(**options), say=self.said.append,
             source=source, out=out,
         )  # fmt: skip
         self._thread = threading.Thread(target=self._run)
@@ -117,7 +116,7 @@ class Client:
         return self.read()
 
     def end(self) -> list[bytes]:
-        """Leave, wait for the proxy to end, and give what it still said."""
+        """Close the input, wait until the proxy has ended, and return its last output."""
         if self._in < 0:
             return []
         os.close(self._in)
@@ -132,16 +131,16 @@ class Client:
         return rest
 
     def sync(self) -> None:
-        """Wait until what was seen so far is recorded."""
+        """Wait until everything seen so far is recorded."""
         if self._in < 0:
             return
         done: Future[None] = Future()
-        self.recording.put(Work(lambda recorder: [], done))
+        self.recording.put(PendingWrite(lambda recorder: [], done))
         done.result()
 
     @property
     def view(self) -> SessionView:
-        """The session it is recorded in: the newest."""
+        """The session the proxy records in: the newest."""
         (row, *_) = [r for r in self.store.sessions(limit=5).rows if r.record.mode == "recorded"]
         return SessionView(self.store.port, row.id)
 

@@ -1,4 +1,4 @@
-"""Bad input: one line that says what is wrong, the right exit code, and nothing written."""
+"""Bad input gives one line that says what is wrong, the right exit code, and writes nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def refused(answer: Answer, code: int) -> str:
     "words", [words for words in READING if words[0] != "doctor"], ids=lambda w: w[0]
 )
 @pytest.mark.parametrize("path", ["/nowhere/x.db", "/tmp", "/dev/null", "/proc/self/mem"])
-def test_what_is_no_store_is_refused_in_one_line(words, path, ask):
+def test_a_path_that_is_not_a_store_is_refused_in_one_line(words, path, ask):
     assert os.path.basename(path) in refused(ask(*words, "--store", path), 5)
 
 
@@ -48,7 +48,7 @@ def test_an_empty_path_is_refused(ask):
     refused(ask("ls", "--store", ""), 5)
 
 
-def test_doctor_explains_what_is_no_store(ask):
+def test_doctor_explains_why_a_path_is_not_a_store(ask):
     answer = ask("doctor", "--store", "/nowhere/x.db")
     assert answer.code == 5
     assert "there is no store here" in answer.out
@@ -62,14 +62,14 @@ def test_doctor_explains_what_is_no_store(ask):
     "content", [b"", b"hello\n", b"SQLite format 3\x00" + b"\0" * 84, b"\0" * 8192]
 )
 @pytest.mark.parametrize("words", [["ls"], ["tag", "x"], ["init"]], ids=lambda w: w[0])
-def test_a_file_that_is_no_store_is_left_as_it_is(words, content, ask, tmp_path):
+def test_a_file_that_is_not_a_store_is_not_changed(words, content, ask, tmp_path):
     path = tmp_path / "other.db"
     path.write_bytes(content)
     refused(ask(*words, "--store", str(path)), 5)
     assert path.read_bytes() == content
 
 
-def test_init_does_not_initialise_over_a_file_that_is_something_else(ask, tmp_path):
+def test_init_does_not_overwrite_a_file_that_is_not_a_store(ask, tmp_path):
     path = tmp_path / "work" / ".stator" / "store.db"
     path.write_text("my notes")
     refused(ask("init"), 5)
@@ -81,11 +81,11 @@ def test_init_does_not_initialise_over_a_file_that_is_something_else(ask, tmp_pa
 
 @pytest.mark.parametrize("since", ["yesterday', now", "9999-99-99", "1e99", "", "-1d", "99999999d"])
 @pytest.mark.parametrize("command", ["log", "ls"])
-def test_a_time_that_is_none_is_usage(command, since, store, ask):
+def test_an_invalid_time_is_a_usage_error(command, since, store, ask):
     refused(ask(command, f"--since={since}"), 2)
 
 
-def test_times_people_type(store, ask):
+def test_times_are_parsed_as_people_type_them(store, ask):
     for since in ("2h", "3d", "1970-01-01", "2026-11-15T00:00", "2026-11-15T00:00:00+02:00"):
         assert ask("log", "--since", since).code == 0
     assert len(ask("log", "--since", "1970-01-01", "--json").lines) == 32
@@ -96,13 +96,13 @@ def test_times_people_type(store, ask):
 @pytest.mark.parametrize(
     "words", [["log"], ["ls"], ["calls"], ["du"], ["sql", "SELECT 1"], ["why", "x"]]
 )
-def test_a_limit_that_is_none_is_usage(words, limit, store, ask):
+def test_an_invalid_limit_is_a_usage_error(words, limit, store, ask):
     refused(ask(*words, f"--limit={limit}"), 2)
 
 
 @pytest.mark.parametrize("words", [["files"], ["calls"]])
 @pytest.mark.parametrize("last", ["-1", "0", "1000000000000000000"])
-def test_turns_that_cannot_be_counted_are_usage(words, last, store, ask):
+def test_an_invalid_number_of_turns_is_a_usage_error(words, last, store, ask):
     refused(ask(*words, f"--last={last}"), 2)
 
 
@@ -154,11 +154,26 @@ def test_an_ambiguous_end_of_an_id_lists_the_candidates(tmp_path, ask, world):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
 )
-def test_what_cannot_be_answered_says_why(words, code, store, ask):
+def test_an_error_says_what_is_wrong_with_the_arguments(words, code, store, ask):
     refused(ask(*words), code)
 
 
-def test_a_slip_of_the_fingers_is_recognised(ask):
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["log", "fix-login", "t2"], "unexpected argument 't2' (stator log --help)"),
+        (["sql"], "QUERY is missing (stator sql --help)"),
+        (["ls", "--since"], "--since needs a value (stator ls --help)"),
+        (["ls", "-n", "many"], "invalid value for -n: 'many' is not a whole number"),
+        (["ls", "--jsn"], "unknown option: --jsn. Did you mean --json?"),
+    ],
+    ids=["extra", "missing", "no value", "not a number", "unknown option"],
+)
+def test_an_error_of_the_parser_is_plain_english(words, message, store, ask):
+    assert f"stator: {message}" in refused(ask(*words), 2)
+
+
+def test_a_mistyped_command_gets_a_suggestion(ask):
     assert "did you mean decisions?" in refused(ask("decsions"), 2)
 
 
@@ -172,12 +187,12 @@ def test_a_closed_pipe_ends_the_program_quietly(store):
     assert done.stdout.count(b"\n") == 1
 
 
-def test_no_output_at_all_is_no_error(store):
+def test_closed_standard_streams_are_not_an_error(store):
     command = f"{sys.executable} -m stator.surfaces.cli.main log >&- 2>&-"
     assert subprocess.run(["bash", "-c", command], timeout=60, check=False).returncode == 0
 
 
-def test_a_full_disk_under_the_output_is_said(store):
+def test_a_full_disk_is_reported(store):
     command = f"{sys.executable} -m stator.surfaces.cli.main log > /dev/full"
     done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60, check=False)
     assert done.returncode == 5
@@ -201,14 +216,14 @@ def test_a_full_disk_under_the_output_is_said(store):
     ids=lambda env: " ".join(env),
 )
 @pytest.mark.parametrize("words", [["log"], ["log", "--help"]], ids=" ".join)
-def test_a_poor_environment_is_enough(words, env, store):
+def test_commands_run_in_a_minimal_environment(words, env, store):
     answer = program(*words, env=env)
     assert answer.code == 0, answer.err
     assert answer.err == ""
     assert answer.out
 
 
-def test_no_home_and_no_store_is_explained(tmp_path):
+def test_the_error_without_home_and_store_says_what_to_set(tmp_path):
     env = {key: value for key, value in os.environ.items() if key not in ("HOME", "XDG_DATA_HOME")}
     done = subprocess.run(
         [sys.executable, "-m", "stator.surfaces.cli.main", "ls"],
@@ -283,7 +298,7 @@ def test_names_that_look_like_options_are_names(tmp_path, world, ask):
 
 
 @pytest.mark.parametrize("moment", [0, 1, 4_291_747_200_000_000, 2**53 - 1])
-def test_any_clock_is_shown(moment, tmp_path, world, ask):
+def test_any_recorded_time_can_be_shown(moment, tmp_path, world, ask):
     path = str(tmp_path / "clock.db")
     world.clock = lambda: moment
     with world.open(tmp_path / "clock.db") as opened, opened.open("clock") as s, s.turn("go") as t:
@@ -294,19 +309,19 @@ def test_any_clock_is_shown(moment, tmp_path, world, ask):
         assert answer.code in (0, 1), (words, answer.err)
 
 
-# what is always so
+# -- what holds for every command -----------------------------------------------------------------
 
 
-def test_an_empty_answer_says_where_it_looked_and_what_else_there_is(ask, tmp_path):
+def test_an_empty_answer_names_the_store_and_the_other_stores(ask, tmp_path):
     stator.connect(str(tmp_path / "empty.db")).close()
     assert ask("init").code == 0
     answer = ask("ls", "--store", str(tmp_path / "empty.db"))
     assert answer.code == 0
     assert answer.out == ""
-    assert f"looked in {tmp_path / 'empty.db'} (as given)" in answer.err
+    assert f"(store: {tmp_path / 'empty.db'}, as given; other stores: " in answer.err
     assert f"{tmp_path / 'work' / '.stator' / 'store.db'} (nearest .stator folder)" in answer.err
     error = refused(ask("log", "--store", str(tmp_path / "empty.db")), 3)
-    assert "there are no sessions" in error
+    assert "no sessions in " in error
     assert "nearest .stator folder" in error
 
 

@@ -20,11 +20,11 @@ def tried(store, world):
         return t.session.id
 
 
-def test_rewind_says_what_it_leaves_and_what_it_does_not_undo(store, ask):
+def test_rewind_lists_dropped_turns_and_calls_it_does_not_undo(store, ask):
     answer = ask("rewind", "t1")
     assert answer.code == 0
-    assert "went back to t1 (@13)" in answer.lines[0]
-    assert "left behind: t2–t3" in answer.out
+    assert "rewound to t1 (@13)" in answer.lines[0]
+    assert "no longer in the state: t2–t3" in answer.out
     assert "in doubt  pay(amount=5)" in answer.out
     assert "stator restore --all --at" in answer.out
     assert "rewind/1" in answer.lines[-1]
@@ -48,23 +48,23 @@ def test_rewind_of_a_driven_session_is_busy(store, ask):
     assert ask("rewind", "t1").code == 0
 
 
-def test_rewind_needs_a_position_that_is_there(store, ask):
+def test_rewind_needs_an_existing_position(store, ask):
     assert ask("rewind", "t9").code == 3
     assert ask("rewind", "fix-login").code == 2
     assert ask("rewind", "t1..t2").code == 2
 
 
-def test_the_reflog_leads_back(store, ask):
+def test_a_rewind_can_be_undone_with_the_reflog(store, ask):
     assert "never rewound" in ask("reflog").err
     ask("rewind", "t1")
     (line,) = ask("reflog", "--json").lines
     assert json.loads(line)["turns"] == [2, 3]
     assert "t2–t3" in ask("reflog").lines[-1]
-    assert "part of it again: t2–t3" in ask("rewind", "rewind/1").out
+    assert "in the state again: t2–t3" in ask("rewind", "rewind/1").out
     assert "use signed cookies" in ask("decisions").out
 
 
-def test_fork_makes_a_session_of_its_own(store, ask):
+def test_fork_creates_a_new_session(store, ask):
     answer = ask("fork", "t2", "--name", "plan-b")
     assert answer.lines[0].startswith("plan-b s_")
     assert "fork of fix-login" in answer.lines[0]
@@ -73,10 +73,10 @@ def test_fork_makes_a_session_of_its_own(store, ask):
     assert ask("fork", "--name", "plan-b").code == 4
 
 
-def test_retry_makes_a_sibling_and_says_how_to_go_on(store, ask):
+def test_retry_creates_a_session_and_shows_how_to_continue(store, ask):
     answer = ask("retry", "t2")
     assert answer.lines[0].startswith("fix-login~t2.2 ")
-    assert "asked: run the tests" in answer.out
+    assert "prompt: run the tests" in answer.out
     assert "stator diff" in answer.out
     found = json.loads(ask("retry", "fix-login:t2", "--json").out)
     assert (found["number"], found["made"], found["prompt"]) == (3, True, "run the tests")
@@ -84,18 +84,18 @@ def test_retry_makes_a_sibling_and_says_how_to_go_on(store, ask):
     assert ask("retry", "t2", "--effects", "maybe").code == 2
 
 
-def test_retry_runs_a_program_in_the_sibling(store):
+def test_retry_runs_a_program_in_the_new_session(store):
     code = "import stator\nwith stator.open() as s, s.turn('again') as t: print(s.name, t.number)"
     answer = program("retry", "t2", "--", sys.executable, "-c", code)
     assert (answer.code, answer.out) == (0, "fix-login~t2.2 2\n")
 
 
-def test_no_sibling_is_made_for_a_program_that_is_not_there(store, ask):
+def test_retry_creates_no_session_if_the_program_is_missing(store, ask):
     assert ask("retry", "t2", "--", "no-such-program").code == 3
     assert "retry" not in ask("tree").out
 
 
-def test_diff_lays_two_tries_side_by_side(tried, ask):
+def test_diff_compares_two_tries_of_a_turn(tried, ask):
     out = ask("diff", "t2", "t2.2", "-s", "fix-login").out
     assert "why  auth: use opaque tokens instead of use server sessions" in out
     assert "-Two tests fail." in out
@@ -106,7 +106,7 @@ def test_diff_lays_two_tries_side_by_side(tried, ask):
     assert "session.py" in out
 
 
-def test_diff_of_two_tries_is_a_document(tried, ask):
+def test_diff_of_two_tries_as_json(tried, ask):
     found = json.loads(ask("diff", "fix-login:t2", "fix-login:t2.2", "--json").out)
     assert found["schema"] == "stator.compare/1"
     assert found["b"]["session"] == tried
@@ -114,7 +114,7 @@ def test_diff_of_two_tries_is_a_document(tried, ask):
     assert json.loads(ask("diff", "t1", "t2", "--json").out)["schema"] == "stator.diff/1"
 
 
-def test_calls_of_another_session_are_shown_as_they_were(store, ask):
+def test_diff_shows_calls_of_another_session(store, ask):
     with stator.connect(store, project="shop") as opened:
         opened.fork("fix-login", "t1", as_name="other")
         with opened.open("other") as s, s.turn("two") as t:
@@ -122,7 +122,7 @@ def test_calls_of_another_session_are_shown_as_they_were(store, ask):
     assert "peek(path=b.py)" in ask("diff", "fix-login:t3", "other:head").out
 
 
-def test_adopt_leads_the_name_to_the_retry_and_back(tried, ask):
+def test_after_adopt_the_name_refers_to_the_retry_until_undone(tried, ask):
     answer = ask("adopt", "t2.2", "-s", "fix-login")
     assert answer.out.startswith("fix-login → fix-login~t2.2 ")
     assert tried in ask("show", "fix-login").out
@@ -136,34 +136,34 @@ def test_adopt_leads_the_name_to_the_retry_and_back(tried, ask):
     assert tried not in ask("show", "fix-login").out
 
 
-def test_show_says_who_goes_on_for_a_session(tried, ask):
+def test_show_names_the_session_that_replaced_an_adopted_one(tried, ask):
     original = json.loads(ask("show", "fix-login", "--json").out)["id"]
     ask("adopt", "t2.2", "-s", "fix-login")
-    assert "goes on as  fix-login~t2.2" in ask("show", original).out
-    assert "goes on as" in ask("log", original).out
+    assert "replaced by fix-login~t2.2" in ask("show", original).out
+    assert "replaced by" in ask("log", original).out
 
 
-def test_what_came_from_nothing_cannot_be_adopted(store, ask):
+def test_a_session_without_a_parent_cannot_be_adopted(store, ask):
     answer = ask("adopt", "fix-login")
     assert answer.code == 2
     assert "nothing to adopt" in answer.err
 
 
-def test_the_tree_draws_everyone_and_counts_each_turn_once(tried, ask):
+def test_the_tree_shows_all_branches_and_counts_shared_turns_once(tried, ask):
     ask("fork", "t1", "--name", "plan-b", "-s", "fix-login")
     lines = ask("tree", "fix-login").lines
     assert lines[0].startswith("fix-login ")
     assert lines[1].startswith("├─ ")
     assert lines[2].startswith("└─ ")
     assert "retry of t2" in lines[1] + lines[2]
-    assert lines[3] == "3 sessions, 4 turns, 2,000 tokens; each turn once"
+    assert lines[3] == "3 sessions, 4 turns, 2,000 tokens; shared turns counted once"
     found = json.loads(ask("tree", "--project", "--json").out)
     assert found["total"]["tokens"] == 2000
     assert len(found["branches"]) == 3
-    assert "… and more" in ask("tree", "--project", "-n", "1").out
+    assert "… more sessions" in ask("tree", "--project", "-n", "1").out
 
 
-def test_a_turn_or_a_session_is_judged(store, ask):
+def test_a_turn_or_a_session_gets_a_score(store, ask):
     assert (
         "helpful 0.75 on t2 — fine"
         in ask("score", "helpful", "0.75", "--on", "t2", "--comment", "fine").out
@@ -174,7 +174,7 @@ def test_a_turn_or_a_session_is_judged(store, ask):
     assert ask("score", "helpful", "1", "--on", "@3").code == 2
 
 
-def test_a_flag_is_seen_by_whoever_looks(store, ask):
+def test_show_lists_flags(store, ask):
     (line,) = ask("calls", "--tool", "pay", "--json").lines
     call = json.loads(line)["call"]
     found = json.loads(ask("flag", "odd", "--on", call[-8:], "--why", "twice?", "--json").out)
@@ -182,7 +182,7 @@ def test_a_flag_is_seen_by_whoever_looks(store, ask):
     assert "odd on" in ask("show").out
 
 
-def test_what_was_recorded_does_not_reach_the_terminal_as_it_is(tmp_path, world, ask):
+def test_recorded_control_characters_are_escaped_in_branches(tmp_path, world, ask):
     path = tmp_path / "odd.db"
     with world.open(path) as opened, opened.open("\x1b[31mred") as s:
         with s.turn("\x1b]0;x\x07") as t:
@@ -192,14 +192,14 @@ def test_what_was_recorded_does_not_reach_the_terminal_as_it_is(tmp_path, world,
         with s.retry("t1", prompt="\x1b[3m") as t:
             t.decide("\x1b[6m", topic="t\x1b", why="\x9b2")
             t.say("b\x1b[0m")
-    asked = [
+    commands = [
         ("diff", "t1", "t1.2", "-s", s.id),
         ("tree", s.id),
         ("retry", "t1", "-s", s.id),
         ("rewind", "t0", "-s", s.id),
         ("reflog", s.id),
     ]
-    for words in asked:
+    for words in commands:
         answer = ask(*words, "--store", str(path))
         assert answer.code == 0, answer.err
         assert not {"\x1b", "\x9b", "\x07"} & set(answer.out)

@@ -1,4 +1,4 @@
-"""`stator brief` and `stator artifact`: what goes into a pipe, and what a person sees."""
+"""`stator brief` and `stator artifact`, in a pipe and on a terminal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def documents(store):
     return store
 
 
-def test_a_brief_on_a_pipe_is_the_text_and_nothing_else(store, ask):
+def test_a_brief_in_a_pipe_is_only_the_text(store, ask):
     answer = ask("brief")
     assert answer.code == 0
     assert (
@@ -66,7 +66,7 @@ Session s_… «fix-login», head @32 """
     )
 
 
-def test_the_same_bytes_whatever_the_alphabet_of_the_terminal(store):
+def test_a_brief_is_the_same_bytes_in_every_terminal_encoding(store):
     plain = program("brief", env={"LC_ALL": "C", "PYTHONIOENCODING": "ascii"})
     assert plain.out == program("brief", env={"PYTHONIOENCODING": "utf-8"}).out
     assert "«" in plain.out
@@ -90,7 +90,7 @@ def test_a_brief_as_json_names_what_it_left_out(store, ask):
 @pytest.mark.parametrize(
     "words", [["--max-tokens", "10"], ["--for", "nobody"], ["--since", "no such tag"]]
 )
-def test_a_brief_that_makes_no_sense_is_refused(store, ask, words):
+def test_a_brief_with_invalid_options_is_refused(store, ask, words):
     assert ask("brief", *words).code == 2
 
 
@@ -101,7 +101,7 @@ def test_a_head_that_is_not_in_the_log_is_a_gap(store, ask):
     )
 
 
-def test_without_the_disk_nothing_is_said_of_it(store, ask):
+def test_no_disk_leaves_out_remarks_about_files_on_disk(store, ask):
     assert "on disk" not in ask("brief", "--no-disk").out
 
 
@@ -133,7 +133,7 @@ def test_content_on_a_terminal_is_escaped(documents):
     assert "\u202e" not in shown
 
 
-def test_versions_and_what_changed_between_them(documents, ask):
+def test_versions_are_listed_and_compared(documents, ask):
     assert [line.split()[1] for line in ask("artifact", "notes", "--versions").lines[2:]] == [
         "v2",
         "v1",
@@ -156,16 +156,16 @@ def test_versions_and_what_changed_between_them(documents, ask):
         ["notes", "--project", "--session", "work"],
     ],
 )
-def test_options_that_would_be_passed_over_are_a_usage_error(documents, ask, words):
+def test_options_that_would_be_ignored_are_a_usage_error(documents, ask, words):
     assert ask("artifact", *words).code == 2
 
 
-def test_a_document_that_is_not_there_is_not_found(documents, ask):
+def test_a_missing_document_is_not_found(documents, ask):
     for words in (["nothing"], ["notes", "--version", "9"], ["nothing", "--project"]):
         assert ask("artifact", *words).code == 3
 
 
-def test_the_newest_of_the_project_is_found_from_any_session(documents, ask):
+def test_the_newest_document_of_the_project_is_found(documents, ask):
     with (
         stator.connect(str(documents), project="shop") as opened,
         opened.open("next") as s,

@@ -1,4 +1,4 @@
-"""`stator export` and `stator import`, and a session that is taken to a second machine."""
+"""`stator export` and `stator import` of bundles, and a session that moves to a second machine."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ with stator.open("fix-login", agent="demo") as s:
 
 
 class Machine:
-    """A home, a project in it, and an agent that works there: nothing shared with another."""
+    """A home, a project in it, and an agent that works there; it shares nothing with another machine."""
 
     def __init__(self, root: Path, project: str) -> None:
         self.project = root / project
@@ -75,7 +75,7 @@ def machines(tmp_path):
     return Machine(tmp_path / "one", "work/shop"), Machine(tmp_path / "two", "elsewhere/the-shop")
 
 
-def test_a_session_is_taken_up_on_a_second_machine_by_the_same_program(machines, tmp_path):
+def test_the_same_program_continues_an_imported_session_on_another_machine(machines, tmp_path):
     first, second = machines
     session, _, _ = first.agent("pay")
     first.stator("export", "fix-login", "-o", str(tmp_path / "x.stator"))
@@ -95,7 +95,7 @@ def test_a_session_is_taken_up_on_a_second_machine_by_the_same_program(machines,
     first.stator("verify")
 
 
-def test_two_machines_that_went_on_end_with_a_fork(machines, tmp_path):
+def test_a_session_continued_on_two_machines_becomes_a_fork_on_import(machines, tmp_path):
     first, second = machines
     first.agent("begin")
     first.stator("export", "-o", str(tmp_path / "x.stator"))
@@ -103,7 +103,7 @@ def test_two_machines_that_went_on_end_with_a_fork(machines, tmp_path):
     first.agent("here")
     second.agent("there")
     second.stator("export", "fix-login", "-o", str(tmp_path / "y.stator"))
-    assert "both went on" in first.stator("import", str(tmp_path / "y.stator"))
+    assert "· diverged" in first.stator("import", str(tmp_path / "y.stator"))
     first.stator("verify")
     assert first.stator("ls").count("fix-login") == 2
 
@@ -120,7 +120,7 @@ def bundle(store, ask, tmp_path):
 
 @pytest.fixture
 def empty(tmp_path, monkeypatch):
-    """Another store, as the one that is meant."""
+    """Another, empty store, set in $STATOR_STORE."""
     path = tmp_path / "other.db"
     monkeypatch.setenv("STATOR_STORE", str(path))
     return path
@@ -133,7 +133,7 @@ def test_an_export_is_named_after_its_session(store, ask):
 
 
 @pytest.mark.parametrize("name", ["../../evil", "a/b", ".hidden", "x\n", "-rf"])
-def test_a_session_whose_name_is_no_file_name_is_exported_under_its_id(ask, empty, name, tmp_path):
+def test_a_session_name_unsafe_for_files_is_exported_under_its_id(ask, empty, name, tmp_path):
     with stator.connect(empty, project="shop") as opened, opened.open(name):
         pass
     before = {path for path in tmp_path.rglob("*") if "other.db" not in path.name}
@@ -144,14 +144,14 @@ def test_a_session_whose_name_is_no_file_name_is_exported_under_its_id(ask, empt
     assert made.name.startswith("s_")
 
 
-def test_an_export_does_not_take_a_file_s_place_unless_it_is_told_to(bundle, ask):
+def test_an_export_overwrites_a_file_only_with_force(bundle, ask):
     answer = ask("export", "-o", str(bundle))
     assert answer.code == 4
     assert "--force" in answer.err
     assert ask("export", "-o", str(bundle), "--force").code == 0
 
 
-def test_an_import_makes_the_store_it_is_to_go_to(bundle, ask, empty):
+def test_an_import_creates_a_missing_store(bundle, ask, empty):
     answer = ask("import", str(bundle), "--json")
     report = json.loads(answer.out)
     assert report["schema"] == "stator.import/1"
@@ -163,7 +163,7 @@ def test_an_import_makes_the_store_it_is_to_go_to(bundle, ask, empty):
 @pytest.mark.parametrize(
     ("given", "named"), [("./shop", "{here}/shop"), ("shop", "shop"), ("{here}/a/..", "{here}")]
 )
-def test_a_project_that_is_given_as_a_folder_is_that_folder_from_anywhere(
+def test_a_project_given_as_a_relative_folder_becomes_absolute(
     bundle, ask, empty, tmp_path, monkeypatch, given, named
 ):
     monkeypatch.chdir(tmp_path)
@@ -172,26 +172,26 @@ def test_a_project_that_is_given_as_a_folder_is_that_folder_from_anywhere(
     assert one["project"] == named.format(here=tmp_path)
 
 
-def test_a_dry_run_writes_nothing_anywhere(bundle, ask, empty):
+def test_a_dry_run_of_import_writes_nothing(bundle, ask, empty):
     with stator.connect(empty):
         pass
-    assert "would take" in ask("import", str(bundle), "--dry-run").out
+    assert "would import" in ask("import", str(bundle), "--dry-run").out
     assert ask("ls", "--all").out == ""
 
 
-def test_what_came_from_a_bundle_is_shown_as_that(bundle, ask, empty):
+def test_show_says_that_commits_came_from_a_bundle(bundle, ask, empty):
     ask("import", str(bundle))
     assert "from a bundle, up to @" in ask("show").out
     assert "import, unverified" in ask("show", "@3").out
     assert json.loads(ask("show", "@3", "--json").out)["provenance"]["source"] == "import"
 
 
-def test_what_was_left_out_is_said_where_it_is_missed(store, ask, empty, tmp_path, monkeypatch):
+def test_content_left_out_of_a_bundle_is_reported(store, ask, empty, tmp_path, monkeypatch):
     monkeypatch.setenv("STATOR_STORE", str(store))
     path = str(tmp_path / "x.stator")
     assert "left out" in ask("export", "-o", path, "--no-transcript").out
     monkeypatch.setenv("STATOR_STORE", str(empty))
-    assert "left out by whoever exported it" in ask("import", path).out
+    assert "left out when the bundle was exported" in ask("import", path).out
     assert "(not in the bundle)" in ask("log").out
     assert ask("verify").code == 0
 
@@ -203,15 +203,17 @@ def test_a_damaged_bundle_is_a_finding(bundle, ask, empty):
     assert "digest" in answer.err
 
 
-def test_a_file_that_is_not_there_is_not_found(ask, empty):
+def test_a_missing_bundle_is_not_found(ask, empty):
     assert ask("import", "nowhere.stator").code == 3
 
 
-def test_a_locked_bundle_takes_its_passphrase_from_a_file(store, ask, empty, tmp_path, monkeypatch):
+def test_an_encrypted_bundle_takes_its_passphrase_from_a_file(
+    store, ask, empty, tmp_path, monkeypatch
+):
     monkeypatch.setenv("STATOR_STORE", str(store))
     (tmp_path / "pass").write_text("open sesame\n")
     path = str(tmp_path / "x.stator")
-    assert "locked" in ask("export", "-o", path, "--passphrase-file", str(tmp_path / "pass")).out
+    assert "encrypted" in ask("export", "-o", path, "--passphrase-file", str(tmp_path / "pass")).out
     monkeypatch.setenv("STATOR_STORE", str(empty))
     monkeypatch.setattr("sys.stdin", None)
     assert "--passphrase-file" in ask("import", path).err
@@ -220,7 +222,7 @@ def test_a_locked_bundle_takes_its_passphrase_from_a_file(store, ask, empty, tmp
     assert ask("import", path, "--passphrase-file", str(tmp_path / "pass")).code == 0
 
 
-def test_a_fixture_is_a_bundle_that_says_what_it_is_for(store, ask, tmp_path):
+def test_a_fixture_is_a_bundle_marked_as_a_fixture(store, ask, tmp_path):
     from stator.runtime.bundles.file import BundleReader
 
     path = tmp_path / "login.stator"
@@ -229,7 +231,7 @@ def test_a_fixture_is_a_bundle_that_says_what_it_is_for(store, ask, tmp_path):
         assert reader.header.optional == ["fixture"]
 
 
-def test_names_in_a_bundle_do_not_reach_the_terminal_raw(ask, empty, tmp_path, monkeypatch):
+def test_names_in_a_bundle_are_escaped(ask, empty, tmp_path, monkeypatch):
     with stator.connect(empty, project="shop") as opened, opened.open("a\x1b[31mred"):
         pass
     path = str(tmp_path / "x.stator")
@@ -238,8 +240,7 @@ def test_names_in_a_bundle_do_not_reach_the_terminal_raw(ask, empty, tmp_path, m
     assert "\x1b" not in ask("import", path).out
 
 
-def test_a_person_watches_a_bar_on_stderr_only(bundle, empty):
-    """The answer is the same; what moves is beside it."""
+def test_import_on_a_terminal_shows_progress_and_the_result(bundle, empty):
     master, slave = pty.openpty()
     environ = {**os.environ, "TERM": "xterm", "STATOR_STORE": str(empty), "PAGER": "cat"}
     done = subprocess.run(
@@ -249,4 +250,4 @@ def test_a_person_watches_a_bar_on_stderr_only(bundle, empty):
     shown = os.read(master, 100_000).decode(errors="replace")
     os.close(master)
     assert done.returncode == 0
-    assert "every hash checked" in shown
+    assert "all hashes verified" in shown

@@ -1,4 +1,4 @@
-"""Compacting from the shell: compact, evicted, recall."""
+"""The commands compact, evicted and recall."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def long(tmp_path, world, monkeypatch):
-    """A session of eight turns, as the store that is meant."""
+    """A session of eight turns; its store is in $STATOR_STORE."""
     path = tmp_path / "long.db"
     with world.open(path) as opened, opened.open("long") as s:
         for number in range(8):
@@ -24,7 +24,7 @@ def long(tmp_path, world, monkeypatch):
     return path
 
 
-def test_a_dry_run_says_what_would_leave_and_records_nothing(long, ask):
+def test_a_dry_run_of_compact_lists_keys_and_records_nothing(long, ask):
     before = json.loads(ask("show", "--json").out)["head"]
     answer = ask("compact", "--dry-run", "--summary", "gist.txt")
     assert answer.code == 0
@@ -33,7 +33,7 @@ def test_a_dry_run_says_what_would_leave_and_records_nothing(long, ask):
     assert json.loads(ask("show", "--json").out)["head"] == before
 
 
-def test_compact_names_what_left_and_evicted_lists_it(long, ask):
+def test_compact_and_evicted_list_the_removed_keys(long, ask):
     answer = ask("compact", "--summary", "gist.txt", "--keep", "2")
     assert answer.code == 0
     assert "decision:topic 5" in answer.out
@@ -42,22 +42,22 @@ def test_compact_names_what_left_and_evicted_lists_it(long, ask):
     assert "fact:n 5 — 5" in listed
 
 
-def test_undo_says_what_it_took_back_and_again_that_there_is_nothing(long, ask):
+def test_undo_names_the_compaction_and_fails_without_one(long, ask):
     ask("compact", "--summary", "gist.txt")
     answer = ask("compact", "--undo")
     assert answer.code == 0
-    assert "undone: the compaction @" in answer.out
+    assert "undid the compaction @" in answer.out
     assert ask("evicted").out.count("\n") == 2
     assert ask("compact", "--undo").code == 3
 
 
-def test_what_does_not_fit_is_a_finding(long, ask):
+def test_compact_exits_with_1_if_the_result_does_not_fit(long, ask):
     answer = ask("compact", "--max-tokens", "10", "--summary", "gist.txt")
     assert answer.code == 1
     assert "still too many" in answer.out
 
 
-def test_a_session_that_somebody_drives_is_busy(tmp_path, world, long, ask):
+def test_compact_of_a_driven_session_is_busy(tmp_path, world, long, ask):
     import stator
 
     with stator.connect(str(long), project="shop").open("long"):
@@ -75,13 +75,13 @@ def test_recall_shows_the_content_and_where_it_came_from(long, ask):
     assert (found["content"]["value"], found["status"]) == (1, "recallable")
 
 
-def test_recall_of_an_unknown_key_names_what_is_near(long, ask):
+def test_recall_of_an_unknown_key_suggests_similar_ones(long, ask):
     answer = ask("recall", "decision:topc 1")
     assert answer.code == 3
     assert "decision:topic 1" in answer.err
 
 
-def test_recall_of_what_was_erased_says_so_and_is_a_finding(long, world, ask):
+def test_recall_of_erased_content_says_so_and_exits_with_1(long, world, ask):
     with world.open(long) as opened:
         opened.contribute("long").erase("@3")
     answer = ask("recall", "entry:@3")
@@ -89,7 +89,7 @@ def test_recall_of_what_was_erased_says_so_and_is_a_finding(long, world, ask):
     assert "erased" in answer.out
 
 
-def test_json_is_a_document_with_every_key(long, ask):
+def test_compact_as_json_has_every_key(long, ask):
     found = json.loads(ask("compact", "--summary", "gist.txt", "--json").out)
     assert found["schema"] == "stator.compaction/1"
     assert found["levels"] == ["summarise"]
@@ -113,6 +113,6 @@ def test_what_makes_no_sense_is_a_usage_error(long, ask, words):
     assert ask("compact", *words).code == 2
 
 
-def test_the_log_tells_a_compaction_on_one_line(long, ask):
+def test_log_shows_a_compaction_on_one_line(long, ask):
     ask("compact", "--summary", "gist.txt")
-    assert "tokens · left the view: " in ask("log", "--kind", "compaction").out
+    assert "tokens · removed from the view: " in ask("log", "--kind", "compaction").out

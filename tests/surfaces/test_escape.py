@@ -1,4 +1,4 @@
-"""Recorded content is hostile: whatever it holds, a terminal only ever shows it."""
+"""Recorded content may be hostile: a terminal only ever gets it escaped."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_nothing_hostile_reaches_the_screen(name):
     assert not DANGEROUS.search(visible(HOSTILE[name]))
 
 
-def test_what_is_escaped_can_still_be_read():
+def test_escaped_text_is_still_readable():
     assert visible("\x1b[2J") == "\\x1b[2J"
     assert visible("a\rb\tc\u202e") == "a\\rb\\tc\\u202e"
     assert visible("größe 日本 ✓ 🚀") == "größe 日本 ✓ 🚀"
@@ -183,7 +183,7 @@ def test_every_command_has_a_hostile_run():
 
 @pytest.mark.parametrize("extra", [[], ["--json"]], ids=["people", "programs"])
 @pytest.mark.parametrize("command", RUNS)
-def test_no_command_lets_hostile_content_through(
+def test_no_command_prints_hostile_content_unescaped(
     command, extra, hostile, ask, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("STATOR_STORE", str(hostile))
@@ -223,7 +223,7 @@ def test_colour_adds_colour_and_nothing_else(hostile, ask, monkeypatch):
         assert not DANGEROUS.search(COLOUR.sub("", answer.out))
 
 
-def test_markup_is_text(hostile, ask, monkeypatch):
+def test_markup_is_shown_as_text(hostile, ask, monkeypatch):
     monkeypatch.setenv("STATOR_STORE", str(hostile))
     monkeypatch.setenv("COLUMNS", "400")
     assert "[link=http://evil]click[/link]" in ask("log", "--full").out

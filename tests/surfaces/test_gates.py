@@ -1,9 +1,10 @@
-"""Commands a person steers with: approvals, approve, deny, budget, settle, resume, pause, close, archive."""
+"""The commands approvals, approve, deny, budget, settle, resume, pause, close and archive."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -40,23 +41,23 @@ def doubt(ask):
 # -- approvals ------------------------------------------------------------------------------------
 
 
-def test_what_waits_is_listed_with_how_to_answer(waits, ask):
+def test_approvals_lists_waiting_calls_and_how_to_answer(waits, ask):
     answer = ask("approvals")
-    assert normal(answer.out) == (
-        "c_…  pay(amount=500, to=ACME\\x1b[2J) · write · t4 of fix-login · waits 0 s\n"
-        "           because: payments above 100\n"
+    assert re.sub(r"waiting for \d+ s\n", "waiting for N s\n", normal(answer.out)) == (
+        "c_…  pay(amount=500, to=ACME\\x1b[2J) · write · t4 of fix-login · waiting for N s\n"
+        "           reason: payments above 100\n"
         "\n"
-        "stator approve CALL lets one run, stator deny CALL does not\n"
+        "answer with: stator approve CALL, or stator deny CALL\n"
     ).replace("c_…  ", "c_… ")
     (item,) = rows(ask("approvals", "--json"))
     assert (item["call"], item["answer"]) == (waits, "")
     assert item["arguments"] == {"amount": 500, "to": "ACME\x1b[2J"}
 
 
-def test_an_empty_list_says_where_it_looked(store, ask):
+def test_an_empty_list_names_the_store(store, ask):
     answer = ask("approvals")
     assert (answer.code, answer.out) == (0, "")
-    assert f"no call waits for approval here; looked in {store}" in answer.err
+    assert f"no call waits for approval in this project (store: {store}" in answer.err
 
 
 def test_a_call_is_approved_once(waits, ask):
@@ -64,19 +65,19 @@ def test_a_call_is_approved_once(waits, ask):
     assert answer.code == 0
     assert "approved  pay with arguments" in answer.out
     assert " · once · call c_" in answer.out
-    assert "approved; its driver has not come by since" in ask("approvals").out
+    assert "approved; its driver has not acted on it yet" in ask("approvals").out
     assert rows(ask("approvals", "--json"))[0]["answer"] == "approved"
     assert "no call waits" in ask("approve", "--all").err
 
 
-def test_everything_that_waits_is_approved_for_a_while(waits, ask):
+def test_all_waiting_calls_are_approved_with_an_expiry(waits, ask):
     (grant,) = rows(ask("approve", "--all", "--for", "session", "--expires", "2h", "--json"))
     assert (grant["scope"], grant["verdict"], grant["call"]) == ("session", "approved", "")
     assert 0 < grant["expires"] - time.time() * 1e6 <= 7200 * 1e6
     assert "approved  pay with arguments" in ask("approvals", "--grants").out
 
 
-def test_a_pattern_is_for_the_session_unless_said_otherwise(waits, ask):
+def test_a_pattern_applies_to_the_session_by_default(waits, ask):
     assert (
         rows(ask("approve", waits, "--pattern", "pay(amount<=1000)", "--json"))[0]["scope"]
         == "session"
@@ -94,9 +95,9 @@ def test_a_call_is_denied_with_a_reason(waits, ask):
     assert "denied" in ask("deny", "--pattern", "pay(amount>1000)").out
 
 
-def test_a_grant_is_taken_back(waits, ask):
+def test_a_grant_is_revoked(waits, ask):
     (grant,) = rows(ask("approve", waits, "--json"))
-    assert "taken back" in ask("approvals", "--revoke", grant["id"][-6:]).out
+    assert "revoked: " in ask("approvals", "--revoke", grant["id"][-6:]).out
     assert rows(ask("approvals", "--json"))[0]["answer"] == ""
     assert ask("approvals", "--revoke", grant["id"]).code == 3
     again = json.loads(ask("approve", waits, "--json").out)["id"]
@@ -107,39 +108,39 @@ def test_a_grant_is_taken_back(waits, ask):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
-        (["approve"], 2, "which call?"),
-        (["deny"], 2, "which call?"),
+        (["approve"], 2, "name a call or a --pattern"),
+        (["deny"], 2, "name a call or a --pattern"),
         (["approve", "ffffffff"], 3, "no call 'ffffffff'"),
         (["approve", "CALL", "--for", "ever"], 2, "unknown scope 'ever'"),
         (["approve", "CALL", "--expires", "2020-01-01"], 2, "not in the future"),
         (["approve", "CALL", "--expires", "soon"], 2, "not a time"),
         (["approve", "CALL", "--pattern", "pay(amount<5)"], 2, "does not fit"),
         (["approve", "CALL", "--pattern", "pay(("], 2, "not a pattern"),
-        (["approvals", "--watch", "--grants"], 2, "exclude each other"),
+        (["approvals", "--watch", "--grants"], 2, "use only one of"),
         (["settle", "CALL", "--done"], 2, "has not begun"),
     ],
 )
-def test_an_answer_that_makes_no_sense_says_why(waits, ask, words, code, said):
+def test_an_invalid_answer_says_why(waits, ask, words, code, message):
     answer = ask(*[waits if word == "CALL" else word for word in words])
     assert answer.code == code
-    assert said in answer.err
+    assert message in answer.err
 
 
 # -- settle ---------------------------------------------------------------------------------------
 
 
-def test_what_is_in_doubt_is_listed_with_the_three_answers(store, ask):
+def test_settle_lists_calls_in_doubt_and_the_three_answers(store, ask):
     assert normal(ask("settle").out) == (
         "in doubt: pay(amount=5) · call c_… · t3 of fix-login · started hh:mm:ss, the tool does not know\n"
-        "    It may or may not have happened. Check, then: stator settle c_… --done | --not-done | --run-again\n"
+        "    It may or may not have happened. Check, then run: stator settle c_… --done | --not-done | --run-again\n"
     )
     (item,) = rows(ask("settle", "--json"))
     assert (item["arguments"], item["cause"]) == ({"amount": 5}, "the tool does not know")
 
 
-def test_a_call_is_settled_with_what_it_returned(store, ask):
+def test_a_call_is_settled_with_its_return_value(store, ask):
     call = doubt(ask)
     answer = ask(
         "settle", call[-8:], "--done", "--value", '{"id": "re_1"}', "--why", "bank says so"
@@ -148,36 +149,36 @@ def test_a_call_is_settled_with_what_it_returned(store, ask):
     assert "pay ok: {id: re_1}" in ask("log", "-n", "1").out
     again = ask("settle", call, "--not-done")
     assert (again.code, "is not in doubt: it ended ok (@33)" in again.err) == (2, True)
-    assert "no call is in doubt here" in ask("settle").err
+    assert "no call is in doubt in this project" in ask("settle").err
 
 
-def test_settling_is_a_document_for_programs(store, ask):
+def test_settle_as_json(store, ask):
     found = json.loads(ask("settle", doubt(ask), "--run-again", "--json").out)
     assert (found["schema"], found["verdict"]) == ("stator.settled/1", "run again")
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
-        (["--done"], 2, "which call?"),
-        (["CALL"], 2, "say what became of it"),
-        (["CALL", "--done", "--not-done"], 2, "say what became of it"),
+        (["--done"], 2, "the call is missing"),
+        (["CALL"], 2, "use exactly one of"),
+        (["CALL", "--done", "--not-done"], 2, "use exactly one of"),
         (["CALL", "--done", "--value", "{"], 2, "--value is not JSON"),
         (["CALL", "--not-done", "--value", "3"], 2, "only a call that was done has a value"),
         (["ffffffff", "--done"], 3, "no call"),
     ],
 )
-def test_a_verdict_that_makes_no_sense_says_why(store, ask, words, code, said):
+def test_an_invalid_settlement_says_why(store, ask, words, code, message):
     call = doubt(ask)
     answer = ask("settle", *[call if word == "CALL" else word for word in words])
     assert answer.code == code
-    assert said in answer.err
+    assert message in answer.err
 
 
 # -- budget ---------------------------------------------------------------------------------------
 
 
-def test_a_budget_shows_what_is_spent_and_unknown_money_as_unknown(store, ask):
+def test_a_budget_shows_spending_and_unknown_money_as_unknown(store, ask):
     assert ask("budget").lines[2:] == [
         "                      limit           spent",
         "  tokens                  -    1,200 tokens",
@@ -188,7 +189,7 @@ def test_a_budget_shows_what_is_spent_and_unknown_money_as_unknown(store, ask):
     ]
 
 
-def test_a_budget_is_raised_and_says_when_it_is_used_up(store, ask):
+def test_a_budget_can_be_raised_and_shows_when_it_is_used_up(store, ask):
     answer = ask("budget", "fix-login", "+2usd", "1k", "tokens", "1h30m")
     assert "2.00 usd         unknown" in answer.out
     assert "1,000 tokens    1,200 tokens" in answer.out
@@ -203,15 +204,15 @@ def test_a_budget_is_raised_and_says_when_it_is_used_up(store, ask):
     assert "1h30m, 6,000 tokens, 2 turns" in ask("log", "-n", "1").out
 
 
-def test_money_that_is_only_partly_known_is_a_lower_bound(store, ask):
+def test_partly_known_money_is_shown_as_a_lower_bound(store, ask):
     with stator.connect(store, project="shop").open("fix-login") as s, s.turn("more") as t:
         t.say("x", usage={"tokens": 10, "money:usd": 1_500_000, "tokens:unpriced": 4})
     answer = ask("budget")
     assert "> 1.50 usd" in answer.out
-    assert "4 tokens have no price that is known" in answer.out
+    assert "4 tokens have no known price" in answer.out
 
 
-def test_money_that_is_wholly_known_is_shown(tmp_path, ask):
+def test_fully_known_money_is_shown(tmp_path, ask):
     path = tmp_path / "priced.db"
     with stator.connect(path, project="shop").open("a") as s, s.turn("go") as t:
         t.say("x", usage={"tokens": 10, "tokens:in": 10, "money:usd": 12_345})
@@ -223,17 +224,17 @@ def test_money_that_is_wholly_known_is_shown(tmp_path, ask):
 @pytest.mark.parametrize(
     ("words", "code"), [(["5", "apples"], 2), (["nobody", "+1usd"], 3), (["fix-login", "lots"], 2)]
 )
-def test_an_amount_that_makes_no_sense_is_usage(store, ask, words, code):
+def test_an_invalid_amount_is_a_usage_error(store, ask, words, code):
     assert ask("budget", *words).code == code
 
 
 # -- resume, pause, close, archive ----------------------------------------------------------------
 
 
-def test_resume_says_where_a_session_stands_and_how_to_go_on(waits, ask, store):
+def test_resume_shows_where_a_session_stopped_and_how_to_continue(waits, ask, store):
     ask("budget", "50k tokens")
     text = normal(ask("resume", "fix-login").out)
-    assert "  paused      because: user\n" in text
+    assert "  paused      reason: user\n" in text
     assert "  last turn   t4 ok · pay\n" in text
     assert "  budget      1,200 tokens of 50,000 tokens\n" in text
     assert "in doubt: pay(amount=5) · call c_… · t3 · started" in text
@@ -251,7 +252,7 @@ def test_resume_changes_nothing(store, ask):
     assert ask("show", "--json").out == before
 
 
-def test_resume_is_a_document_for_programs(waits, ask):
+def test_resume_as_json(waits, ask):
     found = json.loads(ask("resume", "--json").out)
     assert found["schema"] == "stator.resume/1"
     assert found["session"]["name"] == "fix-login"
@@ -261,16 +262,16 @@ def test_resume_is_a_document_for_programs(waits, ask):
     assert len(found["plan"]) == 2
 
 
-def test_resume_runs_a_program_that_finds_store_and_session(store):
+def test_resume_sets_store_and_session_for_the_program(store):
     code = "import os, sys; print(os.environ['STATOR_STORE'], os.environ['STATOR_SESSION'], sys.argv[1:])"
     answer = program("resume", "fix-login", "--", sys.executable, "-c", code, "--json", "-h")
     assert (answer.code, answer.out) == (0, f"{store} fix-login ['--json', '-h']\n")
     missing = program("resume", "fix-login", "--", "no-such-program-here")
     assert missing.code == 3
-    assert "no program 'no-such-program-here'" in missing.err
+    assert "program 'no-such-program-here' not found" in missing.err
 
 
-def test_the_program_it_runs_may_fail_by_itself(store):
+def test_resume_returns_the_exit_code_of_the_program(store):
     assert (
         program("resume", "fix-login", "--", sys.executable, "-c", "raise SystemExit(7)").code == 7
     )
@@ -281,11 +282,11 @@ def test_a_session_is_closed_and_archived(store, ask):
     assert normal(ask("close").out) == "fix-login s_…: closed (done)\n"
     found = json.loads(ask("archive", "fix-login", "--json").out)
     assert (found["schema"], found["status"]) == ("stator.moved/1", "archived")
-    assert "it is archived; a fork can go on" in ask("resume", "fix-login").out
+    assert "the session is archived; continue in a fork" in ask("resume", "fix-login").out
     assert program("resume", "fix-login", "--", "true").code == 2
 
 
-def test_a_reason_is_typed(store, ask):
+def test_close_records_a_known_reason(store, ask):
     assert "closed (budget)" in ask("close", "--reason", "budget").out
     assert ask("close", "fix-login", "--reason", "whim").code == 2
 
@@ -294,8 +295,7 @@ def test_a_reason_is_typed(store, ask):
 
 DRIVER = """
 import sys, time, stator
-from stator.model.approval import answer, used_up
-from stator.runtime import approvals
+from stator.runtime.driving import approvals
 from runtime.waiting import ask_for
 
 store = stator.connect(sys.argv[1], project="shop")
@@ -320,7 +320,7 @@ def started(*words, **options):
     )
 
 
-def test_a_session_another_process_drives_is_answered_limited_and_asked_to_pause(tmp_path, ask):
+def test_a_session_driven_by_another_process_can_be_approved_limited_and_paused(tmp_path, ask):
     path = str(tmp_path / "two.db")
     with started("-c", DRIVER, path) as driver:
         call = driver.stdout.readline().strip()
@@ -329,12 +329,12 @@ def test_a_session_another_process_drives_is_answered_limited_and_asked_to_pause
         busy = ask("close", "drive", "--store", path)
         assert (busy.code, "is driven by" in busy.err) == (4, True)
         asked = ask("pause", "drive", "--reason", "budget", "--store", path)
-        assert f"pid {driver.pid}; it stops at its next call" in asked.out
+        assert f"pid {driver.pid}; it stops before its next call" in asked.out
         assert driver.stdout.readline() == "approved budget {'turns': 9}\n"
         assert driver.wait(PATIENCE_S) == 0
 
 
-def test_what_a_killed_process_left_is_settled_and_closed_from_outside(tmp_path, ask):
+def test_a_session_of_a_killed_process_can_be_settled_and_closed(tmp_path, ask):
     path = str(tmp_path / "killed.db")
     script = """
 import os, signal, sys, stator
@@ -356,7 +356,7 @@ with stator.connect(sys.argv[1], project="shop").open("left") as s, s.turn("go")
     assert ask("verify", "--store", path).code == 0
 
 
-def test_watching_shows_what_comes_to_wait_and_shows_it_once(store):
+def test_watch_shows_each_new_waiting_call_once(store):
     words = ("-m", "stator.surfaces.cli.main", "approvals", "--watch", "--json")
     with started(*words) as watching:
         try:
@@ -368,7 +368,7 @@ def test_watching_shows_what_comes_to_wait_and_shows_it_once(store):
             watching.terminate()
 
 
-def test_watching_rings_on_a_terminal(waits, store):
+def test_watch_rings_the_bell_on_a_terminal(waits, store):
     import pty
 
     parent, child = pty.openpty()
@@ -386,11 +386,11 @@ def test_watching_rings_on_a_terminal(waits, store):
     assert b"\a" in shown
 
 
-# -- elsewhere ------------------------------------------------------------------------------------
+# -- other commands ------------------------------------------------------------------------------------
 
 
-def test_what_waits_is_seen_in_show_and_is_no_finding_of_doctor(waits, ask):
-    assert "Waiting for a person's word\n  pay awaiting approval" in ask("show").out
+def test_show_lists_waiting_calls_and_doctor_does_not_warn_about_them(waits, ask):
+    assert "Waiting for approval\n  pay awaiting approval" in ask("show").out
     assert "without an outcome" not in ask("doctor").out
 
 
@@ -404,7 +404,7 @@ def test_doctor_reads_the_policy_file(store, ask):
     assert ask("ls").code == 0
 
 
-def test_a_policy_that_cannot_be_read_is_not_one_that_allows(store, ask):
+def test_an_unreadable_policy_file_is_an_error(store, ask):
     os.mkdir("stator.toml")
     with stator.connect(store, project="shop") as opened, pytest.raises(stator.errors.InvalidInput):
         opened.context.policy()

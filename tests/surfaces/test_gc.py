@@ -1,4 +1,4 @@
-"""retention, gc, hold, erase, and what ls, du and doctor say of what was removed."""
+"""The commands retention, gc, hold and erase, and how ls, du and doctor show what was removed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ YEARS = 6 * 365 * 86_400_000_000
 
 
 class LongAgo(World):
-    """The same, some years before anybody asks."""
+    """A clock some years in the past."""
 
     def clock(self):
         return START - YEARS + 1_000_000 * next(self.ticks)
@@ -45,7 +45,7 @@ def actions(answer):
 
 
 def remove(ask, *names):
-    """Put these in the trash, and hold the others."""
+    """Move these sessions to the trash, and hold the others."""
     for name in ("a", "b", "c", "d"):
         if name not in names:
             ask("hold", name)
@@ -53,12 +53,18 @@ def remove(ask, *names):
     assert ask("gc", "--apply", "--yes").code == 0
 
 
-def test_retention_shows_what_holds_and_whose_it_is(old, ask):
-    assert "everything is kept" in ask("retention").out
+def test_retention_shows_each_policy_and_where_it_is_set(old, ask):
+    assert "no policies: everything is kept" in ask("retention").out
     assert ask("retention", "trash=90d", "keep=20").code == 0
     ask("retention", "archive=30d", "--whole")
     shown = ask("retention").out
-    for words in ("trash=90d", "keep=20", "this project's", "archive=30d", "the store's"):
+    for words in (
+        "trash=90d",
+        "keep=20",
+        "this project",
+        "archive=30d",
+        "the store",
+    ):
         assert words in shown
     found = document(ask("retention", "trash=off", "--json"))
     assert (found["schema"], set(found["own"]), set(found["store"])) == (
@@ -67,7 +73,7 @@ def test_retention_shows_what_holds_and_whose_it_is(old, ask):
 
 
 @pytest.mark.parametrize("words", [["trash"], ["trash=x"], ["nonsense=1d"], ["keep=1d"]])
-def test_what_is_no_policy_is_refused_with_what_is(old, ask, words):
+def test_an_invalid_policy_is_refused(old, ask, words):
     answer = ask("retention", *words)
     assert answer.code == 2
     assert "stator: " in answer.err
@@ -78,7 +84,7 @@ def test_gc_without_a_policy_has_nothing_to_do(old, ask):
     assert (answer.code, answer.out) == (0, "nothing to do\n")
 
 
-def test_gc_shows_first_and_changes_nothing(old, ask):
+def test_gc_without_apply_changes_nothing(old, ask):
     ask("retention", "trash=90d", "--whole")
     before = ask("ls", "--all", "--json").out
     answer = ask("gc")
@@ -89,7 +95,7 @@ def test_gc_shows_first_and_changes_nothing(old, ask):
     assert ask("ls", "--all", "--json").out == before
 
 
-def test_gc_says_when_what_it_removed_is_still_in_the_search_index(old, ask):
+def test_gc_reports_content_still_in_the_search_index(old, ask):
     ask("search", "prompt", "--all")
     ask("retention", "transcript=90d", "--whole")
     reader = apsw.Connection(f"{old}-search")
@@ -99,18 +105,18 @@ def test_gc_says_when_what_it_removed_is_still_in_the_search_index(old, ask):
     assert (answer.code, "not finished" in answer.out) == (1, True)
 
 
-def test_erase_says_when_words_are_still_in_the_search_index(old, ask):
+def test_erase_reports_words_still_in_the_search_index(old, ask):
     ask("search", "prompt", "--all")
     reader = apsw.Connection(f"{old}-search")
     reader.execute("BEGIN; SELECT count(*) FROM doc").fetchall()
     answer = ask("erase", "--session", "a", "--all", "--yes")
     reader.close()
     assert answer.code == 1
-    assert "still in the search index" in answer.out
+    assert "the search index still holds words" in answer.out
     assert "write-ahead log" not in answer.out
 
 
-def test_gc_that_would_remove_much_stops_unless_told_twice(old, ask):
+def test_gc_that_would_remove_much_stops_without_yes(old, ask):
     ask("retention", "trash=90d", "--whole")
     stopped = ask("gc", "--apply")
     assert stopped.code == 1
@@ -121,15 +127,15 @@ def test_gc_that_would_remove_much_stops_unless_told_twice(old, ask):
     assert "trash" in ask("ls", "--trash", "--all").out
 
 
-def test_gc_counts_what_it_leaves_alone_and_why(old, ask):
+def test_gc_counts_skipped_sessions_and_the_reason(old, ask):
     ask("hold", "a", "--why", "case 4711")
     ask("hold", "d")
     ask("retention", "trash=90d", "--whole")
-    assert "  2 held: left alone" in ask("gc").out
+    assert "  2 held: unchanged" in ask("gc").out
     assert {one["why"] for one in document(ask("gc", "--json"))["skipped"]} == {"held"}
 
 
-def test_gc_of_a_project_leaves_the_others(old, ask):
+def test_gc_with_project_leaves_other_projects_unchanged(old, ask):
     ask("retention", "trash=90d", "--whole")
     assert {name for _, name in actions(ask("gc", "--project", "--json"))} == {"a", "b", "c"}
 
@@ -144,13 +150,13 @@ def test_gc_archives_and_expires(old, ask):
     assert ask("verify").code == 0
 
 
-def test_gc_comes_down_to_a_size(old, ask):
+def test_gc_trashes_sessions_down_to_a_size(old, ask):
     assert ("trash", "a") in actions(ask("gc", "--max-size", "1KB", "--json"))
     assert actions(ask("gc", "--max-size", "1GB", "--json")) == []
     assert ask("gc", "--max-size", "much").code == 2
 
 
-def test_what_is_in_the_trash_is_hidden_until_it_is_restored(old, ask):
+def test_a_trashed_session_is_hidden_until_restored(old, ask):
     remove(ask, "a")
     assert " a " not in ask("ls").out
     assert " a " in ask("ls", "--trash").out
@@ -161,7 +167,7 @@ def test_what_is_in_the_trash_is_hidden_until_it_is_restored(old, ask):
     assert ask("gc", "--restore", "a").code == 3
 
 
-def test_a_purged_session_is_not_found_and_told_of(old, ask, tmp_path):
+def test_a_purged_session_is_not_found_and_the_error_says_when_it_was_purged(old, ask, tmp_path):
     remove(ask, "a")
     (row,) = [json.loads(line) for line in ask("ls", "--trash", "--json").lines]
     # The clock of the program is the machine's, so the window is made short instead of waiting.
@@ -180,7 +186,7 @@ def test_a_purged_session_is_not_found_and_told_of(old, ask, tmp_path):
 
 
 class LaterOn(World):
-    """A clock well after anybody who runs these tests."""
+    """A clock far in the future."""
 
     def __init__(self):
         super().__init__()
@@ -203,17 +209,17 @@ def test_a_hold_is_listed_and_released(old, ask):
 # -- erase ----------------------------------------------------------------------------------------
 
 
-def test_erase_shows_first_and_changes_nothing(old, ask):
+def test_erase_without_yes_changes_nothing(old, ask):
     answer = ask("erase", "--record", "facts:phone", "-s", "a")
     assert answer.code == 0
-    assert "would go for good; --yes erases them" in answer.out
+    assert "; erase with --yes" in answer.out
     assert "555 0100" in ask("state", "a:", "-c", "facts").out
 
 
-def test_erase_takes_a_record_and_says_what_did_it(old, ask):
+def test_erase_removes_a_record_and_names_the_commit(old, ask):
     answer = ask("erase", "--record", "facts:phone", "-s", "a", "--yes", "--why", "asked to")
     assert answer.code == 0
-    assert " erased by k_" in answer.out
+    assert ", recorded as k_" in answer.out
     assert "555 0100" not in ask("state", "a:", "-c", "facts").out
     assert "555 0100" in ask("state", "b:", "-c", "facts").out
     assert ask("verify").code == 0
@@ -221,18 +227,18 @@ def test_erase_takes_a_record_and_says_what_did_it(old, ask):
     assert again.code == 3
 
 
-def test_erase_takes_fields_of_a_commit(old, ask):
+def test_erase_removes_fields_of_a_commit(old, ask):
     (turn,) = [json.loads(line) for line in ask("log", "a", "--kind", "turn", "--json").lines]
     assert ask("erase", f"a:@{turn['seq']}", "--field", "nonsense").code == 2
     assert ask("erase", f"a:@{turn['seq']}", "--field", "input", "--yes").code == 0
     assert "prompt of a" not in ask("log", "a").out
-    assert "nothing left" in ask("erase", f"a:@{turn['seq']}", "--field", "input").out
+    assert "nothing to erase" in ask("erase", f"a:@{turn['seq']}", "--field", "input").out
 
 
-def test_erase_takes_everything_of_a_session_and_says_what_stays(old, ask):
+def test_erase_removes_all_content_of_a_session_and_says_what_stays(old, ask):
     answer = ask("erase", "--all", "-s", "a", "--yes")
     assert answer.code == 0
-    assert "not: its name" in answer.out
+    assert "not erased: its name" in answer.out
     assert "JWT" not in ask("log", "a").out
     assert ask("verify").code == 0
 
@@ -247,7 +253,7 @@ def test_erase_takes_everything_of_a_session_and_says_what_stays(old, ask):
         ["--record", "facts:phone", "--field", "input"],
     ],
 )
-def test_erase_wants_one_thing(old, ask, words):
+def test_erase_needs_exactly_one_target(old, ask, words):
     assert ask("erase", *words).code == 2
 
 
@@ -259,7 +265,7 @@ print("ready", flush=True); sys.stdin.read()
 """
 
 
-def test_erase_exits_with_1_while_another_program_reads_and_doctor_says_so(old, ask):
+def test_erase_exits_with_1_while_another_program_reads_and_doctor_warns(old, ask):
     ask("tag", "now", "a:head")
     keeper = apsw.Connection(str(old))  # keeps the write-ahead log from being folded in at close
     keeper.execute("SELECT count(*) FROM log").fetchall()
@@ -277,9 +283,9 @@ def test_erase_exits_with_1_while_another_program_reads_and_doctor_says_so(old, 
         assert f"(pid {reader.pid})" in answer.out
         again = ask("erase", "--record", "facts:phone", "-s", "a", "--yes")
         assert again.code != 0
-        told = ask("doctor")
-        assert told.code == 1
-        assert "an erasure is not finished" in told.out
+        report = ask("doctor")
+        assert report.code == 1
+        assert "an erasure is not finished" in report.out
         reader.communicate()
     ask("tag", "after", "a:head")
     assert "an erasure is not finished" not in ask("doctor").out
@@ -293,10 +299,10 @@ def test_erase_exits_with_1_while_another_program_reads_and_doctor_says_so(old, 
 def test_du_adds_up_to_the_file(old, ask, by):
     found = document(ask("du", "--by", by, "--json"))
     assert sum(found["usage"].values()) == found["total"] == old.stat().st_size
-    assert "in all" in ask("du", "--by", by).out
+    assert "  total" in ask("du", "--by", by).out
 
 
-def test_du_of_one_session_is_by_tier_unless_told_otherwise(old, ask):
+def test_du_of_one_session_is_by_tier_by_default(old, ask):
     assert set(document(ask("du", "-s", "a", "--json"))["usage"]) == {"transcript", "state"}
     assert "decision" in ask("du", "-s", "a", "--by", "kind").out
     assert ask("du", "--by", "nonsense").code == 2

@@ -1,4 +1,4 @@
-"""Help, start-up and completion: fast, and never saying what the program does not do."""
+"""Help, start-up time and shell completion."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ import stator
 from stator.surfaces.cli import commands
 from stator.surfaces.cli.commands import examples, load
 from stator.surfaces.cli.parser import app, parse
-from stator.surfaces.cli.registry import COMMANDS, GROUPS, help_text
+from stator.surfaces.cli.program_help import help_text
+from stator.surfaces.cli.registry import COMMANDS, GROUPS
 from surfaces.recorded import program
 
 
-def test_the_help_lists_exactly_the_commands_there_are():
+def test_the_help_lists_every_command():
     files = {module.name for module in pkgutil.iter_modules(commands.__path__)}
-    assert {commands.spelled(name) for name in COMMANDS} == files
+    assert {commands.python_name(name) for name in COMMANDS} == files
     assert set(app().resolved_commands()) - {"-h", "--help", "--version"} == set(COMMANDS)
 
 
@@ -42,7 +43,7 @@ def test_every_command_has_json_a_store_and_help_with_an_example(name, ask):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_example_is_understood(name, monkeypatch):
+def test_every_example_can_be_parsed(name, monkeypatch):
     import shlex
 
     for line in examples(name).strip().splitlines():
@@ -56,13 +57,54 @@ def test_the_help_fits_into_80_columns_and_names_the_groups(ask):
     answer = ask("--help")
     assert answer.code == 0
     assert answer.out == help_text() == ask().out
-    assert max(map(len, answer.lines)) <= 88
+    assert max(map(len, answer.lines)) <= 80
     assert [line for line in answer.lines if line in GROUPS] == [
         "Ask",
         "Steer",
         "Recover",
         "Keep",
         "Connect",
+    ]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 120])
+@pytest.mark.parametrize("name", [*COMMANDS, ""])
+def test_no_line_of_the_help_is_wider_than_the_terminal(name, columns, ask, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    answer = ask(*([name] if name else []), "--help")
+    assert max(map(len, answer.lines)) <= columns
+
+
+def test_help_text_is_not_read_as_markup_or_emoji(ask, monkeypatch):
+    written = """Erase :phone: and [bold]this[/bold].
+
+    Parameters
+    ----------
+    why
+        Such as facts:phone: or [red]that[/red].
+    """
+    monkeypatch.setattr(load("erase"), "__doc__", written)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    shown = ask("erase", "--help").out
+    assert "Erase :phone: and [bold]this[/bold]." in shown
+    assert "Such as facts:phone: or [red]that[/red]." in shown
+
+
+def test_a_paragraph_of_the_help_is_wrapped_once(ask, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = ask("import", "--help").lines
+    prose = lines[lines.index("") + 1 : lines.index("Options:")]
+    short = [n for n, line in enumerate(prose[:-1]) if line and len(line) < 40 and prose[n + 1]]
+    assert not short
+
+
+def test_a_long_example_continues_on_the_next_line_as_a_shell_reads_it():
+    from stator.surfaces.cli.command_help import example_lines
+
+    line = "stator search 'two words' --tool bash --path tests/ --since 30d --not retry"
+    assert example_lines(line, 50) == [
+        "  stator search 'two words' --tool bash --path \\",
+        "      tests/ --since 30d --not retry",
     ]
 
 
@@ -94,6 +136,17 @@ def test_starting_loads_only_what_is_needed(words, absent, store):
     assert not absent & set(done.stderr.split())
 
 
+def test_diff_loads_neither_dialects_nor_what_imports_transcripts(store):
+    code = (
+        "import sys\nfrom stator.surfaces.cli.main import main\nmain(['diff'])\n"
+        "print(*sys.modules, sep='\\n', file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    unwanted = ("exchange.item_commits", "window.dialects", "runtime.ingest", "importers", "hooks")
+    loaded = [name for name in done.stderr.split() if any(part in name for part in unwanted)]
+    assert not [name for name in loaded if name.startswith("stator.")]
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_knows_every_command(shell, ask):
     answer = ask("--install-completion", shell, "--print")
@@ -117,6 +170,6 @@ def test_the_installed_program_runs(store):
     assert "pause" in answer.out
 
 
-def test_the_front_door_is_not_hidden_by_the_module_behind_it():
+def test_stator_connect_is_the_function_after_its_module_is_imported():
     code = "import stator; stator.open; from stator.connect import StorePlace; stator.connect('memory:')"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,4 +1,4 @@
-"""`stator import` of transcripts: as a person types it, interrupted, killed, twice at once."""
+"""`stator import` of transcripts: its arguments, interrupted, killed, and two at once."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import stator
-from importers import notebook
-from importers.notebook import talk, turn
+from importers import notebook_format
+from importers.notebook_format import turn_lines, write_conversation
 
-PROGRAM = [sys.executable, notebook.__file__]
+PROGRAM = [sys.executable, notebook_format.__file__]
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def only_format(monkeypatch):
     from stator.importers import registry
 
     before = dict(registry.MODULES)
-    notebook.install()
+    notebook_format.install()
     yield
     registry.MODULES.clear()
     registry.MODULES.update(before)
@@ -37,16 +37,16 @@ def kept():
 
 
 def here(path, *rows, **about):
-    return talk(path, *rows, cwd=os.getcwd(), **about)
+    return write_conversation(path, *rows, cwd=os.getcwd(), **about)
 
 
 def document(answer):
     return json.loads(answer.out)
 
 
-def test_an_agent_s_sessions_of_this_project_are_found_where_it_keeps_them(ask, kept):
-    here(kept / "a.jsonl", *turn(1), name="fix it")
-    talk(kept / "b.jsonl", *turn(1), id="n2", cwd="/elsewhere")
+def test_import_finds_the_agents_sessions_of_this_project(ask, kept):
+    here(kept / "a.jsonl", *turn_lines(1), name="fix it")
+    write_conversation(kept / "b.jsonl", *turn_lines(1), id="n2", cwd="/elsewhere")
     answer = ask("import", "notebook")
     assert answer.code == 0
     assert "1 session · 1 turn · 1 call · 1 file" in answer.out
@@ -56,33 +56,33 @@ def test_an_agent_s_sessions_of_this_project_are_found_where_it_keeps_them(ask, 
     assert "notebook" in listed
 
 
-def test_without_a_word_every_agent_is_looked_for(ask, kept):
-    here(kept / "a.jsonl", *turn(1))
+def test_import_without_arguments_looks_for_every_agent(ask, kept):
+    here(kept / "a.jsonl", *turn_lines(1))
     answer = ask("import", "--json")
     assert document(answer)["agents"] == {"notebook": 1}
     assert "1 session" in ask("import").out
 
 
-def test_without_any_agent_it_says_which_were_looked_for(ask):
+def test_import_without_any_agent_names_those_it_looked_for(ask):
     answer = ask("import")
     assert (answer.code, answer.out) == (0, "✓ nothing to import\n")
     assert "notebook" in answer.err
 
 
-def test_all_takes_every_project_each_into_its_own(ask, kept, tmp_path):
+def test_all_imports_every_project_into_its_own(ask, kept, tmp_path):
     other = tmp_path / "other"
     (other / ".git").mkdir(parents=True)
     (other / "src").mkdir()
-    talk(kept / "a.jsonl", *turn(1), id="a", cwd=str(other / "src"))
-    talk(kept / "b.jsonl", *turn(1), id="b", cwd="/not/here")
-    talk(kept / "c.jsonl", *turn(1), id="c", cwd=os.getcwd())
+    write_conversation(kept / "a.jsonl", *turn_lines(1), id="a", cwd=str(other / "src"))
+    write_conversation(kept / "b.jsonl", *turn_lines(1), id="b", cwd="/not/here")
+    write_conversation(kept / "c.jsonl", *turn_lines(1), id="c", cwd=os.getcwd())
     found = document(ask("import", "notebook", "--all", "--json"))["sessions"]
     assert {one["project"] for one in found} == {str(other), "/not/here", "shop"}
 
 
-def test_an_agent_wins_over_a_folder_of_its_name_and_a_path_means_the_folder(ask, kept):
-    here(kept / "a.jsonl", *turn(1), id="kept")
-    talk(Path("notebook", "b.jsonl"), *turn(1), id="folder")
+def test_a_name_means_the_agent_and_a_path_means_the_folder(ask, kept):
+    here(kept / "a.jsonl", *turn_lines(1), id="kept")
+    write_conversation(Path("notebook", "b.jsonl"), *turn_lines(1), id="folder")
     assert [one["path"] for one in document(ask("import", "notebook", "--json"))["sessions"]] == [
         str(kept / "a.jsonl")
     ]
@@ -90,86 +90,88 @@ def test_an_agent_wins_over_a_folder_of_its_name_and_a_path_means_the_folder(ask
     assert [one["path"] for one in found] == ["notebook/b.jsonl"]
 
 
-def test_what_changed_too_long_ago_is_left(ask, kept):
-    path = here(kept / "a.jsonl", *turn(1))
+def test_since_skips_older_sessions(ask, kept):
+    path = here(kept / "a.jsonl", *turn_lines(1))
     os.utime(path, (1, 1))
     answer = ask("import", "notebook", "--since", "30d")
-    assert "1 session from before --since" in answer.out
+    assert "1 session older than --since" in answer.out
 
 
-def test_a_second_import_says_that_nothing_is_new(ask, kept):
-    here(kept / "a.jsonl", *turn(1))
+def test_a_second_import_reports_nothing_new(ask, kept):
+    here(kept / "a.jsonl", *turn_lines(1))
     ask("import", "notebook")
     answer = ask("import", "notebook")
     assert answer.code == 0
-    assert "nothing new · 1 session as they were" in answer.out
+    assert "nothing new · 1 session unchanged" in answer.out
     assert document(ask("import", "notebook", "--json"))["commits"] == 0
 
 
-def test_a_dry_run_needs_no_store_and_makes_none(ask, kept, tmp_path, monkeypatch):
+def test_a_dry_run_creates_no_store(ask, kept, tmp_path, monkeypatch):
     monkeypatch.setenv("STATOR_STORE", str(tmp_path / "none.db"))
-    here(kept / "a.jsonl", *turn(1))
+    here(kept / "a.jsonl", *turn_lines(1))
     answer = ask("import", "notebook", "--dry-run")
-    assert "would come in" in answer.out
+    assert "would be imported" in answer.out
     assert not (tmp_path / "none.db").exists()
 
 
-def test_the_report_names_what_is_worth_a_look(ask, tmp_path):
-    path = talk(tmp_path / "in" / "a.jsonl", *turn(1, done=False), {"noise": "tick"}, {"odd": 1})
+def test_the_report_lists_what_needs_attention(ask, tmp_path):
+    path = write_conversation(
+        tmp_path / "in" / "a.jsonl", *turn_lines(1, done=False), {"noise": "tick"}, {"odd": 1}
+    )
     with path.open("a") as file:
         file.write("oh no\n")
     (tmp_path / "in" / "notes.md").write_text("text")
     answer = ask("import", str(tmp_path / "in"))
     assert answer.code == 0
-    for said in (
+    for text in (
         "in doubt      1 call",
         "unknown       1 record",
         "left out      2 records without content (talk 1, tick 1)",
-        "not read      1 file, no transcripts (.md 1)",
+        "not read      1 file, not transcripts (.md 1)",
         "skipped       1 line",
         f"{path}:7: not JSON",
     ):
-        assert said in answer.out
+        assert text in answer.out
 
 
-def test_a_conversation_that_is_refused_is_a_finding(ask, tmp_path):
+def test_a_refused_conversation_is_a_finding(ask, tmp_path):
     (tmp_path / "a.jsonl").write_text('{"talk": oh no\n')
     answer = ask("import", str(tmp_path / "a.jsonl"))
     assert answer.code == 1
     assert f"{tmp_path}/a.jsonl: cannot be read" in answer.out
 
 
-def test_a_path_that_is_not_there_is_said_to_be_missing(ask):
+def test_a_missing_path_is_not_found(ask):
     answer = ask("import", "nothing.jsonl")
     assert answer.code == 3
     assert "no file, folder or agent 'nothing.jsonl'" in answer.err
 
 
-def test_an_option_that_is_none_is_not_taken_for_a_source(ask):
+def test_an_unknown_option_is_not_read_as_a_source(ask):
     answer = ask("import", "--everything")
     assert answer.code == 2
     assert "unknown option '--everything'" in answer.err
 
 
 def test_hostile_names_are_escaped(ask, tmp_path):
-    talk(tmp_path / "a.jsonl", *turn(1), name="\x1b[31mred\x1b[0m")
+    write_conversation(tmp_path / "a.jsonl", *turn_lines(1), name="\x1b[31mred\x1b[0m")
     assert "\x1b" not in ask("import", str(tmp_path)).out
 
 
-def test_bundles_and_transcripts_may_come_together(ask, store, tmp_path, monkeypatch):
+def test_bundles_and_transcripts_can_be_imported_together(ask, store, tmp_path, monkeypatch):
     ask("export", "-o", str(tmp_path / "in" / "x.stator"))
     (tmp_path / "in").mkdir()
     assert ask("export", "-o", str(tmp_path / "in" / "x.stator")).code == 0
-    talk(tmp_path / "in" / "a.jsonl", *turn(1))
+    write_conversation(tmp_path / "in" / "a.jsonl", *turn_lines(1))
     monkeypatch.setenv("STATOR_STORE", str(tmp_path / "other.db"))
     answer = ask("import", str(tmp_path / "in"))
     assert answer.code == 0
-    assert "every hash checked" in answer.out
+    assert "all hashes verified" in answer.out
     assert len(ask("ls").out.splitlines()) == 2
 
 
-def test_questions_read_well_on_what_was_imported(ask, kept):
-    here(kept / "a.jsonl", *turn(1), *turn(2), name="fix it")
+def test_commands_work_on_imported_sessions(ask, kept):
+    here(kept / "a.jsonl", *turn_lines(1), *turn_lines(2), name="fix it")
     ask("import", "notebook")
     assert "paused      2 turns    2023-11-14    notebook" in ask("ls").out
     assert "fix it" in ask("ls", "--status", "paused").out
@@ -178,12 +180,12 @@ def test_questions_read_well_on_what_was_imported(ask, kept):
     assert "reading" not in ask("diff").out
     assert "modified f2.py" in ask("files", "--last", "5").out
     why = ask("why", "f2.py").out
-    assert "asked: do 2" in why
-    assert "said      I will." in why
+    assert "prompt: do 2" in why
+    assert "answered  I will." in why
     assert "22:13:28 t2" in ask("calls").out
 
 
-# -- in a process of its own ----------------------------------------------------------------------
+# -- in separate processes ----------------------------------------------------------------------
 
 
 def start(*words, **options):
@@ -207,7 +209,9 @@ def run(*words, **options):
 
 
 def long_talk(path, turns):
-    return talk(path, *(row for n in range(turns) for row in turn(n, size=2_000)))
+    return write_conversation(
+        path, *(row for n in range(turns) for row in turn_lines(n, size=2_000))
+    )
 
 
 def until_something_is_in(process):
@@ -229,7 +233,7 @@ def turns_in():
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
-def test_an_import_that_is_ended_leaves_whole_turns_and_goes_on_when_run_again(end):
+def test_an_interrupted_import_keeps_whole_turns_and_continues_later(end):
     long_talk(Path("in", "a.jsonl"), 900)
     process = start("import", "in")
     until_something_is_in(process)
@@ -240,46 +244,46 @@ def test_an_import_that_is_ended_leaves_whole_turns_and_goes_on_when_run_again(e
     assert (calls, unanswered) == (turns, 0)
     if end == signal.SIGINT:
         assert process.returncode == 130, err
-        assert b"stopped: run it again to go on" in out
+        assert b"stopped: run the import again to continue" in out
         assert f"{turns:,} turns".encode() in out
     assert run("import", "in")[0] == 0
     assert turns_in() == (900, 900, 0)
     assert run("verify")[0] == 0
 
 
-def test_two_imports_at_once_lose_nothing_and_double_nothing():
+def test_two_simultaneous_imports_lose_and_duplicate_nothing():
     for n in range(8):
-        talk(Path("in", f"{n}.jsonl"), *turn(1), *turn(2), id=str(n))
+        write_conversation(Path("in", f"{n}.jsonl"), *turn_lines(1), *turn_lines(2), id=str(n))
     both = [start("import", "in", "--json") for _ in range(2)]
-    said = [json.loads(process.communicate()[0]) for process in both]
+    reports = [json.loads(process.communicate()[0]) for process in both]
     assert [process.returncode for process in both] == [0, 0]
-    assert sum(one["turns"] for one in said) == 16
+    assert sum(one["turns"] for one in reports) == 16
     with stator.connect("a.db", project="shop") as opened:
         rows = opened.sessions().rows
         assert [row.turns for row in rows] == [2] * 8
     assert run("verify")[0] == 0
 
 
-def test_a_transcript_may_come_on_stdin():
-    path = talk(Path("a.jsonl"), *turn(1))
+def test_a_transcript_can_be_read_from_stdin():
+    path = write_conversation(Path("a.jsonl"), *turn_lines(1))
     code, out, err = run("import", "-", input=path.read_bytes())
     assert (code, err) == (0, "")
     assert "1 turn" in out
     assert "nothing new" in run("import", "-", input=path.read_bytes())[1]
 
 
-def test_stdin_that_holds_anything_else_is_refused():
+def test_stdin_that_is_not_a_transcript_is_refused():
     code, _, err = run("import", "-", input=os.urandom(100_000))
     assert code == 2
     assert "not a transcript" in err
 
 
-def test_stdin_without_end_is_refused_after_its_beginning():
+def test_endless_stdin_is_refused_after_its_beginning():
     with open("/dev/zero", "rb") as zeros:
         assert run("import", "-", stdin=zeros, timeout=60)[0] == 2
 
 
-def test_stdin_that_is_closed_is_refused():
+def test_closed_stdin_is_refused():
     done = subprocess.run(
         ["sh", "-c", 'exec "$0" "$@" <&-', *PROGRAM, "import", "-"], capture_output=True
     )

@@ -1,4 +1,4 @@
-"""`stator init AGENT`: recording switched on in somebody's settings, without harm to the rest of them."""
+"""`stator init AGENT`: turns on recording in an agent's settings, and keeps all other settings."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from stator.surfaces.agent_settings.agents import (
     SERVER,
     Programs,
     hooks_of,
-    wanted,
+    wanted_settings,
 )
-from stator.surfaces.agent_settings.merge import added, is_ours, removed
+from stator.surfaces.agent_settings.merge import add_entries, is_ours, remove_entries
 
 PROGRAMS = Programs("/opt/bin/stator-hook", "/opt/bin/stator")
 OTHERS: dict[str, Any] = {
@@ -35,7 +35,7 @@ OTHERS: dict[str, Any] = {
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A folder with nothing in it, and a home of the same kind."""
+    """An empty project folder and an empty home."""
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "empty").mkdir()
@@ -44,47 +44,49 @@ def home(tmp_path, monkeypatch):
 
 
 def files(agent, scope="project", root=Path("/p"), home=Path("/h"), **options):
-    return wanted(AGENTS[agent], PROGRAMS, scope, root=root, home=home, environ={}, **options)
+    return wanted_settings(
+        AGENTS[agent], PROGRAMS, scope, root=root, home=home, environ={}, **options
+    )
 
 
 @pytest.mark.parametrize("scope", ["project", "user"])
 @pytest.mark.parametrize("agent", AGENTS)
-def test_what_others_put_there_stays(agent, scope):
+def test_other_settings_stay(agent, scope):
     for file in files(agent, scope):
         if file.kind == "json":
-            after = json.loads(added(json.dumps(OTHERS), file))
+            after = json.loads(add_entries(json.dumps(OTHERS), file))
             assert after["permissions"] == OTHERS["permissions"]
             assert after["hooks"]["Stop"][0] == OTHERS["hooks"]["Stop"][0]
             assert after["mcpServers"]["other"] == {"command": "y"}
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_adding_twice_is_adding_once(agent):
+def test_adding_twice_changes_nothing_the_second_time(agent):
     for file in files(agent):
-        once = added("", file)
-        assert added(once, file) == once
+        once = add_entries("", file)
+        assert add_entries(once, file) == once
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_removing_gives_back_what_was_there(agent):
+def test_removing_restores_the_previous_settings(agent):
     for file in files(agent):
         before = (
             "# mine\nmodel = 1\n" if file.kind == "toml" else json.dumps(OTHERS, indent=2) + "\n"
         )
-        assert removed(added(before, file), file) == before
+        assert remove_entries(add_entries(before, file), file) == before
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_removing_from_a_file_of_ours_alone_leaves_nothing(agent):
+def test_removing_our_entries_from_a_file_with_only_ours_deletes_it(agent):
     for file in files(agent):
-        assert removed(added("", file), file) == ""
+        assert remove_entries(add_entries("", file), file) == ""
 
 
-def test_another_path_of_our_program_replaces_the_old_one():
+def test_a_new_path_of_the_hook_program_replaces_the_old_one():
     file = files("claude-code")[0]
-    old = json.loads(added("", file))
+    old = json.loads(add_entries("", file))
     old["hooks"]["Stop"][0]["hooks"][0]["command"] = "/old/stator-hook claude-code"
-    after = json.loads(added(json.dumps(old), file))
+    after = json.loads(add_entries(json.dumps(old), file))
     (entry,) = after["hooks"]["Stop"]
     assert entry["hooks"][0]["command"] == "/opt/bin/stator-hook claude-code"
 
@@ -92,7 +94,7 @@ def test_another_path_of_our_program_replaces_the_old_one():
 @pytest.mark.parametrize(
     "command", ["echo stator-hook", "/opt/my-stator-hook-wrapper x", "say 'it", "", "A=1"]
 )
-def test_a_program_that_only_mentions_ours_is_not_ours(command):
+def test_a_hook_that_only_mentions_our_program_stays(command):
     assert not is_ours({"command": command})
 
 
@@ -100,68 +102,70 @@ def test_a_program_that_only_mentions_ours_is_not_ours(command):
     "command",
     ["stator-hook cursor", "'/my tools/stator-hook' x", "STATOR_STORE=/a /b/stator-hook x"],
 )
-def test_our_program_is_known_again_however_it_is_started(command):
+def test_our_hook_is_recognised_in_every_way_of_starting_it(command):
     assert is_ours({"command": command})
 
 
-def test_a_program_that_shares_a_group_with_ours_stays():
+def test_another_hook_in_the_same_group_stays():
     file = files("claude-code")[0]
     lint = {"type": "command", "command": "lint"}
     ours = {"type": "command", "command": "stator-hook claude-code"}
     text = json.dumps({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [lint, ours]}]}})
     kept = {"matcher": "Bash", "hooks": [lint]}
-    assert json.loads(added(text, file))["hooks"]["PreToolUse"][0] == kept
-    assert json.loads(removed(text, file)) == {"hooks": {"PreToolUse": [kept]}}
+    assert json.loads(add_entries(text, file))["hooks"]["PreToolUse"][0] == kept
+    assert json.loads(remove_entries(text, file)) == {"hooks": {"PreToolUse": [kept]}}
 
 
-def test_from_a_folder_with_a_space_adding_twice_is_adding_once():
+def test_adding_twice_from_a_folder_with_a_space_changes_nothing():
     programs = Programs("/my tools/stator-hook", "/my tools/stator")
     for agent in AGENTS.values():
-        for file in wanted(agent, programs, "user", root=Path("/p"), home=Path("/h"), environ={}):
-            once = added("", file)
-            assert added(once, file) == once
-            assert removed(once, file) == ""
+        for file in wanted_settings(
+            agent, programs, "user", root=Path("/p"), home=Path("/h"), environ={}
+        ):
+            once = add_entries("", file)
+            assert add_entries(once, file) == once
+            assert remove_entries(once, file) == ""
 
 
-def test_half_a_character_in_somebodys_settings_stays_one():
+def test_a_lone_surrogate_in_the_settings_stays():
     file = files("claude-code")[0]
-    after = added('{"prompts": ["cut \\ud83d"]}', file)
+    after = add_entries('{"prompts": ["cut \\ud83d"]}', file)
     assert json.loads(after.encode())["prompts"] == ["cut \ud83d"]
 
 
 def test_a_comment_above_the_table_after_ours_stays():
     file = files("codex")[1]
     text = '[mcp_servers.stator]\ncommand = "old"\n\n# about the other\n[other]\nb = 2\n'
-    assert removed(text, file) == "# about the other\n[other]\nb = 2\n"
-    assert "# about the other\n[other]" in added(text, file)
+    assert remove_entries(text, file) == "# about the other\n[other]\nb = 2\n"
+    assert "# about the other\n[other]" in add_entries(text, file)
 
 
 @pytest.mark.parametrize(
     "text", ['[mcp_servers]\nstator = {command = "x"}\n', 'a = """\n[mcp_servers.stator]\n"""\n']
 )
-def test_a_table_that_cannot_be_taken_out_is_refused(text):
+def test_a_table_that_cannot_be_removed_is_refused(text):
     with pytest.raises(InvalidInput):
-        removed(text, files("codex")[1])
+        remove_entries(text, files("codex")[1])
 
 
-def test_servers_that_are_no_table_are_refused():
+def test_servers_that_are_not_a_table_are_refused():
     with pytest.raises(InvalidInput):
-        added("mcp_servers = 5\n", files("codex")[1])
+        add_entries("mcp_servers = 5\n", files("codex")[1])
 
 
 def test_a_toml_file_keeps_every_byte_outside_our_table():
     file = files("codex")[1]
     before = '# mine\nmodel = "x"  # good\n\n[mcp_servers.other]\ncommand = "y"\n'
-    after = added(before, file)
+    after = add_entries(before, file)
     assert after.startswith(before)
     assert tomllib.loads(after)["mcp_servers"][SERVER]["args"] == ["mcp"]
-    assert removed(after, file) == before
+    assert remove_entries(after, file) == before
 
 
-def test_a_table_of_ours_in_the_middle_of_a_file_is_taken_out():
+def test_our_table_in_the_middle_of_a_file_is_removed():
     file = files("codex")[1]
     text = 'a = 1\n\n[mcp_servers.stator]\ncommand = "old"\n\n[other]\nb = 2\n'
-    assert tomllib.loads(removed(text, file)) == {"a": 1, "other": {"b": 2}}
+    assert tomllib.loads(remove_entries(text, file)) == {"a": 1, "other": {"b": 2}}
 
 
 def test_servers_written_inline_are_refused_rather_than_broken(ask, home):
@@ -179,7 +183,7 @@ def test_paths_with_spaces_reach_the_shell_as_one_word():
     assert command == "'/my tools/stator-hook' claude-code --store '/a b.db'"
 
 
-def test_the_change_is_shown_and_nothing_written_without_a_yes(ask, home):
+def test_the_change_is_shown_and_written_only_after_yes(ask, home):
     result = ask("init", "claude-code")
     assert "stator-hook claude-code" in result.out
     assert "nothing was changed" in result.out
@@ -193,15 +197,15 @@ def test_a_dry_run_changes_nothing(ask, home):
     assert os.listdir(".") == []
 
 
-def test_yes_writes_it_and_makes_the_store(ask, home):
+def test_yes_writes_the_settings_and_creates_the_store(ask, home):
     assert ask("init", "claude-code", "--yes").code == 0
     settings = json.loads(Path(".claude/settings.local.json").read_text())
-    assert set(settings["hooks"]) == set(CLAUDE.moments)
+    assert set(settings["hooks"]) == set(CLAUDE.events)
     assert json.loads(Path(".mcp.json").read_text())["mcpServers"][SERVER]["args"] == ["mcp"]
     assert Path(".stator/store.db").exists()
 
 
-def test_run_again_it_changes_nothing(ask, home):
+def test_a_second_init_changes_nothing(ask, home):
     ask("init", "claude-code", "--yes")
     before = {path: path.read_bytes() for path in Path(".claude").iterdir()}
     result = ask("init", "claude-code", "--yes")
@@ -209,14 +213,14 @@ def test_run_again_it_changes_nothing(ask, home):
     assert {path: path.read_bytes() for path in Path(".claude").iterdir()} == before
 
 
-def test_a_copy_of_what_was_there_is_kept(ask, home):
+def test_a_copy_of_the_old_file_is_kept(ask, home):
     Path(".claude").mkdir()
     Path(".claude/settings.local.json").write_text('{"a": 1}')
     ask("init", "claude-code", "--yes")
     assert Path(".claude/settings.local.json.before-stator").read_text() == '{"a": 1}'
 
 
-def test_remove_takes_everything_of_ours_out(ask, home):
+def test_remove_deletes_all_our_entries(ask, home):
     ask("init", "claude-code", "codex", "gemini", "cursor", "--yes")
     ask("init", "claude-code", "codex", "gemini", "cursor", "--remove", "--yes")
     left = [path for path in Path(".").rglob("*") if path.is_file() and ".stator" not in str(path)]
@@ -226,7 +230,7 @@ def test_remove_takes_everything_of_ours_out(ask, home):
 @pytest.mark.parametrize(
     "text", ["{", "[]", '{"hooks": []}', '{"hooks": {"Stop": 1}}', "// no\n{}"]
 )
-def test_settings_that_cannot_be_read_are_left_alone(ask, home, text):
+def test_settings_that_cannot_be_parsed_are_not_changed(ask, home, text):
     Path(".claude").mkdir()
     Path(".claude/settings.local.json").write_text(text)
     result = ask("init", "claude-code", "--yes")
@@ -258,7 +262,7 @@ def test_user_settings_are_where_the_environment_says(ask, home, tmp_path, monke
     assert (tmp_path / "cx" / "hooks.json").exists()
 
 
-def test_what_a_team_shares_names_no_folder_of_one_of_them(ask, home):
+def test_shared_settings_name_no_personal_folder(ask, home):
     ask("init", "claude-code", "--shared", "--yes")
     assert "/stator-hook" not in Path(".claude/settings.json").read_text()
 
@@ -268,28 +272,28 @@ def test_a_folder_called_like_an_agent_can_be_named(ask, home):
     assert Path("codex/.stator/store.db").exists()
 
 
-def test_json_says_what_would_change(ask, home):
+def test_json_output_lists_the_changes(ask, home):
     document = json.loads(ask("init", "gemini", "--dry-run", "--json").out)
     (edit,) = document["agents"]["gemini"]
     assert edit["action"] == "create"
     assert document["written"] is False
 
 
-def test_the_plugin_says_what_init_would(ask):
+def test_the_plugin_has_the_same_hooks_as_init(ask):
     folder = Path(ask("init", "--plugin").out.strip())
     bare = Programs("stator-hook", "stator")
-    hooks = {moment: [entry] for moment, entry in hooks_of(CLAUDE, bare).items()}
+    hooks = {event: [entry] for event, entry in hooks_of(CLAUDE, bare).items()}
     assert json.loads((folder / "hooks/hooks.json").read_text())["hooks"] == hooks
     assert json.loads((folder / ".mcp.json").read_text())["mcpServers"][SERVER] == bare.server
     assert json.loads((folder / ".claude-plugin/plugin.json").read_text())["name"] == "stator"
 
 
-def test_whoever_lacks_the_mcp_package_is_told(ask, home, monkeypatch):
+def test_init_warns_if_the_mcp_package_is_missing(ask, home, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert "pip install 'stator[mcp]'" in ask("init", "claude-code", "--yes").out
 
 
-def test_an_agent_nobody_knows_is_named_with_those_that_are_known(ask, home):
+def test_the_error_for_an_unknown_agent_lists_the_known_ones(ask, home):
     answer = ask("init", "windsurf", "--dry-run")
     assert answer.code == 2
     assert "'windsurf'" in answer.err

@@ -1,4 +1,4 @@
-"""What programs read: JSON of fixed shape."""
+"""The shapes of --json output."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stator.model.records.types import COLLECTIONS
+from stator.model.records.registry import COLLECTIONS
 from stator.surfaces.cli.render.wire import FIELDS
 from surfaces.recorded import Answer
 
@@ -149,11 +149,11 @@ def test_lists_are_json_lines(store, ask):
         (["init", "new"], "stator.init/1"),
     ],
 )
-def test_documents_name_their_schema(store, ask, words, schema):
+def test_json_documents_name_their_schema(store, ask, words, schema):
     document(ask(*words, "--json"), schema)
 
 
-def test_an_error_is_also_an_object(store, ask):
+def test_an_error_is_also_printed_as_json(store, ask):
     answer = ask("log", "t99", "--json")
     line, plain = answer.err.splitlines()
     assert answer.out == ""

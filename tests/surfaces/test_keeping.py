@@ -1,4 +1,4 @@
-"""Commands that look after a store: init, tag, verify, doctor, du, sql."""
+"""The commands init, tag, verify, doctor, du and sql."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def damage(path: Path, statement: str) -> None:
     db.close()
 
 
-def test_init_makes_a_project_once(ask, tmp_path):
+def test_init_creates_a_project_once(ask, tmp_path):
     root = tmp_path / "new"
     first = ask("init", str(root))
     assert first.code == 0
@@ -35,7 +35,7 @@ def test_init_makes_a_project_once(ask, tmp_path):
     assert (root / ".stator" / "project").read_text() == project
 
 
-def test_what_init_made_is_found_from_below(ask, tmp_path, monkeypatch):
+def test_the_store_is_found_from_folders_below(ask, tmp_path, monkeypatch):
     ask("init", str(tmp_path / "new"))
     below = tmp_path / "new" / "src" / "deep"
     below.mkdir(parents=True)
@@ -45,7 +45,7 @@ def test_what_init_made_is_found_from_below(ask, tmp_path, monkeypatch):
     assert "here" in ask("ls").out
 
 
-def test_a_tag_is_a_position_from_then_on(store, ask):
+def test_a_tag_can_be_used_as_a_position(store, ask):
     assert ask("tag", "before", "t1").code == 0
     assert ask("tag", "now").code == 0
     assert ask("diff", "before..now").code == 0
@@ -61,10 +61,10 @@ def test_a_tag_on_a_closed_session_is_allowed(tmp_path, world, ask):
     assert ask("tag", "final", "--store", path).code == 0
 
 
-def test_verify_is_silent_about_a_good_store_but_for_its_heads(store, ask):
+def test_verify_of_a_good_store_prints_ok_and_the_heads(store, ask):
     answer = ask("verify")
     assert answer.code == 0
-    assert "all is as it was written · 1 session, 32 commits" in answer.out
+    assert "OK: 1 session, 32 commits verified" in answer.out
     head = json.loads(ask("show", "--json").out)["head"]["hash"]
     assert head in answer.out
     assert ask("verify", "fix-login", "--head", head).code == 0
@@ -80,7 +80,7 @@ def test_verify_names_the_first_bad_commit(store, ask):
     assert 7 in {finding["seq"] for finding in found["findings"]}
 
 
-def test_verify_with_a_noted_head_sees_what_was_cut_off(store, ask, monkeypatch):
+def test_verify_with_an_earlier_head_detects_truncation(store, ask, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     head = json.loads(ask("show", "--json").out)["head"]["hash"]
     damage(store, "DELETE FROM log WHERE k & 0xffffffffff > 30")
@@ -89,7 +89,7 @@ def test_verify_with_a_noted_head_sees_what_was_cut_off(store, ask, monkeypatch)
     assert "cut off, rolled back or rewritten" in answer.out
 
 
-def test_verify_of_a_damaged_file_is_a_finding_or_a_refusal_never_a_traceback(store, ask):
+def test_verify_of_a_damaged_file_never_crashes(store, ask):
     size = store.stat().st_size
     with open(store, "r+b") as file:
         file.seek(size // 2)
@@ -98,7 +98,7 @@ def test_verify_of_a_damaged_file_is_a_finding_or_a_refusal_never_a_traceback(st
     assert answer.code in (1, 5)
 
 
-def test_doctor_finds_what_a_driver_left_behind(tmp_path, ask):
+def test_doctor_reports_what_a_dead_driver_left(tmp_path, ask):
     path = str(tmp_path / "left.db")
     script = """
 import os, stator, sys
@@ -112,19 +112,19 @@ with stator.connect(sys.argv[1], project="shop").open("left") as s, s.turn("go")
     assert answer.code == 1
     assert "session left was interrupted: its driver is gone" in answer.out
     assert "without an outcome: pay" in answer.out
-    assert "1 session with commits that the indexes do not hold yet" in answer.out
+    assert "1 session with commits that are not in the indexes yet" in answer.out
     assert "interrupted" in ask("ls", "--store", path).out
     assert "left" in ask("ls", "--status", "interrupted", "--store", path).out
 
 
-def test_doctor_of_a_store_with_a_call_in_doubt_says_how_to_look(store, ask):
+def test_doctor_shows_how_to_check_a_call_in_doubt(store, ask):
     answer = ask("doctor")
     assert answer.code == 1
     assert "in doubt: pay" in answer.out
     assert "stator show s_" in answer.out
 
 
-def test_doctor_names_what_is_recorded_under_two_forms_of_one_name(tmp_path, ask):
+def test_doctor_reports_names_that_differ_only_in_unicode_form(tmp_path, ask):
     path = str(tmp_path / "a.db")
     with stator.connect(path) as store, store.open("s") as s, s.turn("x") as t:
         t.file("caf\u00e9.py", "modified")
@@ -134,19 +134,19 @@ def test_doctor_names_what_is_recorded_under_two_forms_of_one_name(tmp_path, ask
         t.fact("u", 3)
     answer = ask("doctor", "--store", path)
     assert answer.code == 1
-    assert "one file under 2 names" in answer.out
+    assert "one file has 2 names" in answer.out
     assert r"'cafe\u0301.py' and 'caf\xe9.py'" in answer.out
     assert r"'u\u0308' and '\xfc'" in answer.out
-    assert answer.out.count("under 2 names") == 2
+    assert answer.out.count("has 2 names") == 2
 
 
-def test_doctor_sees_how_the_file_is_kept(tmp_path, world, ask):
+def test_doctor_reports_file_mode_and_links(tmp_path, world, ask):
     path = tmp_path / "kept.db"
     with world.open(path) as opened, opened.open("kept"):
         pass
     good = ask("doctor", "--store", str(path))
     assert good.code == 0
-    assert "nothing to do" in good.out
+    assert "no problems found" in good.out
     path.chmod(0o644)
     os.link(path, tmp_path / "other-name.db")
     (tmp_path / "link.db").symlink_to(path)
@@ -177,7 +177,7 @@ def test_doctor_rebuilds_indexes_from_the_log(store, ask):
     before = ask("state", "--json").out
     damage(store, "DELETE FROM rec WHERE c = 7")
     assert ask("verify").code == 1
-    assert "every index was made again" in ask("doctor", "--rebuild").out
+    assert "rebuilt every index" in ask("doctor", "--rebuild").out
     assert ask("verify").code == 0
     assert ask("state", "--json").out == before
 
@@ -191,7 +191,7 @@ def test_du_accounts_for_the_file(store, ask):
     assert "fix-login" in ask("du").out
 
 
-def test_sql_is_a_table_with_limits(store, ask):
+def test_sql_prints_a_table_with_limits(store, ask):
     answer = ask("sql", "SELECT tool, status FROM calls ORDER BY seq", "-n", "2")
     assert answer.lines[0].split() == ["tool", "status"]
     assert len(answer.lines) == 3

@@ -1,4 +1,4 @@
-"""What servers over HTTP share: nothing waits for an acknowledgement, and a taken port is said to be."""
+"""What our HTTP servers share: writes without delay, and the error for a port in use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stator.errors import InvalidInput
 from stator.surfaces import loopback
 
 
-def test_small_writes_of_a_server_do_not_wait_for_one_another():
+def test_small_writes_of_a_server_are_not_delayed():
     async def accepted():
         found = asyncio.get_running_loop().create_future()
 
@@ -28,6 +28,6 @@ def test_small_writes_of_a_server_do_not_wait_for_one_another():
     assert asyncio.run(accepted()) != 0
 
 
-def test_a_port_that_is_taken_is_said_to_be():
+def test_the_error_names_a_port_in_use():
     with loopback.bind(0) as taken, pytest.raises(InvalidInput, match="cannot listen"):
         loopback.bind(loopback.port_of(taken))

@@ -1,4 +1,4 @@
-"""The MCP server before the official conformance suite and the inspector: campaigns, run on demand.
+"""Runs the official conformance suite and the inspector against the MCP server. On demand.
 
 They need npm. What they install goes to a temporary folder, or to the one that STATOR_NPM names.
 """
@@ -57,7 +57,7 @@ FIXTURES = (
 )
 """Scenarios that need what this server does not have, and why."""
 PARTLY = {"server-stateless": 4}
-"""Scenarios of which so many checks want a fixture tool; the suite says that it could not test them."""
+"""Scenarios, and how many of their checks need a fixture tool; the suite reports those as not tested."""
 
 
 @pytest.fixture(scope="session")

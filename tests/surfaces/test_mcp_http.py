@@ -1,4 +1,4 @@
-"""The MCP server over HTTP: who is let in, by the guard alone; then the real program and two clients at once."""
+"""Tests the MCP server over HTTP: the access check alone, then the real program with two clients at once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FINE = {
 def status_of(
     headers: dict[str, str], *, method="POST", query=b"", token: str | None = TOKEN
 ) -> int:
-    """What a request comes back with; 200 where it reaches the server."""
+    """Return the status of a request; 200 if it reaches the server."""
     said: list[int] = []
 
     async def app(scope, receive, send):
@@ -52,7 +52,7 @@ def status_of(
 
     raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
     scope = {"type": "http", "method": method, "headers": raw, "query_string": query}
-    anyio.run(auth.Guard(app, port=PORT, token=token), scope, receive, send)
+    anyio.run(auth.TokenGuard(app, port=PORT, token=token), scope, receive, send)
     return said[0]
 
 
@@ -62,7 +62,7 @@ def without(name: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
 @pytest.mark.parametrize("origin", [None, "http://127.0.0.1", "http://localhost"])
-def test_this_machine_with_the_token_is_let_in(host, origin):
+def test_a_local_request_with_the_token_is_accepted(host, origin):
     own = {} if origin is None else {"origin": f"{origin}:{PORT}"}
     assert status_of({**FINE, "host": f"{host}:{PORT}", **own}) == 200
 
@@ -80,11 +80,11 @@ def test_this_machine_with_the_token_is_let_in(host, origin):
         "",
     ],
 )
-def test_another_host_is_turned_away_even_with_the_token(host):
+def test_a_wrong_host_header_is_refused_even_with_the_token(host):
     assert status_of({**FINE, "host": host}) == 421
 
 
-def test_a_request_without_a_host_is_turned_away():
+def test_a_request_without_a_host_header_is_refused():
     assert status_of(without("host")) == 421
 
 
@@ -92,7 +92,7 @@ def test_a_request_without_a_host_is_turned_away():
     "origin",
     ["null", "http://evil.com", "https://127.0.0.1:8717", f"http://localhost:{PORT}.evil.com", ""],
 )
-def test_a_web_page_is_turned_away_even_with_the_token(origin):
+def test_a_request_from_a_web_page_is_refused_even_with_the_token(origin):
     assert status_of({**FINE, "origin": origin}) == 403
 
 
@@ -100,13 +100,13 @@ def test_a_web_page_is_turned_away_even_with_the_token(origin):
     "given",
     ["", "Bearer", "Bearer ", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN[:-1]}", f"Bearer {TOKEN}x"],
 )
-def test_no_token_or_another_one_is_turned_away(given):
+def test_a_missing_or_wrong_token_is_refused(given):
     assert status_of({**FINE, "authorization": given}) == 401
     assert status_of(without("authorization")) == 401
 
 
 @pytest.mark.parametrize("name", ["token", "access_token"])
-def test_a_token_in_the_address_is_refused_even_if_it_is_right(name):
+def test_a_token_in_the_address_is_refused_even_if_it_is_correct(name):
     assert status_of(FINE, query=f"{name}={TOKEN}".encode()) == 400
     assert status_of(without("authorization"), query=f"{name}={TOKEN}".encode()) == 400
 
@@ -114,17 +114,17 @@ def test_a_token_in_the_address_is_refused_even_if_it_is_right(name):
 @pytest.mark.parametrize(
     "kind", ["text/plain", "application/x-www-form-urlencoded", "", "application/jsonp"]
 )
-def test_what_a_form_can_send_is_not_a_message(kind):
+def test_content_types_that_a_web_form_can_send_are_refused(kind):
     assert status_of({**FINE, "content-type": kind}) == 415
 
 
-def test_without_a_token_the_other_rules_still_hold():
+def test_host_and_origin_are_checked_also_without_a_token():
     assert status_of(without("authorization"), token=None) == 200
     assert status_of({**FINE, "host": "evil.com"}, token=None) == 421
     assert status_of({**FINE, "origin": "http://evil.com"}, token=None) == 403
 
 
-def test_a_request_that_never_ends_is_given_up(monkeypatch):
+def test_a_request_body_that_never_ends_times_out(monkeypatch):
     monkeypatch.setattr(auth, "BODY_S", 0.01)
     said = []
 
@@ -141,27 +141,27 @@ def test_a_request_that_never_ends_is_given_up(monkeypatch):
 
     raw = [(name.encode(), value.encode()) for name, value in FINE.items()]
     scope = {"type": "http", "method": "POST", "headers": raw, "query_string": b""}
-    anyio.run(auth.Guard(app, port=PORT, token=TOKEN), scope, receive, send)
+    anyio.run(auth.TokenGuard(app, port=PORT, token=TOKEN), scope, receive, send)
     assert said[0]["status"] == 408
 
 
 # -- the token ------------------------------------------------------------------------------------
 
 
-def test_a_token_is_made_once_and_only_its_owner_can_read_it(tmp_path):
+def test_a_token_is_created_once_and_only_its_owner_can_read_it(tmp_path):
     folder = tmp_path / "store"
     folder.mkdir()
     path = str(folder / "agent.db-mcp-token")
-    token = auth.token_in(path)
+    token = auth.read_or_create_token(path)
     assert len(token) >= 40
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-    assert auth.token_in(path) == token
+    assert auth.read_or_create_token(path) == token
     assert os.listdir(folder) == ["agent.db-mcp-token"]
 
 
-def test_a_token_that_cannot_be_kept_is_said_and_what_to_do(tmp_path):
-    with pytest.raises(InvalidInput, match="cannot be made") as caught:
-        auth.token_in(str(tmp_path / "nowhere" / "token"))
+def test_a_token_file_that_cannot_be_created_fails_with_a_hint(tmp_path):
+    with pytest.raises(InvalidInput, match="cannot create") as caught:
+        auth.read_or_create_token(str(tmp_path / "nowhere" / "token"))
     assert "--no-token" in caught.value.hint
 
 
@@ -177,7 +177,7 @@ def test_a_token_file_that_others_may_have_written_is_not_trusted(tmp_path, wron
         path.write_text({"open": TOKEN, "short": "abc", "empty": ""}[wrong])
         path.chmod(0o644 if wrong == "open" else 0o600)
     with pytest.raises(InvalidInput):
-        auth.token_in(str(path))
+        auth.read_or_create_token(str(path))
 
 
 # -- the program ----------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def test_a_token_file_that_others_may_have_written_is_not_trusted(tmp_path, wron
 
 @contextmanager
 def serving(store, *words: str):
-    """The real program; its address and token."""
+    """Run the real program; yield its address and token."""
     process = subprocess.Popen(
         [*PROGRAM, "--http", "--port", "0", "--json", "--store", str(store), *words],
         stdin=subprocess.DEVNULL,
@@ -197,7 +197,7 @@ def serving(store, *words: str):
         said = json.loads(process.stderr.readline())
         assert said["schema"] == "stator.mcp/1"
         file = said["token_file"]
-        yield said["address"], auth.token_in(file) if file else None
+        yield said["address"], auth.read_or_create_token(file) if file else None
         process.send_signal(signal.SIGINT)
         process.wait(timeout=60)
         assert "Traceback" not in process.stderr.read()
@@ -239,7 +239,7 @@ async def test_two_clients_of_two_revisions_share_a_session_and_a_restart_keeps_
                 assert "use JWT" in (await agent.call("open", session=handle))["brief"]
 
 
-def test_raw_requests_are_answered_for_what_they_are(tmp_path):
+def test_http_requests_get_the_right_status(tmp_path):
     with serving(tmp_path / "agent.db") as (address, token):
         port = int(address.rpartition(":")[2].partition("/")[0])
 
@@ -279,12 +279,12 @@ def test_without_a_token_nothing_is_written_beside_the_store(tmp_path):
     assert not os.path.exists(tmp_path / "agent.db-mcp-token")
 
 
-def test_no_token_is_for_http_alone(ask):
+def test_no_token_is_refused_over_stdio(ask):
     answer = ask("mcp", "--no-token")
     assert answer.code == 2
 
 
-def test_a_port_that_is_taken_is_said_in_a_line(tmp_path):
+def test_a_port_in_use_is_reported_in_one_line(tmp_path):
     with serving(tmp_path / "agent.db") as (address, _):
         port = address.rpartition(":")[2].partition("/")[0]
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Resources, notices and prompts of the MCP server, in both revisions."""
+"""Tests resources, notifications and prompts of the MCP server, in both revisions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 
 from stator.errors import Busy
 from stator.runtime.facade.store import Store
-from stator.surfaces.mcp.notifications import Notices
+from stator.surfaces.mcp.notifications import Notifier
 from stator.surfaces.mcp.scope import Scope
 from surfaces.agents import ERAS, LEGACY, MODERN, next_uri, talking
 from surfaces.recorded import record
@@ -34,7 +34,7 @@ def fixed(store):
 
 
 async def soon(_: float) -> None:
-    """A sleep of hardly any time."""
+    """Sleep hardly any time."""
     await anyio.sleep(0.005)
 
 
@@ -102,14 +102,14 @@ async def test_templates_and_the_resources_of_sessions_are_listed(store, fixed, 
         "session://[x/head",
     ],
 )
-async def test_what_is_not_there_is_said_with_the_code_of_the_revision(store, uri, era, code):
+async def test_a_missing_resource_gives_the_error_code_of_the_revision(store, uri, era, code):
     async with talking(store, era) as agent:
         with pytest.raises(MCPError) as caught:
             await agent.client.read_resource(uri)
     assert caught.value.error.code == code
 
 
-async def test_a_cursor_into_the_log_is_a_seq(store, fixed):
+async def test_the_after_parameter_of_a_log_must_be_a_seq(store, fixed):
     async with talking(store) as agent:
         with pytest.raises(MCPError) as caught:
             await agent.client.read_resource(f"session://{fixed}/log?after=-1")
@@ -119,7 +119,7 @@ async def test_a_cursor_into_the_log_is_a_seq(store, fixed):
 # -- notices --------------------------------------------------------------------------------------
 
 
-async def test_a_listener_hears_when_another_program_moves_the_head(store, fixed):
+async def test_a_listener_is_notified_when_another_program_appends(store, fixed):
     async with talking(store, sleep=soon) as agent:
         uri = f"session://{fixed}/head"
         async with agent.client.listen(resource_subscriptions=[uri]) as heard:
@@ -129,7 +129,7 @@ async def test_a_listener_hears_when_another_program_moves_the_head(store, fixed
     assert store.read(fixed).state()["flags"]
 
 
-async def test_a_subscriber_of_the_revision_with_initialize_hears_it_too(store, fixed):
+async def test_a_subscriber_of_the_revision_with_initialize_is_notified_too(store, fixed):
     heard, send = [], anyio.Event()
 
     async def hear(message):
@@ -148,7 +148,7 @@ async def test_a_subscriber_of_the_revision_with_initialize_hears_it_too(store, 
     assert heard == [uri]
 
 
-async def test_a_store_that_is_busy_for_a_while_does_not_end_the_server(store, fixed, monkeypatch):
+async def test_a_busy_store_does_not_end_the_server(store, fixed, monkeypatch):
     looks = 0
 
     def busy(session):
@@ -165,7 +165,7 @@ async def test_a_store_that_is_busy_for_a_while_does_not_end_the_server(store, f
         assert (await agent.call("open", session=fixed))["session"] == fixed
 
 
-async def test_a_client_that_is_gone_is_forgotten_and_the_others_hear(store, fixed):
+async def test_a_client_that_left_is_removed_and_the_others_are_notified(store, fixed):
     class Gone:
         async def send_resource_updated(self, uri):
             raise anyio.ClosedResourceError
@@ -176,7 +176,7 @@ async def test_a_client_that_is_gone_is_forgotten_and_the_others_hear(store, fix
         async def send_resource_updated(self, uri):
             self.told.append(uri)
 
-    notices = Notices(Scope(store, "shop"))
+    notices = Notifier(Scope(store, "shop"))
     uri = f"session://{fixed}/head"
     for name, client in (("1", Gone()), ("2", Heard())):
         request = SimpleNamespace(headers={"mcp-session-id": name})
@@ -184,11 +184,11 @@ async def test_a_client_that_is_gone_is_forgotten_and_the_others_hear(store, fix
         await notices.subscribe(ctx, types.SubscribeRequestParams(uri=uri))
     for flag in ("look", "again"):
         await anyio.to_thread.run_sync(store.contribute("fix-login").flag, flag)
-        await notices.look()
+        await notices.check_heads()
     assert Heard.told == [uri, uri]
 
 
-async def test_what_the_client_itself_recorded_is_noticed_at_once(store):
+async def test_a_client_is_notified_at_once_of_what_it_recorded(store):
     async def never(_: float) -> None:
         await anyio.sleep_forever()
 
@@ -202,7 +202,7 @@ async def test_what_the_client_itself_recorded_is_noticed_at_once(store):
 
 
 class Counted:
-    """A store that counts how often heads are looked at."""
+    """A store that counts how often heads are read."""
 
     def __init__(self, port: Any) -> None:
         self._port = port
@@ -213,7 +213,7 @@ class Counted:
         return getattr(self._port, name)
 
 
-async def test_nothing_is_looked_at_while_nobody_listens(store, fixed):
+async def test_heads_are_not_polled_without_subscribers(store, fixed):
     slept: list[float] = []
 
     async def counting(seconds: float) -> None:
@@ -232,7 +232,7 @@ async def test_nothing_is_looked_at_while_nobody_listens(store, fixed):
         assert port.heads >= 5
 
 
-async def test_a_subscription_to_what_is_not_to_be_seen_is_refused_or_silent(store):
+async def test_a_subscription_to_a_session_out_of_scope_is_refused_or_silent(store):
     nobody = "session://s_" + "0" * 32 + "/head"
     async with talking(store, LEGACY) as agent:
         with pytest.raises(MCPError):
@@ -270,14 +270,14 @@ async def test_prompts_resume_a_session_and_hand_it_over(store, fixed, era):
         ("handoff", {"target": "everyone"}),
     ],
 )
-async def test_a_prompt_that_cannot_be_given_is_refused(store, fixed, name, given):
+async def test_a_prompt_with_wrong_arguments_is_refused(store, fixed, name, given):
     async with talking(store) as agent:
         with pytest.raises(MCPError) as caught:
             await agent.client.get_prompt(name, given)
     assert caught.value.error.code == types.INVALID_PARAMS
 
 
-async def test_there_is_nothing_to_resume_in_an_empty_project(store):
+async def test_resume_fails_in_a_project_without_sessions(store):
     async with talking(store) as agent:
         with pytest.raises(MCPError):
             await agent.client.get_prompt("resume")

@@ -1,4 +1,4 @@
-"""Having a handle is not enough: what a server for one project answers about sessions of another."""
+"""Tests that a server for one project shows no session of another, even to a client with its handle."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ EVERY_WAY_IN = [
 
 
 @pytest.mark.parametrize(("tool", "given"), EVERY_WAY_IN)
-async def test_a_handle_of_another_project_is_answered_like_one_of_nobody(
+async def test_a_handle_of_another_project_gives_the_same_error_as_an_unknown_one(
     store, theirs, tool, given
 ):
     head = store.port.head(theirs)
@@ -71,7 +71,7 @@ async def test_a_handle_of_another_project_is_answered_like_one_of_nobody(
 
 
 @pytest.mark.parametrize("name", ["their-secret-plan", "suffix"])
-async def test_neither_its_name_nor_the_end_of_its_id_is_known(store, theirs, name):
+async def test_a_session_of_another_project_is_not_found_by_name_or_id_suffix(store, theirs, name):
     async with talking(store) as agent:
         wanted = theirs[-8:] if name == "suffix" else name
         assert (await agent.refused("log", session=wanted))["code"] == "E_NOT_FOUND"
@@ -86,21 +86,23 @@ async def test_neither_its_name_nor_the_end_of_its_id_is_known(store, theirs, na
         ("sessions", {"action": "fork", "at": "{}:t1"}),
     ],
 )
-async def test_a_position_does_not_lead_out_of_the_project(store, theirs, ours, tool, given):
+async def test_a_position_cannot_name_a_session_of_another_project(
+    store, theirs, ours, tool, given
+):
     async with talking(store) as agent:
         for handle in (theirs, "their-secret-plan", theirs[-8:], NOBODY):
             aimed = {name: text.replace("{}", handle) for name, text in given.items()}
             assert (await agent.refused(tool, session=ours, **aimed))["code"] == "E_NOT_FOUND"
 
 
-async def test_a_call_of_another_session_is_not_settled_through_ones_own(store, theirs, ours):
+async def test_a_call_of_another_session_cannot_be_settled(store, theirs, ours):
     call = store.port.entries(theirs, "calls")[0].key
     async with talking(store) as agent:
         error = await agent.refused("settle", session=ours, call=call, verdict="done")
     assert error["code"] == "E_NOT_FOUND"
 
 
-async def test_it_is_in_no_list(store, theirs, ours):
+async def test_a_session_of_another_project_is_never_listed(store, theirs, ours):
     async with talking(store) as agent:
         listed = (await agent.call("sessions"))["sessions"]
         resources = (await agent.client.list_resources()).resources
@@ -110,7 +112,7 @@ async def test_it_is_in_no_list(store, theirs, ours):
     assert newest["session"] == ours
 
 
-async def test_its_resources_and_prompts_are_answered_like_those_of_nobody(store, theirs):
+async def test_resources_and_prompts_of_another_project_are_not_found(store, theirs):
     async with talking(store) as agent:
         said = []
         for handle in (theirs, NOBODY):
@@ -123,13 +125,13 @@ async def test_its_resources_and_prompts_are_answered_like_those_of_nobody(store
     assert said[0] == said[1]
 
 
-async def test_a_server_for_every_project_sees_it(store, theirs):
+async def test_a_server_for_every_project_shows_sessions_of_all(store, theirs):
     async with talking(store, project=None) as agent:
         assert (await agent.call("open", session=theirs))["name"] == "their-secret-plan"
         assert (await agent.call("open", session="their-secret-plan"))["session"] == theirs
 
 
-async def test_a_session_in_the_trash_is_answered_like_one_of_nobody(store, theirs):
+async def test_a_session_in_the_trash_is_not_found(store, theirs):
     async with talking(store) as agent:
         ours = (await agent.call("open", session="ours", purpose="x"))["session"]
     store.retention("trash=1d")
@@ -141,10 +143,10 @@ async def test_a_session_in_the_trash_is_answered_like_one_of_nobody(store, thei
             assert (await agent.refused("log", session=handle))["code"] == "E_NOT_FOUND"
         assert (await agent.call("sessions"))["sessions"] == []
         taken = await agent.refused("open", session="ours", purpose="again")
-    assert (taken["code"], taken["hint"]) == ("E_CONFLICT", "take another name")
+    assert (taken["code"], taken["hint"]) == ("E_CONFLICT", "choose another name")
 
 
-async def test_an_unknown_handle_is_not_taken_for_the_name_of_a_new_session(store, theirs):
+async def test_an_unknown_handle_never_names_a_new_session(store, theirs):
     async with talking(store) as agent:
         for handle in (theirs, NOBODY):
             error = await agent.refused("open", session=handle, purpose="go on")
@@ -152,19 +154,19 @@ async def test_an_unknown_handle_is_not_taken_for_the_name_of_a_new_session(stor
             assert "name" not in error["hint"]
 
 
-async def test_a_handle_means_its_session_also_where_another_is_named_like_it(store, ours):
+async def test_a_handle_means_its_session_even_if_another_has_it_as_name(store, ours):
     async with talking(store) as agent:
         await agent.call("sessions", action="fork", session=ours, name=ours)
         assert (await agent.call("open", session=ours))["name"] == "ours"
 
 
-async def test_a_child_is_of_its_parents_project(store, theirs):
+async def test_a_child_belongs_to_the_project_of_its_parent(store, theirs):
     async with talking(store, project=None) as agent:
         child = await agent.call("sessions", action="child", session=theirs, name="help")
     assert store.port.session(child["session"]).record.project == "bank"
 
 
-async def test_a_projects_own_session_is_not_one_to_open(store, ours):
+async def test_the_session_of_the_project_itself_is_not_listed(store, ours):
     store.hold("ours")
     async with talking(store) as agent:
         listed = (await agent.call("sessions"))["sessions"]

@@ -1,4 +1,4 @@
-"""The MCP server over stdio: the real program, the SDK's client, raw lines, and SIGKILL."""
+"""Tests the MCP server over stdio: the real program with the SDK's client, raw lines, and SIGKILL."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def tool(name: str, number=1, **arguments):
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_every_tool_is_driven_end_to_end_by_the_real_client(path, era):
+async def test_the_sdk_client_calls_every_tool_end_to_end(path, era):
     async with over_stdio(path, era=era) as client:
         agent = Agent(client)
         handle = await agent.begin()
@@ -111,11 +111,11 @@ async def test_two_servers_on_one_store_see_each_other_at_once(path):
     ],
     ids=lambda value: None if isinstance(value, bytes) else str(value),
 )
-def test_a_line_that_is_no_message_is_answered_with_an_error(line, code, number):
+def test_a_line_that_is_not_a_message_is_answered_with_an_error(line, code, number):
     reading, writing = os.pipe()
     feeding = threading.Thread(target=_feed, args=(writing, line))
     feeding.start()
-    (found,) = stdio.lines(reading)
+    (found,) = stdio.read_lines(reading)
     feeding.join()
     os.close(reading)
     answer = stdio.parse(found)
@@ -129,7 +129,7 @@ def _feed(writing: int, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 65_536])
-def test_lines_come_whole_however_they_are_cut(size):
+def test_lines_are_whole_however_the_bytes_are_split(size):
     reading, writing = os.pipe()
     sent = [b'{"a":1}', b"x" * 100_000, b"", b"last"]
     data = b"\n".join(sent)
@@ -141,12 +141,12 @@ def test_lines_come_whole_however_they_are_cut(size):
 
     feeding = threading.Thread(target=feed)
     feeding.start()
-    assert list(stdio.lines(reading)) == [line for line in sent if line]
+    assert list(stdio.read_lines(reading)) == [line for line in sent if line]
     feeding.join()
     os.close(reading)
 
 
-def test_the_server_stays_up_whatever_comes(server):
+def test_the_server_survives_invalid_input(server):
     for line in (b"{\n", b"[]\n", b"x" * OVER + b"\n", b"\xef\xbb\xbf{}\n", message("ping", None)):
         assert ask(server, line)["error"]["code"] in (types.PARSE_ERROR, types.INVALID_REQUEST)
     listed = ask(server, message("tools/list", "a"))
@@ -173,7 +173,7 @@ def test_a_tool_before_initialize_is_refused(server):
     assert "error" in ask(server, json.dumps(line).encode() + b"\n")
 
 
-def test_at_the_end_of_its_input_the_server_finishes_what_was_asked(server, path):
+def test_the_server_answers_open_requests_after_its_input_ends(server, path):
     handle = ask(server, tool("open", purpose="x"))["result"]["structuredContent"]["session"]
     items = [{"kind": "fact", "name": f"f{n}", "value": n} for n in range(20)]
     asked = [tool("record", n, session=handle, items=items) for n in range(2, 12)]
@@ -185,7 +185,7 @@ def test_at_the_end_of_its_input_the_server_finishes_what_was_asked(server, path
         assert store.read(handle).head.seq == 2 + 200
 
 
-def test_a_client_that_is_gone_ends_the_server_in_order(server):
+def test_the_server_ends_cleanly_when_its_client_leaves(server):
     server.stdout.close()
     server.stdin.write(message("tools/list"))
     server.stdin.close()
@@ -210,7 +210,7 @@ def test_a_kill_loses_nothing_that_was_acknowledged(path):
     assert opened["head"]["seq"] >= 2 + sum(acknowledged)
 
 
-def test_closed_standard_input_is_an_end_at_once(path):
+def test_the_server_ends_at_once_when_standard_input_is_closed(path):
     command = " ".join(PROGRAM) + f" --store {path} <&-"
     done = subprocess.run(["sh", "-c", command], capture_output=True, timeout=60, check=False)
     assert done.returncode in (0, 2)

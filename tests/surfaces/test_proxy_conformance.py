@@ -1,4 +1,4 @@
-"""The official conformance suite counts the same with and without the proxy. On demand.
+"""Compares the official conformance suite with and without the proxy. On demand.
 
 `STATOR_CONFORMANCE` names a folder with `node` (22 or later), `conf016/` and `conf020/` (the npm package
 `@modelcontextprotocol/conformance` at 0.1.16 and 0.2.0-alpha.12) and the address of the SDK's
@@ -38,7 +38,9 @@ def scenarios(folder, package, url, words):
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(not FOLDER, reason="STATOR_CONFORMANCE names no folder")
 @pytest.mark.parametrize(("package", "words", "checks"), SUITES)
-def test_the_suite_counts_the_same_through_the_proxy(tmp_path, package, words, checks):
+def test_the_conformance_suite_gives_the_same_counts_through_the_proxy(
+    tmp_path, package, words, checks
+):
     folder = Path(FOLDER)
     url = (folder / "url").read_text().strip()
     front = Front(tmp_path, url)

@@ -1,7 +1,8 @@
-"""The proxy over streamable HTTP: bodies and streams pass as they are, calls are on record, pages stay out."""
+"""Tests the proxy over HTTP: bodies and streams pass unchanged, calls are recorded, web pages are refused."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import socket
@@ -10,11 +11,17 @@ import sys
 from hashlib import sha256
 from http.client import HTTPConnection
 
+import httpx2
 import pytest
 
 import stator
+from stator.surfaces.proxy.http import ProxyApp
+from stator.surfaces.proxy.http_policy import RequestPolicy, Upstream
+from stator.surfaces.proxy.recorder import ProxyRecorder
+from stator.surfaces.proxy.session import choose
 from surfaces.proxying import call, request
 from surfaces.servers.streaming import Server
+from waiting import eventually
 
 JSON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 
@@ -56,10 +63,14 @@ class Front:
     def last(self, wanted=None):
         """(status, cause, attempt) of the newest call; of the newest that ended `wanted`."""
         with stator.connect(self.path, read_only=True) as store:
-            while True:
+
+            def ended():
                 row = store.read("talk").calls(limit=1)[0]
-                if row.status != "started" and wanted in (None, row.status):
-                    return row.status, row.cause, row.attempt
+                if row.status == "started" or wanted not in (None, row.status):
+                    return None
+                return row.status, row.cause, row.attempt
+
+            return eventually(ended)
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)
@@ -119,7 +130,7 @@ def test_an_answer_reaches_the_client_as_the_same_bytes(front):
     assert headers["X-Custom"] == "kept"
 
 
-def test_headers_between_neighbours_stay_there_and_all_others_go_on(front, upstream):
+def test_hop_by_hop_headers_are_dropped_and_all_others_passed_on(front, upstream):
     _, answered, _ = front.ask(
         request(3, "ping"),
         headers={
@@ -139,7 +150,7 @@ def test_headers_between_neighbours_stay_there_and_all_others_go_on(front, upstr
     assert "X-Drop" not in answered
 
 
-def test_what_authorizes_a_client_is_never_recorded(front):
+def test_authorization_headers_are_never_recorded(front):
     secret = "a-token-of-no-known-shape-4711"
     front.ask(call(1, "echo"), headers={"Authorization": f"Bearer {secret}", "Cookie": secret})
     assert front.last()[0] == "ok"
@@ -147,7 +158,7 @@ def test_what_authorizes_a_client_is_never_recorded(front):
         assert secret.encode() not in file.read_bytes()
 
 
-def test_a_stream_passes_as_it_comes(front, upstream):
+def test_a_stream_is_passed_on_piece_by_piece(front, upstream):
     connection = front.open(call(1, "echo", how="stream"))
     response = connection.getresponse()
     assert response.readline() == b"event: message\n"
@@ -158,7 +169,7 @@ def test_a_stream_passes_as_it_comes(front, upstream):
     assert front.last() == ("ok", "", 1)
 
 
-def test_the_rest_of_the_protocol_passes_and_nothing_else(front, upstream):
+def test_only_paths_of_the_protocol_are_passed_on(front, upstream):
     assert front.ask(method="DELETE", headers={"Mcp-Session-Id": "gone"})[0] == 200
     assert front.ask(method="GET", path="/.well-known/oauth-protected-resource/mcp")[0] == 200
     assert [seen[0] for seen in upstream.seen] == ["DELETE", "GET"]
@@ -168,7 +179,7 @@ def test_the_rest_of_the_protocol_passes_and_nothing_else(front, upstream):
     assert len(upstream.seen) == 2
 
 
-def test_a_body_too_long_to_be_read_is_passed_on_and_known_by_its_digest(front, upstream):
+def test_a_body_too_long_to_decode_is_passed_on_and_recorded_by_digest(front, upstream):
     body = b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"' + b"y" * 17_000_000 + b'"}}'
     assert front.ask(body=body)[0] == 200
     assert upstream.seen[-1][3] == body
@@ -180,7 +191,7 @@ def test_a_body_too_long_to_be_read_is_passed_on_and_known_by_its_digest(front, 
 # -- outcomes ----------------------------------------------------------------------------------------
 
 
-def test_an_answer_too_long_to_be_read_is_known_by_its_whole_size_and_digest(front):
+def test_a_response_too_long_to_decode_is_recorded_by_size_and_digest(front):
     _, _, body = front.ask(call(1, "echo", how="large", size=18_000_000))
     assert front.last() == ("ok", f"{len(body)} bytes, not read", 1)
     with stator.connect(front.path, read_only=True) as store:
@@ -192,7 +203,7 @@ def test_an_answer_too_long_to_be_read_is_known_by_its_whole_size_and_digest(fro
     assert (kept["size"], kept["sha256"]) == (len(body), sha256(body).hexdigest())
 
 
-def test_a_call_is_on_record_with_its_outcome(front):
+def test_a_call_is_recorded_with_its_outcome(front):
     status, answer = front.call("echo", a=1)
     assert (status, answer["id"]) == (200, 1)
     assert front.last() == ("ok", "", 1)
@@ -206,12 +217,12 @@ def test_a_call_is_on_record_with_its_outcome(front):
         ("look", 500, "error", "HTTP 500"),
     ],
 )
-def test_a_refusal_in_http_is_an_outcome_too(front, tool, code, status, cause):
+def test_an_http_error_status_is_recorded_as_an_outcome(front, tool, code, status, cause):
     assert front.ask(call(1, tool, how="status", status=code))[0] == code
     assert front.last() == (status, cause, 1)
 
 
-def test_a_server_that_goes_away_before_it_answers_leaves_a_write_in_doubt(front):
+def test_a_write_is_in_doubt_if_the_server_closes_before_it_answers(front):
     status, answer = front.call("echo", how="die")
     assert (status, answer["error"]["code"]) == (502, -32_000)
     assert front.last()[0] == "in doubt"
@@ -231,7 +242,7 @@ def test_a_stream_that_breaks_off_ends_with_an_error(front):
     assert front.last() == ("in doubt", "the server broke off", 1)
 
 
-def test_an_answer_that_a_client_comes_back_for_is_the_answer(front):
+def test_a_response_fetched_after_a_reconnect_ends_the_call(front):
     session = {"Mcp-Session-Id": "s-1"}
     front.ask(call(41, "echo", how="resumed"), headers=session)
     _, _, body = front.ask(method="GET", headers={**session, "Last-Event-ID": "1"})
@@ -239,7 +250,7 @@ def test_an_answer_that_a_client_comes_back_for_is_the_answer(front):
     assert front.last() == ("ok", "", 1)
 
 
-def test_a_client_that_goes_away_leaves_a_write_in_doubt(front, upstream):
+def test_a_write_is_in_doubt_if_its_client_leaves(front, upstream):
     connection = front.open(call(1, "echo", how="stream"))
     connection.getresponse().readline()
     connection.close()
@@ -249,8 +260,7 @@ def test_a_client_that_goes_away_leaves_a_write_in_doubt(front, upstream):
 def test_a_cancelled_call_of_a_session_is_in_doubt(front, upstream):
     session = {"Mcp-Session-Id": "s-2"}
     connection = front.open(call(5, "echo", how="wait"), headers=session)
-    while not upstream.seen:
-        pass
+    eventually(lambda: upstream.seen)
     cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}}
     assert front.ask(cancelled, headers=session)[0] == 202
     assert front.last() == ("in doubt", "cancelled by the client", 1)
@@ -260,7 +270,71 @@ def test_a_cancelled_call_of_a_session_is_in_doubt(front, upstream):
     assert front.last("ok")[0] == "ok"
 
 
-def test_a_server_that_is_not_there_did_nothing(tmp_path):
+class LateBody(httpx2.AsyncByteStream):
+    """A server whose answer comes in two parts: the second long after the client has left."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.left = asyncio.Event()
+
+    async def handle_async_request(self, request):
+        headers = {"content-type": "application/json", "content-length": str(len(self.answer))}
+        return httpx2.Response(200, headers=headers, stream=self)
+
+    async def __aiter__(self):
+        yield self.answer[:10]
+        await self.left.wait()
+        for _ in range(100):  # whatever the proxy does about the client that left, it has done
+            await asyncio.sleep(0)
+        yield self.answer[10:]
+
+    async def aclose(self):
+        pass
+
+
+def test_a_response_is_recorded_if_its_client_leaves_before_the_end(tmp_path, monkeypatch):
+    arriving = [{"type": "http.request", "body": json.dumps(call(1, "echo")).encode()}]
+
+    async def exchange(recording):
+        app = ProxyApp(
+            recording, Upstream("http://127.0.0.1:9/mcp"), RequestPolicy(80), None,
+            timeout_answer=False, say=pytest.fail,
+        )  # fmt: skip
+        await app.transport.aclose()
+        server = LateBody(b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}')
+        monkeypatch.setattr(app, "transport", server)
+
+        async def receive():
+            if arriving:
+                return arriving.pop()
+            await server.left.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message):
+            if message["type"] == "http.response.body":
+                server.left.set()
+
+        headers = [(b"host", b"127.0.0.1:80"), (b"content-type", b"application/json")]
+        scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b""}
+        await app({**scope, "headers": headers}, receive, send)
+
+    with stator.connect(tmp_path / "a.db") as store:
+        chosen = choose(store, "talk", "test", "run")
+        recording = ProxyRecorder(
+            store,
+            chosen.open_recorder,
+            server="test",
+            run="run",
+            shared=chosen.shared,
+            say=pytest.fail,
+        )
+        asyncio.run(exchange(recording))
+        recording.close()
+        (row,) = store.read("talk").calls()
+        assert (row.status, row.cause) == ("ok", "")
+
+
+def test_a_call_to_an_unreachable_server_is_an_error_not_in_doubt(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         front = Front(tmp_path, f"http://127.0.0.1:{taken.getsockname()[1]}/mcp")
@@ -270,7 +344,7 @@ def test_a_server_that_is_not_there_did_nothing(tmp_path):
         front.end()
 
 
-def test_a_call_that_takes_too_long_is_answered_where_that_was_asked_for(tmp_path, upstream):
+def test_timeout_answer_answers_a_call_that_takes_too_long(tmp_path, upstream):
     front = Front(tmp_path, upstream.url, "--timeout", "0.2", "--timeout-answer")
     status, answer = front.call("echo", how="wait")
     assert (status, answer["error"]["code"]) == (504, -32_001)
@@ -295,7 +369,7 @@ def test_a_call_that_takes_too_long_is_answered_where_that_was_asked_for(tmp_pat
         ({"Content-Type": ""}, 415),
     ],
 )
-def test_a_web_page_cannot_speak_to_the_proxy(front, upstream, headers, status):
+def test_requests_from_web_pages_are_refused(front, upstream, headers, status):
     assert front.ask(call(1, "echo"), headers=headers)[0] == status
     assert upstream.seen == []
 
@@ -311,7 +385,7 @@ def test_a_preflight_is_refused(front):
     assert front.ask(method="OPTIONS", headers={"Access-Control-Request-Method": "POST"})[0] == 405
 
 
-def test_it_listens_on_loopback_only(front):
+def test_the_proxy_listens_on_loopback_only(front):
     name = socket.gethostbyname(socket.gethostname())
     if name.startswith("127."):
         pytest.skip("this machine has no other address")

@@ -1,4 +1,4 @@
-"""The parts of the proxy that need no server: cutting bytes into messages, and reading what they are."""
+"""Tests the parts of the proxy that need no server: splitting bytes into messages and classifying them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from hypothesis import strategies as st
 
 from stator.errors import InvalidInput
 from stator.surfaces.proxy.classify import (
-    Answer,
-    Notice,
-    Request,
-    Strange,
+    NotAMessage,
+    RpcNotification,
+    RpcRequest,
+    RpcResponse,
+    call_result,
     classify,
     edge_id,
-    task_told,
-    told,
+    task_result,
 )
 from stator.surfaces.proxy.definitions import definitions
-from stator.surfaces.proxy.framing import Line, Lines, ServerSent
+from stator.surfaces.proxy.frames import EventStreamReader, LineSplitter, WholeLine
 from stator.surfaces.proxy.http_policy import Upstream
-from stator.surfaces.proxy.pending_requests import Book
+from stator.surfaces.proxy.pending_requests import PendingRequests
 from stator.surfaces.proxy.session import server_name
 
 
@@ -41,21 +41,21 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     st.lists(st.integers(0, 10_000)),
     st.integers(1, 40),
 )
-def test_however_bytes_arrive_the_same_bytes_leave(data, places, limit):
-    lines = Lines(limit)
+def test_the_splitter_never_changes_a_byte(data, places, limit):
+    lines = LineSplitter(limit)
     pieces = [piece for chunk in cut(data, places) for piece in lines.feed(chunk)]
     pieces += lines.close()
     assert b"".join(piece.data for piece in pieces) == data
     for piece in pieces:
-        if isinstance(piece, Line):
+        if isinstance(piece, WholeLine):
             assert piece.data.count(b"\n") <= 1
             assert len(piece.data) <= limit
 
 
 @given(st.lists(st.binary(max_size=60)).map(b"\n".join), st.lists(st.integers(0, 10_000)))
-def test_lines_are_the_same_however_they_arrive(data, places):
+def test_lines_are_the_same_however_the_bytes_are_split(data, places):
     def whole(chunks):
-        lines = Lines()
+        lines = LineSplitter()
         return [p.data for chunk in chunks for p in lines.feed(chunk)] + [
             p.data for p in lines.close()
         ]
@@ -68,29 +68,29 @@ def test_lines_are_the_same_however_they_arrive(data, places):
     st.sampled_from([b"\n", b"\r\n", b"\r"]),
     st.lists(st.integers(0, 10_000)),
 )
-def test_server_sent_data_is_the_same_however_it_arrives(texts, newline, places):
+def test_server_sent_data_is_the_same_however_the_bytes_are_split(texts, newline, places):
     stream = b"".join(
         b": keep-alive" + newline + b"event: message" + newline
         + b"".join(b"data: " + part.encode() + newline for part in (text, "more"))
         + newline
         for text in texts
     )  # fmt: skip
-    reader = ServerSent()
+    reader = EventStreamReader()
     found = [data for chunk in cut(stream, places) for data in reader.feed(chunk)]
     assert found == [f"{text}\nmore".encode() for text in texts]
 
 
 def test_server_sent_data_that_is_too_long_is_not_kept():
-    reader = ServerSent(limit=100)
+    reader = EventStreamReader(limit=100)
     assert list(reader.feed(b"data: " + b"x" * 1_000 + b"\n\ndata: y\n\n")) == [b"y"]
     assert reader.unread == 1
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_are_too_strange_to_be_looked_at(data):
+def test_any_bytes_can_be_classified(data):
     found = classify(data)
     assert found is None or all(
-        isinstance(one, Request | Notice | Answer | Strange) for one in found
+        isinstance(one, RpcRequest | RpcNotification | RpcResponse | NotAMessage) for one in found
     )
 
 
@@ -108,11 +108,11 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_no_message_is_too_strange_to_be_looked_at(value):
+def test_any_json_value_can_be_classified(value):
     for one in classify(json.dumps(value).encode()) or []:
-        if isinstance(one, Answer):
-            assert told(one).status in ("ok", "error", "in doubt")
-            task_told(one)
+        if isinstance(one, RpcResponse):
+            assert call_result(one).status in ("ok", "error", "in doubt")
+            task_result(one)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_no_message_is_too_strange_to_be_looked_at(value):
         ('{"result":[1,2', None),
     ],
 )
-def test_the_id_of_a_long_answer_is_read_from_its_edges(text, expected):
+def test_the_id_of_a_long_response_is_found_in_its_first_or_last_bytes(text, expected):
     assert edge_id(text.encode(), text.encode()) == expected
 
 
@@ -135,20 +135,20 @@ def answered(result):
     return found[0]
 
 
-def test_a_call_that_goes_on_as_a_task_is_in_doubt_until_the_task_ends():
-    begun = told(answered({"resultType": "task", "taskId": "t1", "status": "working"}))
+def test_a_call_continued_as_a_task_is_in_doubt_until_the_task_ends():
+    begun = call_result(answered({"resultType": "task", "taskId": "t1", "status": "working"}))
     assert (begun.status, begun.task) == ("in doubt", "t1")
-    assert told(answered({"task": {"taskId": "t1"}})).task == "t1"
-    assert task_told(answered({"taskId": "t1", "status": "working"})) is None
-    done = task_told(answered({"status": "completed", "result": {"content": []}}))
+    assert call_result(answered({"task": {"taskId": "t1"}})).task == "t1"
+    assert task_result(answered({"taskId": "t1", "status": "working"})) is None
+    done = task_result(answered({"status": "completed", "result": {"content": []}}))
     assert done is not None
     assert done.status == "ok"
-    failed = task_told(answered({"status": "failed", "error": {"code": 5, "message": "no"}}))
+    failed = task_result(answered({"status": "failed", "error": {"code": 5, "message": "no"}}))
     assert failed is not None
     assert (failed.status, failed.cause) == ("error", "JSON-RPC error 5")
 
 
-def test_a_digest_is_of_what_a_definition_says_and_not_of_how_it_is_spelled():
+def test_the_digest_of_a_definition_ignores_the_order_of_its_keys():
     one = definitions({"tools": [{"name": "a", "description": "x", "inputSchema": {"b": 1.0}}]})
     two = definitions({"tools": [{"inputSchema": {"b": 1.0}, "name": "a", "description": "x"}]})
     other = definitions({"tools": [{"name": "a", "description": "y", "inputSchema": {"b": 1.0}}]})
@@ -156,11 +156,11 @@ def test_a_digest_is_of_what_a_definition_says_and_not_of_how_it_is_spelled():
 
 
 @given(JSON)
-def test_no_list_of_tools_is_too_strange(value):
+def test_any_list_of_tools_can_be_read(value):
     definitions({"tools": [value, {"name": "a", "description": value}]})
 
 
-def test_ordinary_descriptions_are_no_cause_for_suspicion():
+def test_ordinary_descriptions_are_not_suspicious():
     texts = [
         "Families: 👨‍👩‍👧",
         "می‌خواهم",
@@ -188,7 +188,7 @@ def test_ordinary_descriptions_are_no_cause_for_suspicion():
         (["npx", "--registry", "https://u:s3cret@host/", "some-server"], "some-server"),
     ],
 )
-def test_a_server_nobody_named_is_called_after_its_program(command, name):
+def test_a_server_without_a_name_is_named_after_its_program(command, name):
     assert server_name(command) == name
 
 
@@ -204,13 +204,13 @@ def test_a_server_nobody_named_is_called_after_its_program(command, name):
         "",
     ],
 )
-def test_only_the_address_of_a_server_is_one(url):
+def test_an_invalid_upstream_address_is_refused(url):
     with pytest.raises(InvalidInput):
         Upstream(url)
 
 
 class Kept:
-    """A recording that only remembers what it is told."""
+    """A recorder that keeps its writes in a list."""
 
     client = ""
 
@@ -239,20 +239,20 @@ def asked(id, **arguments):
     return json.dumps(message).encode()
 
 
-def test_a_request_that_falls_out_of_the_book_is_said_to_be_unanswered(monkeypatch):
+def test_the_oldest_of_too_many_requests_is_recorded_as_unanswered(monkeypatch):
     monkeypatch.setattr("stator.surfaces.proxy.pending_requests.PENDING_MAX", 2)
     kept: Any = Kept()
-    book = Book(kept)
+    book = PendingRequests(kept)
     for id in (7, 7, 8):
         book.outgoing(asked(id))
     assert kept.said == [("7", "no answer, and 2 requests since")]
     assert book.waiting == 2
 
 
-def test_what_was_answered_is_not_kept():
+def test_an_answered_call_is_freed():
     kept: Any = Kept()
-    book = Book(kept)
-    (one,) = book.outgoing(asked(1, words="x" * 100), keep=True).asked
+    book = PendingRequests(kept)
+    (one,) = book.outgoing(asked(1, words="x" * 100), keep=True).requests
     assert one.call is not None
     gone = weakref.ref(one.call.done)
     book.incoming(b'{"jsonrpc":"2.0","id":1,"result":{}}')
@@ -261,7 +261,7 @@ def test_what_was_answered_is_not_kept():
     assert gone() is None
 
 
-def test_a_password_in_an_address_is_not_said():
+def test_a_password_in_an_address_is_not_printed():
     with pytest.raises(InvalidInput) as refused:
         Upstream("http://ann:s3cret@host/mcp")
     assert "s3cret" not in str(refused.value)

@@ -1,4 +1,4 @@
-"""replay, rerun and workflow, as a person uses them."""
+"""The commands replay, rerun and workflow."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ if __name__ == "__main__":
 """
 
 
-def test_what_a_kill_interrupted_replays_up_to_it_and_once_it_went_on_to_its_end(ask, tmp_path):
+def test_a_killed_session_replays_up_to_the_kill_and_to_the_end_once_continued(ask, tmp_path):
     (tmp_path / "work" / "mortal.py").write_text(MORTAL)
     words = [sys.executable, "mortal.py"]
     assert subprocess.run(words, env={**os.environ, "DIE": "1"}).returncode == -signal.SIGKILL
@@ -130,33 +130,33 @@ def test_what_a_kill_interrupted_replays_up_to_it_and_once_it_went_on_to_its_end
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "message"),
     [
-        ("shop_tools", "not a target"),
+        ("shop_tools", "not a module or file with a name"),
         ("nobody:main", "ModuleNotFoundError"),
         ("nobody.py:main", "FileNotFoundError"),
         ("shop_tools:nobody", "AttributeError"),
-        ("shop_tools:TOOLS", "cannot be called"),
+        ("shop_tools:TOOLS", "is not a function"),
     ],
 )
-def test_what_cannot_be_run_is_usage(ask, target, said):
+def test_an_agent_that_cannot_be_loaded_is_a_usage_error(ask, target, message):
     answer = ask("replay", "refund", target)
     assert answer.code == 2
-    assert said in answer.err
+    assert message in answer.err
 
 
-def test_a_session_that_is_not_there_is_not_found(ask):
+def test_replay_of_a_missing_session_is_not_found(ask):
     assert ask("replay", "nobody", "shop_tools:main").code == 3
 
 
 # -- rerun ----------------------------------------------------------------------------------------
 
 
-def test_a_rerun_asks_before_it_writes_and_goes_on_once_it_may(ask):
+def test_a_rerun_waits_for_approval_before_a_write_and_then_continues(ask):
     answer = ask("rerun", "refund", "--tools", "shop_tools:TOOLS")
     assert answer.code == 1
     assert "· 2 calls · 1 same · 1 not run" in answer.out
-    assert "then the same command again goes on" in answer.out
+    assert "then run the same command again to continue" in answer.out
     call = json.loads(ask("approvals", "--json").lines[0])["call"]
     assert ask("approve", call).code == 0
     answer = ask("rerun", "refund", "--tools", "shop_tools:TOOLS")
@@ -164,7 +164,7 @@ def test_a_rerun_asks_before_it_writes_and_goes_on_once_it_may(ask):
     assert "· 2 calls · 2 same" in answer.out
 
 
-def test_what_ends_otherwise_is_a_finding_with_a_diff(ask):
+def test_a_changed_result_is_a_finding_with_a_diff(ask):
     answer = ask("rerun", "refund", "--tools", "shop_tools:OTHER", "--effects", "run")
     assert answer.code == 1
     assert '-  "payment": "pay_88"' in answer.out
@@ -177,7 +177,7 @@ def test_what_ends_otherwise_is_a_finding_with_a_diff(ask):
 
 
 def test_a_rerun_needs_tools(ask):
-    assert "which tools?" in ask("rerun").err
+    assert "--tools is missing" in ask("rerun").err
     assert ask("rerun", "refund").code == 2
 
 
@@ -191,7 +191,7 @@ def file(ask, tmp_path):
     return path
 
 
-def test_a_session_becomes_a_file(file, ask):
+def test_a_workflow_is_extracted_to_a_file(file, ask):
     made = json.loads(file.read_text())
     assert made["schema"] == "stator.workflow/1"
     assert made["calls"][1]["input"] == {
@@ -205,14 +205,14 @@ def test_a_session_becomes_a_file(file, ask):
     assert json.loads(ask("workflow", "show", str(file), "--json").out) == made
 
 
-def test_a_file_that_is_there_is_not_written_over(file, ask):
+def test_an_existing_file_is_not_overwritten(file, ask):
     before = file.read_text()
     answer = ask("workflow", "extract", "refund", "-o", str(file))
     assert answer.code == 2
     assert file.read_text() == before
 
 
-def test_a_workflow_waits_for_its_writes_and_goes_on(file, ask):
+def test_a_workflow_waits_for_approval_and_then_continues(file, ask):
     words = ["workflow", "run", str(file), "--tools", "shop_tools:TOOLS", "--set", "number=A-18"]
     answer = ask(*words)
     assert answer.code == 1
@@ -224,27 +224,27 @@ def test_a_workflow_waits_for_its_writes_and_goes_on(file, ask):
     assert "refund · done · workflow/refund s_" in answer.out
 
 
-def test_a_dry_run_calls_nothing(file, ask):
+def test_a_dry_run_of_a_workflow_runs_no_call(file, ask):
     answer = ask("workflow", "run", str(file), "--tools", "shop_tools:TOOLS", "--dry-run")
     assert answer.code == 0
-    assert "dry run: nothing is called" in answer.out
+    assert "dry run: no call is run" in answer.out
     assert "looking" not in answer.err
     assert "workflow/refund" not in ask("ls", "--json").out
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
-        (["explode"], "no such action"),
-        (["run"], "which file?"),
-        (["run", "FILE"], "which tools?"),
-        (["run", "FILE", "--tools", "shop_tools:TOOLS", "--set", "x"], "not name=value"),
+        (["explode"], "unknown action"),
+        (["run"], "the file is missing"),
+        (["run", "FILE"], "--tools is missing"),
+        (["run", "FILE", "--tools", "shop_tools:TOOLS", "--set", "x"], "--set takes name=value"),
         (["run", "FILE", "--tools", "shop_tools:TOOLS", "--set", "x=1"], "no parameter 'x'"),
-        (["show", "FILE", "--turns", "t1"], "--turns does not belong"),
+        (["show", "FILE", "--turns", "t1"], "--turns does not work with workflow show"),
         (["show", "/dev/null"], "not a workflow"),
     ],
 )
-def test_what_makes_no_sense_is_usage(file, ask, words, said):
+def test_an_invalid_workflow_command_is_a_usage_error(file, ask, words, message):
     answer = ask("workflow", *(word.replace("FILE", str(file)) for word in words))
     assert answer.code == 2, answer.err
-    assert said in answer.err
+    assert message in answer.err

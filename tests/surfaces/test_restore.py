@@ -1,4 +1,4 @@
-"""`diff --patch` and `restore`: what files held, on a screen, through a pipe and back on disk."""
+"""`stator diff --patch` and `stator restore`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def work(tmp_path, monkeypatch):
     return path
 
 
-def test_a_patch_is_printed_as_git_takes_it(work, tmp_path):
+def test_git_apply_accepts_the_patch(work, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     (other / "auth.py").write_text("one\n")
@@ -56,11 +56,11 @@ def test_a_patch_is_printed_as_git_takes_it(work, tmp_path):
     assert not (other / "notes.env").exists()
 
 
-def test_what_is_not_kept_is_a_line_that_says_why(work, ask):
+def test_a_patch_without_recorded_content_says_why(work, ask):
     assert "# notes.env: added; not kept: secret" in ask("diff", "t2", "--patch").lines
 
 
-def test_a_patch_on_a_terminal_shows_hostile_content_as_what_it_is(work):
+def test_a_patch_on_a_terminal_is_escaped(work):
     shown = on_terminal("diff", "t2", "--patch", rows=60)
     assert "\\x1b]0;pwned\\x07 \\u202e line" in shown
     assert "\x1b]0;" not in shown
@@ -76,10 +76,10 @@ def test_a_patch_as_json_has_every_file_with_its_patch_or_the_reason(work, ask):
     }
 
 
-def test_a_range_that_wrote_nothing_says_so(work, ask):
+def test_a_patch_of_a_range_without_changes_says_so(work, ask):
     found = ask("diff", "t1..t1", "--patch")
     assert (found.code, found.out) == (0, "")
-    assert "no file was changed" in found.err
+    assert "no file changed" in found.err
 
 
 def test_restore_is_a_dry_run_first(work, ask):
@@ -90,7 +90,7 @@ def test_restore_is_a_dry_run_first(work, ask):
     assert Path("auth.py").read_text() == "two\n"
 
 
-def test_restore_applies_and_says_how_to_undo_it(work, ask):
+def test_restore_writes_the_file_and_shows_how_to_undo(work, ask):
     found = ask("restore", "auth.py", "src/new.py", "--at", "t0", "--apply")
     assert found.code == 0
     assert (Path("auth.py").read_text(), Path("src/new.py").exists()) == ("one\n", False)
@@ -100,9 +100,7 @@ def test_restore_applies_and_says_how_to_undo_it(work, ask):
     assert Path("src/new.py").read_bytes() == HOSTILE.encode()
 
 
-def test_the_way_back_is_right_from_where_one_stands_whichever_session_is_the_last(
-    work, ask, monkeypatch
-):
+def test_the_undo_command_works_from_any_folder_and_last_session(work, ask, monkeypatch):
     with stator.connect(work) as store, store.open("another"):
         pass
     monkeypatch.chdir("src")
@@ -112,7 +110,7 @@ def test_the_way_back_is_right_from_where_one_stands_whichever_session_is_the_la
     assert Path("../auth.py").read_text() == "two\n"
 
 
-def test_in_another_project_nothing_is_written_by_mistake(work, ask, tmp_path, monkeypatch):
+def test_restore_in_another_project_writes_nothing_by_mistake(work, ask, tmp_path, monkeypatch):
     other = tmp_path / "elsewhere"
     (other / ".stator").mkdir(parents=True)
     (other / ".stator" / "project").write_text("another\n")
@@ -124,12 +122,12 @@ def test_in_another_project_nothing_is_written_by_mistake(work, ask, tmp_path, m
     assert (other / "auth.py").read_text() == "not of that session\n"
 
 
-def test_paths_are_relative_to_where_one_stands(work, ask, monkeypatch):
+def test_paths_are_relative_to_the_current_folder(work, ask, monkeypatch):
     monkeypatch.chdir("src")
     assert "would delete src/new.py" in ask("restore", "new.py", "--at", "t1").out
 
 
-def test_what_the_session_did_not_write_is_refused_with_exit_1(work, ask):
+def test_a_file_the_session_did_not_write_is_refused_with_exit_1(work, ask):
     Path("mine.txt").write_text("mine")
     found = ask("restore", "mine.txt", "auth.py", "--at", "t0", "--apply", "--force")
     assert found.code == 1
@@ -137,29 +135,29 @@ def test_what_the_session_did_not_write_is_refused_with_exit_1(work, ask):
     assert Path("auth.py").read_text() == "two\n"
 
 
-def test_an_edit_by_somebody_else_is_said_and_refused(work, ask):
+def test_a_file_edited_by_another_program_is_refused(work, ask):
     Path("auth.py").write_text("by hand\n")
     found = ask("restore", "auth.py", "--at", "t0", "--apply")
     assert found.code == 1
     assert "refused auth.py +1 -1: changed since the session left it" in found.out
-    assert "--apply --force does it" in found.out
+    assert "restore with --apply --force" in found.out
     assert ask("restore", "auth.py", "--at", "t0", "--apply", "--force").code == 0
     assert Path("auth.py").read_text() == "one\n"
 
 
-def test_a_secret_on_disk_is_not_put_on_the_screen(work, ask):
+def test_a_secret_on_disk_is_not_shown(work, ask):
     found = ask("restore", "--all", "--at", "t0")
     assert "refused notes.env: what is there now cannot be kept: secret" in found.out
     assert "wJalrXUtnFEMI" not in found.out
 
 
-def test_no_way_back_is_promised_for_what_could_not_be_kept(work, ask):
+def test_no_undo_is_shown_for_content_that_could_not_be_recorded(work, ask):
     found = ask("restore", "notes.env", "--at", "t0", "--apply", "--force")
     assert "deleted notes.env: what is there now cannot be kept: secret" in found.out
     assert "undo" not in found.out
 
 
-def test_everything_is_restored_but_what_may_never_be_written(work, ask):
+def test_restore_all_skips_protected_files(work, ask):
     with stator.connect(work) as store:
         store.contribute("work").file("/etc/passwd", "modified")
     found = ask("restore", "--all", "--at", "t0", "--apply", "--force")
@@ -169,7 +167,7 @@ def test_everything_is_restored_but_what_may_never_be_written(work, ask):
     assert not os.path.exists("notes.env")
 
 
-def test_restore_as_json_says_what_became_of_each_file(work, ask):
+def test_restore_as_json_lists_each_file(work, ask):
     found = json.loads(ask("restore", "auth.py", "--at", "t0", "--apply", "--json").out)
     assert (found["schema"], found["applied"]) == ("stator.restore/1", True)
     assert found["seq"] == found["snapshot"] + 1
@@ -178,5 +176,5 @@ def test_restore_as_json_says_what_became_of_each_file(work, ask):
 
 
 @pytest.mark.parametrize("words", [["auth.py"], ["--at", "t0"], ["a", "--all", "--at", "t0"]])
-def test_a_restore_without_files_or_a_time_is_a_mistake(work, ask, words):
+def test_restore_without_files_or_position_is_a_usage_error(work, ask, words):
     assert ask("restore", *words).code == 2

@@ -1,4 +1,4 @@
-"""`stator export --as claude-code`: a session written back for its agent to resume; doctor says when."""
+"""`stator export --as claude-code`: writes a session as a transcript that the agent can resume."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from pathlib import Path
 import pytest
 
 import stator
-from importers.claude_lines import SESSION, Writing, bring, items, of
+from importers.claude_code_writer import (
+    SESSION,
+    TranscriptWriter,
+    import_files,
+    items,
+    items_of_type,
+)
 from stator.importers.claude_code.export import FOLDER_MAX
 from stator.importers.claude_code.transcript import FORMAT
 from stator.model.exchange.items import Called, Prompted, Returned
@@ -24,7 +30,7 @@ CLAUDE = os.environ.get("STATOR_CLAUDE", "")
 @pytest.fixture
 def doubtful(tmp_path, monkeypatch):
     """A session of Claude Code's that was killed within a call, as the store that is meant."""
-    file = Writing(tmp_path / "source" / f"{SESSION}.jsonl")
+    file = TranscriptWriter(tmp_path / "source" / f"{SESSION}.jsonl")
     file.prompt("build it", promptId="p-1")
     file.says(
         "msg_1", ("toolu_1", "Read", {"file_path": "/x"}), ("toolu_2", "Bash", {"command": "make"})
@@ -32,7 +38,7 @@ def doubtful(tmp_path, monkeypatch):
     file.result("toolu_1", "text")
     path = tmp_path / "agent.db"
     with stator.connect(path, project="shop") as opened:
-        bring(opened, file.path)
+        import_files(opened, file.path)
     monkeypatch.setenv("STATOR_STORE", str(path))
     return path
 
@@ -47,7 +53,7 @@ def lines(path):
     return [json.loads(line) for line in Path(path).read_text().splitlines()]
 
 
-def test_every_call_has_a_result_and_that_of_a_call_in_doubt_says_so(doubtful, ask):
+def test_every_call_has_a_result_also_in_doubt(doubtful, ask):
     made = written(ask)
     blocks = [
         b for line in lines(made["path"]) for b in line["message"]["content"] if type(b) is dict
@@ -59,7 +65,7 @@ def test_every_call_has_a_result_and_that_of_a_call_in_doubt_says_so(doubtful, a
     assert made["in_doubt"] == 1
 
 
-def test_its_lines_are_one_chain_of_a_session_of_its_own(doubtful, ask):
+def test_the_lines_form_one_chain_of_a_new_session(doubtful, ask):
     made = written(ask)
     found = lines(made["path"])
     assert [line["parentUuid"] for line in found] == [None, *(line["uuid"] for line in found[:-1])]
@@ -67,7 +73,7 @@ def test_its_lines_are_one_chain_of_a_session_of_its_own(doubtful, ask):
     assert Path(made["path"]).stem == made["session"]
 
 
-def test_it_is_put_where_the_agent_looks_for_sessions_of_this_folder(doubtful, ask):
+def test_the_transcript_is_written_where_the_agent_looks(doubtful, ask):
     made = written(ask)
     folder = "".join(c if c.isascii() and c.isalnum() else "-" for c in os.path.realpath("."))
     assert Path(made["path"]).parent == Path.home() / ".claude" / "projects" / folder
@@ -79,7 +85,7 @@ def test_the_agents_own_folder_is_found_by_its_setting(doubtful, ask, monkeypatc
     assert Path(written(ask)["path"]).is_relative_to(tmp_path / "config" / "projects")
 
 
-def test_it_is_never_written_over_a_file(doubtful, ask, tmp_path):
+def test_an_existing_transcript_is_not_overwritten(doubtful, ask, tmp_path):
     path = tmp_path / "mine.jsonl"
     path.write_text("mine")
     answer = ask("export", "--as", "claude-code", "-o", str(path))
@@ -87,7 +93,7 @@ def test_it_is_never_written_over_a_file(doubtful, ask, tmp_path):
     assert path.read_text() == "mine"
 
 
-def test_the_same_state_is_the_same_session(doubtful, ask, tmp_path):
+def test_exporting_the_same_state_gives_the_same_session(doubtful, ask, tmp_path):
     one, two = (written(ask, "-o", str(tmp_path / name)) for name in ("a", "b"))
     assert one["session"] == two["session"]
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
@@ -108,28 +114,28 @@ def test_the_folder_to_work_in_can_be_named(doubtful, ask, tmp_path):
         ["--as", "claude-code", "a", "b"],
     ],
 )
-def test_what_does_not_go_together_is_refused(doubtful, ask, words):
+def test_conflicting_options_are_refused(doubtful, ask, words):
     assert ask("export", *words).code == 2
 
 
-def test_what_was_written_reads_back_as_what_it_was(doubtful, ask, tmp_path):
+def test_an_exported_transcript_imports_as_the_same_session(doubtful, ask, tmp_path):
     made = written(ask, "-o", str(tmp_path / "back.jsonl"))
     told = items(Path(made["path"]))
-    assert [item.content for item in of(Prompted, told)] == ["build it"]
-    assert [call.id for call in of(Called, told)] == ["toolu_1", "toolu_2"]
-    assert [result.status for result in of(Returned, told)] == ["ok", "in doubt"]
+    assert [item.content for item in items_of_type(Prompted, told)] == ["build it"]
+    assert [call.id for call in items_of_type(Called, told)] == ["toolu_1", "toolu_2"]
+    assert [result.status for result in items_of_type(Returned, told)] == ["ok", "in doubt"]
     (found,) = FORMAT.conversations(Path(made["path"]))
     assert found.conversation.id == made["session"]
 
 
-def test_a_session_that_this_runtime_drove_can_be_written_too(store, ask, tmp_path):
+def test_a_driven_session_can_be_exported_as_a_transcript(store, ask, tmp_path):
     made = written(ask, "-o", str(tmp_path / "driven.jsonl"))
     roles = [line["type"] for line in lines(made["path"])]
     assert roles[0] == "user"
     assert set(roles) == {"user", "assistant"}
 
 
-def test_a_session_in_which_nothing_was_said_is_not_written(tmp_path, ask, monkeypatch):
+def test_a_session_without_messages_is_refused(tmp_path, ask, monkeypatch):
     path = tmp_path / "b.db"
     with stator.connect(path, project="shop") as opened, opened.open("empty"):
         pass
@@ -145,7 +151,7 @@ def test_a_path_too_long_for_the_agents_folder_needs_a_name(doubtful, ask, tmp_p
     assert "-o FILE" in answer.err
 
 
-def test_people_are_told_how_to_resume_it(doubtful, ask):
+def test_export_prints_the_resume_command(doubtful, ask):
     answer = ask("export", "--as", "claude-code")
     assert "claude --resume" in answer.out
     assert "1 call in doubt" in answer.out
@@ -159,12 +165,12 @@ def test_doctor_names_a_call_in_doubt_and_the_command(doubtful, ask):
 
 
 def test_doctor_names_a_result_without_its_call(tmp_path, ask, monkeypatch):
-    file = Writing(tmp_path / f"{SESSION}.jsonl")
+    file = TranscriptWriter(tmp_path / f"{SESSION}.jsonl")
     file.prompt("go")
     file.result("toolu_9", "late")
     path = tmp_path / "b.db"
     with stator.connect(path, project="shop") as opened:
-        bring(opened, file.path)
+        import_files(opened, file.path)
     monkeypatch.setenv("STATOR_STORE", str(path))
     assert "a result without its call" in ask("doctor").out
 
@@ -242,18 +248,14 @@ def test_the_real_program_resumes_what_was_written(doubtful, ask, tmp_path):
     assert "outcome is unknown" in str(results[1]["content"])
 
 
-def test_a_file_that_the_agent_would_not_find_is_copied_before_it_is_resumed(
-    doubtful, ask, tmp_path
-):
+def test_the_resume_command_copies_a_file_the_agent_would_not_find(doubtful, ask, tmp_path):
     made = written(ask, "-o", str(tmp_path / "my file.jsonl"))
     subprocess.run(["sh", "-c", made["command"].rpartition(" && ")[0]], check=True)
     placed = next((Path.home() / ".claude" / "projects").rglob(f"{made['session']}.jsonl"))
     assert placed.read_bytes() == Path(made["path"]).read_bytes()
 
 
-def test_a_transcript_that_could_not_be_written_whole_is_not_there(
-    doubtful, ask, tmp_path, monkeypatch
-):
+def test_a_failed_write_leaves_no_transcript(doubtful, ask, tmp_path, monkeypatch):
     def full(handle):
         raise OSError(28, "No space left on device")
 

@@ -1,4 +1,4 @@
-"""Runs on the command line: started, listed, followed, lost, stopped, started again."""
+"""The commands run, ps, attach, stop and top, and `log --follow`."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_detached_run_is_shown_with_what_to_do_next(ask, home):
     assert shown == (f"r_… running · {name} s_… · pid N\n  stator attach r_… · stator stop r_…\n")
 
 
-def test_in_the_foreground_the_program_is_heard_and_its_exit_code_is_ours(ask, home):
+def test_a_foreground_run_prints_the_output_and_returns_the_exit_code(ask, home):
     answer = ask("run", "--", sys.executable, "-c", "print('hello'); raise SystemExit(7)")
     assert (answer.code, answer.out, answer.err) == (7, "hello\n", "")
     (run,) = items(ask("ps", "--all", "--json"))
@@ -123,13 +123,13 @@ def test_a_foreground_run_that_is_killed_has_the_exit_code_a_shell_gives_it(ask,
     assert answer.code == 137
 
 
-def test_a_foreground_run_reads_what_is_typed(home):
+def test_a_foreground_run_reads_stdin(home):
     answer = program("run", "--", "cat", input=b"typed\n")
     assert (answer.code, answer.out) == (0, "typed\n")
 
 
-def test_an_interrupt_in_the_foreground_is_a_persons_wish(ask, home, spawn):
-    process = spawn("run", "--", "sh", "-c", "echo up; exec sleep 60")
+def test_an_interrupt_in_the_foreground_is_recorded_as_the_users(ask, home, spawn):
+    process = spawn("run", "--", "sh", "-c", "echo up; exec sleep 600")
     assert process.stdout.readline() == b"up\n"
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
@@ -137,7 +137,7 @@ def test_an_interrupt_in_the_foreground_is_a_persons_wish(ask, home, spawn):
     assert (run["status"], run["reason"]) == ("stopped", "user")
 
 
-def test_a_foreground_run_outlives_whoever_reads_its_output(ask, home, spawn):
+def test_a_foreground_run_survives_a_closed_pipe(ask, home, spawn):
     process = spawn("run", "--", sys.executable, "-c", "for n in range(200): print(n, flush=True)")
     process.stdout.close()
     process.stdout = None
@@ -146,7 +146,7 @@ def test_a_foreground_run_outlives_whoever_reads_its_output(ask, home, spawn):
     assert (run["status"], run["exit"]) == ("done", 0)
 
 
-def test_options_after_the_dashes_are_the_programs(ask, home):
+def test_options_after_the_dashes_belong_to_the_program(ask, home):
     answer = ask("run", "--", "echo", "--detach", "--json", "-h", "--", "x")
     assert answer.out == "--detach --json -h -- x\n"
 
@@ -160,18 +160,18 @@ def test_options_after_the_dashes_are_the_programs(ask, home):
         (["run", "--", "/"], 3, "no program '/'"),
         (["run", "--restart", "always", "--", "true"], 2, "no restart policy"),
         (["run", "--again", "ffffffff"], 3, "no run 'ffffffff'"),
-        (["run", "--again", "ffffffff", "--", "true"], 2, "has its command"),
+        (["run", "--again", "ffffffff", "--", "true"], 2, "--again takes no command"),
         (["run", "--session", "", "--detach", "--", "nosuch"], 3, "no program"),
         (["attach", "nosuch"], 3, "no session 'nosuch'"),
         (["attach", "r_ffffffff"], 3, "no run"),
         (["attach", "nosuch", "--from", "x"], 2, "not a cursor"),
         (["stop", "ffffffff"], 3, "no run"),
-        (["top", "--every", "0"], 2, "a look every"),
+        (["top", "--every", "0"], 2, "--every is from"),
         (["log", "-f", "t1"], 3, "no sessions"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_is_refused_in_one_line(words, code, says, ask, home):
+def test_invalid_runs_are_refused_in_one_line(words, code, says, ask, home):
     answer = ask(*words)
     assert (answer.code, answer.out) == (code, ""), answer.err
     assert answer.err.count("\n") == 1
@@ -198,7 +198,7 @@ def test_a_run_is_started_again(ask, detach, home):
 # -- ps -------------------------------------------------------------------------------------------
 
 
-def test_ps_shows_what_runs_and_what_was_lost_first(ask, detach, home):
+def test_ps_lists_lost_runs_first(ask, detach, home):
     running, lost = detach(*agent("1", "wait")), detach(*agent("1", "wait"))
     eventually(lambda: state(ask, lost)["unfinished"] and state(ask, running)["unfinished"])
     os.kill(state(ask, lost)["supervisor"], signal.SIGKILL)
@@ -207,7 +207,7 @@ def test_ps_shows_what_runs_and_what_was_lost_first(ask, detach, home):
     assert lines[0].startswith(f"r_{lost[-8:]} lost     agent.py-{lost[-8:]}")
     assert "@5 call pay(amount=0)" in lines[0]
     assert lines[1].strip() == (
-        "its supervisor was killed; its program runs on; 1 call without an outcome (pay)"
+        "its supervisor was killed; program still runs; 1 call without an outcome (pay)"
     )
     assert lines[2].strip() == f"→ stator stop r_{lost[-8:]}"
     assert lines[3].startswith(f"r_{running[-8:]} running  ")
@@ -216,15 +216,15 @@ def test_ps_shows_what_runs_and_what_was_lost_first(ask, detach, home):
     assert found["last"]["seq"] == 5
 
 
-def test_ps_leaves_out_what_has_ended_and_says_so(ask, detach, home):
+def test_ps_hides_ended_runs_and_says_so(ask, detach, home):
     ended(ask, detach("true"))
     answer = ask("ps")
     assert answer.out == ""
-    assert "1 run ended: stator ps --all" in answer.err
+    assert "--all lists 1 ended run" in answer.err
     assert "done" in ask("ps", "--all").out
 
 
-def test_what_a_program_is_called_cannot_harm_a_terminal(ask, home):
+def test_the_name_of_a_program_is_escaped(ask, home):
     ask("run", "--session", "\x1b[2Jevil", "--", "sh", "-c", "echo '\x1b[2J'; exit 1")
     (run,) = items(ask("ps", "--all", "--json"))
     for words in (["ps", "--all"], ["attach", run["id"]], ["top", "--all"], ["stop", run["id"]]):
@@ -250,7 +250,7 @@ def test_attach_exits_with_a_finding_when_the_run_failed(ask, detach, home):
     assert ask("attach", run).code == 1
 
 
-def test_attach_to_a_session_follows_the_run_that_is_at_work_in_it(ask, detach, home):
+def test_attach_to_a_session_follows_its_live_run(ask, detach, home):
     run = detach(*agent("1", "wait"), options=["--session", "mine"])
     eventually(lambda: state(ask, run)["unfinished"])
     (home.parent / "work" / "paid").touch()
@@ -259,7 +259,7 @@ def test_attach_to_a_session_follows_the_run_that_is_at_work_in_it(ask, detach, 
     assert "│ turn 0" in answer.lines
 
 
-def test_every_commit_is_delivered_once_though_the_reader_is_killed(ask, detach, home, spawn):
+def test_every_commit_is_delivered_once_even_if_the_reader_is_killed(ask, detach, home, spawn):
     run = detach(*agent("60"))
     cursor, seen, printed = "1+0", [], ""
     for _ in range(40):
@@ -279,7 +279,7 @@ def test_every_commit_is_delivered_once_though_the_reader_is_killed(ask, detach,
     assert printed == "".join(f"turn {n}\n" for n in range(60))
 
 
-def test_leaving_attach_leaves_the_run_and_says_how_to_come_back(ask, detach, home, spawn):
+def test_detaching_leaves_the_run_running_and_shows_how_to_attach_again(ask, detach, home, spawn):
     run = detach(*agent("1", "wait"))
     reader = spawn("attach", run, stderr=subprocess.PIPE)
     while not reader.stdout.readline().startswith("│ turn 0".encode()):
@@ -288,7 +288,8 @@ def test_leaving_attach_leaves_the_run_and_says_how_to_come_back(ask, detach, ho
     _, err = reader.communicate(timeout=60)
     assert reader.returncode == 0
     assert re.fullmatch(
-        rf"detached; the run goes on: stator attach r_{run[-8:]} --from \d+\+7\n", err.decode()
+        rf"detached; the run continues; attach again: stator attach r_{run[-8:]} --from \d+\+7\n",
+        err.decode(),
     )
     assert state(ask, run)["status"] == "running"
     (home.parent / "work" / "paid").touch()
@@ -297,7 +298,7 @@ def test_leaving_attach_leaves_the_run_and_says_how_to_come_back(ask, detach, ho
     assert "outcome" in again.out
 
 
-def test_attach_says_how_much_output_is_gone(ask, detach, home):
+def test_attach_counts_lost_output(ask, detach, home):
     run = detach(sys.executable, "-c", "for n in range(40000): print('x' * 99)")
     ended(ask, run)
     first = items(ask("attach", run, "--json"))
@@ -305,13 +306,13 @@ def test_attach_says_how_much_output_is_gone(ask, detach, home):
     kept = sum(len(item.get("output", "")) for item in first)
     assert lost > 0
     assert lost + kept == 4_000_000
-    assert "MB of output are gone" in ask("attach", run).out
+    assert "MB of earlier output is no longer kept" in ask("attach", run).out
 
 
 # -- stop, top, log -f ----------------------------------------------------------------------------
 
 
-def test_stop_says_who_asked(ask, detach, home):
+def test_stop_records_who_asked(ask, detach, home):
     run = detach(*agent("1", "wait"))
     answer = ask("stop", run[-8:], "--grace", "1")
     assert answer.code == 0
@@ -334,7 +335,7 @@ def test_top_shows_call_plan_and_what_waits_for_you(ask, store, world):
     )
 
 
-def test_top_for_programs(ask, store, world):
+def test_top_as_json(ask, store, world):
     (one,) = items(ask("top", "--json"))
     assert one["name"] == "fix-login"
     assert one["plan"] == {"done": 0, "total": 2}
@@ -343,13 +344,13 @@ def test_top_for_programs(ask, store, world):
     assert one["call"] is None
 
 
-def test_top_says_when_nothing_is_going_on(ask, home):
+def test_top_says_when_no_session_is_running(ask, home):
     answer = ask("top")
     assert (answer.code, answer.out) == (0, "")
-    assert "nothing is at work" in answer.err
+    assert "no session is running" in answer.err
 
 
-def test_top_on_a_terminal_is_drawn_anew_and_left_with_an_interrupt(store, spawn):
+def test_top_on_a_terminal_redraws_until_interrupted(store, spawn):
     terminal, theirs = pty.openpty()
     process = spawn(
         "top", "--every", "0.2",
@@ -380,7 +381,7 @@ def test_log_can_be_followed(ask, detach, home, spawn):
     assert follower.returncode == 0
 
 
-def test_log_follows_only_what_is_asked_for(ask, store, spawn):
+def test_log_follow_shows_only_the_requested_kinds(ask, store, spawn):
     follower = spawn("log", "-f", "--kind", "decision", text=True)
     head = [follower.stdout.readline() for _ in range(5)]
     assert [line.split()[4] for line in head[2:]] == ["decision"] * 3
@@ -388,10 +389,10 @@ def test_log_follows_only_what_is_asked_for(ask, store, spawn):
     assert follower.wait(timeout=60) == 0
 
 
-def test_attach_says_when_it_may_have_to_wait_for_long(ask, store, spawn):
+def test_attach_warns_if_no_program_drives_the_session(ask, store, spawn):
     reader = spawn("attach", "fix-login", stderr=subprocess.PIPE)
     assert reader.stderr.readline() == (
-        b"nobody drives fix-login just now; what comes will be shown, Ctrl-C leaves\n"
+        b"no program drives fix-login now; waiting for new commits, Ctrl-C to leave\n"
     )
     reader.send_signal(signal.SIGINT)
     assert reader.wait(timeout=60) == 0

@@ -1,11 +1,11 @@
-"""What people see: screens of a small recorded session."""
+"""Output of log, diff, why, show, files, decisions, calls, state and ls for a small recorded session."""
 
 from __future__ import annotations
 
 from surfaces.recorded import normal
 
 
-def test_log_tells_the_story_turn_by_turn(store, ask):
+def test_log_shows_commits_turn_by_turn(store, ask):
     answer = ask("log")
     assert answer.code == 0
     assert (
@@ -66,7 +66,7 @@ def test_log_of_a_turn_shows_that_turn_only(store, ask):
     assert "finish, and pay" not in answer.out
 
 
-def test_log_takes_the_newest_that_match(store, ask):
+def test_log_shows_the_newest_matching_commits(store, ask):
     answer = ask("log", "--kind", "decision", "-n", "2")
     rows = [line for line in answer.lines if line.startswith("@")]
     assert [row.split()[0] for row in rows] == ["@26", "@17"]
@@ -84,7 +84,7 @@ def test_no_line_of_log_is_wider_than_the_screen(store, ask, monkeypatch):
         assert max(map(len, ask("log").lines)) <= width
 
 
-def test_diff_alone_is_what_the_last_turn_did(store, ask):
+def test_diff_without_arguments_shows_the_last_turn(store, ask):
     answer = ask("diff")
     assert answer.code == 0
     assert (
@@ -116,7 +116,7 @@ def test_diff_over_turns_folds_a_chain_of_decisions_into_one_line(store, ask, mo
         " — because works without a store"
     ) in answer.lines
     assert "session.py" not in answer.out
-    assert "(1 came and went)" in answer.out
+    assert "(1 added and removed again)" in answer.out
 
 
 def test_diff_hides_bookkeeping_unless_asked(store, ask):
@@ -132,7 +132,7 @@ def test_why_shows_decisions_calls_and_edits_of_each_turn(store, ask):
         == """\
 fix-login s_… · why auth.py · demo-agent · paused · 3 turns, 32 commits · <when>
 
-t1 · 2026-11-15 hh:mm:ss · asked: fix the login bug
+t1 · 2026-11-15 hh:mm:ss · prompt: fix the login bug
   @4     called    read_file(auth.py)
   @6     decided   auth: use JWT — no shared session store
   @8     called    edit_file(auth.py)
@@ -141,18 +141,18 @@ t1 · 2026-11-15 hh:mm:ss · asked: fix the login bug
     )
 
 
-def test_why_says_when_words_stand_in_for_a_decision(tmp_path, world, ask):
+def test_why_shows_messages_if_no_decision_was_recorded(tmp_path, world, ask):
     opened = world.open(tmp_path / "words.db")
     with opened, opened.open("words") as s, s.turn("make it faster") as t:
         t.file("slow.py", "modified")
         t.say("I cached the result.")
     answer = ask("why", "slow.py", "--store", str(tmp_path / "words.db"))
-    assert "asked: make it faster" in answer.out
-    assert "said      I cached the result." in answer.out
-    assert "no decision was recorded in this turn; its words stand in" in answer.out
+    assert "prompt: make it faster" in answer.out
+    assert "answered  I cached the result." in answer.out
+    assert "no decision was recorded in this turn; showing its messages" in answer.out
 
 
-def test_why_finds_a_file_from_the_folder_one_is_in(store, ask, monkeypatch, tmp_path):
+def test_why_finds_a_file_relative_to_the_current_folder(store, ask, monkeypatch, tmp_path):
     (tmp_path / "work" / "deep").mkdir()
     monkeypatch.chdir(tmp_path / "work" / "deep")
     assert "verify the token" in ask("why", "../auth.py").out
@@ -181,24 +181,24 @@ def test_show_of_a_position_is_that_commit_in_full(store, ask):
     assert ask("show", "fix-login:@16").out == answer.out
 
 
-def test_files_are_net(store, ask):
+def test_files_shows_net_changes(store, ask):
     rows = ask("files", "--last", "5").lines[2:]
     assert [row.split()[:2] for row in rows] == [["created", "cookies.py"], ["modified", "auth.py"]]
     assert ask("files", "--last", "1").lines[2:][0].startswith("created  cookies.py")
 
 
-def test_decisions_that_stand_and_those_that_do_not(store, ask, monkeypatch):
+def test_decisions_in_force_and_superseded(store, ask, monkeypatch):
     monkeypatch.setenv("COLUMNS", "140")
-    standing = ask("decisions").lines[2:]
-    assert len(standing) == 1
-    assert "use signed cookies" in standing[0]
+    current = ask("decisions").lines[2:]
+    assert len(current) == 1
+    assert "use signed cookies" in current[0]
     old = ask("decisions", "--superseded").lines[2:]
     assert "use JWT" in old[0]
     assert old[0].endswith("→ superseded by use server sessions")
     assert len(ask("decisions", "--all").lines[2:]) == 3
 
 
-def test_calls_by_how_they_ended(store, ask):
+def test_calls_can_be_filtered_by_status(store, ask):
     assert len(ask("calls").lines[2:]) == 4
     assert [row.split()[4] for row in ask("calls", "--failed").lines[2:]] == ["in", "error"]
     assert "pay(amount=5)" in ask("calls", "--open").out
@@ -206,7 +206,7 @@ def test_calls_by_how_they_ended(store, ask):
     assert "read_file" in ask("calls", "--tool", "read_file").out
 
 
-def test_state_at_an_earlier_position_is_what_stood_then(store, ask):
+def test_state_at_an_earlier_position(store, ask):
     assert "auth: use JWT" in ask("state", "t1", "-c", "decisions").out
     assert "auth: use signed cookies" in ask("state", "-c", "decisions").out
 
@@ -219,9 +219,7 @@ def test_ls_lists_this_project_and_all(store, ask, world):
     assert "elsewhere" in ask("ls", "--all").out
 
 
-def test_the_session_is_the_one_named_or_the_environments_or_the_last(
-    store, ask, world, monkeypatch
-):
+def test_the_default_session_is_the_environments_or_the_last_used(store, ask, world, monkeypatch):
     with world.open(store) as opened, opened.open("second"):
         pass
     assert ask("log").lines[0].startswith("second ")
@@ -231,7 +229,7 @@ def test_the_session_is_the_one_named_or_the_environments_or_the_last(
     assert ask("log").lines[0].startswith("fix-login ")
 
 
-def test_the_last_session_of_the_store_is_used_where_the_project_has_none(store, ask, monkeypatch):
+def test_the_last_session_of_the_store_is_used_if_the_project_has_none(store, ask, monkeypatch):
     monkeypatch.chdir("/")
     assert ask("log").lines[0].startswith("fix-login ")
 

@@ -1,4 +1,4 @@
-"""`stator search`: for people, for programs, and with whatever was recorded or typed."""
+"""`stator search`: as text, as JSON, and with unusual input."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def items(answer):
     return [json.loads(line) for line in answer.out.splitlines()]
 
 
-def test_hits_stand_under_their_session_with_their_place(more, ask):
+def test_hits_are_grouped_by_session_with_their_position(more, ask):
     assert ask("search", "login", "bug").out == (
         "fix-login s_de82ef95 · demo-agent · 1 hit\n"
         "  @3 2026-11-15 00:00:05 t1   turn fix the login bug\n"
         "\n"
-        "stator show s_de82ef95:@3 opens it\n"
+        "show the match: stator show s_de82ef95:@3\n"
     )
 
 
-def test_what_it_says_opens_a_hit(more, ask):
-    told = ask("search", "login", "bug").out.splitlines()[-1]
-    command = told.split(" opens")[0].split()[1:]
+def test_the_suggested_command_opens_the_hit(more, ask):
+    hint = ask("search", "login", "bug").out.splitlines()[-1]
+    command = hint.split(": stator ")[1].split()
     assert "fix the login bug" in ask(*command).out
 
 
@@ -48,18 +48,18 @@ def test_a_session_is_named_once_with_its_hits_counted(more, ask):
     assert " hits" in out
 
 
-def test_other_projects_are_searched_when_asked_for(more, ask):
+def test_all_searches_other_projects(more, ask):
     assert "by badge" not in ask("search", "login").out
     assert "by badge" in ask("search", "login", "--all").out
 
 
-def test_nothing_here_says_where_else_to_look(more, ask):
+def test_an_empty_search_suggests_all(more, ask):
     answer = ask("search", "badge")
     assert (answer.code, answer.out) == (0, "")
-    assert "--all looks everywhere" in answer.err
+    assert "no matches in this project; --all searches every project" in answer.err
 
 
-def test_a_hit_for_programs(more, ask):
+def test_a_hit_as_json(more, ask):
     (hit,) = items(ask("search", "cart", "jwt", "--json"))
     assert (hit["schema"], hit["name"], hit["kind"], hit["turn"]) == (
         "stator.hit/1",
@@ -75,14 +75,14 @@ def test_an_argument_of_several_words_is_a_phrase(more, ask):
     assert not items(ask("search", "bug login", "--json"))
 
 
-def test_a_word_can_be_left_out(more, ask):
+def test_not_excludes_a_word(more, ask):
     assert items(ask("search", "jwt", "--json"))
     names = {hit["name"] for hit in items(ask("search", "jwt", "--not", "cart", "--json"))}
     assert names == {"fix-login"}
 
 
 @pytest.mark.parametrize("phrase", ["login bug", '"login bug"', "“login bug”", "log*", "--login"])
-def test_what_is_left_out_may_be_quoted_too(more, ask, phrase):
+def test_an_excluded_phrase_may_be_quoted(more, ask, phrase):
     assert items(ask("search", "fix", "--kind", "turn", "--json"))
     assert not items(ask("search", "fix", "--kind", "turn", f"--not={phrase}", "--json"))
 
@@ -92,11 +92,11 @@ def test_typographic_quotes_make_a_phrase(more, ask):
     assert not items(ask("search", "“bug login”", "--json"))
 
 
-def test_the_largest_limit_is_one(more, ask):
+def test_the_largest_limit_works(more, ask):
     assert items(ask("search", "login", "-n", "10000", "--json"))
 
 
-def test_filters_are_put_together(more, ask):
+def test_filters_are_combined(more, ask):
     given = (
         "--kind",
         "decision",
@@ -110,15 +110,15 @@ def test_filters_are_put_together(more, ask):
     assert [hit["name"] for hit in items(ask("search", "jwt", *given, "--json"))] == ["add-cart"]
 
 
-def test_a_time_to_come_leaves_nothing(more, ask):
+def test_until_excludes_later_commits(more, ask):
     assert not items(ask("search", "jwt", "--until", "2026-11-14", "--json"))
 
 
-def test_until_a_day_is_until_its_end(more, ask):
+def test_until_a_date_includes_that_day(more, ask):
     assert items(ask("search", "jwt", "--until", "2026-11-15", "--json"))
 
 
-def test_the_number_of_a_turn_is_shown_whole():
+def test_a_long_turn_number_is_not_cut():
     hit = Hit(
         session="s_" + "0" * 32, name="long", agent="", project="", turn=123_456, seq=9, kind="turn",
         at=0, snippet="fix it",
@@ -126,18 +126,18 @@ def test_the_number_of_a_turn_is_shown_whole():
     assert " t123456 turn fix it" in [line.plain for line in _lines([hit], projects=False)][1]
 
 
-def test_more_than_was_asked_for_is_said(more, ask):
-    assert "… and more" in ask("search", "login", "-n", "1").out
+def test_search_says_if_there_are_more_matches(more, ask):
+    assert "… more matches" in ask("search", "login", "-n", "1").out
 
 
 @pytest.mark.parametrize(
     "words", [(), ("",), ("a*",), ("--not", "jwt"), ("x" * 5000,), ("jwt", "--since", "soon")]
 )
-def test_what_cannot_be_looked_for_is_a_mistake_of_usage(more, ask, words):
+def test_an_invalid_search_is_a_usage_error(more, ask, words):
     assert ask("search", *words).code == 2
 
 
-def test_what_was_recorded_cannot_write_to_the_terminal(store, world, ask):
+def test_recorded_control_characters_are_escaped_in_hits(store, world, ask):
     with world.open(store) as opened, opened.open("evil\x1b]0;x\x07") as s:
         s.fact("needle", "\x1b[2J \x9b31m [red]boo[/red] \u202e")
     out = ask("search", "needle").out
@@ -147,7 +147,7 @@ def test_what_was_recorded_cannot_write_to_the_terminal(store, world, ask):
     assert "[red]boo[/red]" in out
 
 
-def test_matches_are_marked_where_there_is_colour(more, ask, monkeypatch):
+def test_matches_are_highlighted_in_colour(more, ask, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert "\x1b[1;33mlogin\x1b[0m" in ask("search", "login", "bug").out
 

@@ -1,4 +1,4 @@
-"""Those who keep a store open see what hooks tell meanwhile: nobody else may come to take it in."""
+"""Programs that keep a store open see hook lines queued after they opened it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def test_whoever_writes_takes_in_what_came_since_it_opened(tmp_path):
+def test_a_writer_imports_hook_lines_queued_since_it_opened(tmp_path):
     folder = project(tmp_path)
     with stator.connect(folder / ".stator" / "store.db") as store:
         prompt(folder, 1)
@@ -41,7 +41,7 @@ def test_whoever_writes_takes_in_what_came_since_it_opened(tmp_path):
         assert row.turns == 1
 
 
-def test_whoever_reads_sees_it_too(tmp_path):
+def test_a_reader_sees_hook_lines_queued_since_it_opened(tmp_path):
     folder = project(tmp_path)
     with stator.connect(folder / ".stator" / "store.db", read_only=True) as store:
         prompt(folder, 1)
@@ -50,7 +50,7 @@ def test_whoever_reads_sees_it_too(tmp_path):
         assert row.turns == 1
 
 
-def test_nothing_is_looked_for_where_nothing_waits(tmp_path):
+def test_an_empty_queue_is_not_read(tmp_path):
     with stator.connect("memory:") as store:
         catch_up(store)
         assert store.sessions().rows == []

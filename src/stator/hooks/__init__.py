@@ -1,1 +1,1 @@
-"""Hooks: what coding agents report while they work, queued in a spool and recorded from it."""
+"""Records what coding agents report through hooks: a queue of lines on disk, and its ingestion."""

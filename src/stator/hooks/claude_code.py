@@ -1,8 +1,8 @@
-"""What Claude Code tells its hooks, as items. Pure.
+"""Turns the input of Claude Code's hooks into items. Pure.
 
-Each has the id it has in the transcript (the provider's id of a call, the prompt's id of a turn, the
-number of a compaction), so that whoever comes first, the same thing lands once. What only the
-transcript can say (the model's answers) is left to it, unless there is none.
+Each item has the id that it has in the transcript (the provider's id of a call, the prompt id of a
+turn, the number of a compaction). So it is recorded once, whether the hook or the transcript comes
+first. The model's answers are only in the transcript, and are left to it unless it cannot be read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from stator.importers.claude_code import tools
-from stator.importers.claude_code.lines import compaction_id, turn_id
+from stator.importers.claude_code.line_fields import compaction_id, turn_id
 from stator.model.exchange.items import (
     Answered,
     Began,
@@ -29,95 +29,101 @@ from stator.model.exchange.items import (
 
 SOURCE = "claude-code"
 NO_TRANSCRIPT = "no transcript"
-"""In `state`: nobody could read the session's transcript, so hooks are all there is."""
+"""A key in `state`: the session's transcript could not be read, so hooks are the only source."""
 
-Told = Mapping[str, Any]
+HookInput = Mapping[str, Any]
 State = dict[str, Any]
 
 
-def conversation(said: Told) -> Conversation | None:
-    """The conversation a hook line is about."""
-    session = _text(said, "session_id")
+def conversation(payload: HookInput) -> Conversation | None:
+    """The conversation that a hook's input belongs to."""
+    session = _text(payload, "session_id")
     if not session:
         return None
-    name = _text(said, "session_title") or _text(said, "prompt").strip().split("\n", 1)[0][:60]
-    return Conversation(source=SOURCE, id=session, name=name, agent=SOURCE, cwd=_text(said, "cwd"))
+    name = (
+        _text(payload, "session_title") or _text(payload, "prompt").strip().split("\n", 1)[0][:60]
+    )
+    return Conversation(
+        source=SOURCE, id=session, name=name, agent=SOURCE, cwd=_text(payload, "cwd")
+    )
 
 
-def items(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
-    """What a hook line says. `unique` names the line, for what has no id of its own; `state` is kept
-    from one line of a session to the next."""
-    make = _MAKERS.get(_text(said, "hook_event_name"))
+def items(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+    """The items in a hook's input. `unique` identifies the input, for items without an id of their
+    own; `state` is kept from one input of a session to the next."""
+    make = _MAKERS.get(_text(payload, "hook_event_name"))
     if make is not None:
-        yield from make(said, at, unique, state)
+        yield from make(payload, at, unique, state)
 
 
-def _started(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
-    how = _text(said, "source")
-    if how == "compact":  # the program goes on; what ended is the compaction
-        yield from _compacted(said, at, state, "")
+def _started(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+    how = _text(payload, "source")
+    if how == "compact":  # the program continues; this start marks the end of a compaction
+        yield from _compacted(payload, at, state, "")
         return
     state.pop("compacting", None)
     yield Began(id=f"hook/{unique}", at=at, how=how)
 
 
-def _ended(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
-    yield Ended(id=f"hook/{unique}", at=at, reason=_text(said, "reason"))
+def _ended(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+    yield Ended(id=f"hook/{unique}", at=at, reason=_text(payload, "reason"))
 
 
-def _prompted(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
-    text, prompt = _text(said, "prompt"), _text(said, "prompt_id")
-    if not prompt:  # older versions give none: the transcript alone can say which turn it is
+def _prompted(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+    text, prompt = _text(payload, "prompt"), _text(payload, "prompt_id")
+    if not prompt:  # older versions give no prompt id, and only the transcript identifies the turn
         if not state.get(NO_TRANSCRIPT):
             return
         prompt = f"hook-{unique}"
-    yield Prompted(id=turn_id(prompt, text), at=at, within=_within(said), content=text)
+    yield Prompted(id=turn_id(prompt, text), at=at, within=_within(payload), content=text)
 
 
-def _called(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
-    call = _call(said)
+def _called(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+    call = _call(payload)
     if call.id:
         yield Called(
             id=call.id,
             at=at,
-            within=_within(said),
+            within=_within(payload),
             tool=call.tool,
-            input=tools.without_images(said.get("tool_input")),
+            input=tools.without_images(payload.get("tool_input")),
             effect=tools.effect_of(call.tool),
         )
 
 
-def _returned(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
-    call, result = _call(said), said.get("tool_response")
+def _returned(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+    call, result = _call(payload), payload.get("tool_response")
     if not call.id:
         return
-    within = _within(said)
-    # a program that was interrupted may say so in a result that is no failure
-    told = tools.returned(
-        call, at=at, within=within, output=_shown(result), result=result, is_error=False
+    within = _within(payload)
+    # an interrupted program may report that in a result that is not an error
+    returned_item = tools.result_of(
+        call, at=at, within=within, output=_visible_output(result), result=result, is_error=False
     )
-    yield told
-    session = _text(said, "session_id")
+    yield returned_item
+    session = _text(payload, "session_id")
     names = state.setdefault("tasks", {})
     more = (
-        tools.spawned(call, result, session, at=at, within=within),
-        tools.planned(call, tools.text_of(told.output), result, names, at=at, within=within)
-        if told.status == "ok"
+        tools.subagent_of(call, result, session, at=at, within=within),
+        tools.plan_of(
+            call, tools.text_of(returned_item.output), result, names, at=at, within=within
+        )
+        if returned_item.status == "ok"
         else None,
     )
     yield from (item for item in more if item is not None)
 
 
-def _failed(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
-    call, error = _call(said), _text(said, "error")
+def _failed(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+    call, error = _call(payload), _text(payload, "error")
     if not call.id:
         return
-    denial = "interrupted" if said.get("is_interrupt") is True else ""
-    status, cause = tools.verdict(call, error, True, None, denial)
+    denial = "interrupted" if payload.get("is_interrupt") is True else ""
+    status, cause = tools.outcome_of(call, error, True, None, denial)
     yield Returned(
         id=call.id,
         at=at,
-        within=_within(said),
+        within=_within(payload),
         status=status,
         cause="interrupted" if denial else cause,
         output=error,
@@ -126,62 +132,67 @@ def _failed(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
     )
 
 
-def _denied(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
-    call = _call(said)
+def _denied(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+    call = _call(payload)
     if call.id:
-        reason = tools.first_line(_text(said, "reason"))
+        reason = tools.first_line(_text(payload, "reason"))
         yield Returned(
-            id=call.id, at=at, within=_within(said), status="denied", cause=reason, tool=call.tool
+            id=call.id,
+            at=at,
+            within=_within(payload),
+            status="denied",
+            cause=reason,
+            tool=call.tool,
         )
 
 
-def _compacting(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
-    """One is about to begin; nothing is known of it before it has ended."""
+def _compacting(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+    """Note that a compaction begins; nothing else is known about it before its end."""
     state["compacting"] = True
     yield from ()
 
 
-def _compacted(said: Told, at: int, state: State, summary: str) -> Iterator[Item]:
+def _compacted(payload: HookInput, at: int, state: State, summary: str) -> Iterator[Item]:
     if not state.pop("compacting", False):
         return
-    within = _within(said)
+    within = _within(payload)
     counts = state.setdefault("compactions", {})
     counts[within] = counts.get(within, 0) + 1
     yield Compacted(id=compaction_id(counts[within]), at=at, within=within, summary=summary)
 
 
-def _was_compacted(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
-    yield from _compacted(said, at, state, _text(said, "compact_summary"))
+def _was_compacted(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+    yield from _compacted(payload, at, state, _text(payload, "compact_summary"))
 
 
-def _stopped(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
-    within, last = _within(said), _text(said, "last_assistant_message")
+def _stopped(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+    within, last = _within(payload), _text(payload, "last_assistant_message")
     if state.get(NO_TRANSCRIPT) and last:
-        identifier = f"stop/{_text(said, 'prompt_id') or unique}/{text_id(last)}"
+        identifier = f"stop/{_text(payload, 'prompt_id') or unique}/{text_id(last)}"
         yield Answered(id=identifier, at=at, within=within, reply=last)
     yield TurnEnded(at=at, within=within)
 
 
-def _turn_failed(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
-    why = tools.first_line(_text(said, "error"))
-    yield TurnEnded(at=at, within=_within(said), status="interrupted", why=why)
+def _turn_failed(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+    why = tools.first_line(_text(payload, "error"))
+    yield TurnEnded(at=at, within=_within(payload), status="interrupted", why=why)
 
 
-def _agent(said: Told, at: int, unique: str, state: State) -> Iterator[Item]:
-    session, agent = _text(said, "session_id"), _text(said, "agent_id")
+def _agent(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
+    session, agent = _text(payload, "session_id"), _text(payload, "agent_id")
     if not agent:
         return
-    over = _text(said, "hook_event_name") == "SubagentStop"
+    has_stopped = _text(payload, "hook_event_name") == "SubagentStop"
     yield Spawned(
-        id=f"child/{agent}/end" if over else f"child/{agent}",
+        id=f"child/{agent}/end" if has_stopped else f"child/{agent}",
         at=at,
         child=tools.child_id(session, agent),
-        name=_text(said, "agent_type") or agent,
-        status="ended" if over else "started",
+        name=_text(payload, "agent_type") or agent,
+        status="ended" if has_stopped else "started",
     )
 
 
-_MAKERS: dict[str, Callable[[Told, int, str, State], Iterator[Item]]] = {
+_MAKERS: dict[str, Callable[[HookInput, int, str, State], Iterator[Item]]] = {
     "SessionStart": _started,
     "SessionEnd": _ended,
     "UserPromptSubmit": _prompted,
@@ -196,33 +207,34 @@ _MAKERS: dict[str, Callable[[Told, int, str, State], Iterator[Item]]] = {
     "SubagentStart": _agent,
     "SubagentStop": _agent,
 }
-"""What is not here says nothing that the others do not."""
+"""Other hooks contain nothing that these do not."""
 
 
-def _call(said: Told) -> tools.Call:
-    given = said.get("tool_input")
-    return tools.Call(
-        _text(said, "tool_use_id"),
-        _text(said, "tool_name") or "?",
-        given if isinstance(given, dict) else {},
-        _text(said, "cwd"),
+def _call(payload: HookInput) -> tools.ClaudeCodeCall:
+    arguments = payload.get("tool_input")
+    return tools.ClaudeCodeCall(
+        _text(payload, "tool_use_id"),
+        _text(payload, "tool_name") or "?",
+        arguments if isinstance(arguments, dict) else {},
+        _text(payload, "cwd"),
     )
 
 
-def _shown(result: Any) -> Any:
-    """The part of a result that the model may have seen: what a file was before is not kept twice."""
+def _visible_output(result: Any) -> Any:
+    """The part of a result that the model may have received; the file's earlier content is left
+    out."""
     if not isinstance(result, dict):
         return tools.without_images(result)
     left_out = ("originalFile", "structuredPatch", "gitDiff")
     return tools.without_images({k: v for k, v in result.items() if k not in left_out})
 
 
-def _within(said: Told) -> str:
-    """The sub-agent's conversation, where the hook ran in one."""
-    agent = _text(said, "agent_id")
-    return tools.child_id(_text(said, "session_id"), agent) if agent else ""
+def _within(payload: HookInput) -> str:
+    """The sub-agent's conversation, if the hook ran in one."""
+    agent = _text(payload, "agent_id")
+    return tools.child_id(_text(payload, "session_id"), agent) if agent else ""
 
 
-def _text(said: Told, name: str) -> str:
-    found = said.get(name)
+def _text(payload: HookInput, name: str) -> str:
+    found = payload.get(name)
     return found if isinstance(found, str) else ""

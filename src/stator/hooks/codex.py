@@ -1,8 +1,8 @@
-"""What Codex's hooks are told, as items. Ids are those that a rollout has for the same things.
+"""Turns the input of Codex's hooks into items, with the ids that a rollout has for the same things.
 
-A hook says that a call began before anything happened, which no rollout does; the rest it says too,
-and whoever comes second adds nothing. Codex has no notice of a failed call: how a command ended is
-known from the rollout, or from what the tool's answer shows.
+A hook reports a call before it runs; a rollout does not. Everything else is in both, and the source
+that comes second adds nothing. Codex has no hook for a failed call: how a command ended is known
+from the rollout, or from the tool's output.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from stator.importers.codex import tools
-from stator.importers.reading.attachments import without_bytes
+from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.fields import record, text
 from stator.model.exchange.items import (
     Answered,
@@ -30,76 +30,82 @@ from stator.model.exchange.items import (
 SOURCE = "codex"
 
 
-def conversation(said: dict[str, Any]) -> Conversation | None:
-    """The conversation a notice is of."""
-    session = text(said.get("session_id"))
+def conversation(payload: dict[str, Any]) -> Conversation | None:
+    """The conversation that a hook's input belongs to."""
+    session = text(payload.get("session_id"))
     if not session:
         return None
-    return Conversation(source=SOURCE, id=session, agent=SOURCE, cwd=text(said.get("cwd")))
+    return Conversation(source=SOURCE, id=session, agent=SOURCE, cwd=text(payload.get("cwd")))
 
 
-def items(said: dict[str, Any], at: int, unique: str, state: dict[str, Any]) -> Iterator[Item]:
-    """What a notice tells; `unique` names it, `state` is what is remembered of its conversation."""
-    kind = text(said.get("hook_event_name"))
-    prompt = f"turn/{text(said.get('turn_id'))}"
-    call = text(said.get("tool_use_id"))
+def items(payload: dict[str, Any], at: int, unique: str, state: dict[str, Any]) -> Iterator[Item]:
+    """The items in a hook's input. `unique` identifies the input; `state` is kept from one input of
+    a conversation to the next."""
+    kind = text(payload.get("hook_event_name"))
+    prompt = f"turn/{text(payload.get('turn_id'))}"
+    call = text(payload.get("tool_use_id"))
     if kind == "SessionStart":
-        yield from _compacted(said.get("source") == "compact", at, state)
-        yield Began(id=unique, at=at, how=text(said.get("source")))
+        yield from _compacted(payload.get("source") == "compact", at, state)
+        yield Began(id=unique, at=at, how=text(payload.get("source")))
     elif kind == "UserPromptSubmit" and prompt != "turn/":
-        yield Prompted(id=prompt, at=at, content=without_bytes(said.get("prompt")))
+        yield Prompted(id=prompt, at=at, content=strip_attachments(payload.get("prompt")))
     elif kind == "PreToolUse" and call:
-        tool = text(said.get("tool_name"))
-        given = without_bytes(said.get("tool_input"))
-        yield Called(id=call, at=at, tool=tool, input=given, effect=tools.effect_of(tool))
+        tool = text(payload.get("tool_name"))
+        arguments = strip_attachments(payload.get("tool_input"))
+        yield Called(id=call, at=at, tool=tool, input=arguments, effect=tools.effect_of(tool))
     elif kind == "PostToolUse" and call:
-        # how a command ended is not in what a hook is told, but in the rollout
-        if state.get("no transcript") or text(said.get("tool_name")) not in tools.SHELLS:
-            yield _returned(said, call, at)
+        # the hook's input does not show how a command ended; the rollout does
+        if state.get("no transcript") or text(payload.get("tool_name")) not in tools.SHELLS:
+            yield _returned(payload, call, at)
     elif kind == "PreCompact":
         state["compacting"] = True
     elif kind == "PostCompact":
         state["compacting"] = True
         yield from _compacted(True, at, state)
-    elif kind in ("SubagentStart", "SubagentStop") and text(said.get("agent_id")):
+    elif kind in ("SubagentStart", "SubagentStop") and text(payload.get("agent_id")):
         status = "started" if kind == "SubagentStart" else "ended"
-        child = text(said.get("agent_id"))
+        child = text(payload.get("agent_id"))
         name = child if status == "started" else f"{child}/ended"
-        named = text(said.get("agent_type"))
+        named = text(payload.get("agent_type"))
         yield Spawned(id=name, at=at, child=child, name=named, status=status)
     elif kind == "Stop":
-        yield from _stopped(said, at, unique, state)
+        yield from _stopped(payload, at, unique, state)
     elif kind == "SessionEnd":
-        yield Ended(id=unique, at=at, reason=text(said.get("reason")))
+        yield Ended(id=unique, at=at, reason=text(payload.get("reason")))
 
 
-def _returned(said: dict[str, Any], call: str, at: int) -> Item:
-    tool, given, answer = (
-        text(said.get("tool_name")),
-        said.get("tool_input"),
-        said.get("tool_response"),
+def _returned(payload: dict[str, Any], call: str, at: int) -> Item:
+    tool, arguments, answer = (
+        text(payload.get("tool_name")),
+        payload.get("tool_input"),
+        payload.get("tool_response"),
     )
     ended = tools.outcome_of(tool, answer, {"result": record(answer)})
     fine = ended.status == "ok"
+    output = tools.unwrap_output(answer)[0] if isinstance(answer, str) else answer
     return Returned(
         id=call, at=at, tool=tool, status=ended.status, cause=ended.cause,
-        output=without_bytes(tools.unwrapped(answer)[0]) if isinstance(answer, str) else without_bytes(answer),
-        files=tools.files_of(tool, given, text(said.get("cwd")), {}) if fine else (),
+        output=strip_attachments(output),
+        files=tools.files_of(tool, arguments, text(payload.get("cwd")), {}) if fine else (),
     )  # fmt: skip
 
 
 def _compacted(done: bool, at: int, state: dict[str, Any]) -> Iterator[Item]:
-    """One compaction, however many notices tell of it."""
+    """The item for a compaction, once, however many hooks report it."""
     if done and state.pop("compacting", False):
         state["compactions"] = int(state.get("compactions", 0)) + 1
-        if state.get("no transcript"):  # which has the summary, too
+        if state.get("no transcript"):  # otherwise the rollout contains it, with its summary
             yield Compacted(id=f"compact/{state['compactions']}", at=at)
 
 
-def _stopped(said: dict[str, Any], at: int, unique: str, state: dict[str, Any]) -> Iterator[Item]:
-    words = text(said.get("last_assistant_message"))
+def _stopped(
+    payload: dict[str, Any], at: int, unique: str, state: dict[str, Any]
+) -> Iterator[Item]:
+    words = text(payload.get("last_assistant_message"))
     if words and state.get("no transcript"):
         content = [{"type": "output_text", "text": words}]
         message = {"type": "message", "role": "assistant", "content": content}
-        yield Answered(id=unique, at=at, reply={"output": [message]}, model=text(said.get("model")))
+        yield Answered(
+            id=unique, at=at, reply={"output": [message]}, model=text(payload.get("model"))
+        )
     yield TurnEnded(id=unique, at=at)

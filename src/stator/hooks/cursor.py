@@ -1,7 +1,7 @@
-"""What Cursor's hooks say, as items.
+"""Turns the input of Cursor's hooks into items.
 
-Unverified: made from what other programs read of these hooks, not from a recording of Cursor itself.
-So everything may be missing, and what is not known is passed over.
+Unverified: based on what other programs read from these hooks, not on a recording of Cursor itself.
+Any field may be missing, and unknown input is ignored.
 """
 
 from __future__ import annotations
@@ -32,79 +32,81 @@ READS = frozenset("Read Grep Glob LS List Search codebase_search read_file list_
 """Tools that change nothing."""
 
 
-def conversation(said: dict[str, Any]) -> Conversation | None:
-    """The conversation a line is about."""
-    found = said.get("conversation_id") or said.get("session_id")
+def conversation(payload: dict[str, Any]) -> Conversation | None:
+    """The conversation that a hook's input belongs to."""
+    found = payload.get("conversation_id") or payload.get("session_id")
     if not isinstance(found, str):
         return None
-    roots = said.get("workspace_roots")
-    root = roots[0] if isinstance(roots, list) and roots else said.get("cwd")
+    roots = payload.get("workspace_roots")
+    root = roots[0] if isinstance(roots, list) and roots else payload.get("cwd")
     return Conversation(source=SOURCE, id=found, cwd=root if isinstance(root, str) else "")
 
 
-def items(said: dict[str, Any], at: int, unique: str, state: dict[str, Any]) -> Iterator[Item]:
-    """What a line says."""
-    name = _text(said, "hook_event_name")
+def items(payload: dict[str, Any], at: int, unique: str, state: dict[str, Any]) -> Iterator[Item]:
+    """The items in a hook's input."""
+    name = _text(payload, "hook_event_name")
     if name == "beforeSubmitPrompt":
-        turn = _text(said, "generation_id") or unique
-        yield Prompted(id=f"turn/{turn}", at=at, content=_text(said, "prompt"))
+        turn = _text(payload, "generation_id") or unique
+        yield Prompted(id=f"turn/{turn}", at=at, content=_text(payload, "prompt"))
     elif name in ("preToolUse", "postToolUse", "postToolUseFailure"):
         state["tools"] = True
-        yield _call(name, said, at, unique)
+        yield _call(name, payload, at, unique)
     elif name in ("afterFileEdit", "afterTabFileEdit"):
-        path = _text(said, "file_path")
+        path = _text(payload, "file_path")
         if path:
             yield Touched(id=unique, at=at, files=(Touch(path=path, op="modified"),))
     elif name == "afterShellExecution":
-        yield from _shell(said, at, unique, state)
+        yield from _shell(payload, at, unique, state)
     elif name == "preCompact":
         state["compactions"] = count = int(state.get("compactions", 0)) + 1
         yield Compacted(id=f"compact/{count}", at=at)
     elif name == "subagentStart":
-        child = _text(said, "subagent_id") or unique
-        yield Spawned(id=unique, at=at, child=child, name=_text(said, "subagent_type"))
+        child = _text(payload, "subagent_id") or unique
+        yield Spawned(id=unique, at=at, child=child, name=_text(payload, "subagent_type"))
     else:
-        yield from _course(name, said, at, unique)
+        yield from _lifecycle(name, payload, at, unique)
 
 
-def _course(name: str, said: dict[str, Any], at: int, unique: str) -> Iterator[Item]:
+def _lifecycle(name: str, payload: dict[str, Any], at: int, unique: str) -> Iterator[Item]:
     if name == "sessionStart":
-        yield Began(id=unique, at=at, how=_text(said, "source") or "startup")
+        yield Began(id=unique, at=at, how=_text(payload, "source") or "startup")
     elif name == "sessionEnd":
-        yield Ended(id=unique, at=at, reason=_text(said, "reason"))
+        yield Ended(id=unique, at=at, reason=_text(payload, "reason"))
     elif name == "stop":
-        ended = _text(said, "status") not in ("aborted", "error")
+        ended = _text(payload, "status") not in ("aborted", "error")
         yield TurnEnded(id=unique, at=at, status="ok" if ended else "interrupted")
-    elif name == "afterAgentResponse" and _text(said, "text"):
-        yield Answered(id=unique, at=at, reply=_text(said, "text"))
+    elif name == "afterAgentResponse" and _text(payload, "text"):
+        yield Answered(id=unique, at=at, reply=_text(payload, "text"))
     else:
         yield Noise(kind=name or "unnamed")
 
 
-def _call(name: str, said: dict[str, Any], at: int, unique: str) -> Item:
-    tool = _text(said, "tool_name") or "?"
-    call = _text(said, "tool_use_id")
-    if not call:  # both sides of a call say the same of it
-        call = text_id(_text(said, "generation_id"), tool, said.get("tool_input"))
+def _call(name: str, payload: dict[str, Any], at: int, unique: str) -> Item:
+    tool = _text(payload, "tool_name") or "?"
+    call = _text(payload, "tool_use_id")
+    if not call:  # without an id, both hooks of a call derive the same one from its content
+        call = text_id(_text(payload, "generation_id"), tool, payload.get("tool_input"))
     if name == "preToolUse":
         effect: Any = "read" if tool in READS else "write"
-        return Called(id=call, at=at, tool=tool, input=said.get("tool_input"), effect=effect)
+        return Called(id=call, at=at, tool=tool, input=payload.get("tool_input"), effect=effect)
     if name == "postToolUseFailure":
-        cause = _text(said, "error_message") or _text(said, "error")
+        cause = _text(payload, "error_message") or _text(payload, "error")
         return Returned(id=call, at=at, tool=tool, status="error", cause=cause)
-    output = next((said[key] for key in ("tool_output", "tool_response") if key in said), None)
+    output = next(
+        (payload[key] for key in ("tool_output", "tool_response") if key in payload), None
+    )
     return Returned(id=call, at=at, tool=tool, output=output)
 
 
-def _shell(said: dict[str, Any], at: int, unique: str, state: dict[str, Any]) -> Iterator[Item]:
-    """A command, where the hooks of tools do not tell of it."""
+def _shell(payload: dict[str, Any], at: int, unique: str, state: dict[str, Any]) -> Iterator[Item]:
+    """Items for a shell command, if the hooks for tools do not report it."""
     if state.get("tools"):
         yield Noise(kind="afterShellExecution")
         return
-    yield Called(id=unique, at=at, tool="shell", input={"command": _text(said, "command")})
-    yield Returned(id=unique, at=at, tool="shell", output=_text(said, "output"))
+    yield Called(id=unique, at=at, tool="shell", input={"command": _text(payload, "command")})
+    yield Returned(id=unique, at=at, tool="shell", output=_text(payload, "output"))
 
 
-def _text(said: dict[str, Any], name: str) -> str:
-    value = said.get(name)
+def _text(payload: dict[str, Any], name: str) -> str:
+    value = payload.get(name)
     return value if isinstance(value, str) else ""

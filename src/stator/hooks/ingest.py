@@ -1,9 +1,10 @@
-"""From the spool to the store: each line once, in order, conversation by conversation.
+"""Records the lines of a spool in a store: each line once, in order, one conversation after
+another.
 
-Hooks are the signal, the transcript is the truth: before the lines of a conversation are recorded, what
-its transcript has is; then come the things that only hooks know. How far each file of the spool was
-read for a conversation is noted in the transaction that records what it held, so that whatever ends
-this program, the next one neither loses nor doubles anything.
+Hooks say that something happened; the transcript is the authority on what happened. Before the
+lines of a conversation are recorded, its transcript is imported. Then the lines add what only hooks
+know. How far each file of the spool was read is recorded in the same transaction as the lines
+themselves. If this program dies at any point, the next one loses nothing and records nothing twice.
 """
 
 from __future__ import annotations
@@ -20,10 +21,15 @@ import msgspec
 
 from stator.errors import InvalidInput, StoreError
 from stator.hooks import spool
-from stator.importers import conversation as taking
 from stator.importers import registry
-from stator.importers.format import Format, Found
-from stator.importers.reading.jsonl import beginning
+from stator.importers.conversation import (
+    Report,
+    import_conversation,
+    subagent_conversation,
+)
+from stator.importers.format import Format
+from stator.importers.reading.found_conversation import FoundConversation
+from stator.importers.reading.jsonl import read_beginning
 from stator.model.exchange.items import (
     Compacted,
     Conversation,
@@ -34,7 +40,7 @@ from stator.model.exchange.items import (
 from stator.model.log.query import SessionQuery
 from stator.model.log.redact import has_placeholder
 from stator.runtime.base.context import Context
-from stator.runtime.base.paging import matching
+from stator.runtime.base.pages import matching
 from stator.runtime.ingest.recorder import Recorder, find, noted_cursor
 from stator.store.port import StorePort
 
@@ -44,98 +50,102 @@ MAPPERS = {
     "gemini": "gemini",
     "cursor": "cursor",
 }
-"""Agent → the module here that knows what its hooks say."""
+"""Agent → the module in this package that reads its hooks."""
 HOOKS = "hooks"
-"""The name of the note that says how far the spool was read."""
+"""The name of the recorded note that says how far the spool was read."""
 BATCH_LINES = 2_000
 BATCH_BYTES = 16 * 2**20
 STARTS = ("SessionStart", "sessionStart")
 ENDS = ("SessionEnd", "sessionEnd")
 BEGIN = 65_536
 
-World = Callable[[str], Context]
-"""The world as it is for whoever works in a folder: its project and its root."""
+ContextFor = Callable[[str], Context]
+"""Returns the context (project and root) for the folder in which an agent worked."""
 
 
 class Mapper(Protocol):
-    """What an agent's hooks say, as items."""
+    """Turns the input of an agent's hooks into items."""
 
-    def conversation(self, said: dict[str, Any]) -> Conversation | None:
-        """The conversation a line is about; None: it is about none."""
+    def conversation(self, payload: dict[str, Any]) -> Conversation | None:
+        """The conversation that a line belongs to; None if it belongs to none."""
         ...
 
     def items(
-        self, said: dict[str, Any], at: int, unique: str, state: dict[str, Any]
+        self, payload: dict[str, Any], at: int, unique: str, state: dict[str, Any]
     ) -> Iterator[Item]:
-        """What a line says. `unique` names what has no id of its own; `state` is kept between lines."""
+        """The items in a line. `unique` identifies the line; `state` is kept between lines."""
         ...
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is taken in at once; the rest is left for the next."""
+class IngestLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much to ingest at once; the rest is left for the next time."""
 
     lines: int = 0
-    """0: all of them."""
+    """The most lines; 0 for all of them."""
     transcript: int = 0
-    """Bytes of a transcript behind the place where reading goes on; 0: any number."""
+    """The most new bytes of a transcript; 0 for any number."""
     wait_s: float = 1.0
-    """For somebody else who takes the spool in."""
+    """How long to wait for another process that is ingesting the same spool."""
 
 
-EVERYTHING = Limits()
-GLANCE = Limits(lines=20_000, transcript=8 * 2**20)
-"""For whoever only looks: it is done again the next time."""
+NO_LIMITS = IngestLimits()
+PREVIEW_LIMITS = IngestLimits(lines=20_000, transcript=8 * 2**20)
+"""The limits for a store that may not be written; it reads the spool again each time."""
 
 
-class Ingested(msgspec.Struct, kw_only=True):
-    """What came of a spool."""
+class IngestResult(msgspec.Struct, kw_only=True):
+    """What was recorded from a spool."""
 
     lines: int = 0
     commits: int = 0
     names: list[str] = []
-    """Ids of the sessions that something came into."""
+    """Ids of the sessions in which something was recorded."""
     bad: int = 0
-    """Pieces that were set aside."""
+    """Damaged pieces that were moved to the folder `bad`."""
     refused: dict[str, str] = {}
-    """Conversations that could not be recorded, and why; their lines are set aside."""
-    transcripts: taking.Report = msgspec.field(default_factory=taking.Report)
+    """Conversations that could not be recorded, and why; their lines are in the folder `bad`."""
+    transcripts: Report = msgspec.field(default_factory=Report)
     is_all: bool = True
-    """Whether nothing was left for the next."""
+    """Whether nothing was left for the next time."""
     starts: int = 0
-    """Conversations that were begun or taken up again."""
+    """Conversations that were started or resumed."""
 
 
-def load(agent: str) -> Mapper:
-    """Who knows what an agent's hooks say."""
+def load_mapper(agent: str) -> Mapper:
+    """Load the mapper for an agent's hooks."""
     if agent not in MAPPERS:
         raise InvalidInput(f"no agent {agent!r:.40}", hint=", ".join(MAPPERS), path="$.agent")
     return cast("Mapper", import_module(f"stator.hooks.{MAPPERS[agent]}"))
 
 
-def ingest(store: StorePort, world: World, folder: str, *, limits: Limits = EVERYTHING) -> Ingested:
-    """Take in what hooks left in a folder. If somebody else is at it, nothing is done."""
-    done = Ingested()
-    if not spool.names(folder):
-        return done
-    here = world("")
-    with spool.alone(folder, sleep=here.sleep, wait_s=limits.wait_s) as mine:
-        if not mine:
-            done.is_all = False
-            return done
-        while _round(store, world, folder, limits, done):
+def ingest(
+    store: StorePort, context_for: ContextFor, folder: str, *, limits: IngestLimits = NO_LIMITS
+) -> IngestResult:
+    """Record what hooks wrote to a folder. Do nothing if another process is doing so."""
+    result = IngestResult()
+    if not spool.spooled_files(folder):
+        return result
+    here = context_for("")
+    with spool.exclusive(folder, sleep=here.sleep, wait_s=limits.wait_s) as is_mine:
+        if not is_mine:
+            result.is_all = False
+            return result
+        while _ingest_round(store, context_for, folder, limits, result):
             pass
-        if done.starts:
-            bury(store, world)
-    return done
+        if result.starts:
+            end_dead_conversations(store, context_for)
+    return result
 
 
-def bury(store: StorePort, world: World) -> list[str]:
-    """Say of conversations whose program is gone without a word that they ended; the sessions.
+def end_dead_conversations(store: StorePort, context_for: ContextFor) -> list[str]:
+    """Record the end of conversations whose program died without reporting it; return their
+    sessions.
 
-    What such a program was doing is in doubt, and nobody else will ever say so: it may be taken up by
-    another program, or never.
+    What such a program was doing is in doubt, and nothing else will record that: the session may be
+    resumed by another program, or never.
     """
-    from stator.runtime.runs.processes import start_ticks  # what starts programs is needed by few
+    # imported here because few callers need it
+    from stator.runtime.runs.processes import start_ticks
 
     ended = []
     for row in matching(store, SessionQuery(mode="recorded", status="active")):
@@ -146,194 +156,215 @@ def bury(store: StorePort, world: World) -> list[str]:
         if not pid or space != _namespace() or start_ticks(pid) == born:
             continue
         source, foreign = row.record.aliases[0]
-        about = Conversation(source=source, id=foreign)
-        recorder = Recorder(store, world(str(note.get("cwd") or "")), about, via="hook")
+        conversation = Conversation(source=source, id=foreign)
+        recorder = Recorder(
+            store, context_for(str(note.get("cwd") or "")), conversation, via="hook"
+        )
         recorder.take(Ended(id=f"died/{pid}.{born}", at=note.get("at", 0), died=True))
         recorder.flush()
         ended.append(row.id)
     return ended
 
 
-def look(store: StorePort, world: World, folder: str) -> Ingested:
-    """Record what hooks left in a folder and leave it there: for a store that nobody keeps."""
-    done = Ingested()
-    recording = Recording(store, world, GLANCE, done, files=spool.names(folder))
-    for line in islice(spool.looked_at(folder), GLANCE.lines):
-        recording.add(line)
-    recording.flush()
-    return done
+def preview(store: StorePort, context_for: ContextFor, folder: str) -> IngestResult:
+    """Record what hooks wrote to a folder in a temporary store, and leave the spool unchanged."""
+    result = IngestResult()
+    batches = BatchRecorder(
+        store, context_for, PREVIEW_LIMITS, result, files=spool.spooled_files(folder)
+    )
+    for line in islice(spool.peek(folder), PREVIEW_LIMITS.lines):
+        batches.add(line)
+    batches.flush()
+    return result
 
 
-def _round(store: StorePort, world: World, folder: str, limits: Limits, done: Ingested) -> bool:
-    """Take one round of files in; whether there may be more."""
-    here = world("")
-    aside = spool.Aside(folder)
+def _ingest_round(
+    store: StorePort,
+    context_for: ContextFor,
+    folder: str,
+    limits: IngestLimits,
+    result: IngestResult,
+) -> bool:
+    """Record the files that are there now; return whether there may be more."""
+    here = context_for("")
+    rejected = spool.RejectedPieces(folder)
     unique = lambda: here.secret(6).hex()  # noqa: E731
-    with spool.Taken(
+    with spool.ClaimedFiles(
         folder, now=here.clock() * 1000, unique=unique, sleep=here.sleep, wait_s=limits.wait_s
-    ) as taken:
-        if not taken.files:
-            done.is_all = done.is_all and not taken.skipped
+    ) as claimed:
+        if not claimed.files:
+            result.is_all = result.is_all and not claimed.skipped
             return False
         try:
-            whole = _recorded(store, world, taken, aside, limits, done)
+            is_complete = _record_files(store, context_for, claimed, rejected, limits, result)
         finally:
-            aside.close()
-        done.bad += aside.count
-        if not whole:
-            done.is_all = False
+            rejected.close()
+        result.bad += rejected.count
+        if not is_complete:
+            result.is_all = False
             return False
         store.sync()
-        taken.remove()
+        claimed.remove()
         return True
 
 
-def _recorded(
+def _record_files(
     store: StorePort,
-    world: World,
-    taken: spool.Taken,
-    aside: spool.Aside,
-    limits: Limits,
-    done: Ingested,
+    context_for: ContextFor,
+    claimed: spool.ClaimedFiles,
+    rejected: spool.RejectedPieces,
+    limits: IngestLimits,
+    result: IngestResult,
 ) -> bool:
-    """Record what the files hold; False where a limit was reached before their end."""
-    recording = Recording(store, world, limits, done, files=taken.files, aside=aside)
-    for item in taken.lines():
-        if isinstance(item, spool.Bad):
-            aside.put(item.file, item.raw)
-        elif limits.lines and recording.seen >= limits.lines:
-            recording.flush()
+    """Record the lines of the files; return False if a limit was reached first."""
+    batches = BatchRecorder(
+        store, context_for, limits, result, files=claimed.files, rejected=rejected
+    )
+    for item in claimed.lines():
+        if isinstance(item, spool.BadPiece):
+            rejected.put(item.file, item.raw)
+        elif limits.lines and batches.seen >= limits.lines:
+            batches.flush()
             return False
         else:
-            recording.add(item)
-    recording.flush()
-    return not recording.is_waiting
+            batches.add(item)
+    batches.flush()
+    return not batches.is_waiting
 
 
-class Recording:
-    """Lines on their way into a store, a batch at a time."""
+class BatchRecorder:
+    """Groups lines by conversation and records them in batches."""
 
     def __init__(
         self,
         store: StorePort,
-        world: World,
-        limits: Limits,
-        done: Ingested,
+        context_for: ContextFor,
+        limits: IngestLimits,
+        result: IngestResult,
         *,
         files: list[str],
-        aside: spool.Aside | None = None,
+        rejected: spool.RejectedPieces | None = None,
     ) -> None:
-        """`aside` is where lines go that no session takes."""
+        """`rejected` receives the lines that no session accepts."""
         self._store = store
-        self._world = world
+        self._context_for = context_for
         self._limits = limits
-        self._done = done
+        self._result = result
         self._files = frozenset(files)
-        self._talks: dict[tuple[str, str], list[spool.Line]] = {}
-        self._about: dict[tuple[str, str], Conversation] = {}
-        self._aside = aside
+        self._lines_by_conversation: dict[tuple[str, str], list[spool.SpoolLine]] = {}
+        self._conversations: dict[tuple[str, str], Conversation] = {}
+        self._rejected = rejected
         self._bytes = 0
         self._waiting = 0
         self.seen = 0
-        """Lines that were taken, those among them that were recorded before."""
+        """Lines that were added, including those that were recorded before."""
         self.is_waiting = False
-        """Whether a conversation was left for the next."""
+        """Whether a conversation was left for the next time."""
 
-    def add(self, line: spool.Line) -> None:
-        """Take a line; it is recorded with the batch it is in."""
+    def add(self, line: spool.SpoolLine) -> None:
+        """Add a line; it is recorded with its batch."""
         self.seen += 1
         self._waiting += 1
         self._bytes += len(line.raw)
         try:
-            about = load(line.agent).conversation(line.said)
-        except Exception as error:  # whatever a mapper makes of hostile input
-            self._refuse(line, f"{line.agent or 'no agent'}: {_said(error)}")
+            conversation = load_mapper(line.agent).conversation(line.payload)
+        except Exception as error:  # a mapper may raise anything on hostile input
+            self._refuse(line, f"{line.agent or 'no agent'}: {_error_text(error)}")
             return
-        if about is None:
-            self._refuse(line, f"{line.agent}: says of no conversation")
+        if conversation is None:
+            self._refuse(line, f"{line.agent}: the line names no conversation")
             return
-        place = line.agent, about.id
-        if not about.cwd:
-            about = msgspec.structs.replace(about, cwd=line.cwd)
-        self._about.setdefault(place, about)
-        self._talks.setdefault(place, []).append(line)
+        key = line.agent, conversation.id
+        if not conversation.cwd:
+            conversation = msgspec.structs.replace(conversation, cwd=line.cwd)
+        self._conversations.setdefault(key, conversation)
+        self._lines_by_conversation.setdefault(key, []).append(line)
         if self._waiting >= BATCH_LINES or self._bytes >= BATCH_BYTES:
             self.flush()
 
     def flush(self) -> None:
         """Record the batch."""
-        for place, lines in self._talks.items():
-            about = self._about[place]
+        for key, lines in self._lines_by_conversation.items():
+            conversation = self._conversations[key]
             try:
-                self._talk(place[0], about, lines)
+                self._record_conversation(key[0], conversation, lines)
             except StoreError:
                 raise
-            except Exception as error:  # one conversation must not hold the others up
+            except Exception as error:  # a failure in one conversation must not affect the others
                 for line in lines:
-                    self._refuse(line, f"{about.source} {about.id}: {_said(error)}")
-        self._talks, self._about, self._waiting, self._bytes = {}, {}, 0, 0
+                    self._refuse(
+                        line, f"{conversation.source} {conversation.id}: {_error_text(error)}"
+                    )
+        self._lines_by_conversation, self._conversations, self._waiting, self._bytes = {}, {}, 0, 0
 
-    def _refuse(self, line: spool.Line, why: str) -> None:
-        if self._aside is not None:
-            self._aside.put(line.file, line.raw)
-        self._done.refused.setdefault(why.split(":")[0], why)
+    def _refuse(self, line: spool.SpoolLine, why: str) -> None:
+        """Keep a line that cannot be recorded in the folder `bad`, and report why."""
+        if self._rejected is not None:
+            self._rejected.put(line.file, line.raw)
+        self._result.refused.setdefault(why.split(":")[0], why)
 
-    def _talk(self, agent: str, about: Conversation, lines: list[spool.Line]) -> None:
-        context = self._world(about.cwd)
-        path = next(filter(None, map(_transcript, reversed(lines))), "")
-        transcript = _Transcript(self._store, context, agent, about, path)
-        if find(self._store, about) is None:
-            if self._limits.transcript and not transcript.founds and _is_fork(lines):
-                # what it is a fork of stands in a file that is not there yet
+    def _record_conversation(
+        self, agent: str, conversation: Conversation, lines: list[spool.SpoolLine]
+    ) -> None:
+        context = self._context_for(conversation.cwd)
+        path = next(filter(None, map(_transcript_path, reversed(lines))), "")
+        transcript = _Transcript(self._store, context, agent, conversation, path)
+        if find(self._store, conversation) is None:
+            if self._limits.transcript and not transcript.conversations and _is_fork(lines):
+                # the transcript says what this is a fork of, and it does not exist yet
                 self.is_waiting = True
                 return
-            about = transcript.about(about)
-        talk = _Talk(self._store, context, load(agent), about, self._files, self._refuse)
-        lines = talk.unread(lines)
-        self._done.lines += len(lines)
-        self._done.starts += any(_name(line) in STARTS for line in lines)
+            conversation = transcript.describe(conversation)
+        hooked = _HookedConversation(
+            self._store, context, load_mapper(agent), conversation, self._files, self._refuse
+        )
+        lines = hooked.unread(lines)
+        self._result.lines += len(lines)
+        self._result.starts += any(_hook_name(line) in STARTS for line in lines)
         if not lines:
             return
-        # What comes after a compaction is not to be told before what came before it.
+        # Starts come first because they create the session. The transcript comes before everything
+        # else: it contains what happened before a compaction, which must be recorded before the
+        # compaction itself.
         first = next((n for n, line in enumerate(lines) if not _is_start(line)), len(lines))
-        talk.transcript = path or talk.transcript
-        talk.record(lines[:first])
-        talk.has_transcript = transcript.read(self._limits, self._done.transcripts)
-        talk.record(lines[first:])
-        if _name(lines[-1]) in ENDS:
-            transcript.read(self._limits, self._done.transcripts, conclude=True)
-        self._done.commits += talk.commits
-        if talk.session not in self._done.names:
-            self._done.names.append(talk.session)
+        hooked.transcript = path or hooked.transcript
+        hooked.record(lines[:first])
+        hooked.has_transcript = transcript.read(self._limits, self._result.transcripts)
+        hooked.record(lines[first:])
+        if _hook_name(lines[-1]) in ENDS:
+            transcript.read(self._limits, self._result.transcripts, conclude=True)
+        self._result.commits += hooked.commits
+        if hooked.session not in self._result.names:
+            self._result.names.append(hooked.session)
 
 
-class _Talk:
-    """One conversation, as its hooks tell it."""
+class _HookedConversation:
+    """One conversation, as its hooks report it."""
 
     def __init__(
         self,
         store: StorePort,
         context: Context,
         mapper: Mapper,
-        about: Conversation,
+        conversation: Conversation,
         files: frozenset[str],
-        refuse: Callable[[spool.Line, str], None],
+        refuse: Callable[[spool.SpoolLine, str], None],
     ) -> None:
         self._store = store
         self._context = context
         self._mapper = mapper
-        self._about = about
+        self._conversation = conversation
         self._files = files
         self._refuse = refuse
         self._recorders: dict[str, Recorder] = {}
-        self.session = about.session
+        self.session = conversation.session
         self.commits = 0
         self.has_transcript = False
         known = self._noted()
         self.transcript: str = known.get("transcript") or ""
         self._state: dict[str, Any] = known.get("state") or {}
         self._process = {"process": known.get("process") or [0, 0, 0], "at": known.get("at", 0)}
-        self._read: dict[str, int] = {
+        self._read_up_to: dict[str, int] = {
             name: end for name, end in (known.get("read") or {}).items() if name in files
         }
 
@@ -343,35 +374,38 @@ class _Talk:
         found = main.cursor(HOOKS)
         return found if isinstance(found, dict) else {}
 
-    def unread(self, lines: list[spool.Line]) -> list[spool.Line]:
-        """Those of the lines that were not recorded by somebody who died before the file was gone."""
-        return [line for line in lines if line.end > self._read.get(line.file, 0)]
+    def unread(self, lines: list[spool.SpoolLine]) -> list[spool.SpoolLine]:
+        """The lines that an earlier process, which died before it removed the file, did not record."""
+        return [line for line in lines if line.end > self._read_up_to.get(line.file, 0)]
 
-    def record(self, lines: list[spool.Line]) -> None:
-        """Record what they say, with the place that was come to."""
+    def record(self, lines: list[spool.SpoolLine]) -> None:
+        """Record the lines, together with how far each file was read."""
         if not lines:
             return
         self._state["no transcript"] = not self.has_transcript
         for line in lines:
-            state = deepcopy(self._state)  # the old one is noted until the line is recorded
+            # the old state stays in the recorded note until this line is recorded
+            state = deepcopy(self._state)
             try:
-                items = list(self._mapper.items(line.said, line.at, line.id, state))
-            except Exception as error:  # whatever a mapper makes of hostile input
-                # set aside before it is noted as read: whoever dies in between must not lose it
-                self._refuse(line, f"{line.agent} {self._about.id}: {_said(error)}")
+                items = list(self._mapper.items(line.payload, line.at, line.id, state))
+            except Exception as error:  # a mapper may raise anything on hostile input
+                # keep the line before it counts as read, or a crash in between would lose it
+                self._refuse(line, f"{line.agent} {self._conversation.id}: {_error_text(error)}")
                 items, state = [], self._state
             if any(isinstance(item, Compacted) for item in items):
-                self._flush()  # a compaction is recorded at once: what stands before it, whole
+                # a compaction is recorded immediately; everything before it must be recorded first
+                self._flush()
             for item in items:
-                if not self._is_told_better(item):
+                if not self._is_in_transcript(item):
                     self.commits += len(self._recorder(item.within).take(item))
             self._state = state
             self._process = {"process": list(line.process), "at": line.at}
-            self._read[line.file] = line.end
+            self._read_up_to[line.file] = line.end
         self._flush()
 
-    def _is_told_better(self, item: Item) -> bool:
-        """Whether the transcript has it under another id: one made from text that was redacted here."""
+    def _is_in_transcript(self, item: Item) -> bool:
+        """Whether the transcript contains an item under another id: ids of prompts are made from
+        their text, and secrets in this one were redacted."""
         return (
             self.has_transcript
             and isinstance(item, Prompted)
@@ -380,12 +414,12 @@ class _Talk:
         )
 
     def _flush(self) -> None:
-        """The sub-agents' first: what says that all was read comes last."""
+        """Record everything. Sub-agents come first; the note that all was read comes last."""
         note = {
             "state": self._state,
-            "read": self._read,
+            "read": self._read_up_to,
             "transcript": self.transcript,
-            "cwd": self._about.cwd,
+            "cwd": self._conversation.cwd,
             **self._process,
         }
         for within, recorder in self._recorders.items():
@@ -398,124 +432,129 @@ class _Talk:
         known = self._recorders.get(within)
         if known is None:
             if within:
-                self._flush()  # a sub-agent's parent comes first
-            about = taking.below(self._about, within) if within else self._about
-            known = Recorder(self._store, self._context, about, via="hook")
+                # a sub-agent's session refers to its parent's, so the parent must exist first
+                self._flush()
+            conversation = (
+                subagent_conversation(self._conversation, within) if within else self._conversation
+            )
+            known = Recorder(self._store, self._context, conversation, via="hook")
             self._recorders[within] = known
         return known
 
 
 class _Transcript:
-    """A conversation's transcript, and what it tells of sub-agents."""
+    """A conversation's transcript, with the sub-agents in it."""
 
     def __init__(
-        self, store: StorePort, context: Context, agent: str, about: Conversation, path: str
+        self, store: StorePort, context: Context, agent: str, conversation: Conversation, path: str
     ) -> None:
         self._store = store
         self._context = context
         self._path = path
-        self._own = about.id
-        self._form = _form(agent) if path else None
-        self._why = ""
-        self.founds: list[Found] = []
-        """None, where the file is not what it is said to be."""
+        self._own = conversation.id
+        self._format = _format_of(agent) if path else None
+        self._problem = ""
+        self.conversations: list[FoundConversation] = []
+        """The conversations in the file; empty if it is not a transcript of this conversation."""
         try:
-            self.founds = self._found()
-        except Exception as error:  # whatever a reader makes of a hostile file
-            self._why = _said(error)
+            self.conversations = self._find_conversations()
+        except Exception as error:  # a format may raise anything on a hostile file
+            self._problem = _error_text(error)
 
-    def _found(self) -> list[Found]:
-        path, form = Path(self._path), self._form
-        if form is None or not os.path.isfile(path):
+    def _find_conversations(self) -> list[FoundConversation]:
+        path, format = Path(self._path), self._format
+        if format is None or not os.path.isfile(path):
             return []
-        if not form.is_one(path, beginning(self._path, BEGIN)):
+        if not format.recognizes(path, read_beginning(self._path, BEGIN)):
             return []
         return [
             found
-            for found in form.conversations(path)
+            for found in format.conversations(path)
             if self._own in (found.conversation.id, found.conversation.parent)
         ]
 
-    def about(self, known: Conversation) -> Conversation:
-        """What it says of the conversation as a whole, which hooks do not: its name, what it is a fork of."""
-        for found in self.founds:
+    def describe(self, known: Conversation) -> Conversation:
+        """The conversation with what only the transcript knows: its name and what it was forked
+        from."""
+        for found in self.conversations:
             if found.conversation.id == known.id:
                 return msgspec.structs.replace(found.conversation, cwd=known.cwd)
         return known
 
-    def read(self, limits: Limits, report: taking.Report, *, conclude: bool = False) -> bool:
-        """Take in what is new of it; whether it could be read."""
+    def read(self, limits: IngestLimits, report: Report, *, conclude: bool = False) -> bool:
+        """Import what is new in the transcript; return whether it could be read."""
         try:
-            for found in self.founds:
-                if self._form is not None and not self._is_too_much(found, limits):
-                    taking.take(
-                        self._store, self._context, self._form, found, report, via="hook",
+            for found in self.conversations:
+                if self._format is not None and not self._is_too_much(found, limits):
+                    import_conversation(
+                        self._store, self._context, self._format, found, report, via="hook",
                         conclude=conclude,
                     )  # fmt: skip
         except StoreError:
             raise
-        except Exception as error:  # a transcript nobody can read must not hold the hooks' lines up
-            self._why = _said(error)
-        if self._why:
-            report.refused.setdefault(self._path, self._why)
-        return bool(self.founds) and not self._why
+        # an unreadable transcript must not keep the hooks' lines from being recorded
+        except Exception as error:
+            self._problem = _error_text(error)
+        if self._problem:
+            report.refused.setdefault(self._path, self._problem)
+        return bool(self.conversations) and not self._problem
 
-    def _is_too_much(self, found: Found, limits: Limits) -> bool:
+    def _is_too_much(self, found: FoundConversation, limits: IngestLimits) -> bool:
         if not limits.transcript:
             return False
-        note = noted_cursor(self._store, found.conversation.session, found.place)
+        note = noted_cursor(self._store, found.conversation.session, found.cursor_name)
         known = note.get("offset", 0) if isinstance(note, dict) else 0
         return found.size - known > limits.transcript
 
 
-def reconcile(store: StorePort, world: World, session: str, report: taking.Report) -> bool:
-    """Bring a session's transcript in once more, as far as it goes by now; False: none is known."""
+def reconcile(store: StorePort, context_for: ContextFor, session: str, report: Report) -> bool:
+    """Import a session's transcript again, up to its current end; return False if none is known."""
     row = store.session(session)
     note = noted_cursor(store, session, HOOKS)
     path = note.get("transcript") if isinstance(note, dict) else ""
     if not path or not row.record.aliases:
         return False
     source, foreign = row.record.aliases[0]
-    about = Conversation(source=source, id=foreign, cwd=str(note.get("cwd") or ""))
-    transcript = _Transcript(store, world(about.cwd), source, about, path)
-    return transcript.read(EVERYTHING, report)
+    conversation = Conversation(source=source, id=foreign, cwd=str(note.get("cwd") or ""))
+    transcript = _Transcript(store, context_for(conversation.cwd), source, conversation, path)
+    return transcript.read(NO_LIMITS, report)
 
 
 def _namespace() -> int:
-    """Where numbers of processes mean what they mean here; -1: there is no way to tell."""
+    """The pid namespace in which process ids are valid here; -1 if it is unknown."""
     try:
         return os.stat("/proc/self/ns/pid").st_ino
     except OSError:
         return -1
 
 
-def _form(agent: str) -> Format | None:
+def _format_of(agent: str) -> Format | None:
     try:
         return registry.load(agent)
     except (InvalidInput, ImportError):
         return None
 
 
-def _transcript(line: spool.Line) -> str:
-    path = line.said.get("transcript_path")
+def _transcript_path(line: spool.SpoolLine) -> str:
+    path = line.payload.get("transcript_path")
     return path if isinstance(path, str) and os.path.isabs(path) and "\0" not in path else ""
 
 
-def _name(line: spool.Line) -> str:
-    name = line.said.get("hook_event_name")
+def _hook_name(line: spool.SpoolLine) -> str:
+    name = line.payload.get("hook_event_name")
     return name if isinstance(name, str) else ""
 
 
-def _is_start(line: spool.Line) -> bool:
-    """Whether it says that a conversation begins or is taken up, and nothing of what was said in it."""
-    return _name(line) in STARTS and line.said.get("source") != "compact"
+def _is_start(line: spool.SpoolLine) -> bool:
+    """Whether a line only reports that a conversation starts or is resumed."""
+    return _hook_name(line) in STARTS and line.payload.get("source") != "compact"
 
 
-def _is_fork(lines: list[spool.Line]) -> bool:
-    """Whether all that is known of a conversation is that it began as a fork."""
-    starts = all(_name(line) in STARTS for line in lines)
-    return starts and any(line.said.get("source") == "fork" for line in lines)
+def _is_fork(lines: list[spool.SpoolLine]) -> bool:
+    """Whether nothing is known of a conversation except that it started as a fork."""
+    starts = all(_hook_name(line) in STARTS for line in lines)
+    return starts and any(line.payload.get("source") == "fork" for line in lines)
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:400]

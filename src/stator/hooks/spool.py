@@ -1,9 +1,10 @@
-"""The spool: what hooks wrote and no store has taken yet. Finding its files, having them alone, reading them.
+"""Reads the spool: the files to which hooks append lines until a store records them.
 
-Hooks append to `current`, or to a file of their own where that one is being taken. Whoever takes them
-holds the folder's lock, renames each file (so that the next hook begins another) and then locks it: a
-hook that is still writing has it shared until it is done. A file is removed when a store has all of
-it; until then whoever comes next reads it again. `docs/design/spool.md` has the whole protocol.
+Hooks append to `current`, or to a file of their own while `current` is being ingested. The
+ingesting process holds the folder's lock. It renames each file, so that the next hook starts
+another one, and then locks it: a hook that is still writing holds a shared lock until it is done. A
+file is removed when a store has recorded all of it; until then, the next process reads it again.
+`docs/design/spool.md` describes the whole protocol.
 """
 
 from __future__ import annotations
@@ -21,66 +22,67 @@ from typing import Any, BinaryIO
 import msgspec
 
 from stator.errors import InvalidInput
-from stator.importers.reading.jsonl import decode, open_plain
+from stator.importers.reading.jsonl import decode_json, open_regular_file
 from stator.locations import NOTE, TAKEN, is_spooled
 from stator.model.exchange.item_commits import legible
 
 MARK = b"stator1 "
 LOCK = "lock"
 BAD = "bad"
-"""The folder of what could not be read, or no session took."""
+"""The folder for pieces that could not be read or that no session accepted."""
 LINE_MAX = 256 * 2**20
 HEAD_MAX = 64
-"""Bytes in which mark, checksum and length of a line stand."""
+"""The bytes that hold the mark, the checksum and the length of a line."""
 FILES_MAX = 200
-"""Files that are read at once; more are the next round's."""
+"""The most files that are read in one round; the next round reads the others."""
 EMPTY_OLD_NS = 3600 * 10**9
-"""An empty file of a hook's own is one that is about to write; after an hour it is a dead one's."""
+"""A hook creates its own file and then writes to it. A file that is still empty after an hour
+belongs to a dead hook."""
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """What one hook said."""
+class SpoolLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One line, written by one hook."""
 
     id: str
     at: int
     agent: str
     cwd: str
-    said: dict[str, Any]
+    payload: dict[str, Any]
     process: tuple[int, int, int] = (0, 0, 0)
-    """The agent's: its number, when it started, the namespace that is in. Zeros: nobody knows."""
+    """The agent's process: its id, its start time and its pid namespace. Zeros if unknown."""
     file: str = ""
     end: int = 0
-    """The offset behind it in its file."""
+    """The offset after the line in its file."""
     raw: bytes = b""
 
 
-class Bad(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of a file that is no line."""
+class BadPiece(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of a file that is not a valid line."""
 
     file: str
     raw: bytes
     why: str
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands in a spool, for whoever asks how it is."""
+class SpoolStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What a spool contains, for reports."""
 
     files: int = 0
     taken: int = 0
-    """Of those, the ones that somebody began to take."""
+    """The number of these files that an ingesting process has already renamed."""
     bytes: int = 0
     lines: int = 0
     since: int = 0
-    """When the oldest line was written, in µs; 0: there is none."""
+    """When the oldest line was written, in µs; 0 if there is none."""
     torn: int = 0
     bad: int = 0
-    """Pieces that were set aside."""
+    """Pieces in the folder `bad`."""
     notes: int = 0
-    """Times a hook could not record."""
+    """How often a hook could not write its line."""
 
 
-def names(folder: str) -> list[str]:
-    """The files that hold lines, those first that somebody began to take."""
+def spooled_files(folder: str) -> list[str]:
+    """The files that contain lines; files that were renamed for ingestion come first."""
     try:
         with os.scandir(folder) as found:
             kept = [entry.name for entry in found if is_spooled(entry.name)]
@@ -90,21 +92,24 @@ def names(folder: str) -> list[str]:
 
 
 @contextmanager
-def alone(folder: str, *, sleep: Callable[[float], object], wait_s: float = 1.0) -> Iterator[bool]:
-    """Hold the folder's lock: one takes at a time, or the order of what was said is lost.
+def exclusive(
+    folder: str, *, sleep: Callable[[float], object], wait_s: float = 1.0
+) -> Iterator[bool]:
+    """Hold the folder's lock. Only one process may ingest at a time, or lines would be recorded out
+    of order.
 
-    False where somebody else has it for longer than `wait_s`.
+    Yield False if another process holds the lock for longer than `wait_s`.
     """
     handle = os.open(
         os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
     )
     try:
-        yield _locked(handle, sleep, wait_s)
+        yield _lock(handle, sleep, wait_s)
     finally:
         os.close(handle)
 
 
-def _locked(handle: int | BinaryIO, sleep: Callable[[float], object], wait_s: float) -> bool:
+def _lock(handle: int | BinaryIO, sleep: Callable[[float], object], wait_s: float) -> bool:
     pause, waited = 0.02, 0.0
     while True:
         try:
@@ -118,8 +123,8 @@ def _locked(handle: int | BinaryIO, sleep: Callable[[float], object], wait_s: fl
             return True
 
 
-class Taken:
-    """Files of the spool that are ours until they are closed: nobody writes to them any more."""
+class ClaimedFiles:
+    """Files of the spool that this process has renamed and locked, so that no hook writes to them."""
 
     def __init__(
         self,
@@ -130,18 +135,18 @@ class Taken:
         sleep: Callable[[float], object],
         wait_s: float = 0.0,
     ) -> None:
-        """`now` in ns; `unique` gives a name that nothing else has. A hook that is writing is waited
-        for, if not for long: what it began stands before what is in other files."""
+        """`now` is in ns; `unique` returns a unique name. A hook that is writing is awaited for up
+        to `wait_s`, because its lines may be older than those in other files."""
         self._folder = folder
         self._sleep = sleep
         self._wait_s = wait_s
-        self._held: dict[str, BinaryIO] = {}
+        self._files: dict[str, BinaryIO] = {}
         self.skipped = 0
-        """Files that a hook is writing to: the next round's."""
-        for name in names(folder)[:FILES_MAX]:
-            self._take(name, now, unique)
+        """Files to which a hook is writing; they are left for the next round."""
+        for name in spooled_files(folder)[:FILES_MAX]:
+            self._claim(name, now, unique)
 
-    def _take(self, name: str, now: int, unique: Callable[[], str]) -> None:
+    def _claim(self, name: str, now: int, unique: Callable[[], str]) -> None:
         path = os.path.join(self._folder, name)
         try:
             found = os.lstat(path)
@@ -152,67 +157,72 @@ class Taken:
                     return
                 name = f"{TAKEN}{now:016x}-{unique()}"
                 os.rename(path, os.path.join(self._folder, name))
-            file = open_plain(os.path.join(self._folder, name))
+            file = open_regular_file(os.path.join(self._folder, name))
         except (FileNotFoundError, InvalidInput):
             return
-        if _locked(file, self._sleep, self._wait_s):
-            self._held[name] = file
+        if _lock(file, self._sleep, self._wait_s):
+            self._files[name] = file
         else:
             self.skipped += 1
             file.close()
 
-    def __enter__(self) -> Taken:
+    def __enter__(self) -> ClaimedFiles:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        for file in self._held.values():
+        for file in self._files.values():
             file.close()
 
     @property
     def files(self) -> list[str]:
-        return list(self._held)
+        return list(self._files)
 
-    def lines(self) -> Iterator[Line | Bad]:
-        """Everything in them, in the order in which it was said."""
-        return merged(read(file, name) for name, file in self._held.items())
+    def lines(self) -> Iterator[SpoolLine | BadPiece]:
+        """Every line in the files, in the order in which it was written."""
+        return merge_by_time(read_spool_file(file, name) for name, file in self._files.items())
 
     def remove(self) -> None:
-        """Remove them: a store has what they held."""
-        for name in self._held:
+        """Remove the files, after a store has recorded them."""
+        for name in self._files:
             os.unlink(os.path.join(self._folder, name))
 
 
-def looked_at(folder: str) -> Iterator[Line]:
-    """Everything in a spool, without taking any of it."""
+def peek(folder: str) -> Iterator[SpoolLine]:
+    """Read every line in a spool without locking or renaming its files."""
     files = []
     try:
-        for name in names(folder)[:FILES_MAX]:
+        for name in spooled_files(folder)[:FILES_MAX]:
             try:
-                files.append((name, open_plain(os.path.join(folder, name))))
-            except InvalidInput:  # it was taken meanwhile, or is no file
+                files.append((name, open_regular_file(os.path.join(folder, name))))
+            except InvalidInput:  # it was ingested in between, or is not a regular file
                 continue
-        everything = merged(read(file, name) for name, file in files)
-        yield from (line for line in everything if isinstance(line, Line))
+        everything = merge_by_time(read_spool_file(file, name) for name, file in files)
+        yield from (line for line in everything if isinstance(line, SpoolLine))
     finally:
         for _, file in files:
             file.close()
 
 
-def merged(streams: Iterable[Iterator[Line | Bad]]) -> Iterator[Line | Bad]:
-    """Files side by side, by time; within one its order stands, whatever the clock did."""
-    found = heapq.merge(*map(_timed, streams), key=lambda pair: pair[0])
+def merge_by_time(
+    streams: Iterable[Iterator[SpoolLine | BadPiece]],
+) -> Iterator[SpoolLine | BadPiece]:
+    """Merge the lines of several files by time; the order within a file stays, even if the clock
+    was set back."""
+    found = heapq.merge(*map(_with_times, streams), key=lambda pair: pair[0])
     return (item for _, item in found)
 
 
-def _timed(stream: Iterator[Line | Bad]) -> Iterator[tuple[int, Line | Bad]]:
+def _with_times(
+    stream: Iterator[SpoolLine | BadPiece],
+) -> Iterator[tuple[int, SpoolLine | BadPiece]]:
     last = 0
     for item in stream:
-        last = max(last, item.at) if isinstance(item, Line) else last
+        last = max(last, item.at) if isinstance(item, SpoolLine) else last
         yield last, item
 
 
-def read(file: BinaryIO, name: str) -> Iterator[Line | Bad]:
-    """The lines of a file from its beginning, and what is none."""
+def read_spool_file(file: BinaryIO, name: str) -> Iterator[SpoolLine | BadPiece]:
+    """The lines of a file, and the pieces that are not valid lines."""
     file.seek(0)
     with os.fdopen(os.dup(file.fileno()), "rb") as buffered:
         end = 0
@@ -221,27 +231,29 @@ def read(file: BinaryIO, name: str) -> Iterator[Line | Bad]:
             yield from _pieces(data, name, end)
 
 
-def _pieces(data: bytes, name: str, end: int) -> Iterator[Line | Bad]:
-    """A line; what was cut off and stands before one, as something else."""
+def _pieces(data: bytes, name: str, end: int) -> Iterator[SpoolLine | BadPiece]:
+    """A line. If a hook died while writing, its partial line and the next one share a line; the
+    partial one is yielded as a bad piece."""
     whole = data.rstrip(b"\n")
     if not whole.strip():
         return
-    first = found = parsed(whole, name, end)
+    first = found = parse_spool_line(whole, name, end)
     start = 0
-    while not isinstance(found, Line):
+    while not isinstance(found, SpoolLine):
         start = whole.find(MARK, start + 1)
         if start < 0:
-            yield Bad(file=name, raw=whole, why=str(first))
+            yield BadPiece(file=name, raw=whole, why=str(first))
             return
-        if _ends_it(whole, start):
-            found = parsed(whole[start:], name, end)
+        if _has_stated_length(whole, start):
+            found = parse_spool_line(whole[start:], name, end)
     if start:
-        yield Bad(file=name, raw=whole[:start], why="cut off")
+        yield BadPiece(file=name, raw=whole[:start], why="cut off")
     yield found
 
 
-def _ends_it(data: bytes, start: int) -> bool:
-    """Whether what begins there is as long as it says: told from its beginning, for there may be many."""
+def _has_stated_length(data: bytes, start: int) -> bool:
+    """Whether a line that begins at `start` is as long as it says. Cheap, because there may be many
+    candidates."""
     head = data[start : start + HEAD_MAX].split(b" ", 3)
     if len(head) < 4:
         return False
@@ -249,8 +261,8 @@ def _ends_it(data: bytes, start: int) -> bool:
     return head[2] == b"%d" % length
 
 
-def parsed(data: bytes, name: str, end: int) -> Line | str:
-    """What a line says, or why it says nothing."""
+def parse_spool_line(data: bytes, name: str, end: int) -> SpoolLine | str:
+    """Parse a line; return the reason if it is not valid."""
     parts = data.split(b" ", 3)
     if len(parts) != 4 or parts[0] != MARK.strip():
         return "no line"
@@ -261,13 +273,13 @@ def parsed(data: bytes, name: str, end: int) -> Line | str:
         return "damaged"
     header, _, payload = body.partition(b"\t")
     try:
-        about, said = decode(header), decode(payload)
-        return Line(
+        about, payload = decode_json(header), decode_json(payload)
+        return SpoolLine(
             id=legible(about["id"]),
             at=int(about["at"]),
             agent=legible(about["agent"]),
             cwd=str(about["cwd"]),
-            said=said if isinstance(said, dict) else {},
+            payload=payload if isinstance(payload, dict) else {},
             process=_process(about.get("process")),
             file=name,
             end=end,
@@ -278,24 +290,24 @@ def parsed(data: bytes, name: str, end: int) -> Line | str:
 
 
 def _process(value: Any) -> tuple[int, int, int]:
-    """Who the agent is, where its hook could tell."""
+    """The agent's process, if the hook could find it."""
     if isinstance(value, list) and len(value) == 3 and all(type(n) is int for n in value):
         return value[0], value[1], value[2]
     return 0, 0, 0
 
 
-class Aside:
-    """Where what could not be used is kept, once: what one file leaves is put there each time it is read."""
+class RejectedPieces:
+    """Keeps unusable pieces in files, each piece once, although a file may be read several times."""
 
     def __init__(self, folder: str) -> None:
         self._folder = os.path.join(folder, BAD)
         self._files: dict[str, BinaryIO] = {}
         self._known: dict[str, set[bytes]] = {}
         self.count = 0
-        """Pieces that were not there before."""
+        """Pieces that were not kept before."""
 
     def put(self, name: str, raw: bytes) -> None:
-        """Keep a piece; a kill after this does not lose it."""
+        """Keep a piece; it survives a kill of this process."""
         if name not in self._files:
             self._open(name)
         digest = sha256(raw).digest()
@@ -312,34 +324,34 @@ class Aside:
             last, known = b"\n", set()
             while last.endswith(b"\n") and (last := before.readline(LINE_MAX)):
                 known.add(sha256(last.removesuffix(b"\n")).digest())
-        if last and not last.endswith(b"\n"):  # whoever wrote it died over it
+        if last and not last.endswith(b"\n"):  # the process that wrote it died in between
             file.write(b"\n")
         self._files[name], self._known[name] = file, known
 
     def close(self) -> None:
-        """What was put is on disk from here."""
+        """Write everything to disk."""
         for file in self._files.values():
             os.fsync(file.fileno())
             file.close()
         self._files = {}
 
 
-def standing(folder: str) -> Waiting:
-    """How a spool stands."""
-    found = names(folder)
+def status_of(folder: str) -> SpoolStatus:
+    """Count what a spool contains."""
+    found = spooled_files(folder)
     size = lines = torn = since = 0
     for name in found:
         try:
-            with open_plain(os.path.join(folder, name)) as file:
+            with open_regular_file(os.path.join(folder, name)) as file:
                 size += os.fstat(file.fileno()).st_size
-                for item in read(file, name):
-                    lines += isinstance(item, Line)
-                    torn += isinstance(item, Bad)
-                    if isinstance(item, Line):
+                for item in read_spool_file(file, name):
+                    lines += isinstance(item, SpoolLine)
+                    torn += isinstance(item, BadPiece)
+                    if isinstance(item, SpoolLine):
                         since = min(since or item.at, item.at)
         except InvalidInput:
             continue
-    return Waiting(
+    return SpoolStatus(
         files=len(found),
         taken=sum(name.startswith(TAKEN) for name in found),
         bytes=size,
@@ -360,7 +372,7 @@ def _listed(*parts: str) -> list[str]:
 
 def _count(path: str) -> int:
     try:
-        with open_plain(path) as file:
+        with open_regular_file(path) as file:
             return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(65_536), b""))
     except InvalidInput:
         return 0

@@ -1,3 +1,3 @@
-"""Importers: other agents' transcripts, read and recorded as sessions. One file per format."""
+"""Importers: read other agents' transcripts and record them as sessions."""
 
 import stator._moved  # noqa: F401  # for import paths of 0.4

@@ -1,8 +1,9 @@
-"""Cline: a task's folder holds the messages as the provider was sent them, and files beside it.
+"""Recognizes, lists and reads Cline's tasks: a folder with the messages as they were sent to the
+provider.
 
-Only `api_conversation_history.json` is a conversation; the metadata and what Cline shows on screen
-are known and hold none. Calls are blocks of the answer, or, in older versions, tags in its text;
-results are text that begins with the name of the tool.
+Only `api_conversation_history.json` is a conversation. The other files of a task (metadata, the
+screen) are recognized but contain none. Calls are blocks of the answer, or tags in its text (older
+versions). Results are texts that begin with the name of the tool.
 """
 
 from __future__ import annotations
@@ -13,23 +14,24 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from stator.importers.format import Found, Progress, below
-from stator.importers.reading.attachments import without_bytes
+from stator.importers.reading.attachments import strip_attachments
+from stator.importers.reading.call_outcome import CallStatus
 from stator.importers.reading.fields import (
     MICROS,
-    checklist,
+    files_touched_by,
     headline,
-    millis,
+    micros_of_millis,
+    parse_checklist,
     record,
     records,
-    shell_files,
-    spend,
-    tagged,
+    tagged_texts,
     text,
+    usage_units,
 )
-from stator.importers.reading.json_document import document, only
-from stator.importers.reading.jsonl import beginning
-from stator.importers.reading.unnamed_messages import Asked, Dialogue, Status
+from stator.importers.reading.found_conversation import FoundConversation, Progress, is_inside
+from stator.importers.reading.json_document import read_document, single_conversation
+from stator.importers.reading.jsonl import read_beginning
+from stator.importers.reading.unnamed_messages import Dialogue, RequestedCall
 from stator.model.exchange.items import (
     Called,
     Compacted,
@@ -54,60 +56,60 @@ TOOLS = READS | frozenset(
     "write_to_file replace_in_file execute_command browser_action use_mcp_tool new_task new_rule "
     "apply_patch generate_explanation use_subagents".split()
 )
-ANSWERED = ("attempt_completion", "plan_mode_respond")
-"""Tools by which an answer is shown to the user, who may have something to say to it."""
-_TALK = re.compile(rb'\s*\[\s*\{\s*"role"\s*:\s*"user"\s*,\s*"content"\s*:\s*[\["]')
+ANSWERING_TOOLS = ("attempt_completion", "plan_mode_respond")
+"""Tools that show an answer to the user, who may reply to it in the result."""
+_HISTORY = re.compile(rb'\s*\[\s*\{\s*"role"\s*:\s*"user"\s*,\s*"content"\s*:\s*[\["]')
 _SCREEN = re.compile(rb'\s*\[\s*\{\s*"ts"\s*:\s*\d+\s*,\s*"type"\s*:\s*"(?:say|ask)"')
-_MARK = re.compile(r"\[(\w+)(?: for '.*?')?\] Result:[ \t]*\n?", re.DOTALL)
+_RESULT_HEADER = re.compile(r"\[(\w+)(?: for '.*?')?\] Result:[ \t]*\n?", re.DOTALL)
 _FOLDER = re.compile(r"# Current Working Directory \((.*?)\) Files")
 _CLOCK = re.compile(
     r"# Current Time\n(\d+)/(\d+)/(\d{4}), (\d+):(\d\d):(\d\d) (AM|PM) \([^)]*?UTC([+-]?\d+):(\d\d)\)"
 )
-SPOKEN = ("task", "feedback", "user_message")
-"""What Cline wraps the user's words in."""
+USER_TAGS = ("task", "feedback", "user_message")
+"""The tags in which Cline wraps the user's text."""
 _EXIT = re.compile(r"exit code:? (-?\d+)", re.I)
 
 
 class Cline:
-    """Cline's tasks."""
+    """The format of Cline's tasks."""
 
     name = NAME
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
-        return _is_talk(begin) or _is_beside(begin)
+    def recognizes(self, path: Path, begin: bytes) -> bool:
+        return _is_conversation(begin) or _is_other_task_file(begin)
 
-    def conversations(self, path: Path) -> Iterable[Found]:
-        if not _is_talk(beginning(str(path))):
+    def conversations(self, path: Path) -> Iterable[FoundConversation]:
+        if not _is_conversation(read_beginning(str(path))):
             return
-        messages = records(document(str(path)).value)
+        messages = records(read_document(str(path)).value)
         if not messages:
             return
         first = _texts(messages[0])
         task = path.parent.name if path.name == FILE else ""
         folder = next((m[1] for m in map(_FOLDER.search, first) if m), "")
-        talk = Conversation(
+        conversation = Conversation(
             source=NAME,
             id=task or text_id("\n".join(first)),
             name=headline(_prompted(first)),
             cwd=folder,
         )
-        yield only(path, talk)
+        yield single_conversation(path, conversation)
 
     def read(
-        self, found: Found, cursor: Cursor | None, progress: Progress | None
+        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
-        whole = document(found.path, progress)
-        reading = _Reading()
+        whole = read_document(found.path, progress)
+        reader = _ClineReader()
         for number, message in enumerate(whole.value if isinstance(whole.value, list) else []):
             if isinstance(message, dict) and message.get("role") == "user":
-                yield from reading.user(message)
+                yield from reader.user(message)
             elif isinstance(message, dict) and message.get("role") == "assistant":
-                yield from reading.assistant(message)
+                yield from reader.assistant(message)
             else:
-                yield Unknown(id=f"message/{number}", raw=without_bytes(message))
+                yield Unknown(id=f"message/{number}", raw=strip_attachments(message))
         yield from whole.skipped
 
-    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+    def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         code = "User/globalStorage/saoudrizwan.claude-dev/tasks"
         own = environ.get("CLINE_DIR")
         return [
@@ -116,20 +118,20 @@ class Cline:
             home / "Library" / "Application Support" / "Code" / code,
         ]
 
-    def is_about(self, found: Found, root: str) -> bool:
-        return below(found.conversation.cwd, root)
+    def is_in_folder(self, found: FoundConversation, root: str) -> bool:
+        return is_inside(found.conversation.cwd, root)
 
 
 FORMAT = Cline()
 
 
-def _is_talk(begin: bytes) -> bool:
+def _is_conversation(begin: bytes) -> bool:
     known = b"<task>" in begin or b"environment_details>" in begin or b"<user_message>" in begin
-    return bool(_TALK.match(begin)) and known
+    return bool(_HISTORY.match(begin)) and known
 
 
-def _is_beside(begin: bytes) -> bool:
-    """A file of a task that holds no conversation."""
+def _is_other_task_file(begin: bytes) -> bool:
+    """Whether a file belongs to a task but contains no conversation."""
     return bool(_SCREEN.match(begin)) or (
         begin.lstrip().startswith(b"{") and b'"files_in_context"' in begin
     )
@@ -143,24 +145,25 @@ def _texts(message: dict[str, Any]) -> list[str]:
 
 
 def _prompted(texts: list[str]) -> str:
-    """What the user said, out of what Cline wrapped around it."""
-    return "\n".join(found[1] for words in texts if (found := _said(words)) is not None)
+    """The text that the user typed, without what Cline wrapped around it."""
+    return "\n".join(found[1] for words in texts if (found := _user_text(words)) is not None)
 
 
-def _said(words: str) -> tuple[str, str] | None:
-    """The user's words in a text: it begins with their tag, or tells what came of an answer to them.
-    What a tool returned may hold the same tags and means nothing by it."""
-    mark = _MARK.match(words)
-    if mark is not None and mark[1] not in ANSWERED:
+def _user_text(words: str) -> tuple[str, str] | None:
+    """The tag and the user's text in it, if the text begins with such a tag or is the result of a
+    tool that shows an answer. The results of other tools may contain the same tags as mere content.
+    """
+    mark = _RESULT_HEADER.match(words)
+    if mark is not None and mark[1] not in ANSWERING_TOOLS:
         return None
     given = words[mark.end() :] if mark is not None else words.lstrip()
-    found = next(tagged(given, SPOKEN), None)
+    found = next(tagged_texts(given, USER_TAGS), None)
     is_there = found is not None and (mark is not None or found.start == 0)
     return (found.name, found.body.strip()) if found is not None and is_there else None
 
 
-def _clock(texts: list[str]) -> int:
-    """The time that Cline tells the model, in µs; 0 where it does not."""
+def _stated_time(texts: list[str]) -> int:
+    """The time in Cline's environment details, in µs; 0 if it is missing."""
     found = next((match for match in map(_CLOCK.search, reversed(texts)) if match), None)
     if found is None:
         return 0
@@ -174,84 +177,84 @@ def _clock(texts: list[str]) -> int:
     return max(int(at.timestamp()), 0) * MICROS
 
 
-class _Reading:
-    """One task being read."""
+class _ClineReader:
+    """Reads one task."""
 
     def __init__(self) -> None:
-        self._talk = Dialogue()
-        self._known: set[str] = set()
+        self._dialogue = Dialogue()
+        self._seen_paths: set[str] = set()
         """Paths that were read or written."""
 
-    # -- what the model says ------------------------------------------------------------------------
+    # -- answers ------------------------------------------------------------------------------------
 
     def assistant(self, message: dict[str, Any]) -> Iterator[Item]:
         blocks: list[dict[str, Any]] = []
-        calls: list[Asked] = []
+        calls: list[RequestedCall] = []
         content = message.get("content")
         for block in (
             [{"type": "text", "text": content}] if isinstance(content, str) else records(content)
         ):
             if block.get("type") == "tool_use":
-                calls.append(_asked(block))
+                calls.append(_requested_call(block))
             elif block.get("type") == "text":
-                words, tagged = _untagged(text(block.get("text")))
-                calls += tagged
+                words, tag_calls = _split_tagged_calls(text(block.get("text")))
+                calls += tag_calls
                 blocks += [{"type": "text", "text": words}] if words.strip() else []
             else:
-                blocks.append(without_bytes(block))
+                blocks.append(strip_attachments(block))
         metrics = record(message.get("metrics"))
         tokens = record(metrics.get("tokens"))
-        at = millis(message.get("ts"))
-        usage = spend(
-            fresh=tokens.get("prompt"), said=tokens.get("completion"), read=tokens.get("cached"),
+        at = micros_of_millis(message.get("ts"))
+        usage = usage_units(
+            input_tokens=tokens.get("prompt"), output_tokens=tokens.get("completion"), cache_read=tokens.get("cached"),
             dollars=metrics.get("cost"),
         )  # fmt: skip
         model = text(record(message.get("modelInfo")).get("modelId"))
-        yield from self._talk.answer(blocks, calls, at=at, usage=usage, model=model)
-        for call in self._talk.open:
-            steps = checklist(text(record(call.input).get("task_progress")))
+        yield from self._dialogue.answer(blocks, calls, at=at, usage=usage, model=model)
+        for call in self._dialogue.open_calls:
+            steps = parse_checklist(text(record(call.input).get("task_progress")))
             if steps:
                 yield Planned(id=f"{call.id}/plan", at=at, steps=steps)
 
-    # -- what it is told ----------------------------------------------------------------------------
+    # -- user messages ------------------------------------------------------------------------------
 
     def user(self, message: dict[str, Any]) -> Iterator[Item]:
         texts = _texts(message)
-        at = millis(message.get("ts")) or _clock(texts)
+        at = micros_of_millis(message.get("ts")) or _stated_time(texts)
         finished = False
         for call, tool, output in self._results(message):
             if call is None:
-                yield self._talk.result(None, output, at=at, tool=tool, call=tool)
+                yield self._dialogue.result(None, output, at=at, tool=tool, call=tool)
                 continue
             finished = finished or call.tool == "attempt_completion"
             yield from self._returned(call, output, at)
         asked = _prompted(texts)
         if finished:
-            yield self._talk.end(at=at)
-        shown = [words for words in texts if not _MARK.match(words)]
+            yield self._dialogue.end(at=at)
+        shown = [words for words in texts if not _RESULT_HEADER.match(words)]
         images = [
-            without_bytes(block)
+            strip_attachments(block)
             for block in records(message.get("content"))
             if block.get("type") in ("image", "document")
         ]
         if asked:
             content = [{"type": "text", "text": asked}, *images] if images else asked
-            yield self._talk.prompt(content, at)
-        elif not self._talk.is_begun:
-            yield self._talk.prompt("\n".join(shown), at)
-        notes = [words for words in shown if _said(words) is None]
+            yield self._dialogue.prompt(content, at)
+        elif not self._dialogue.has_prompt:
+            yield self._dialogue.prompt("\n".join(shown), at)
+        notes = [words for words in shown if _user_text(words) is None]
         if notes:
-            yield self._talk.note("\n".join(notes), at, by="user")
+            yield self._dialogue.note("\n".join(notes), at, by="user")
 
     def _results(self, message: dict[str, Any]) -> Iterator[tuple[Called | None, str, Any]]:
         """The results in a message, each with its call and tool."""
         for block in records(message.get("content")):
             if block.get("type") == "tool_result":
                 name = text(block.get("tool_use_id"))
-                yield self._talk.waiting(name), name, without_bytes(block.get("content"))
+                yield self._dialogue.open_call(name), name, strip_attachments(block.get("content"))
         texts = _texts(message)
         for number, words in enumerate(texts):
-            mark = _MARK.match(words)
+            mark = _RESULT_HEADER.match(words)
             if mark is None:
                 continue
             output = words[mark.end() :]
@@ -259,16 +262,16 @@ class _Reading:
             if not output.strip() and following and not following[0].startswith(("<", "[")):
                 output = following[0]
             tool = mark[1]
-            call = self._talk.waiting(tool=tool)
-            if call is None and len(self._talk.open) == 1:
-                call = self._talk.open[0]
+            call = self._dialogue.open_call(tool=tool)
+            if call is None and len(self._dialogue.open_calls) == 1:
+                call = self._dialogue.open_calls[0]
             yield call, tool, output
 
     def _returned(self, call: Called, output: Any, at: int) -> Iterator[Item]:
         words = output if isinstance(output, str) else "\n".join(_texts({"content": output}))
         status, cause = _outcome(call, words)
         files = self._files(call) if status == "ok" else ()
-        yield self._talk.result(call, output, status, at=at, cause=cause, files=files)
+        yield self._dialogue.result(call, output, status, at=at, cause=cause, files=files)
         summary = text(record(call.input).get("context"))
         if call.tool in ("condense", "summarize_task") and status == "ok" and summary:
             yield Compacted(id=f"{call.id}/compacted", at=at, summary=summary)
@@ -277,35 +280,35 @@ class _Reading:
         given = record(call.input)
         path = text(given.get("path")) or text(given.get("absolutePath"))
         if call.tool == "execute_command":
-            return shell_files(given.get("command"))
+            return files_touched_by(given.get("command"))
         if call.tool not in ("read_file", "write_to_file", "replace_in_file") or not path:
             return ()
-        known = path in self._known
-        self._known.add(path)
+        known = path in self._seen_paths
+        self._seen_paths.add(path)
         if call.tool == "read_file":
             return (Touch(path=path, op="read"),)
         if call.tool == "replace_in_file" or known:
             return (Touch(path=path, op="modified"),)
-        # Cline does not say whether a file was there that is written as a whole
+        # Cline does not record whether the file existed before it was written
         after = digest_of(text(given.get("content")))
         return (Touch(path=path, op="created", after=after, how="inferred"),)
 
 
-def _asked(block: dict[str, Any]) -> Asked:
+def _requested_call(block: dict[str, Any]) -> RequestedCall:
     tool = text(block.get("name"))
-    return Asked(
-        tool=tool, id=text(block.get("id")), input=without_bytes(block.get("input")),
+    return RequestedCall(
+        tool=tool, id=text(block.get("id")), input=strip_attachments(block.get("input")),
         effect="read" if tool in READS else "write",
     )  # fmt: skip
 
 
-def _untagged(words: str) -> tuple[str, list[Asked]]:
-    """A text without the calls that are written in it as tags, and those."""
-    found = list(tagged(words, TOOLS))
+def _split_tagged_calls(words: str) -> tuple[str, list[RequestedCall]]:
+    """A text without the calls that are written in it as tags, and those calls."""
+    found = list(tagged_texts(words, TOOLS))
     calls = [
-        Asked(
+        RequestedCall(
             tool=one.name,
-            input={field.name: field.body.strip("\n") for field in tagged(one.body)},
+            input={field.name: field.body.strip("\n") for field in tagged_texts(one.body)},
             effect="read" if one.name in READS else "write",
         )
         for one in found
@@ -315,7 +318,7 @@ def _untagged(words: str) -> tuple[str, list[Asked]]:
     return words.strip() if calls else words, calls
 
 
-def _outcome(call: Called, words: str) -> tuple[Status, str]:
+def _outcome(call: Called, words: str) -> tuple[CallStatus, str]:
     begin = words.lstrip()[:400]
     if "user denied this operation" in begin or "<user_denied>" in begin:
         return "denied", "the user denied it"

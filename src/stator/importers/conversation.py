@@ -1,8 +1,8 @@
-"""Taking a conversation in: from a format's items to commits, with a report of what came of it.
+"""Imports one conversation: turns a format's items into commits and counts them in a report.
 
-What is taken is appended in parts that end where a turn does, each all or nothing, so that whatever
-interrupts an import leaves whole turns, and most conversations are one part. The place reading has
-come to is recorded with the last of them: the next import goes on there.
+Items are appended in batches that end where a turn ends, and each batch is appended completely or
+not at all. An interrupted import therefore leaves whole turns. Most conversations fit into one
+batch. The cursor is recorded with the last batch, and the next import starts reading there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from stator.importers.format import Format, Found, Progress
+from stator.importers.format import Format
+from stator.importers.reading.found_conversation import FoundConversation, Progress
 from stator.importers.reading.jsonl import fingerprint
 from stator.model.exchange.item_commits import UNASKED, UNSEEN
 from stator.model.exchange.items import (
@@ -31,14 +32,15 @@ from stator.runtime.ingest.dry_run import Foreteller, is_foretold
 from stator.runtime.ingest.recorder import Recorder, find, noted_cursor
 from stator.store.port import StorePort
 
-PART_ITEMS = 3_000
-PART_BYTES = 4 * 2**20
-"""A part ends with the turn in which it has come to so much, and at four times that anywhere."""
-SKIPPED_SHOWN = 100
-"""Lines that could not be read and are named; of the others only the number is known."""
+BATCH_ITEMS = 3_000
+BATCH_BYTES = 4 * 2**20
+"""A batch ends after the turn in which it reaches this size, and at four times this size in any
+case."""
+SKIPS_LISTED = 100
+"""The most unreadable lines that are listed one by one; the others are only counted."""
 
 
-class Skip(msgspec.Struct, frozen=True):
+class SkippedLine(msgspec.Struct, frozen=True):
     """A line that could not be read."""
 
     path: str
@@ -47,43 +49,43 @@ class Skip(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """What an import did, or would do."""
+    """What an import recorded, or would record."""
 
     sessions: int = 0
-    """Conversations that something new came from."""
+    """Conversations from which something new was recorded."""
     unchanged: int = 0
     turns: int = 0
     calls: int = 0
     files: int = 0
-    """Files that were touched, each counted once in a conversation."""
+    """Files that were touched, each counted once per conversation."""
     commits: int = 0
     in_doubt: int = 0
     orphans: int = 0
     """Results without a call."""
     unknown: int = 0
-    """Records nobody can read yet; they are kept."""
+    """Records of an unknown kind; they are stored unchanged."""
     noise: dict[str, int] = {}
-    """Records that say nothing, by kind; they are not kept."""
+    """Records without content, by kind; they are not stored."""
     skipped: int = 0
-    skips: list[Skip] = []
+    skips: list[SkippedLine] = []
     mended: int = 0
-    """Values that no commit can hold."""
+    """Values that were too large or too deep to store and were shortened."""
     refused: dict[str, str] = {}
-    """Conversations that could not be taken, and why."""
+    """Conversations that could not be imported, and why."""
     names: list[str] = []
-    """Ids of the sessions that something came into."""
+    """Ids of the sessions in which something was recorded."""
 
     def count(self, path: str, item: Item) -> None:
-        """Count what is never recorded."""
+        """Count an item that is never recorded."""
         if isinstance(item, Skipped):
             self.skipped += 1
-            if len(self.skips) < SKIPPED_SHOWN:
-                self.skips.append(Skip(path, item.line, item.why))
+            if len(self.skips) < SKIPS_LISTED:
+                self.skips.append(SkippedLine(path, item.line, item.why))
         elif isinstance(item, Noise):
             self.noise[item.kind] = self.noise.get(item.kind, 0) + 1
 
     def recorded(self, commits: Sequence[Commit | Draft]) -> None:
-        """Count what is new in the log."""
+        """Count newly recorded commits."""
         self.commits += len(commits)
         for commit in commits:
             self.turns += commit.kind == "turn"
@@ -93,69 +95,71 @@ class Report(msgspec.Struct, kw_only=True):
             self.in_doubt += commit.kind == "outcome" and commit.status == "in doubt"
 
     def add(self, other: Report) -> None:
-        """Count what another report counted."""
-        for name in COUNTED:
+        """Add the counts of another report."""
+        for name in COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for kind, number in other.noise.items():
             self.noise[kind] = self.noise.get(kind, 0) + number
-        self.skips += other.skips[: max(0, SKIPPED_SHOWN - len(self.skips))]
+        self.skips += other.skips[: max(0, SKIPS_LISTED - len(self.skips))]
         self.refused |= other.refused
         self.names += other.names
 
 
-COUNTED = tuple(name for name in Report.__struct_fields__ if Report.__annotations__[name] == "int")
-"""The numbers of a report."""
+COUNTS = tuple(name for name in Report.__struct_fields__ if Report.__annotations__[name] == "int")
+"""The fields of a report that are counts."""
 
 
-def take(
+def import_conversation(
     store: StorePort,
     context: Context,
-    form: Format,
-    found: Found,
+    format: Format,
+    found: FoundConversation,
     report: Report,
     *,
     progress: Progress | None = None,
     via: Via = "import",
     conclude: bool = True,
-    foretold: set[int] | None = None,
+    predicted: set[int] | None = None,
 ) -> None:
-    """Take in what is new of a conversation, and of the sub-agents it tells of itself.
+    """Import what is new in a conversation, and in the sub-agents whose records are in the same
+    file.
 
-    With `foretold` (empty at first, then handed on from one conversation to the next) nothing is
-    recorded: it is counted, and what other files tell of it too counts once.
+    With `predicted`, nothing is recorded, only counted (a dry run). The set starts empty and is
+    passed from one conversation to the next: it holds what the import would have recorded so far,
+    so that items which occur in several files count once.
     """
-    taking = _Taking(store, context, found, report, via, foretold)
-    cursor = taking.cursor()
+    importing = _ConversationImport(store, context, found, report, via, predicted)
+    cursor = importing.cursor()
     if (
-        found.is_second_hand
+        found.is_fallback
         and cursor is None
-        and is_foretold(store, found.conversation, foretold or set())
+        and is_foretold(store, found.conversation, predicted or set())
     ):
         report.unchanged += 1
         return
-    for item in form.read(found, cursor, progress):
-        taking.take(item)
-    taking.finish(conclude=conclude)
+    for item in format.read(found, cursor, progress):
+        importing.add(item)
+    importing.finish(conclude=conclude)
 
 
-class _Taking:
-    """One conversation being taken in."""
+class _ConversationImport:
+    """The import of one conversation."""
 
     def __init__(
         self,
         store: StorePort,
         context: Context,
-        found: Found,
+        found: FoundConversation,
         report: Report,
         via: Via,
-        foretold: set[int] | None,
+        predicted: set[int] | None,
     ) -> None:
         self._store = store
         self._context = context
         self._found = found
         self._report = report
         self._via: Via = via
-        self._foretold = foretold
+        self._predicted = predicted
         self._recorders: dict[str, Recorder] = {}
         self._cursor: Cursor | None = None
         self._bytes = 0
@@ -163,28 +167,39 @@ class _Taking:
         self._touched: set[str] = set()
 
     def cursor(self) -> Cursor | None:
-        """Where reading goes on, if the file is still the one that was read."""
+        """Where to start reading; None if the file was replaced since it was read."""
         row = find(self._store, self._found.conversation)
         return (
-            None if row is None else _known(_noted(self._store, row.id, self._found), self._found)
+            None
+            if row is None
+            else _valid_cursor(
+                noted_cursor(self._store, row.id, self._found.cursor_name), self._found
+            )
         )
 
-    def take(self, item: Item) -> None:
+    def add(self, item: Item) -> None:
+        """Record or count one item."""
         self._report.count(self._found.path, item)
         if isinstance(item, (Skipped, Noise)):
             return
         if isinstance(item, Cursor):
             self._cursor = item
             return
-        full = self._waiting >= PART_ITEMS or self._bytes >= PART_BYTES
-        whole = isinstance(item, Prompted) and not item.within
-        if (full and whole) or self._waiting >= 4 * PART_ITEMS or self._bytes >= 4 * PART_BYTES:
+        full = self._waiting >= BATCH_ITEMS or self._bytes >= BATCH_BYTES
+        begins_turn = isinstance(item, Prompted) and not item.within
+        if (
+            (full and begins_turn)
+            or self._waiting >= 4 * BATCH_ITEMS
+            or self._bytes >= 4 * BATCH_BYTES
+        ):
             self._flush()
         recorder = self._recorder(item.within)
         self._count(recorder, recorder.take(item))
         self._bytes += _size(item)
 
     def finish(self, *, conclude: bool) -> None:
+        """Record the last batch together with the cursor; `conclude` settles calls without a
+        result."""
         cause = UNSEEN if conclude else ""
         self._flush(conclude=cause, cursor=True)
         if self._new or any(recorder.is_new for recorder in self._recorders.values()):
@@ -200,18 +215,22 @@ class _Taking:
         return sum(recorder.waiting for recorder in self._recorders.values())
 
     def _recorder(self, within: str) -> Recorder:
+        """The recorder of this conversation, or of the sub-agent `within`."""
         known = self._recorders.get(within)
         if known is None:
             if within:
-                self._recorder("")  # a sub-agent's parent comes first
+                # a sub-agent's session refers to its parent's, so the parent must exist first
+                self._recorder("")
                 self._flush()
-            talk = (
-                self._found.conversation if not within else below(self._found.conversation, within)
+            conversation = (
+                self._found.conversation
+                if not within
+                else subagent_conversation(self._found.conversation, within)
             )
             known = (
-                Recorder(self._store, self._context, talk, via=self._via)
-                if self._foretold is None
-                else Foreteller(self._store, self._context, talk, self._foretold)
+                Recorder(self._store, self._context, conversation, via=self._via)
+                if self._predicted is None
+                else Foreteller(self._store, self._context, conversation, self._predicted)
             )
             self._recorders[within] = known
         return known
@@ -219,14 +238,16 @@ class _Taking:
     def _flush(self, *, conclude: str = "", cursor: bool = False) -> None:
         for within, recorder in list(self._recorders.items()):
             noted = self._note() if cursor and not within and self._cursor is not None else None
-            if noted is not None and recorder.cursor(self._found.place) == noted:
+            if noted is not None and recorder.cursor(self._found.cursor_name) == noted:
                 noted = None
-            place = None if noted is None else (self._found.place, noted)
-            self._count(recorder, recorder.flush(conclude=conclude, cursor=place))
+            named_note = None if noted is None else (self._found.cursor_name, noted)
+            self._count(recorder, recorder.flush(conclude=conclude, cursor=named_note))
         self._bytes = 0
 
     def _note(self) -> dict[str, Any]:
-        assert self._cursor is not None  # asked before
+        """The note to record: the cursor, and a fingerprint to notice later whether the file was
+        rewritten."""
+        assert self._cursor is not None  # the caller checked
         return {
             "offset": self._cursor.offset,
             "line": self._cursor.line,
@@ -238,37 +259,33 @@ class _Taking:
         new = recorder.told() if isinstance(recorder, Foreteller) else commits
         self._report.recorded(new)
         for one in new:
-            self._touched |= _files(one)
+            self._touched |= _touched_files(one)
         self._new += sum(one.kind != "scratch" for one in new)
 
 
-def _files(one: Commit | Draft) -> set[str]:
-    """The files something touches, by names that hold within a conversation."""
+def _touched_files(one: Commit | Draft) -> set[str]:
+    """The files that a commit touches, under names that are unique within a conversation."""
     if isinstance(one, Commit):
         return {op.id for op in one.delta if op.collection == "files"}
     records = [change.record for change in one.changes if isinstance(change, Upsert)]
     return {f"{file.root} {file.path}" for file in records if isinstance(file, FileRecord)}
 
 
-def below(above: Conversation, within: str) -> Conversation:
-    """A sub-agent's conversation that its parent's own record tells of."""
+def subagent_conversation(parent: Conversation, within: str) -> Conversation:
+    """The conversation of a sub-agent whose records are in its parent's file."""
     return Conversation(
-        source=above.source,
+        source=parent.source,
         id=within,
-        name=f"{above.name or above.id[:8]}/{within.rpartition('/')[2]}",
-        agent=above.agent,
-        cwd=above.cwd,
-        project=above.project,
-        parent=above.id,
+        name=f"{parent.name or parent.id[:8]}/{within.rpartition('/')[2]}",
+        agent=parent.agent,
+        cwd=parent.cwd,
+        project=parent.project,
+        parent=parent.id,
     )
 
 
-def _noted(store: StorePort, session: str, found: Found) -> Any:
-    return noted_cursor(store, session, found.place)
-
-
-def _known(note: Any, found: Found) -> Cursor | None:
-    """The cursor a note holds, unless the file is another one by now."""
+def _valid_cursor(note: Any, found: FoundConversation) -> Cursor | None:
+    """The cursor in a recorded note; None if the file has been replaced since."""
     if not isinstance(note, dict) or not isinstance(note.get("offset"), int):
         return None
     offset = note["offset"]
@@ -278,7 +295,7 @@ def _known(note: Any, found: Found) -> Cursor | None:
 
 
 def _size(item: Item) -> int:
-    """About how many bytes an item brings."""
+    """Roughly how many bytes an item holds."""
     for name in ("content", "reply", "input", "output", "raw"):
         value = getattr(item, name, None)
         if isinstance(value, str):
@@ -286,6 +303,6 @@ def _size(item: Item) -> int:
         if value is not None:
             try:
                 return len(repr(value))
-            except RecursionError:  # too deep to keep: what is kept says so, and is small
-                break
+            except RecursionError:
+                break  # nested too deeply to measure; it is shortened when it is recorded
     return 8

@@ -1,7 +1,8 @@
-"""Finding transcripts: where agents keep them, or below whatever a person names.
+"""Finds transcripts and bundles, in the folders where agents store them or below any path.
 
-A walk is bounded, follows no link and reads only the beginning of what it meets. What is no
-transcript is counted by how its name ends; what cannot be read is named with the reason.
+The walk has a limit, follows no symbolic links and reads only the beginning of each file. Files
+that are not transcripts are counted by their extension. Files that cannot be read are listed with
+the reason.
 """
 
 from __future__ import annotations
@@ -15,208 +16,238 @@ import msgspec
 
 from stator.errors import InvalidInput
 from stator.importers import registry
-from stator.importers.format import Format, Found
-from stator.importers.reading.jsonl import beginning
+from stator.importers.format import Format
+from stator.importers.reading.found_conversation import FoundConversation
+from stator.importers.reading.jsonl import read_beginning
 from stator.model.exchange.bundle import MAGIC
 
 FILES_MAX = 200_000
-"""Files that are looked at in one walk."""
+"""The most files that one walk looks at."""
 DEPTH_MAX = 40
-PASSED_BY = frozenset({".git", "node_modules", ".venv", "__pycache__"})
-"""Folders in which no agent keeps transcripts, and which are large."""
-STUMBLES = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)  # fmt: skip
-"""What a format may run into where a file is not what it seemed: it costs that file, and no other."""
+IGNORED_FOLDERS = frozenset({".git", "node_modules", ".venv", "__pycache__"})
+"""Large folders in which no agent stores transcripts."""
+READ_ERRORS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    OSError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What a format may raise on a file that is not what it seemed to be. The file is reported as
+unreadable; the other files are imported."""
 
 
-class Told(msgspec.Struct, frozen=True):
-    """A conversation, and what it is told in."""
+class ImportCandidate(msgspec.Struct, frozen=True):
+    """A conversation that was found, and the format that reads it."""
 
-    form: Format
-    found: Found
+    format: Format
+    found: FoundConversation
 
 
-class Sight(msgspec.Struct, kw_only=True):
-    """What was found."""
+class Discovery(msgspec.Struct, kw_only=True):
+    """The transcripts and bundles that were found, and the files that are neither."""
 
-    told: list[Told] = []
-    """The newest first; sub-agents after their parents, forks after what they fork."""
+    candidates: list[ImportCandidate] = []
+    """The newest first; sub-agents follow their parents, and forks follow what they were forked
+    from."""
     bundles: list[str] = []
     others: dict[str, int] = {}
-    """Files that are no transcripts, by how their names end."""
+    """The number of files that are not transcripts, by extension."""
     unread: dict[str, str] = {}
-    """What could not be read, and why."""
+    """Files and folders that could not be read, and why."""
     elsewhere: int = 0
-    """Conversations that took place in other projects."""
+    """The number of conversations that took place in other projects."""
     older: int = 0
-    """Conversations that were last changed too long ago."""
+    """The number of conversations that last changed before the given time."""
 
     @property
     def size(self) -> int:
-        """Bytes there are to read, at most."""
-        return sum(one.found.size for one in self.told)
+        """The most bytes that an import would have to read."""
+        return sum(candidate.found.size for candidate in self.candidates)
 
 
-def look(
+def discover(
     paths: Iterable[str | os.PathLike[str]],
     *,
     formats: Sequence[Format] | None = None,
     about: str = "",
     since: int = 0,
     seen: Callable[[int], None] | None = None,
-) -> Sight:
-    """The transcripts and bundles in files and folders, told by their content.
+) -> Discovery:
+    """Find the transcripts and bundles in files and folders, judging by their content.
 
-    `about` keeps to conversations that took place in a folder or below it; `since` to those that
-    changed at that time (µs) or later. `seen` is told how many files were looked at.
+    `about` selects conversations that took place in a folder or below it. `since` selects those
+    that changed at that time (µs) or later. `on_file` is called with the number of files looked at so
+    far.
     """
-    sight = Sight()
-    known = registry.every() if formats is None else formats
-    met: set[tuple[str, str]] = set()
-    told: list[Told] = []
-    for number, (path, is_named) in enumerate(_files(paths, sight.unread)):
+    discovery = Discovery()
+    known = registry.load_all() if formats is None else formats
+    load_more = registry.load_added if formats is None else list
+    seen_files: set[tuple[str, str]] = set()
+    candidates: list[ImportCandidate] = []
+    for number, (path, is_named) in enumerate(_walk(paths, discovery.unread)):
         if seen is not None:
             seen(number + 1)
-        for one in _read(path, known, sight, is_named):
-            key = os.path.realpath(one.found.path), one.found.part
-            if key in met:
+        for candidate in _candidates_in(path, known, load_more, discovery, is_named):
+            key = os.path.realpath(candidate.found.path), candidate.found.part
+            if key in seen_files:
                 continue
-            met.add(key)
-            if about and not one.form.is_about(one.found, about):
-                sight.elsewhere += 1
-            elif one.found.changed < since:
-                sight.older += 1
+            seen_files.add(key)
+            if about and not candidate.format.is_in_folder(candidate.found, about):
+                discovery.elsewhere += 1
+            elif candidate.found.changed < since:
+                discovery.older += 1
             else:
-                told.append(one)
-    sight.told = _in_order(told)
-    return sight
+                candidates.append(candidate)
+    discovery.candidates = _in_order(candidates)
+    return discovery
 
 
-def together(sights: Sequence[Sight]) -> Sight:
-    """Several sights as one."""
+def merge(discoveries: Sequence[Discovery]) -> Discovery:
+    """Combine several discoveries into one."""
     others = Counter[str]()
-    for sight in sights:
-        others.update(sight.others)
-    return Sight(
-        told=_in_order([one for sight in sights for one in sight.told]),
-        bundles=[path for sight in sights for path in sight.bundles],
+    for discovery in discoveries:
+        others.update(discovery.others)
+    return Discovery(
+        candidates=_in_order(
+            [candidate for discovery in discoveries for candidate in discovery.candidates]
+        ),
+        bundles=[path for discovery in discoveries for path in discovery.bundles],
         others=dict(others),
-        unread={path: why for sight in sights for path, why in sight.unread.items()},
-        elsewhere=sum(sight.elsewhere for sight in sights),
-        older=sum(sight.older for sight in sights),
+        unread={path: why for discovery in discoveries for path, why in discovery.unread.items()},
+        elsewhere=sum(discovery.elsewhere for discovery in discoveries),
+        older=sum(discovery.older for discovery in discoveries),
     )
 
 
-def kept_by(form: Format, home: Path, environ: Mapping[str, str]) -> list[Path]:
-    """The places in which an agent keeps transcripts, as far as they are there."""
-    return [place for place in form.places(home, environ) if os.path.lexists(place)]
+def existing_paths(format: Format, home: Path, environ: Mapping[str, str]) -> list[Path]:
+    """The paths at which an agent stores transcripts, as far as they exist."""
+    return [place for place in format.default_paths(home, environ) if os.path.lexists(place)]
 
 
 # -- walking --------------------------------------------------------------------------------------
 
 
-def _files(
+def _walk(
     paths: Iterable[str | os.PathLike[str]], unread: dict[str, str]
 ) -> Iterator[tuple[str, bool]]:
-    """The files that are named, and those below folders that are; whether each is named."""
-    left = FILES_MAX
+    """Yield the given files and the files below the given folders; the flag says whether a file was
+    given by name."""
+    remaining = FILES_MAX
     for given in paths:
         path = os.path.expanduser(os.fspath(given))
         if not os.path.isdir(path):
-            yield path, True  # also what is not there: reading says so
+            yield path, True  # also when the file does not exist: reading it reports that
             continue
-        for file in _below(path, unread, 0):
-            if not left:
+        for file in _files_below(path, unread, 0):
+            if not remaining:
                 unread[path] = f"more than {FILES_MAX:,} files; name folders further down"
                 return
-            left -= 1
+            remaining -= 1
             yield file, False
 
 
-def _below(folder: str, unread: dict[str, str], depth: int) -> Iterator[str]:
-    """The files of a folder before those of the folders in it; links are not followed."""
+def _files_below(folder: str, unread: dict[str, str], depth: int) -> Iterator[str]:
+    """Yield the files of a folder before those of its subfolders; symbolic links are not followed."""
     try:
         with os.scandir(folder) as entries:
-            there = sorted(entries, key=lambda entry: entry.name)
+            found_entries = sorted(entries, key=lambda entry: entry.name)
     except OSError as error:
         unread[folder] = error.strerror or "cannot be read"
         return
-    yield from (entry.path for entry in there if entry.is_file(follow_symlinks=False))
-    for entry in there:
-        if not entry.is_dir(follow_symlinks=False) or entry.name in PASSED_BY:
+    yield from (entry.path for entry in found_entries if entry.is_file(follow_symlinks=False))
+    for entry in found_entries:
+        if not entry.is_dir(follow_symlinks=False) or entry.name in IGNORED_FOLDERS:
             continue
         if depth == DEPTH_MAX:
             unread[entry.path] = f"more than {DEPTH_MAX} folders deep"
         else:
-            yield from _below(entry.path, unread, depth + 1)
+            yield from _files_below(entry.path, unread, depth + 1)
 
 
 # -- reading --------------------------------------------------------------------------------------
 
 
-def _read(path: str, formats: Sequence[Format], sight: Sight, is_named: bool) -> list[Told]:
-    """The conversations in a file; what else it is, `sight` is told."""
+def _candidates_in(
+    path: str,
+    formats: Sequence[Format],
+    load_more: Callable[[], list[Format]],
+    discovery: Discovery,
+    is_named: bool,
+) -> list[ImportCandidate]:
+    """List the conversations in a file; note bundles, other files and errors in `discovery`."""
     try:
-        begin = beginning(path)
-        if begin.startswith(MAGIC):
-            sight.bundles.append(path)
+        beginning = read_beginning(path)
+        if beginning.startswith(MAGIC):
+            discovery.bundles.append(path)
             return []
-        form = form_of(Path(path), begin, formats)
-        if form is not None:
-            return [Told(form, found) for found in form.conversations(Path(path))]
+        format = detect_format(Path(path), beginning, formats)
+        format = format or detect_format(Path(path), beginning, load_more())
+        if format is not None:
+            return [ImportCandidate(format, found) for found in format.conversations(Path(path))]
     except InvalidInput as refusal:
-        sight.unread[path] = refusal.what
-    except STUMBLES as error:
-        sight.unread[path] = f"cannot be read: {error!r:.200}"
+        discovery.unread[path] = refusal.what
+    except READ_ERRORS as error:
+        discovery.unread[path] = f"cannot be read: {error!r:.200}"
     else:
         if is_named:
-            sight.unread[path] = "not a transcript of any format that is known"
+            discovery.unread[path] = "not a transcript of a known format"
             return []
         kind = os.path.splitext(path)[1].lower()[:12] or "(no ending)"
-        sight.others[kind] = sight.others.get(kind, 0) + 1
+        discovery.others[kind] = discovery.others.get(kind, 0) + 1
     return []
 
 
-def form_of(path: Path, begin: bytes, formats: Sequence[Format]) -> Format | None:
-    """The first format that takes a file for its own."""
-    if not begin.strip():
+def detect_format(path: Path, beginning: bytes, formats: Sequence[Format]) -> Format | None:
+    """The first format that recognizes a file."""
+    if not beginning.strip():
         return None
-    return next((form for form in formats if form.is_one(path, begin)), None)
+    return next((format for format in formats if format.recognizes(path, beginning)), None)
 
 
-def _in_order(told: list[Told]) -> list[Told]:
-    """The newest first, but nobody before the parent that it is found below, or was forked from. Of
-    several that tell of one conversation, the fullest comes first: it knows what was asked, and a
-    session is called after that."""
-    told = sorted(told, key=lambda one: -one.found.changed)
-    by_id: dict[tuple[str, str], list[Told]] = {}
-    for one in sorted(told, key=_is_partial):
-        by_id.setdefault(_key(one), []).append(one)
-    placed: dict[int, Told] = {}
-    for one in told:
-        for each in reversed(_line_of(one, by_id)):
-            for same in by_id[_key(each)]:
+def _in_order(candidates: list[ImportCandidate]) -> list[ImportCandidate]:
+    """Sort the newest first, but keep every conversation after its parent and after its fork
+    origin.
+
+    Several files may hold the same conversation. The most complete one comes first, because it
+    contains the first prompt, which names the session.
+    """
+    candidates = sorted(candidates, key=lambda candidate: -candidate.found.changed)
+    by_id: dict[tuple[str, str], list[ImportCandidate]] = {}
+    for candidate in sorted(candidates, key=_is_partial):
+        by_id.setdefault(_identity(candidate), []).append(candidate)
+    placed: dict[int, ImportCandidate] = {}
+    for candidate in candidates:
+        for each in reversed(_with_ancestors(candidate, by_id)):
+            for same in by_id[_identity(each)]:
                 placed.setdefault(id(same), same)
     return list(placed.values())
 
 
-def _key(one: Told) -> tuple[str, str]:
-    return one.found.conversation.source, one.found.conversation.id
+def _identity(candidate: ImportCandidate) -> tuple[str, str]:
+    """The identity of a conversation: the agent's name and the agent's id for it."""
+    return candidate.found.conversation.source, candidate.found.conversation.id
 
 
-def _is_partial(one: Told) -> tuple[bool, bool]:
-    """What has no title is what a program printed, not what it kept."""
-    return one.found.is_second_hand, not one.found.conversation.name.strip()
+def _is_partial(candidate: ImportCandidate) -> tuple[bool, bool]:
+    """Sort transcripts before printed output of the same conversation; printed output has no title."""
+    return candidate.found.is_fallback, not candidate.found.conversation.name.strip()
 
 
-def _line_of(one: Told, by_id: Mapping[tuple[str, str], list[Told]]) -> list[Told]:
-    """A conversation and those it comes after, upward; a circle ends where it closes."""
-    line, met, left = [one], {id(one)}, [one]
-    while left:
-        talk = left.pop().found.conversation
-        for above in (talk.parent, talk.fork_of):
-            for other in by_id.get((talk.source, above), []) if above else []:
-                if id(other) not in met:
-                    met.add(id(other))
-                    line.append(other)
-                    left.append(other)
-    return line
+def _with_ancestors(
+    candidate: ImportCandidate, by_id: Mapping[tuple[str, str], list[ImportCandidate]]
+) -> list[ImportCandidate]:
+    """A conversation and all its ancestors (parents and fork origins); a cycle of ancestors is
+    followed once."""
+    ancestors, visited, remaining = [candidate], {id(candidate)}, [candidate]
+    while remaining:
+        conversation = remaining.pop().found.conversation
+        for ancestor in (conversation.parent, conversation.fork_of):
+            for other in by_id.get((conversation.source, ancestor), []) if ancestor else []:
+                if id(other) not in visited:
+                    visited.add(id(other))
+                    ancestors.append(other)
+                    remaining.append(other)
+    return ancestors

@@ -1,79 +1,52 @@
-"""What a format must be able to say: whether a file is one of its own, what is in it, and where its
-agent keeps such files.
+"""Defines what a transcript format must provide: recognize its files, list their conversations,
+read them, and know where its agent stores them.
 
-One module per format has one object that does this. `read` gives items (`model.exchange.items`) in the order
-in which they happened; ids must be the same whenever the same file is read, also after it grew.
+Each format lives in one module or folder and has one object of this kind, `FORMAT`. `read` yields
+items (`model.exchange.items`) in the order in which they happened. Every item's id must be the same
+each time the same file is read, also after the file has grown: recording an id twice adds nothing,
+so stable ids are what makes a repeated import safe.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
-import msgspec
-
-from stator.model.exchange.items import Conversation, Cursor, Item
-
-Progress = Callable[[int], None]
-"""Told how many bytes were read since the last time."""
-
-
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """One conversation in a file."""
-
-    path: str
-    conversation: Conversation
-    part: str = ""
-    """Which, where a file holds several."""
-    changed: int = 0
-    """When it was last changed, in µs: newest first is by this."""
-    size: int = 0
-    is_second_hand: bool = False
-    """Whether it tells under other names what a better source tells too: taken only where the
-    conversation is unknown, or known from here."""
-
-    @property
-    def place(self) -> str:
-        """Its name for a cursor: the file's own, without the folder, so that a moved one is known."""
-        return f"{Path(self.path).name}{f'#{self.part}' if self.part else ''}"
+from stator.importers.reading.found_conversation import FoundConversation, Progress
+from stator.model.exchange.items import Cursor, Item
 
 
 class Format(Protocol):
-    """A kind of transcript."""
+    """One kind of transcript."""
 
     name: str
-    """What it is called: claude-code, codex, …; also the source of what is recorded."""
+    """The format's name, such as claude-code or codex; it is recorded as the source of the session.
+    """
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
-        """Whether a file is of this kind, told by its first bytes (unpacked, up to 64 KB)."""
+    def recognizes(self, path: Path, begin: bytes) -> bool:
+        """Whether a file is of this format, judging by its first bytes (decompressed, up to 64 KB)."""
         ...
 
-    def conversations(self, path: Path) -> Iterable[Found]:
-        """The conversations in a file; sub-agents' after their parents', forks after what they fork."""
+    def conversations(self, path: Path) -> Iterable[FoundConversation]:
+        """List the conversations in a file. Sub-agents come after their parents, and forks after
+        the conversations they were forked from."""
         ...
 
     def read(
-        self, found: Found, cursor: Cursor | None, progress: Progress | None
+        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
-        """What happened in a conversation, from a cursor on.
+        """Read what happened in a conversation, starting at a cursor.
 
-        A `Cursor` among the items says that reading may begin there next time: at the start of a turn.
-        Items after the last one come again then.
+        A `Cursor` among the items marks a place, always the start of a turn, at which the next
+        import may begin to read. Items after the last cursor are read again then.
         """
         ...
 
-    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
-        """Files and folders in which the agent keeps its transcripts."""
+    def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+        """The files and folders in which the agent stores its transcripts by default."""
         ...
 
-    def is_about(self, found: Found, root: str) -> bool:
-        """Whether a conversation took place in a folder, or below it."""
+    def is_in_folder(self, found: FoundConversation, root: str) -> bool:
+        """Whether a conversation took place in a folder, or in a folder below it."""
         ...
-
-
-def below(cwd: str, root: str) -> bool:
-    """Whether a folder is another, or is in it."""
-    return bool(cwd) and (
-        cwd.rstrip("/") == root.rstrip("/") or cwd.startswith(root.rstrip("/") + "/")
-    )

@@ -1,7 +1,8 @@
-"""mini-swe-agent: a `.traj.json` file, a list of messages or, newer, an object with them in it.
+"""Recognizes, lists and reads mini-swe-agent's `.traj.json` files: a list of messages, or an object
+that contains them (newer versions).
 
-Each answer has one command in a fenced block, or tool calls in newer versions; what follows is what
-it printed, with its return code.
+Each answer has one command in a fenced block, or tool calls (newer versions). The next message
+contains the output of the command and its return code.
 """
 
 from __future__ import annotations
@@ -11,25 +12,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stator.importers.format import Found, Progress
-from stator.importers.reading.attachments import without_bytes
+from stator.importers.reading.attachments import strip_attachments
+from stator.importers.reading.call_outcome import CallStatus
 from stator.importers.reading.fields import (
     MICROS,
-    amount,
+    files_touched_by,
     headline,
     record,
     records,
-    shell_files,
-    tagged,
+    tagged_texts,
     text,
+    whole_number,
 )
-from stator.importers.reading.json_document import document, only
-from stator.importers.reading.unnamed_messages import (
-    Asked,
-    Dialogue,
-    Status,
-    asked_of,
-)
+from stator.importers.reading.found_conversation import FoundConversation, Progress
+from stator.importers.reading.json_document import read_document, single_conversation
+from stator.importers.reading.unnamed_messages import Dialogue, RequestedCall, requested_call
 from stator.model.exchange.items import (
     Conversation,
     Cursor,
@@ -48,55 +45,55 @@ _ISSUE = re.compile(r"^(?:Please solve this issue|<pr_description>)[: \t]*\n?(.*
 
 
 class MiniSweAgent:
-    """mini-swe-agent's trajectories."""
+    """The format of mini-swe-agent's trajectories."""
 
     name = NAME
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
+    def recognizes(self, path: Path, begin: bytes) -> bool:
         named = path.name.endswith(".traj.json")
-        told = b'"trajectory_format"' in begin and b"mini-swe-agent" in begin
+        has_format = b'"trajectory_format"' in begin and b"mini-swe-agent" in begin
         listed = bool(_LIST.match(begin)) and (named or b"mswea" in begin)
-        return listed or told or (named and b'"messages"' in begin)
+        return listed or has_format or (named and b'"messages"' in begin)
 
-    def conversations(self, path: Path) -> Iterable[Found]:
-        value = document(str(path)).value
+    def conversations(self, path: Path) -> Iterable[FoundConversation]:
+        value = read_document(str(path)).value
         messages = records(_messages(value))
         if not messages:
             return
-        begun = [text(message.get("content")) for message in messages[:3]]
-        asked = begun[1] if len(begun) > 1 else begun[0]
+        first_messages = [text(message.get("content")) for message in messages[:3]]
+        asked = first_messages[1] if len(first_messages) > 1 else first_messages[0]
         issue = _ISSUE.search(asked)
         info = record(record(value).get("info"))
         status = text(info.get("exit_status"))
-        talk = Conversation(
+        conversation = Conversation(
             source=NAME,
-            id=text_id("\n".join(begun), text(record(value).get("instance_id"))),
+            id=text_id("\n".join(first_messages), text(record(value).get("instance_id"))),
             name=headline(issue[1] if issue else asked) or path.stem,
             labels={"exit status": status} if status else {},
         )
-        yield only(path, talk)
+        yield single_conversation(path, conversation)
 
     def read(
-        self, found: Found, cursor: Cursor | None, progress: Progress | None
+        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
-        whole = document(found.path, progress)
+        whole = read_document(found.path, progress)
         info = record(record(whole.value).get("info"))
-        talk = Dialogue()
-        for number, one in enumerate(_messages(whole.value)):
-            if isinstance(one, dict):
-                yield from _message(talk, number, one)
+        dialogue = Dialogue()
+        for number, message in enumerate(_messages(whole.value)):
+            if isinstance(message, dict):
+                yield from _message(dialogue, number, message)
             else:
-                yield Unknown(id=f"message/{number}", raw=one)
+                yield Unknown(id=f"message/{number}", raw=message)
         status = text(info.get("exit_status"))
         if status or _is_over(whole.value):
             finished = status in ("", "Submitted")
-            yield talk.end("ok" if finished else "aborted", "" if finished else status)
+            yield dialogue.end("ok" if finished else "aborted", "" if finished else status)
         yield from whole.skipped
 
-    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+    def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         return []
 
-    def is_about(self, found: Found, root: str) -> bool:
+    def is_in_folder(self, found: FoundConversation, root: str) -> bool:
         return False
 
 
@@ -109,66 +106,68 @@ def _messages(value: Any) -> list[Any]:
 
 
 def _is_over(value: Any) -> bool:
-    """Whether the last command said so; a file is also written while the run goes on."""
-    said = [
+    """Whether the last command submitted the task; the file is also written while the run
+    continues."""
+    answers = [
         text(m.get("content")) for m in records(_messages(value)) if m.get("role") == "assistant"
     ]
-    return bool(said) and SUBMIT in said[-1]
+    return bool(answers) and SUBMIT in answers[-1]
 
 
-def _message(talk: Dialogue, number: int, one: dict[str, Any]) -> Iterator[Item]:
-    role, content = one.get("role"), without_bytes(one.get("content"))
-    extra = record(one.get("extra"))
-    at = _time(one.get("timestamp")) or _time(extra.get("timestamp"))
+def _message(dialogue: Dialogue, number: int, message: dict[str, Any]) -> Iterator[Item]:
+    role, content = message.get("role"), strip_attachments(message.get("content"))
+    extra = record(message.get("extra"))
+    at = _time(message.get("timestamp")) or _time(extra.get("timestamp"))
     if role == "system":
-        yield talk.note(content, at)
+        yield dialogue.note(content, at)
     elif role == "assistant":
-        yield from _answered(talk, one, extra, at)
-    elif role in ("user", "tool") and talk.open:
-        yield _returned(talk, one, extra, at)
+        yield from _answered(dialogue, message, extra, at)
+    elif role in ("user", "tool") and dialogue.open_calls:
+        yield _returned(dialogue, message, extra, at)
     elif role == "user":
-        yield talk.prompt(content, at)
+        yield dialogue.prompt(content, at)
     elif role == "tool":
-        yield talk.result(None, content, at=at, call=text(one.get("tool_call_id")))
+        yield dialogue.result(None, content, at=at, call=text(message.get("tool_call_id")))
     elif role == "exit":
-        yield talk.note(content, at)
+        yield dialogue.note(content, at)
     else:
-        yield Unknown(id=f"message/{number}", at=at, raw=without_bytes(one))
+        yield Unknown(id=f"message/{number}", at=at, raw=strip_attachments(message))
 
 
 def _answered(
-    talk: Dialogue, one: dict[str, Any], extra: dict[str, Any], at: int
+    dialogue: Dialogue, message: dict[str, Any], extra: dict[str, Any], at: int
 ) -> Iterator[Item]:
-    words = text(one.get("content"))
-    calls = [asked_of(call, ()) for call in records(one.get("tool_calls"))]
+    words = text(message.get("content"))
+    calls = [requested_call(call, ()) for call in records(message.get("tool_calls"))]
     commands = _FENCED.findall(words)
-    if not calls and len(commands) == 1:  # with more or none, nothing is run
-        calls = [Asked(tool="bash", input={"command": commands[0]})]
+    # with several commands, or none, mini-swe-agent runs nothing
+    if not calls and len(commands) == 1:
+        calls = [RequestedCall(tool="bash", input={"command": commands[0]})]
     response = record(extra.get("response"))
     blocks = [{"type": "text", "text": words}] if words else []
     model = text(response.get("model"))
-    yield from talk.answer(blocks, calls, at=at, usage=usage_of(response), model=model)
+    yield from dialogue.answer(blocks, calls, at=at, usage=usage_of(response), model=model)
 
 
-def _returned(talk: Dialogue, one: dict[str, Any], extra: dict[str, Any], at: int) -> Item:
-    words = text(one.get("content"))
-    named = text(one.get("tool_call_id"))
-    call = talk.waiting(named) or talk.waiting()
+def _returned(dialogue: Dialogue, message: dict[str, Any], extra: dict[str, Any], at: int) -> Item:
+    words = text(message.get("content"))
+    named = text(message.get("tool_call_id"))
+    call = dialogue.open_call(named) or dialogue.open_call()
     code = _CODE.search(words)
-    told = extra.get("returncode")
-    number = int(code[1]) if code else told if isinstance(told, int) else 0
-    output = next(tagged(words, ("output",)), None)
-    status: Status = "error" if number else "ok"
+    recorded_code = extra.get("returncode")
+    number = int(code[1]) if code else recorded_code if isinstance(recorded_code, int) else 0
+    output = next(tagged_texts(words, ("output",)), None)
+    status: CallStatus = "error" if number else "ok"
     if "timed out" in words[:200]:
         status = "timeout"
     given = record(call.input) if call is not None else {}
-    return talk.result(
+    return dialogue.result(
         call, output.body.strip("\n") if output else words, status, at=at, call=named,
         cause=f"exit code {number}" if number else "",
-        files=shell_files(given.get("command")) if status == "ok" else (),
+        files=files_touched_by(given.get("command")) if status == "ok" else (),
     )  # fmt: skip
 
 
 def _time(value: Any) -> int:
-    """Seconds since 1970, in µs."""
-    return amount(value * MICROS) if isinstance(value, (int, float)) and value < 1e11 else 0
+    """Convert seconds since 1970 to µs."""
+    return whole_number(value * MICROS) if isinstance(value, (int, float)) and value < 1e11 else 0

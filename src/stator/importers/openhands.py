@@ -1,9 +1,9 @@
-"""OpenHands: trajectories (a JSON list of what was done and seen), and outputs of evaluations (a line
-for each instance, with such a list in it).
+"""Recognizes, lists and reads OpenHands' trajectories (a JSON list of records) and evaluation
+outputs (one line per instance, with such a list in it).
 
-A record is an action or an observation. Newer ones name the model's response and the call they come
-from, and an observation the action that caused it; in older ones what follows an action is what
-became of it.
+A record is an action or an observation. Newer records name the model's response and the call they
+come from, and an observation names the action that caused it. In older ones, an observation belongs
+to the action before it.
 """
 
 from __future__ import annotations
@@ -13,29 +13,25 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stator.importers.format import Found, Progress, below
-from stator.importers.reading.attachments import without_bytes
+from stator.importers.reading.attachments import strip_attachments
+from stator.importers.reading.call_outcome import CallStatus
 from stator.importers.reading.fields import (
+    files_touched_by,
     headline,
-    moment,
+    micros_of_iso,
     record,
     records,
-    shell_files,
     text,
 )
-from stator.importers.reading.json_document import document, only
+from stator.importers.reading.found_conversation import FoundConversation, Progress, is_inside
+from stator.importers.reading.json_document import read_document, single_conversation
 from stator.importers.reading.jsonl import (
-    Line,
-    beginning,
-    lines,
-    parsed,
+    JsonlLine,
+    parse_line,
+    read_beginning,
+    read_lines,
 )
-from stator.importers.reading.unnamed_messages import (
-    Asked,
-    Dialogue,
-    Status,
-    asked_of,
-)
+from stator.importers.reading.unnamed_messages import Dialogue, RequestedCall, requested_call
 from stator.model.exchange.items import (
     Called,
     Compacted,
@@ -56,11 +52,11 @@ from stator.model.window.reply import message_of, usage_of
 
 NAME = "openhands"
 READS = frozenset("read browse think finish recall task_tracking view".split())
-SILENT = frozenset(
+IGNORED = frozenset(
     "change_agent_state agent_state_changed null recall system initialize pause resume stop "
     "agent_summarize condensation_request loop_detection_recovery".split()
 )
-"""Records that are about the program, not about the work."""
+"""Records about the program and not about the work."""
 TASKS: dict[str, StepStatus] = {"todo": "pending", "in_progress": "in_progress", "done": "done"}
 _LIST = re.compile(rb'\s*\[\s*\{[^{}]{0,400}?"(?:action|observation|source)"\s*:')
 _EDITED = re.compile(
@@ -72,53 +68,53 @@ _EXIT_UNKNOWN = -1
 
 
 class OpenHands:
-    """OpenHands' trajectories and evaluation outputs."""
+    """The format of OpenHands' trajectories and evaluation outputs."""
 
     name = NAME
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
+    def recognizes(self, path: Path, begin: bytes) -> bool:
         if begin.lstrip()[:1] == b"[":
             return bool(_LIST.match(begin)) and b'"timestamp"' in begin
         return begin.lstrip()[:1] == b"{" and _is_output(begin)
 
-    def conversations(self, path: Path) -> Iterable[Found]:
+    def conversations(self, path: Path) -> Iterable[FoundConversation]:
         stat = path.stat()
         changed = stat.st_mtime_ns // 1000
-        if beginning(str(path), 64).lstrip()[:1] == b"[":
-            told = records(document(str(path)).value)
-            if told:
-                yield only(path, _talk(told, {}))
+        if read_beginning(str(path), 64).lstrip()[:1] == b"[":
+            history = records(read_document(str(path)).value)
+            if history:
+                yield single_conversation(path, _conversation(history, {}))
             return
-        for line in lines(str(path)):
-            given = record(parsed(line)[0])
-            told = _history(given)
-            if told:
-                yield Found(
-                    path=str(path), conversation=_talk(told, given), changed=changed,
+        for line in read_lines(str(path)):
+            given = record(parse_line(line)[0])
+            history = _history(given)
+            if history:
+                yield FoundConversation(
+                    path=str(path), conversation=_conversation(history, given), changed=changed,
                     part=f"{line.number}@{line.offset}", size=stat.st_size,
                 )  # fmt: skip
 
     def read(
-        self, found: Found, cursor: Cursor | None, progress: Progress | None
+        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
         if not found.part:
-            whole = document(found.path, progress)
+            whole = read_document(found.path, progress)
             given = whole.value if isinstance(whole.value, list) else []
-            yield from _Reading().read(given)
+            yield from _OpenHandsReader().read(given)
             yield from whole.skipped
             return
         number, _, offset = found.part.partition("@")
-        for line in lines(found.path, offset=int(offset), number=int(number) - 1):
-            yield from _of_line(line)
+        for line in read_lines(found.path, offset=int(offset), number=int(number) - 1):
+            yield from _items_of_line(line)
             if progress is not None:
                 progress(line.end - line.offset)
             return
 
-    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+    def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         return []
 
-    def is_about(self, found: Found, root: str) -> bool:
-        return below(found.conversation.cwd, root)
+    def is_in_folder(self, found: FoundConversation, root: str) -> bool:
+        return is_inside(found.conversation.cwd, root)
 
 
 FORMAT = OpenHands()
@@ -131,20 +127,26 @@ def _is_output(begin: bytes) -> bool:
 
 def _history(given: dict[str, Any]) -> list[dict[str, Any]]:
     """The records of an instance; older outputs pair each action with its observation."""
-    told: list[dict[str, Any]] = []
+    history: list[dict[str, Any]] = []
     listed = given.get("history")
-    for one in listed if isinstance(listed, list) else []:
-        told += records(one) if isinstance(one, list) else [one] if isinstance(one, dict) else []
-    return told
+    for entry in listed if isinstance(listed, list) else []:
+        history += (
+            records(entry)
+            if isinstance(entry, list)
+            else [entry]
+            if isinstance(entry, dict)
+            else []
+        )
+    return history
 
 
-def _talk(told: list[dict[str, Any]], given: dict[str, Any]) -> Conversation:
+def _conversation(history: list[dict[str, Any]], given: dict[str, Any]) -> Conversation:
     issue = record(given.get("issue"))
     instance = text(given.get("instance_id")) or "/".join(
         str(issue[name]) for name in ("owner", "repo", "number") if name in issue
     )
-    first = _fields(told[0])
-    start = repr(told[:3] if given else told[0])
+    first = _fields(history[0])
+    start = repr(history[:3] if given else history[0])
     asked = text(first.get("content")) or text(first.get("message"))
     labels = {"instance": instance} if instance else {}
     if isinstance(given.get("success"), bool):
@@ -158,157 +160,165 @@ def _talk(told: list[dict[str, Any]], given: dict[str, Any]) -> Conversation:
     )
 
 
-def _of_line(line: Line) -> Iterator[Item]:
-    given, why = parsed(line)
+def _items_of_line(line: JsonlLine) -> Iterator[Item]:
+    given, why = parse_line(line)
     if given is None:
         yield Skipped(line=line.number, why=why)
         return
-    yield from _Reading().read(_history(given))
+    yield from _OpenHandsReader().read(_history(given))
 
 
-def _key(one: dict[str, Any], field: str = "id") -> int | str | None:
-    """The number of a record, or of the one it names."""
-    named = one.get(field)
+def _key(entry: dict[str, Any], field: str = "id") -> int | str | None:
+    """The number of a record, or of the record that a field names."""
+    named = entry.get(field)
     return named if isinstance(named, (int, str)) else None
 
 
-def _fields(one: dict[str, Any]) -> dict[str, Any]:
-    """A record's fields, which newer versions put one level down."""
-    return {**one, **record(one.get("extras")), **record(one.get("args"))}
+def _fields(entry: dict[str, Any]) -> dict[str, Any]:
+    """A record's fields; newer versions nest some of them."""
+    return {**entry, **record(entry.get("extras")), **record(entry.get("args"))}
 
 
-class _Reading:
-    """One conversation being read."""
+class _OpenHandsReader:
+    """Reads one conversation."""
 
     def __init__(self) -> None:
-        self._talk = Dialogue()
+        self._dialogue = Dialogue()
         self._responses: set[str] = set()
-        self._by_record: dict[Any, Called] = {}
-        self._names: dict[Any, str] = {}
-        """Record → the id of what it was recorded as, for a compaction that names one."""
-        self._known: set[str] = set()
+        self._calls_by_record: dict[Any, Called] = {}
+        self._items_by_record: dict[Any, str] = {}
+        """Record number → the id of its item, for compactions that refer to one."""
+        self._seen_paths: set[str] = set()
 
-    def read(self, told: list[Any]) -> Iterator[Item]:
-        for number, one in enumerate(told):
-            if not isinstance(one, dict):
-                yield Unknown(id=f"record/{number}", raw=without_bytes(one))
+    def read(self, history: list[Any]) -> Iterator[Item]:
+        for number, entry in enumerate(history):
+            if not isinstance(entry, dict):
+                yield Unknown(id=f"record/{number}", raw=strip_attachments(entry))
                 continue
-            kind = one.get("action") or one.get("observation")
+            kind = entry.get("action") or entry.get("observation")
             if not isinstance(kind, str):
-                yield Unknown(id=f"record/{number}", raw=without_bytes(one))
-            elif kind in SILENT:
+                yield Unknown(id=f"record/{number}", raw=strip_attachments(entry))
+            elif kind in IGNORED:
                 yield Noise(kind=kind)
-            elif one.get("action"):
-                yield from self._action(kind, one)
+            elif entry.get("action"):
+                yield from self._action(kind, entry)
             else:
-                yield from self._observation(kind, one)
+                yield from self._observation(kind, entry)
 
-    # -- what was done ------------------------------------------------------------------------------
+    # -- actions ------------------------------------------------------------------------------------
 
-    def _action(self, kind: str, one: dict[str, Any]) -> Iterator[Item]:
-        at, fields = moment(one.get("timestamp")), _fields(one)
+    def _action(self, kind: str, entry: dict[str, Any]) -> Iterator[Item]:
+        at, fields = micros_of_iso(entry.get("timestamp")), _fields(entry)
         if kind == "message":
-            yield from self._message(one, fields, at)
+            yield from self._message(entry, fields, at)
         elif kind == "condensation":
-            yield self._condensed(one, fields, at)
+            yield self._condensed(entry, fields, at)
         else:
-            yield from self._called(kind, one, fields, at)
-            call = self._by_record.get(_key(one))
+            yield from self._called(kind, entry, fields, at)
+            call = self._calls_by_record.get(_key(entry))
             if kind == "task_tracking" and call and (steps := _steps(fields)):
                 yield Planned(id=f"{call.id}/plan", at=at, steps=steps)
             if kind == "finish":
                 if call is not None:
-                    yield self._talk.result(call, None, at=at)
-                yield self._talk.end(at=at)
+                    yield self._dialogue.result(call, None, at=at)
+                yield self._dialogue.end(at=at)
 
-    def _message(self, one: dict[str, Any], fields: dict[str, Any], at: int) -> Iterator[Item]:
+    def _message(self, entry: dict[str, Any], fields: dict[str, Any], at: int) -> Iterator[Item]:
         words: Any = text(fields.get("content")) or text(fields.get("message"))
-        shown = fields.get("image_urls") or fields.get("images_urls")
-        is_user = one.get("source") == "user" or not ("source" in one or self._talk.is_begun)
-        if isinstance(shown, list) and shown:
-            images = [without_bytes({"type": "image", "image": url}) for url in shown]
+        images_given = fields.get("image_urls") or fields.get("images_urls")
+        is_user = entry.get("source") == "user" or not (
+            "source" in entry or self._dialogue.has_prompt
+        )
+        if isinstance(images_given, list) and images_given:
+            images = [strip_attachments({"type": "image", "image": url}) for url in images_given]
             words = [{"type": "text", "text": words}, *images]
         if is_user:
-            asked = self._talk.prompt(words, at)
-            self._names[_key(one)] = asked.id
+            asked = self._dialogue.prompt(words, at)
+            self._items_by_record[_key(entry)] = asked.id
             yield asked
             return
         blocks = words if isinstance(words, list) else [{"type": "text", "text": words}]
-        for item in self._talk.answer(blocks, at=at):
-            self._names[_key(one)] = item.id
+        for item in self._dialogue.answer(blocks, at=at):
+            self._items_by_record[_key(entry)] = item.id
             yield item
         if fields.get("wait_for_response") is True:
-            yield self._talk.end(at=at)
+            yield self._dialogue.end(at=at)
 
     def _called(
-        self, kind: str, one: dict[str, Any], fields: dict[str, Any], at: int
+        self, kind: str, entry: dict[str, Any], fields: dict[str, Any], at: int
     ) -> Iterator[Item]:
-        known = record(one.get("tool_call_metadata"))
+        known = record(entry.get("tool_call_metadata"))
         response = record(known.get("model_response"))
         name = text(known.get("tool_call_id"))
         if name and name in self._responses:
-            call = self._talk.waiting(name)  # one of several that an answer asked for
+            call = self._dialogue.open_call(
+                name
+            )  # one of several calls that the same answer requested
             if call is not None:
-                self._by_record[_key(one)] = call
-                self._names[_key(one)] = call.id
+                self._calls_by_record[_key(entry)] = call
+                self._items_by_record[_key(entry)] = call.id
             return
         tool = text(known.get("function_name")) or kind
         thought = text(fields.get("thought")) or text(fields.get("final_thought"))
         calls = [
-            Asked(tool=tool, id=name, input=_input(kind, fields), effect=_effect(kind, fields))
+            RequestedCall(
+                tool=tool, id=name, input=_input(kind, fields), effect=_effect(kind, fields)
+            )
         ]
         if response:
-            said = message_of(response)
-            thought = text(said.get("content"))
-            calls = [asked_of(one, READS) for one in records(said.get("tool_calls"))] or calls
+            message = message_of(response)
+            thought = text(message.get("content"))
+            calls = [
+                requested_call(entry, READS) for entry in records(message.get("tool_calls"))
+            ] or calls
             self._responses |= {call.id for call in calls}
         blocks = [{"type": "text", "text": thought}] if thought else []
-        yield from self._talk.answer(
+        yield from self._dialogue.answer(
             blocks, calls, at=at, name=text(response.get("id")), usage=usage_of(response),
             model=text(response.get("model")),
         )  # fmt: skip
-        call = self._talk.waiting(name) or self._talk.open[-1]
-        self._by_record[_key(one)] = call
-        self._names[_key(one)] = call.id
+        call = self._dialogue.open_call(name) or self._dialogue.open_calls[-1]
+        self._calls_by_record[_key(entry)] = call
+        self._items_by_record[_key(entry)] = call.id
 
-    def _condensed(self, one: dict[str, Any], fields: dict[str, Any], at: int) -> Compacted:
+    def _condensed(self, entry: dict[str, Any], fields: dict[str, Any], at: int) -> Compacted:
         last = fields.get("forgotten_events_end_id")
         forgotten = fields.get("forgotten_event_ids")
         if isinstance(forgotten, list) and forgotten:
             last = max((x for x in forgotten if isinstance(x, int)), default=None)
         kept = (
             name
-            for number, name in self._names.items()
+            for number, name in self._items_by_record.items()
             if isinstance(number, int) and isinstance(last, int) and number > last
         )
         return Compacted(
-            id=f"condensation/{one.get('id', at)}", at=at, summary=text(fields.get("summary")),
+            id=f"condensation/{entry.get('id', at)}", at=at, summary=text(fields.get("summary")),
             keeps_from=next(kept, ""),
         )  # fmt: skip
 
-    # -- what was seen ------------------------------------------------------------------------------
+    # -- observations -------------------------------------------------------------------------------
 
-    def _observation(self, kind: str, one: dict[str, Any]) -> Iterator[Item]:
-        fields, at = _fields(one), moment(one.get("timestamp"))
-        named = text(record(one.get("tool_call_metadata")).get("tool_call_id"))
-        call = self._by_record.get(_key(one, "cause")) if "cause" in one else None
-        call = call or (self._talk.waiting(named) if named else None)
-        if call is None and not named and "cause" not in one:
-            call = self._talk.waiting()
+    def _observation(self, kind: str, entry: dict[str, Any]) -> Iterator[Item]:
+        fields, at = _fields(entry), micros_of_iso(entry.get("timestamp"))
+        named = text(record(entry.get("tool_call_metadata")).get("tool_call_id"))
+        call = self._calls_by_record.get(_key(entry, "cause")) if "cause" in entry else None
+        call = call or (self._dialogue.open_call(named) if named else None)
+        if call is None and not named and "cause" not in entry:
+            call = self._dialogue.open_call()
         status, cause = _outcome(kind, fields)
         files = self._files(call, kind, fields) if status == "ok" else ()
-        output = without_bytes(fields.get("content", one.get("message")))
-        returned = self._talk.result(
+        output = strip_attachments(fields.get("content", entry.get("message")))
+        returned = self._dialogue.result(
             call, output, status, at=at, cause=cause, files=files, tool=kind, call=named
         )
-        self._names[_key(one)] = returned.id
+        self._items_by_record[_key(entry)] = returned.id
         yield returned
 
     def _files(self, call: Called | None, kind: str, fields: dict[str, Any]) -> tuple[Touch, ...]:
         given = record(call.input) if call is not None else {}
         path = text(fields.get("path"))
         if kind == "run":
-            return shell_files(given.get("command") or fields.get("command"))
+            return files_touched_by(given.get("command") or fields.get("command"))
         if kind == "run_ipython":
             code = text(given.get("code")) or text(fields.get("code"))
             changed = "lines total after edit" in text(fields.get("content"))
@@ -316,16 +326,16 @@ class _Reading:
             return tuple(Touch(path=name, op="modified", how="inferred") for _, name in found)
         if kind not in ("read", "write", "edit") or not path:
             return ()
-        known = path in self._known or fields.get("prev_exist") is True
-        self._known.add(path)
+        known = path in self._seen_paths or fields.get("prev_exist") is True
+        self._seen_paths.add(path)
         if kind == "read":
             return (Touch(path=path, op="read"),)
         op: FileOp = "modified" if known else "created"
-        told = "prev_exist" in fields or (known and kind == "edit")
+        history = "prev_exist" in fields or (known and kind == "edit")
         before, after = fields.get("old_content"), fields.get("new_content")
         return (
             Touch(
-                path=path, op=op, how="recorded" if told else "inferred",
+                path=path, op=op, how="recorded" if history else "inferred",
                 before=digest_of(before) if isinstance(before, str) else "",
                 after=digest_of(after) if isinstance(after, str) else "",
             ),
@@ -340,24 +350,24 @@ def _input(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
     wanted = ("command", "code", "path", "content", "url", "browser_actions", "name", "arguments")
     more = ("agent", "inputs", "outputs", "task_list", "old_str", "new_str", "file_text")
     return {
-        name: without_bytes(fields[name])
+        name: strip_attachments(fields[name])
         for name in (*wanted, *more)
         if fields.get(name) not in (None, "") and not (kind == "finish" and name == "content")
     }
 
 
-def _outcome(kind: str, fields: dict[str, Any]) -> tuple[Status, str]:
+def _outcome(kind: str, fields: dict[str, Any]) -> tuple[CallStatus, str]:
     words = text(fields.get("content"))
     if kind == "user_rejected":
         return "denied", "the user rejected it"
     if kind == "error":
         return "error", headline(words)
     if kind == "run":
-        told = record(fields.get("metadata")).get("exit_code", fields.get("exit_code"))
-        if told == _EXIT_UNKNOWN and fields.get("command_id") != _EXIT_UNKNOWN:
+        history = record(fields.get("metadata")).get("exit_code", fields.get("exit_code"))
+        if history == _EXIT_UNKNOWN and fields.get("command_id") != _EXIT_UNKNOWN:
             return "timeout", "it was still running"
-        if isinstance(told, int) and told > 0:
-            return "error", f"exit code {told}"
+        if isinstance(history, int) and history > 0:
+            return "error", f"exit code {history}"
     if fields.get("error") is True or text(fields.get("error")):
         return "error", headline(text(fields.get("error")) or words)
     return "ok", ""

@@ -1,8 +1,8 @@
-"""Bringing what was found into a store: one conversation after the other, each by itself.
+"""Imports discovered transcripts and bundles into a store, one conversation after another.
 
-What goes wrong with one conversation is said of it and stops no other. What a person put away (closed,
-archived, trashed, purged) is not added to. An import that is stopped leaves whole turns; run again, it
-goes on.
+A failure in one conversation is reported for it and does not stop the others. Sessions that a
+person closed, archived, trashed or purged are left alone. An import that is stopped leaves whole
+turns; the next import continues from there.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from stator.errors import (
     StoreError,
     WrongState,
 )
-from stator.importers.conversation import Report, take
-from stator.importers.discover import STUMBLES, Sight, Told
+from stator.importers.conversation import Report, import_conversation
+from stator.importers.discover import READ_ERRORS, Discovery, ImportCandidate
 from stator.model.exchange.items import Conversation
 from stator.model.log.query import SessionRow
 from stator.model.sessions.lifecycle import check_transition
@@ -35,17 +35,18 @@ from stator.runtime.ingest.recorder import find, name_of
 from stator.store import port
 
 Fate = Literal["new", "grown", "same", "left", "refused"]
-"""What became of a conversation: `left` is one that a person put away."""
-Moved = Callable[[str, int, int], None]
-"""(what is being read, bytes read, of how many)."""
-SHOWN = 32
-"""Characters of a name that are told while it is read."""
-Home = tuple[str, str]
-"""A project, and the folder it is."""
+"""The outcome for one conversation; `left` means that a person closed, archived, trashed or purged
+the session."""
+ReportProgress = Callable[[str, int, int], None]
+"""Called with (what is being read, bytes read, bytes in total)."""
+NAME_SHOWN = 32
+"""The most characters of a conversation's name in a progress message."""
+ProjectFolder = tuple[str, str]
+"""A project's id and its folder."""
 
 
-class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one conversation."""
+class ImportedConversation(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import did with one conversation."""
 
     path: str
     source: str
@@ -55,67 +56,69 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
     session: str = ""
     agent: str = ""
     why: str = ""
-    """Why it was left, or refused."""
+    """Why the conversation was left alone or refused."""
     report: Report
 
 
-class Brought(msgspec.Struct, kw_only=True):
+class ImportResult(msgspec.Struct, kw_only=True):
     """What an import did, or with `dry_run` would do."""
 
-    taken: list[Taken] = []
+    taken: list[ImportedConversation] = []
     total: Report
-    """All of them together; `sessions` counts each once, however many files tell of it."""
+    """The sum over all conversations; `sessions` counts each session once, even if several files
+    hold it."""
     bundles: list[Imported] = []
     others: dict[str, int] = {}
-    """Files that are no transcripts, by how their names end."""
+    """The number of files that are not transcripts, by extension."""
     unread: dict[str, str] = {}
-    """Files and folders that could not be read."""
+    """Files and folders that could not be read, and why."""
     elsewhere: int = 0
     older: int = 0
     stopped: bool = False
     dry_run: bool = False
 
     @property
-    def changed(self) -> list[Taken]:
+    def changed(self) -> list[ImportedConversation]:
         return [one for one in self.taken if one.fate in ("new", "grown")]
 
     @property
-    def refused(self) -> list[Taken]:
+    def refused(self) -> list[ImportedConversation]:
         return [one for one in self.taken if one.fate == "refused"]
 
 
-class Stopped(Exception):
-    """Somebody asked for an end."""
+class ImportStopped(Exception):
+    """The caller asked the import to stop."""
 
 
-def bring(store: Store, sight: Sight, **options: Any) -> Brought:
-    """Take in what is new of everything that was found; the options are those of `Bringing`."""
-    return Bringing(store, sight, **options).run()
+def import_transcripts(store: Store, discovery: Discovery, **options: Any) -> ImportResult:
+    """Import everything that was discovered; the options are those of `ImportRun`."""
+    return ImportRun(store, discovery, **options).run()
 
 
-class Bringing:
-    """An import as it goes on: `brought` says what is in, also when the store could take no more.
+class ImportRun:
+    """One import. `result` holds what was imported so far, also after the store failed.
 
-    New sessions are found in `project` (default: the one at hand), or with `spread` each in the
-    project its agent worked in, which `home_of` tells for a folder. `stop` is asked again and again;
-    once it says yes, what was read and not recorded is left, and the answer says so.
+    New sessions go into `project` (default: the current one). With `spread`, each goes into the
+    project its agent worked in; `project_of` returns that project for a folder. `stop` is called
+    repeatedly. Once it returns True, the import ends without recording what it has read but not
+    recorded yet, and `result.stopped` is set.
     """
 
     def __init__(
         self,
         store: Store,
-        sight: Sight,
+        discovery: Discovery,
         *,
         project: str = "",
-        home_of: Callable[[str], Home] | None = None,
+        home_of: Callable[[str], ProjectFolder] | None = None,
         spread: bool = False,
         passphrase: str | Callable[[], str] | None = None,
         dry_run: bool = False,
-        progress: Moved | None = None,
+        progress: ReportProgress | None = None,
         stop: Callable[[], bool] = bool,
     ) -> None:
         self._store = store
-        self._sight = sight
+        self._discovery = discovery
         self._passphrase = passphrase
         self._port: port.StorePort = store.port
         self._project = project
@@ -124,140 +127,148 @@ class Bringing:
         self._progress = progress
         self._stop = stop
         self._trash = Trash(store.port)
-        self._size = sight.size
+        self._size = discovery.size
         self._read = 0
-        self._now = ""
+        self._current = ""
         self._changed: set[str] = set()
-        self._foretold: set[int] = set()
+        self._predicted: set[int] = set()
         self._names: dict[str, str] = {}
-        self.brought = Brought(
+        self.result = ImportResult(
             total=Report(),
-            others=sight.others,
-            unread=sight.unread,
-            elsewhere=sight.elsewhere,
-            older=sight.older,
+            others=discovery.others,
+            unread=discovery.unread,
+            elsewhere=discovery.elsewhere,
+            older=discovery.older,
             dry_run=dry_run,
         )
 
-    def run(self) -> Brought:
+    def run(self) -> ImportResult:
         try:
-            for path in self._sight.bundles:
-                self._bundle(path)
-            for number, one in enumerate(self._sight.told, 1):
-                self._now = f"{number}/{len(self._sight.told)}"
-                self._one(one)
-        except Stopped:
-            self.brought.stopped = True
-        return self.brought
+            for path in self._discovery.bundles:
+                self._import_bundle(path)
+            for number, one in enumerate(self._discovery.candidates, 1):
+                self._current = f"{number}/{len(self._discovery.candidates)}"
+                self._import_one(one)
+        except ImportStopped:
+            self.result.stopped = True
+        return self.result
 
-    def _bundle(self, path: str) -> None:
+    def _import_bundle(self, path: str) -> None:
         if self._stop():
-            raise Stopped
+            raise ImportStopped
         try:
-            brought = self._store.import_bundle(
+            result = self._store.import_bundle(
                 path,
                 project=self._project or None,
                 passphrase=self._passphrase,
-                dry_run=self.brought.dry_run,
+                dry_run=self.result.dry_run,
                 progress=self._progress,
             )
         except (BadBundle, BrokenChain) as refusal:
-            self.brought.unread[path] = str(refusal)
+            self.result.unread[path] = str(refusal)
         else:
-            self.brought.bundles.append(brought)
+            self.result.bundles.append(result)
 
-    def _one(self, told: Told) -> None:
-        """Take one conversation in, and note what became of it."""
+    def _import_one(self, candidate: ImportCandidate) -> None:
+        """Import one conversation and note the outcome."""
         report = Report()
-        talk, context = self._placed(told.found.conversation)
-        told = Told(told.form, msgspec.structs.replace(told.found, conversation=talk))
-        row = find(self._port, talk)
-        is_known = is_foretold(self._port, talk, self._foretold)
+        conversation, context = self._in_project(candidate.found.conversation)
+        candidate = ImportCandidate(
+            candidate.format, msgspec.structs.replace(candidate.found, conversation=conversation)
+        )
+        row = find(self._port, conversation)
+        is_known = is_foretold(self._port, conversation, self._predicted)
         before = self._read
-        self._now += f" {name_of(talk)[:SHOWN]}"
-        why = self._put_away(talk, row)
+        self._current += f" {name_of(conversation)[:NAME_SHOWN]}"
+        why = self._reason_to_leave(conversation, row)
         fate: Fate = "left"
         try:
-            self._moved(0)
+            self._progressed(0)
             if not why:
-                self._take(told, context, report)
+                self._import_items(candidate, context, report)
                 fate = _fate(is_known, report)
-        except (Stopped, StoreError):
-            if report.commits:  # whole turns of it are in
+        except (ImportStopped, StoreError):
+            if report.commits:  # some turns were recorded before the failure
                 report.sessions = 1
-                self._note(told, report, _fate(is_known, report), "")
+                self._add_result(candidate, report, _fate(is_known, report), "")
             raise
         except (WrongState, Removed) as refusal:
             why, report = refusal.what, Report()
         except StatorError as refusal:
             fate, why = "refused", str(refusal)
-        except STUMBLES as error:
+        except READ_ERRORS as error:
             fate, why = "refused", f"cannot be read: {error!r:.200}"
-        self._note(told, report, fate, why)
-        self._read = before + told.found.size
+        self._add_result(candidate, report, fate, why)
+        self._read = before + candidate.found.size
 
-    def _take(self, told: Told, context: Context, report: Report) -> None:
-        foretold = self._foretold if self.brought.dry_run else None
-        take(
-            self._port, context, told.form, told.found, report,
-            progress=self._moved, foretold=foretold,
+    def _import_items(self, candidate: ImportCandidate, context: Context, report: Report) -> None:
+        predicted = self._predicted if self.result.dry_run else None
+        import_conversation(
+            self._port, context, candidate.format, candidate.found, report,
+            progress=self._progressed, predicted=predicted,
         )  # fmt: skip
-        if foretold is None:
+        if predicted is None:
             return
-        row = find(self._port, told.found.conversation)
+        row = find(self._port, candidate.found.conversation)
         if row is not None and report.sessions:
             check_transition("entry", row.record.status, row.id)
 
-    def _note(self, told: Told, report: Report, fate: Fate, why: str) -> None:
-        found, talk = told.found, told.found.conversation
-        row = find(self._port, talk)
-        session = talk.session if row is None else row.id
-        name = self._names.setdefault(session, name_of(talk))
+    def _add_result(self, candidate: ImportCandidate, report: Report, fate: Fate, why: str) -> None:
+        found, conversation = candidate.found, candidate.found.conversation
+        row = find(self._port, conversation)
+        session = conversation.session if row is None else row.id
+        name = self._names.setdefault(session, name_of(conversation))
         if fate == "refused":
             report.refused[found.path] = why
-        self.brought.total.add(report)
+        self.result.total.add(report)
         if report.sessions and session in self._changed:
-            self.brought.total.sessions -= 1
+            self.result.total.sessions -= 1
         elif report.sessions:
             self._changed.add(session)
-        self.brought.taken.append(
-            Taken(
+        self.result.taken.append(
+            ImportedConversation(
                 path=found.path,
-                source=talk.source,
+                source=conversation.source,
                 name=row.record.name if row is not None else name,
-                project=row.record.project if row is not None else talk.project,
+                project=row.record.project if row is not None else conversation.project,
                 fate=fate,
                 session=session,
-                agent=talk.agent or talk.source,
+                agent=conversation.agent or conversation.source,
                 why=why,
                 report=report,
             )
         )
 
-    def _put_away(self, talk: Conversation, row: SessionRow | None) -> str:
-        """Why nothing is added to a session, if somebody put it away."""
+    def _reason_to_leave(self, conversation: Conversation, row: SessionRow | None) -> str:
+        """Why a session must be left alone, if a person trashed or purged it; "" otherwise."""
         if row is None:
-            gone = purged(self._port, talk.session)
+            gone = purged(self._port, conversation.session)
             return gone.what if gone is not None else ""
         return "it is in the trash" if row in self._trash else ""
 
-    def _placed(self, talk: Conversation) -> tuple[Conversation, Context]:
-        """A conversation in its project, and the world as that sees it: paths are told from its folder."""
+    def _in_project(self, conversation: Conversation) -> tuple[Conversation, Context]:
+        """Assign a conversation to a project, and return the context of that project. Paths are
+        recorded relative to the project's folder."""
         context = self._store.context
-        own = self._home_of(talk.cwd) if self._home_of is not None and talk.cwd else ("", "")
-        project = self._project or (own[0] if self._spread else "") or context.project
-        row = find(self._port, talk)
+        own_project = (
+            self._home_of(conversation.cwd)
+            if self._home_of is not None and conversation.cwd
+            else ("", "")
+        )
+        project = self._project or (own_project[0] if self._spread else "") or context.project
+        row = find(self._port, conversation)
         held = project if row is None else row.record.project
-        if own[0] and held == own[0]:
-            context = replace(context, project=own[0], root=own[1])
-        return msgspec.structs.replace(talk, project=project), context
+        if own_project[0] and held == own_project[0]:
+            context = replace(context, project=own_project[0], root=own_project[1])
+        return msgspec.structs.replace(conversation, project=project), context
 
-    def _moved(self, read: int) -> None:
+    def _progressed(self, read: int) -> None:
+        """Report progress, and stop the import if the caller asked for that."""
         if self._stop():
-            raise Stopped
+            raise ImportStopped
         self._read += read
         if self._progress is not None:
-            self._progress(self._now, min(self._read, self._size), self._size)
+            self._progress(self._current, min(self._read, self._size), self._size)
 
 
 def _fate(is_known: bool, report: Report) -> Fate:

@@ -1,7 +1,8 @@
-"""SWE-agent: a `.traj` file, rewritten with each of its actions until the run is over.
+"""Recognizes, lists and reads SWE-agent's `.traj` files, which it rewrites after each action.
 
-`history` is what the model was shown; `trajectory` has, action by action, what it ran and saw. Calls
-have ids only where the model was given tools; before, an action is a command in its answer.
+`history` contains what the model received; `trajectory` contains each action and its observation.
+Calls have ids only if the model used tools; otherwise an action is a command in the text of the
+answer.
 """
 
 from __future__ import annotations
@@ -11,20 +12,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stator.importers.format import Found, Progress
-from stator.importers.reading.attachments import without_bytes
+from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.fields import (
+    files_touched_by,
     headline,
+    joined_text,
     record,
     records,
-    shell_files,
-    spend,
     text,
-    words_of,
+    usage_units,
 )
-from stator.importers.reading.json_document import document, only
-from stator.importers.reading.jsonl import decode
-from stator.importers.reading.unnamed_messages import Asked, Dialogue, asked_of
+from stator.importers.reading.found_conversation import FoundConversation, Progress
+from stator.importers.reading.json_document import read_document, single_conversation
+from stator.importers.reading.jsonl import decode_json
+from stator.importers.reading.unnamed_messages import Dialogue, RequestedCall, requested_call
 from stator.model.exchange.items import (
     Called,
     Conversation,
@@ -42,170 +43,173 @@ READS = frozenset(
     "open goto scroll_up scroll_down search_dir search_file find_file submit view".split()
 )
 OWN = READS | frozenset("create edit insert str_replace_editor".split())
-"""Commands of SWE-agent's own; all else is the shell's."""
+"""SWE-agent's own commands; all others are shell commands."""
 _KEYS = (b'"trajectory"', b'"history"')
 _SHOWN = re.compile(r"\[File: ([^\n]{1,500}?)(?: \(\d+ lines total[^)]*\))?\]")
 
 
 class SweAgent:
-    """SWE-agent's trajectories."""
+    """The format of SWE-agent's trajectories."""
 
     name = NAME
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
+    def recognizes(self, path: Path, begin: bytes) -> bool:
         if begin.lstrip()[:1] != b"{" or not any(key in begin for key in _KEYS):
             return False
         return path.suffix == ".traj" or (b'"environment"' in begin and b'"observation"' in begin)
 
-    def conversations(self, path: Path) -> Iterable[Found]:
-        whole = record(document(str(path)).value)
-        told = records(whole.get("history"))
-        acted = records(whole.get("trajectory"))
-        if not told and not acted:
+    def conversations(self, path: Path) -> Iterable[FoundConversation]:
+        whole = record(read_document(str(path)).value)
+        history = records(whole.get("history"))
+        actions = records(whole.get("trajectory"))
+        if not history and not actions:
             return
-        begun = [text(m.get("content")) for m in told if m.get("is_demo") is not True][:3]
-        first = text(acted[0].get("response")) if acted else ""
-        state = _state(acted[0]) if acted else {}
+        first_messages = [text(m.get("content")) for m in history if m.get("is_demo") is not True][
+            :3
+        ]
+        first = text(actions[0].get("response")) if actions else ""
+        state = _state(actions[0]) if actions else {}
         info = record(whole.get("info"))
         status = text(info.get("exit_status"))
-        talk = Conversation(
+        conversation = Conversation(
             source=NAME,
-            id=text_id("\n".join(begun or [first]), text(whole.get("environment"))),
-            name=_title(begun) or path.stem,
+            id=text_id("\n".join(first_messages or [first]), text(whole.get("environment"))),
+            name=_title(first_messages) or path.stem,
             cwd=text(state.get("working_dir")),
             labels={"exit status": status} if status else {},
         )
-        yield only(path, talk)
+        yield single_conversation(path, conversation)
 
     def read(
-        self, found: Found, cursor: Cursor | None, progress: Progress | None
+        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
-        whole = document(found.path, progress)
-        yield from _Reading(record(whole.value)).read()
+        whole = read_document(found.path, progress)
+        yield from _SweAgentReader(record(whole.value)).read()
         yield from whole.skipped
 
-    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+    def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         return []
 
-    def is_about(self, found: Found, root: str) -> bool:
+    def is_in_folder(self, found: FoundConversation, root: str) -> bool:
         return False
 
 
 FORMAT = SweAgent()
 
 
-def _title(begun: list[str]) -> str:
-    """The first line of the issue, where the prompt has one."""
-    asked = begun[1] if len(begun) > 1 else ""
+def _title(first_messages: list[str]) -> str:
+    """The first line of the issue, if the prompt contains one."""
+    asked = first_messages[1] if len(first_messages) > 1 else ""
     _, issue, rest = asked.partition("ISSUE:\n")
     return headline(rest if issue else asked)
 
 
 def _state(step: dict[str, Any]) -> dict[str, Any]:
-    """What was open where, before an action; older files hold it as text."""
+    """The state before an action (open file, working folder); older files store it as text."""
     given = step.get("state")
     if isinstance(given, str):
         try:
-            given = decode(given.encode("utf-8", "surrogatepass"))
+            given = decode_json(given.encode("utf-8", "surrogatepass"))
         except ValueError:
             return {}
     return record(given)
 
 
-class _Reading:
-    """One run being read."""
+class _SweAgentReader:
+    """Reads one run."""
 
     def __init__(self, whole: dict[str, Any]) -> None:
-        told = whole.get("history")
-        self._told = told if isinstance(told, list) else []
-        self._acted = records(whole.get("trajectory"))
+        history = whole.get("history")
+        self._history = history if isinstance(history, list) else []
+        self._actions = records(whole.get("trajectory"))
         self._info = record(whole.get("info"))
-        self._talk = Dialogue()
-        self._said = 0
+        self._dialogue = Dialogue()
+        self._answers_read = 0
 
     def read(self) -> Iterator[Item]:
-        answers = sum(record(one).get("role") == "assistant" for one in self._told)
-        if not answers and self._acted:
-            for step in self._acted:
-                yield from self._acting(step)
-        for number, one in enumerate(self._told):
-            if isinstance(one, dict):
-                yield from self._message(number, one, answers)
+        answers = sum(record(message).get("role") == "assistant" for message in self._history)
+        if not answers and self._actions:
+            for step in self._actions:
+                yield from self._action(step)
+        for number, message in enumerate(self._history):
+            if isinstance(message, dict):
+                yield from self._message(number, message, answers)
             else:
-                yield Unknown(id=f"message/{number}", raw=one)
-        if self._talk.open and len(self._acted) == answers:  # of the last, only this tells
-            yield self._returned(text(self._acted[-1].get("observation")))
+                yield Unknown(id=f"message/{number}", raw=message)
+        # only the trajectory contains the last result
+        if self._dialogue.open_calls and len(self._actions) == answers:
+            yield self._returned(text(self._actions[-1].get("observation")))
         status = text(self._info.get("exit_status"))
         if status:
             ok = status.startswith("submitted")
-            yield self._talk.end("ok" if ok else "aborted", "" if ok else status)
+            yield self._dialogue.end("ok" if ok else "aborted", "" if ok else status)
 
-    def _message(self, number: int, one: dict[str, Any], answers: int) -> Iterator[Item]:
-        role, content = one.get("role"), one.get("content")
-        if one.get("is_demo") is True:
-            yield self._talk.note(without_bytes(content), by="user")
+    def _message(self, number: int, message: dict[str, Any], answers: int) -> Iterator[Item]:
+        role, content = message.get("role"), message.get("content")
+        if message.get("is_demo") is True:
+            yield self._dialogue.note(strip_attachments(content), by="user")
         elif role == "system":
-            yield self._talk.note(without_bytes(content))
+            yield self._dialogue.note(strip_attachments(content))
         elif role == "assistant":
-            self._said += 1
-            yield from self._answered(one, self._said == answers)
-        elif role in ("user", "tool") and self._talk.open:
-            named = one.get("tool_call_ids")
+            self._answers_read += 1
+            yield from self._answered(message, self._answers_read == answers)
+        elif role in ("user", "tool") and self._dialogue.open_calls:
+            named = message.get("tool_call_ids")
             call = text(named[0]) if isinstance(named, list) and named else ""
-            yield self._returned(words_of(content), call)
+            yield self._returned(joined_text(content), call)
         elif role == "user":
-            yield self._talk.prompt(without_bytes(content))
+            yield self._dialogue.prompt(strip_attachments(content))
         elif role == "tool":
-            yield self._talk.result(None, without_bytes(content))
+            yield self._dialogue.result(None, strip_attachments(content))
         else:
-            yield Unknown(id=f"message/{number}", raw=without_bytes(one))
+            yield Unknown(id=f"message/{number}", raw=strip_attachments(message))
 
-    def _answered(self, one: dict[str, Any], is_last: bool) -> Iterator[Item]:
-        words = words_of(one.get("content"))
-        calls = [asked_of(call, READS) for call in records(one.get("tool_calls"))]
-        action = text(one.get("action")).strip()
+    def _answered(self, message: dict[str, Any], is_last: bool) -> Iterator[Item]:
+        words = joined_text(message.get("content"))
+        calls = [requested_call(call, READS) for call in records(message.get("tool_calls"))]
+        action = text(message.get("action")).strip()
         if not calls and action:
             calls = [_command(action)]
         blocks = [{"type": "text", "text": words}] if words else []
-        yield from self._talk.answer(blocks, calls, usage=self._usage() if is_last else {})
+        yield from self._dialogue.answer(blocks, calls, usage=self._usage() if is_last else {})
 
-    def _acting(self, step: dict[str, Any]) -> Iterator[Item]:
-        """An action, where nobody kept what the model was shown."""
+    def _action(self, step: dict[str, Any]) -> Iterator[Item]:
+        """Items for an action, for files without the history."""
         words, action = text(step.get("response")), text(step.get("action")).strip()
         blocks = [{"type": "text", "text": words}] if words else []
-        yield from self._talk.answer(blocks, [_command(action)] if action else [])
+        yield from self._dialogue.answer(blocks, [_command(action)] if action else [])
         if action:
             yield self._returned(text(step.get("observation")))
         else:
             yield Noise(kind="no action")
 
     def _returned(self, output: str, call: str = "") -> Item:
-        waiting = self._talk.waiting(call) or self._talk.waiting()
-        files = _files(waiting, output) if waiting is not None else ()
-        return self._talk.result(waiting, output, files=files, call=call)
+        open_call = self._dialogue.open_call(call) or self._dialogue.open_call()
+        files = _files(open_call, output) if open_call is not None else ()
+        return self._dialogue.result(open_call, output, files=files, call=call)
 
     def _usage(self) -> dict[str, int]:
-        """What the whole run cost: of single answers nobody tells."""
+        """The cost of the whole run; the cost of a single answer is unknown."""
         stats = record(self._info.get("model_stats"))
-        return spend(
-            fresh=stats.get("tokens_sent"), said=stats.get("tokens_received"),
+        return usage_units(
+            input_tokens=stats.get("tokens_sent"), output_tokens=stats.get("tokens_received"),
             dollars=stats.get("instance_cost"),
         )  # fmt: skip
 
 
-def _command(action: str) -> Asked:
+def _command(action: str) -> RequestedCall:
     first = action.split(maxsplit=1)[0]
     tool = first if first in OWN else "bash"
     effect: Effect = "read" if tool in READS else "write"
-    return Asked(tool=tool, input={"command": action}, effect=effect)
+    return RequestedCall(tool=tool, input={"command": action}, effect=effect)
 
 
 def _files(call: Called, output: str) -> tuple[Touch, ...]:
-    """The files an action touched, where what it answers shows the file or the command is certain."""
+    """The files that an action touched, if its output shows the file or the command is certain."""
     given = record(call.input)
-    if call.tool == "bash":  # what failed says so, and there is no exit code to go by
+    if call.tool == "bash":  # there is no exit code; a command without output has succeeded
         silent = not output.strip() or output.startswith("Your command ran successfully")
-        return shell_files(given.get("command")) if silent else ()
+        return files_touched_by(given.get("command")) if silent else ()
     shown = _SHOWN.search(output)
     path = text(given.get("path")) or (shown[1].strip() if shown else "")
     if not path or call.tool not in OWN:

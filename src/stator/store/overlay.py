@@ -22,12 +22,12 @@ from stator.model.log.query import (
     Finding,
     Head,
     Holder,
+    KeyTouch,
     Lease,
     Page,
     SessionQuery,
     SessionRow,
     StoreInfo,
-    Touch,
     TurnRow,
     UsageBy,
 )
@@ -282,7 +282,7 @@ class Overlay:
         session: str | None = None,
         project: str | None = None,
         limit: int = 100,
-    ) -> list[Touch]:
+    ) -> list[KeyTouch]:
         if session is not None:
             return self._of(session).touches(collection, key, session=session, limit=limit)
         above = self._above.touches(collection, key, project=project, limit=limit)

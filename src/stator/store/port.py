@@ -23,12 +23,12 @@ from stator.model.log.query import (
     Finding,
     Head,
     Holder,
+    KeyTouch,
     Lease,
     Page,
     SessionQuery,
     SessionRow,
     StoreInfo,
-    Touch,
     TurnRow,
     UsageBy,
 )
@@ -192,7 +192,7 @@ class StorePort(Protocol):
         session: str | None = None,
         project: str | None = None,
         limit: int = 100,
-    ) -> list[Touch]:
+    ) -> list[KeyTouch]:
         """Who touched a key, newest first: in a session and its lineage, in a project, or anywhere."""
         ...
 

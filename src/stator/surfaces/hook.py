@@ -1,12 +1,13 @@
-"""`stator-hook AGENT`: what an agent runs at each of its hooks. It writes one line to the spool, and leaves.
+"""`stator-hook AGENT`: writes the input of an agent's hook to the spool as one line, and exits.
 
-It never stands in an agent's way: whatever happens it exits with 0, waits for nobody's lock, and says
-nothing, except for the brief that answers the start of a session. What it was told is without its
-secrets before it touches the disk. Start-up is what it costs, so that it imports next to nothing:
-not `json` (whose C part does), nor `re`, unless there may be something to redact.
+It never gets in an agent's way: it always exits with 0, waits for no lock and prints nothing,
+except for the brief that answers the start of a session. Secrets are redacted before the input
+reaches the disk. Its cost is its start-up time, so it imports almost nothing: not `json` (only the
+C part of it), and `re` only if there may be something to redact.
 
-A line is on disk, whole, by one `write` in append mode, under a shared lock that is taken or refused
-at once: whoever takes the file for reading has it alone. Refused, the line goes to a file of its own.
+A line is written by a single `write` in append mode, under a shared lock that is acquired or
+refused immediately; the ingesting process holds an exclusive one. If the lock is refused, the line
+goes to a file of its own.
 """
 
 from __future__ import annotations
@@ -34,24 +35,26 @@ from stator.locations import (
     users,
 )
 
-TYPE_CHECKING = False  # as type checkers know it, without the time that loading `typing` takes
+# type checkers recognize the name; importing it from `typing` would take too long
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 STDIN_MAX = 32 * 2**20
-SOON_S = 0.25
-"""Seconds without a byte after which what was said is taken to be all, if it can be read."""
+PAUSE_S = 0.25
+"""Seconds without input after which the input counts as complete, if it parses."""
 WAIT_S = 3.0
-"""The same, if it cannot."""
-ALL_S = 20.0
-"""Seconds after which nobody listens any more."""
+"""The same, if it does not parse."""
+TOTAL_S = 20.0
+"""Seconds after which reading ends in any case."""
 NOTES_MAX = 64 * 1024
 ATTEMPTS = 8
-INTENTS = frozenset(("PreToolUse", "BeforeTool", "preToolUse"))
-"""What must survive a power cut: what comes next may have an effect."""
+BEFORE_CALLS = frozenset(("PreToolUse", "BeforeTool", "preToolUse"))
+"""Hooks before a tool call. Their line must survive a power failure, because the call may have an
+effect."""
 STARTS = frozenset(("SessionStart", "sessionStart"))
 PROJECTS = {"claude-code": "CLAUDE_PROJECT_DIR", "gemini": "GEMINI_PROJECT_DIR"}
-"""The variable in which an agent tells its hooks which project it is."""
+"""The variable in which an agent names its project folder to hooks."""
 KEY_SIZE = 32
 SHELLS = frozenset((b"sh", b"dash", b"bash", b"zsh", b"ash", b"ksh", b"fish"))
 SHELLS_MAX = 4
@@ -59,37 +62,37 @@ APPENDING = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLO
 
 
 def main() -> NoReturn:
-    """Record what an agent says on standard input."""
-    gc.disable()  # it is over before there is anything to collect
+    """Record an agent's hook input from standard input."""
+    gc.disable()  # the program ends before there is anything to collect
     try:
-        _hook(sys.argv[1:])
+        _record(sys.argv[1:])
     finally:
-        os._exit(0)  # whatever it was, the agent must not notice
+        os._exit(0)  # whatever failed, the agent must not notice
 
 
-def _hook(arguments: list[str]) -> None:
+def _record(arguments: list[str]) -> None:
     agent, store = _arguments(arguments)
     data, why = _read_all()
-    said = None if why else _parsed(data)
-    if said is None:
+    hook_input = None if why else _parsed(data)
+    if hook_input is None:
         if not data.strip():
             return
-        data, said = _unread(why or "not a JSON object", data), {}
-    cwd = said.get("cwd")
+        data, hook_input = _placeholder_for(why or "not a JSON object", data), {}
+    cwd = hook_input.get("cwd")
     here = cwd if isinstance(cwd, str) and cwd else _working_folder()
-    folder = _spool(store, _project(agent) or here)
+    folder = _spool_folder(store, _project(agent) or here)
     if not folder:
         return
-    name = str(said.get("hook_event_name"))
+    name = str(hook_input.get("hook_event_name"))
     try:
-        payload, cwd = _clean(folder, data, said, here)
-        _append(folder, line_of(agent, cwd, payload), durable=name in INTENTS)
+        payload, cwd = _redacted(folder, data, hook_input, here)
+        _append(folder, line_of(agent, cwd, payload), durable=name in BEFORE_CALLS)
     except OSError as error:
         _note(folder, agent, error)
     if name in STARTS:
         from stator.surfaces.hook_answer import answer
 
-        reply = answer(agent, said, here, folder.removesuffix("-spool"))
+        reply = answer(agent, hook_input, here, folder.removesuffix("-spool"))
         if reply:
             os.write(1, reply)
 
@@ -108,17 +111,17 @@ def _arguments(arguments: list[str]) -> tuple[str, str]:
 
 
 def _read_all() -> tuple[bytes, str]:
-    """What was said, and why it is not all of it."""
+    """The input, and why it is incomplete ("" if it is complete)."""
     if os.isatty(0):
         return b"", ""
     pieces: list[bytes] = []
     size = 0
     silent = 0.0
-    until = time.monotonic() + ALL_S
+    until = time.monotonic() + TOTAL_S
     while silent < WAIT_S:
-        if not select.select([0], [], [], SOON_S)[0]:
-            # an agent that does not close its end has said all of it nevertheless
-            silent = silent + SOON_S if _parsed(b"".join(pieces)) is None else WAIT_S
+        if not select.select([0], [], [], PAUSE_S)[0]:
+            # an agent may leave its end open; its input is complete once it parses
+            silent = silent + PAUSE_S if _parsed(b"".join(pieces)) is None else WAIT_S
             continue
         silent = 0.0
         piece = os.read(0, 1 << 20)
@@ -129,12 +132,12 @@ def _read_all() -> tuple[bytes, str]:
         if size > STDIN_MAX:
             return b"".join(pieces)[:STDIN_MAX], f"more than {STDIN_MAX // 2**20} MB"
         if time.monotonic() > until:
-            return b"".join(pieces), f"not at its end after {ALL_S:.0f} s"
+            return b"".join(pieces), f"not at its end after {TOTAL_S:.0f} s"
     return b"".join(pieces), ""
 
 
-class _Reading:
-    """What the C part of `json` is to make of what it finds, as `json.JSONDecoder` has it."""
+class _ScannerSettings:
+    """The settings that the C scanner of `json` reads, with the values of `json.JSONDecoder`."""
 
     array_hook = None
 
@@ -150,14 +153,15 @@ class _Reading:
 def _parsed(data: bytes) -> dict[str, Any] | None:
     try:
         text = data.decode().strip(" \t\r\n")
-        found, end = make_scanner(_Reading)(text, 0)  # type: ignore[arg-type]  # only names are looked at
+        found, end = make_scanner(_ScannerSettings)(text, 0)  # type: ignore[arg-type]  # only names are looked at
     except (ValueError, StopIteration, RecursionError, SystemError):
-        return None  # a SystemError: its own error stands in `json.decoder`, which is not loaded
+        return None  # a SystemError: its own exception is in `json.decoder`, which is not imported
     return found if isinstance(found, dict) and end == len(text) else None
 
 
-def _unread(why: str, data: bytes) -> bytes:
-    """What stands for what cannot be read: nothing of it, for it cannot be searched for secrets either."""
+def _placeholder_for(why: str, data: bytes) -> bytes:
+    """The payload for input that cannot be parsed. It contains none of the input, which cannot be
+    searched for secrets."""
     return b'{"unread":"%b","bytes":%d}' % (why.encode(), len(data))
 
 
@@ -169,14 +173,14 @@ def _working_folder() -> str:
 
 
 def _project(agent: str) -> str:
-    """The folder an agent was started for, where it says so: it may work elsewhere for a while, and
-    what it says then belongs to the same store."""
-    told = os.environ.get(PROJECTS.get(agent, ""), "")
-    return told if os.path.isabs(told) else ""
+    """The project folder of an agent, if the agent provides it. The agent may work in another
+    folder for a while, and its hooks still belong to the same store."""
+    folder = os.environ.get(PROJECTS.get(agent, ""), "")
+    return folder if os.path.isabs(folder) else ""
 
 
-def _spool(store: str, here: str) -> str:
-    """The folder of the spool, made if it is not there; "": there is no store that has one."""
+def _spool_folder(store: str, here: str) -> str:
+    """The folder of the spool, created if necessary; "" if there is no store with a spool."""
     path = path_of(store or os.environ.get("STATOR_STORE", ""))
     if not path and (store or os.environ.get("STATOR_STORE")):
         return ""
@@ -193,15 +197,15 @@ def _spool(store: str, here: str) -> str:
     except FileNotFoundError:
         os.makedirs(os.path.dirname(spool), mode=0o700, exist_ok=True)
         os.mkdir(spool, 0o700)
-    # a folder that somebody else's repository brought must not lead us elsewhere
+    # a symbolic link from a cloned repository must not lead out of the folder
     return spool if stat.S_ISDIR(os.lstat(spool).st_mode) else ""
 
 
-# -- what is written ------------------------------------------------------------------------------
+# -- building the line ----------------------------------------------------------------------------
 
 
-def _clean(folder: str, data: bytes, said: dict[str, Any], cwd: str) -> tuple[bytes, str]:
-    """What was said, on one line, and where; both without their secrets."""
+def _redacted(folder: str, data: bytes, hook_input: dict[str, Any], cwd: str) -> tuple[bytes, str]:
+    """The payload as one line, and the working folder, both with their secrets redacted."""
     from stator.model.log.secret_prefilter import suspicious
 
     line = data.strip().replace(b"\n", b" ").replace(b"\r", b" ")
@@ -212,11 +216,13 @@ def _clean(folder: str, data: bytes, said: dict[str, Any], cwd: str) -> tuple[by
     from stator.model.log.redact import Redactor
 
     redactor = Redactor(_key(folder))
-    if said:
+    if hook_input:
         try:
-            line = json.dumps(_scrubbed(redactor.scrub, said, None), separators=(",", ":")).encode()
+            line = json.dumps(
+                _scrubbed(redactor.scrub, hook_input, None), separators=(",", ":")
+            ).encode()
         except RecursionError:
-            line = _unread("nested too deeply", data)
+            line = _placeholder_for("nested too deeply", data)
     return line, redactor.scrub(cwd, None)
 
 
@@ -231,7 +237,7 @@ def _scrubbed(scrub: Any, value: Any, name: str | None) -> Any:
 
 
 def _key(folder: str) -> bytes:
-    """The key of this spool's placeholders: made once, by whoever comes first."""
+    """The key for this spool's placeholders; the first hook that needs it creates it."""
     path = os.path.join(folder, KEY)
     for _ in range(ATTEMPTS):
         try:
@@ -245,7 +251,7 @@ def _key(folder: str) -> bytes:
         with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(os.urandom(KEY_SIZE))
         try:
-            os.link(made, path)  # whole, or not at all
+            os.link(made, path)  # atomic: the key file is complete or does not exist
         except FileExistsError:
             pass
         finally:
@@ -256,7 +262,7 @@ def _key(folder: str) -> bytes:
 def line_of(
     agent: str, cwd: str, payload: bytes, process: tuple[int, int, int] | None = None
 ) -> bytes:
-    """A line of the spool: a mark, a checksum, a length, a header and what was said."""
+    """A line of the spool: a mark, a checksum, a length, a header and the payload."""
     at = time.time_ns() // 1000
     quoted = encode_basestring_ascii
     pid, born, space = process or agent_process()
@@ -269,8 +275,9 @@ def line_of(
 
 
 def agent_process() -> tuple[int, int, int]:
-    """The agent's own process, when it started in the kernel's ticks, and the namespace it is known in:
-    that it died can be told later. Zeros where there is no way to tell. A shell in between is not it."""
+    """The agent's process: its id, its start time in kernel ticks, and its pid namespace. They show
+    later whether the agent died. Zeros if unknown. Shells between the agent and this process are
+    skipped."""
     pid = os.getppid()
     for _ in range(SHELLS_MAX):
         try:
@@ -285,7 +292,7 @@ def agent_process() -> tuple[int, int, int]:
     return 0, 0, 0
 
 
-# -- writing it -----------------------------------------------------------------------------------
+# -- writing the line -----------------------------------------------------------------------------
 
 
 def _append(folder: str, line: bytes, *, durable: bool) -> None:
@@ -296,31 +303,33 @@ def _append(folder: str, line: bytes, *, durable: bool) -> None:
         name = f"{OWN}{time.time_ns():x}-{os.getpid()}-{os.urandom(4).hex()}"
         try:
             handle = os.open(path, APPENDING, 0o600)
-        except OSError as error:  # the current file may be no file, or somebody else's
+        # the current file may be no regular file, or belong to another user
+        except OSError as error:
             why = error
             continue
         try:
-            if _written(handle, path, line, durable):
+            if _write(handle, path, line, durable):
                 return
         finally:
             os.close(handle)
     raise why
 
 
-def _written(handle: int, path: str, line: bytes, durable: bool) -> bool:
-    """Append a line; False where the file is being taken, or the line went in cut."""
-    if not _is_ours(handle, path):
+def _write(handle: int, path: str, line: bytes, durable: bool) -> bool:
+    """Append a line; return False if the file is being ingested, or only part of the line was
+    written."""
+    if not _lock_shared(handle, path):
         return False
     if os.write(handle, line) < len(line):
-        os.write(handle, b"\n")  # so that the next line begins as one
+        os.write(handle, b"\n")  # so that the next line starts on a line of its own
         return False
     if durable:
         os.fsync(handle)
     return True
 
 
-def _is_ours(handle: int, path: str) -> bool:
-    """Whether the file is still the one of that name, and will be until it is closed."""
+def _lock_shared(handle: int, path: str) -> bool:
+    """Whether the handle is still the file with that name, and stays so until it is closed."""
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         here, there = os.fstat(handle), os.lstat(path)
@@ -333,7 +342,7 @@ def _is_ours(handle: int, path: str) -> bool:
 
 
 def _note(folder: str, agent: str, error: OSError) -> None:
-    """The last resort: say that something was not recorded."""
+    """Note that a line could not be written. This is the last resort."""
     try:
         handle = os.open(os.path.join(folder, NOTE), APPENDING, 0o600)
         try:

@@ -1,7 +1,8 @@
-"""What the hook answers when a session starts: what it must know, and the handle it goes by.
+"""Answers an agent's session-start hook with a brief and with the handle of the session.
 
-An agent that starts anew is told of the newest session of its project; one that goes on, was compacted
-or forked, of its own. Of what is spooled only so much is taken in as an agent can wait for.
+An agent that starts a new session gets the brief of the project's newest session; one that resumes,
+was compacted or forked gets the brief of its own. The spool is ingested only as far as an agent can
+wait.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from stator.connect import connect_as_is, take_spool
 from stator.errors import NotFound
-from stator.hooks.ingest import Limits, load
+from stator.hooks.ingest import IngestLimits, load_mapper
 from stator.locations import spool_of
 from stator.model.log.query import SessionQuery
 from stator.model.values.json_text import canonical
@@ -22,48 +23,52 @@ if TYPE_CHECKING:
     from stator.runtime.facade.store import Store
 
 MAX_TOKENS = 1500
-"""Of the brief. Codex shows an agent about 2,500."""
-LIMITS = Limits(lines=300, transcript=256 * 1024, wait_s=0.05)
+"""The most tokens of the brief. Codex shows an agent about 2,500."""
+LIMITS = IngestLimits(lines=300, transcript=256 * 1024, wait_s=0.05)
 SECONDS = 3
-"""After which an agent has waited long enough: for somebody who holds the store's lock, say."""
+"""How long an agent has to wait at most, for example for the store's lock."""
 TARGETS: dict[str, Target] = {"claude-code": "claude-code", "codex": "codex"}
-OWN = ("resume", "compact", "fork")
-"""How an agent starts that goes on with what it has."""
-LOOKED_AT = 20
-"""Sessions of a project among which one with a turn is looked for."""
+CONTINUING = ("resume", "compact", "fork")
+"""The sources of a session start that continue an existing session."""
+SESSIONS_SEARCHED = 20
+"""The number of recent sessions among which one with a turn is searched for."""
 
 
-def answer(agent: str, said: dict[str, Any], cwd: str, path: str) -> bytes:
-    """What is written to standard output; nothing where there is nothing to say."""
+def answer(agent: str, hook_input: dict[str, Any], cwd: str, path: str) -> bytes:
+    """The bytes for standard output; empty if there is nothing to answer."""
     signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
-    about = load(agent).conversation(said)
-    if about is None:
+    conversation = load_mapper(agent).conversation(hook_input)
+    if conversation is None:
         return b""
     with connect_as_is(path, create=True, start=cwd) as store:
         take_spool(store.port, spool_of(path), limits=LIMITS)
-        own = _found(store, about.session)
-        told = own if said.get("source") in OWN and own else _newest(store, but=about.session)
-        text = _text(store, told or own, TARGETS.get(agent, "generic"))
-    context = "\n\n".join(filter(None, (text, _handle(about.session))))
-    return canonical(_shaped(agent, said, context)).encode() + b"\n"
+        own = _existing(store, conversation.session)
+        chosen = (
+            own
+            if hook_input.get("source") in CONTINUING and own
+            else _newest_other(store, exclude=conversation.session)
+        )
+        text = _brief(store, chosen or own, TARGETS.get(agent, "generic"))
+    context = "\n\n".join(filter(None, (text, _handle(conversation.session))))
+    return canonical(_as_hook_output(agent, hook_input, context)).encode() + b"\n"
 
 
-def _found(store: Store, session: str) -> str:
+def _existing(store: Store, session: str) -> str:
     try:
         return store.port.session(session).id
     except NotFound:
         return ""
 
 
-def _newest(store: Store, *, but: str) -> str:
-    """The session of the project that was used last and has something to tell."""
+def _newest_other(store: Store, *, exclude: str) -> str:
+    """The most recently used session of the project that has a turn."""
     query = SessionQuery(project=store.context.project)
-    rows = store.port.sessions(query, limit=LOOKED_AT).rows
-    return next((row.id for row in rows if row.turns and row.id != but), "")
+    rows = store.port.sessions(query, limit=SESSIONS_SEARCHED).rows
+    return next((row.id for row in rows if row.turns and row.id != exclude), "")
 
 
-def _text(store: Store, session: str, target: Target) -> str:
+def _brief(store: Store, session: str, target: Target) -> str:
     if not session or not store.port.session(session).turns:
         return ""
     return store.read(session).brief(max_tokens=MAX_TOKENS, target=target, disk=False).text
@@ -77,8 +82,8 @@ def _handle(session: str) -> str:
     )
 
 
-def _shaped(agent: str, said: dict[str, Any], context: str) -> dict[str, Any]:
+def _as_hook_output(agent: str, hook_input: dict[str, Any], context: str) -> dict[str, Any]:
     if agent == "cursor":
         return {"additional_context": context}
-    name = said.get("hook_event_name")
+    name = hook_input.get("hook_event_name")
     return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": context}}

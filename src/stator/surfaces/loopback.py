@@ -1,7 +1,7 @@
-"""What our servers over HTTP have in common: they listen on loopback and nowhere else, and to no web page.
+"""Serves ASGI applications on loopback only, and refuses requests from web pages of other origins.
 
-A page in a browser can reach loopback too, under any name that resolves to it: so Host and Origin are
-held against what they must be.
+A web page can reach loopback under any name that resolves to it (DNS rebinding), so Host and Origin must
+match the address of the server.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ HOST = "127.0.0.1"
 NAMES = ("127.0.0.1", "localhost", "[::1]")
 BACKLOG = 128
 CONNECTIONS_MAX = 500
-"""Connections at once; more are told to come back."""
+"""Most connections at once; further ones are answered with 503."""
 LEAVE_S = 2
-"""How long open streams are given when the server stops."""
+"""How long open streams may take to end when the server stops."""
 
 
 def bind(port: int) -> socket.socket:
-    """A socket that listens; 0 is any port that is free."""
-    # said to be TCP, so that asyncio knows it and lets no small write wait for the one before
+    """Return a listening socket; port 0 takes any free port."""
+    # name TCP explicitly: only then does asyncio set TCP_NODELAY, so that small writes do not wait
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -44,10 +44,10 @@ def port_of(listener: socket.socket) -> int:
 
 
 def run(app: Any, listener: socket.socket, ready: Callable[[], None], **more: Any) -> None:
-    """Serve until interrupted. `ready` is called once that is so, and not before it can be stopped."""
+    """Serve until interrupted; call `ready` once the server accepts connections and signals."""
     import uvicorn
 
-    class Announced(uvicorn.Server):
+    class AnnouncedServer(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             ready()
@@ -64,31 +64,31 @@ def run(app: Any, listener: socket.socket, ready: Callable[[], None], **more: An
         timeout_graceful_shutdown=LEAVE_S,
         **more,
     )
-    Announced(config).run(sockets=[listener])
+    AnnouncedServer(config).run(sockets=[listener])
 
 
-class Callers:
-    """Who may speak to a port: programs that call it by its own name, and pages it served itself."""
+class AllowedCallers:
+    """Accepts programs that use the server's own address as Host, and pages of its own origin."""
 
     def __init__(self, port: int) -> None:
         self._hosts = [[f"{name}:{port}"] for name in NAMES]
         self._origins = [[], *([f"http://{name}:{port}"] for name in NAMES)]
 
     def refusal(self, headers: Headers) -> tuple[int, str] | None:
-        """The status and the words with which a request is turned away; None: it is let in."""
-        if values(headers, b"host") not in self._hosts:
-            return 421, "it answers to its own loopback address only"
-        if values(headers, b"origin") not in self._origins:
-            return 403, "not from this origin"
+        """Return the status and text of a refusal; None if the request is accepted."""
+        if header_values(headers, b"host") not in self._hosts:
+            return 421, "wrong Host header: this server answers only under its own loopback address"
+        if header_values(headers, b"origin") not in self._origins:
+            return 403, "requests from this Origin are refused"
         return None
 
 
 def is_json(headers: Headers) -> bool:
-    """Whether a body is said to be JSON: no page can send that elsewhere without asking first."""
-    kind = ",".join(values(headers, b"content-type")).partition(";")[0].strip().lower()
+    """Whether the content type is JSON: a page of another origin cannot send that without a CORS preflight."""
+    kind = ",".join(header_values(headers, b"content-type")).partition(";")[0].strip().lower()
     return kind == "application/json"
 
 
-def values(headers: Headers, name: bytes) -> list[str]:
-    """What a request says under that name."""
+def header_values(headers: Headers, name: bytes) -> list[str]:
+    """Return all values of a header."""
     return [value.decode("latin-1") for key, value in headers if key.lower() == name]

@@ -1,12 +1,12 @@
-"""The supervisor of a detached run: starts the program, keeps its output, and puts its end on record.
+"""Supervises the program of a run: starts it, keeps its output, and records how it ended.
 
-Run as `python -m stator.surfaces.supervisor FOLDER LOCK READY`, where LOCK is an inherited descriptor
-that holds the run's lock and READY a pipe for one JSON value: null when the program has started, else
-why it could not. `stator run` without `--detach` is the same in its own process.
+A detached run starts it as `python -m stator.surfaces.supervisor FOLDER LOCK READY`: LOCK is an inherited
+descriptor that holds the run's lock, READY a pipe for one JSON value (null once the program has started, else
+the reason why it could not). `stator run` without `--detach` supervises in its own process.
 
-It knows nothing of the session: it neither opens the store nor holds a lease. Whatever happens to it
-short of being killed, it writes down how the run ended. If it is killed, the program is left alone; one
-that prints then gets a broken pipe, as when a terminal is closed.
+The supervisor neither opens the store nor holds a lease. Unless it is killed, it always records how the run
+ended. If it is killed, the program keeps running; when the program prints, it gets a broken pipe, as when a
+terminal is closed.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from typing import Any
 import msgspec
 
 from stator.model.sessions import detached_run as decide
-from stator.model.sessions.detached_run import RunInfo, Stop
+from stator.model.sessions.detached_run import RunInfo, StopRequest
 from stator.runtime.runs.folder import OutputWriter, RunFiles
 from stator.runtime.runs.processes import start_ticks
 
-READ = 64 * 1024
-HEARD = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""Signals that are read from a socket instead of interrupting."""
-ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+READ_BYTES = 64 * 1024
+HANDLED_SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""Signals that are read from a socket, so that they never interrupt a system call."""
+ENDING_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 
 Echo = Callable[[bytes], None]
 
 
 class Supervisor:
-    """Watches over one run, from its first start to its end."""
+    """Supervises one run, from its first start to its end."""
 
     def __init__(
         self, files: RunFiles, *, echo: Echo | None = None, stdin: int | None = subprocess.DEVNULL
@@ -50,49 +50,50 @@ class Supervisor:
         self._output = OutputWriter(files)
         self._selector = selectors.DefaultSelector()
         self._child: subprocess.Popen[bytes] | None = None
-        self._stop: Stop | None = None
-        self._told = 0
+        self._stop: StopRequest | None = None
+        self._ended_by = 0
         self._kill_at: float | None = None
 
     def run(self, ready: Callable[[str | None], None]) -> RunInfo:
-        """Run the program to its end, starting it again where its policy says so.
+        """Run the program to its end; restart it if the run's policy allows that.
 
-        `ready` is told None when it has started, or why it has not; then nothing is on record.
+        `ready` is called with None once the program has started, or with the reason why it has not;
+        in that case nothing is recorded.
         """
-        with self._listening():
-            problem = self._begin()
+        with self._handling_events():
+            problem = self._start_program()
             ready(problem)
             if problem is not None:
                 return self._info
-            code, again = self._watch(), 0
+            code, again = self._wait_for_exit(), 0
             while decide.starts_again(self._info, code, again, told=self._is_ending):
                 self._pause(decide.restart_wait_s(again))
                 if self._is_ending:
                     break
                 again += 1
-                self._put(restarts=self._info.restarts + 1)
-                problem = self._begin()
+                self._update_info(restarts=self._info.restarts + 1)
+                problem = self._start_program()
                 if problem is not None:
-                    self._say(f"stator: cannot run it again: {problem}\n")
+                    self._write_notice(f"stator: cannot restart the program: {problem}\n")
                     break
-                code = self._watch()
+                code = self._wait_for_exit()
             at = time.time_ns() // 1000
-            self._info = decide.ended(self._info, code, at=at, stop=self._stop, told=self._told)
+            self._info = decide.ended(self._info, code, at=at, stop=self._stop, told=self._ended_by)
             self._files.write(self._info)
         return self._info
 
     @property
     def _is_ending(self) -> bool:
-        return self._stop is not None or bool(self._told)
+        return self._stop is not None or bool(self._ended_by)
 
-    def _put(self, **fields: Any) -> None:
+    def _update_info(self, **fields: Any) -> None:
         self._info = msgspec.structs.replace(self._info, **fields)
         self._files.write(self._info)
 
     # -- the program ------------------------------------------------------------------------------
 
-    def _begin(self) -> str | None:
-        """Start the program; why it could not be, if so."""
+    def _start_program(self) -> str | None:
+        """Start the program; return the reason if that fails, else None."""
         info = self._info
         environ = {
             **os.environ,
@@ -115,68 +116,70 @@ class Supervisor:
             return getattr(error, "strerror", None) or str(error)
         assert child.stdout is not None
         try:
-            self._put(child=child.pid, child_start=start_ticks(child.pid), supervisor=os.getpid())
-        except OSError as error:  # nobody could find it again
+            self._update_info(
+                child=child.pid, child_start=start_ticks(child.pid), supervisor=os.getpid()
+            )
+        except OSError as error:  # no later process could find the program
             _signal_group(child.pid, signal.SIGKILL)
             child.stdout.close()
             child.wait()
-            return f"nothing could be put on record: {error.strerror}"
+            return f"the run could not be recorded: {error.strerror}"
         os.set_blocking(child.stdout.fileno(), False)
-        self._selector.register(child.stdout, selectors.EVENT_READ, self._pump)
+        self._selector.register(child.stdout, selectors.EVENT_READ, self._read_output)
         self._child = child
         return None
 
-    def _watch(self) -> int:
-        """Until the program has ended: its exit code, as the operating system gave it."""
+    def _wait_for_exit(self) -> int:
+        """Wait until the program has ended; return the exit code of the operating system."""
         child = self._child
         assert child is not None
         while not _has_ended(child.pid):
-            self._turn(self._signal_ending(child.pid))
+            self._dispatch_events(self._signal_ending(child.pid))
         if self._stop is not None:
-            # While it is not reaped, no other process can have its number, or its group's.
+            # Until it is reaped, no other process can have its pid or its group's id.
             _signal_group(child.pid, signal.SIGKILL)
-        self._pump()
+        self._read_output()
         self._close_pipe()
         self._child = None
         return child.wait()
 
     def _signal_ending(self, pid: int) -> float | None:
-        """Ask the program to end, or kill it when the grace is over; how long to wait now."""
+        """Ask the program to end, or kill it after its grace period; return how long to wait."""
         if not self._is_ending:
             return None
         now = time.monotonic()
         if self._kill_at is None:
-            _signal_group(pid, signal.SIGTERM if self._stop is not None else self._told)
+            _signal_group(pid, signal.SIGTERM if self._stop is not None else self._ended_by)
             self._kill_at = now + (self._stop.grace_s if self._stop else decide.GRACE_S)
         if now >= self._kill_at:
             _signal_group(pid, signal.SIGKILL)
             return 1.0
         return self._kill_at - now
 
-    def _pump(self) -> None:
-        """Take what the program has printed so far."""
+    def _read_output(self) -> None:
+        """Read what the program has printed so far."""
         pipe = self._child.stdout if self._child is not None else None
         if pipe is None or pipe.closed:
             return
         while True:
             try:
-                data = os.read(pipe.fileno(), READ)
+                data = os.read(pipe.fileno(), READ_BYTES)
             except BlockingIOError:
                 return
             if not data:
                 self._close_pipe()
                 return
-            self._keep(data)
+            self._keep_output(data)
 
-    def _say(self, text: str) -> None:
-        self._keep(text.encode())
+    def _write_notice(self, text: str) -> None:
+        self._keep_output(text.encode())
 
-    def _keep(self, data: bytes) -> None:
+    def _keep_output(self, data: bytes) -> None:
         self._output.write(data)
         if self._echo is not None:
             try:
                 self._echo(data)
-            except OSError:  # whoever read it has gone; the run has not
+            except OSError:  # the reader has left; the run continues
                 self._echo = None
 
     def _close_pipe(self) -> None:
@@ -188,16 +191,17 @@ class Supervisor:
     # -- listening --------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _listening(self) -> Iterator[None]:
-        """Hear signals and requests as data, and leave everything as it was."""
+    def _handling_events(self) -> Iterator[None]:
+        """Turn signals and requests into events; restore all handlers at the end."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         theirs.setblocking(False)
+        # our own write end keeps the pipe from reaching end of file when a requester closes it
         control, kept_open = self._files.listen()
-        old = {number: signal.signal(number, lambda *_: None) for number in HEARD}
+        old = {number: signal.signal(number, lambda *_: None) for number in HANDLED_SIGNALS}
         wakeup = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
-        self._selector.register(ours, selectors.EVENT_READ, lambda: self._heard(ours))
-        self._selector.register(control, selectors.EVENT_READ, lambda: self._asked(control))
+        self._selector.register(ours, selectors.EVENT_READ, lambda: self._read_signals(ours))
+        self._selector.register(control, selectors.EVENT_READ, lambda: self._read_requests(control))
         try:
             yield
         finally:
@@ -211,56 +215,56 @@ class Supervisor:
             ours.close()
             theirs.close()
 
-    def _turn(self, timeout: float | None) -> None:
+    def _dispatch_events(self, timeout: float | None) -> None:
         for key, _ in self._selector.select(timeout):
             key.data()
 
     def _pause(self, seconds: float) -> None:
-        """Wait before a restart, unless somebody ends it."""
+        """Wait before a restart; return early if the run is asked to end."""
         until = time.monotonic() + seconds
         while not self._is_ending and (left := until - time.monotonic()) > 0:
-            self._turn(left)
+            self._dispatch_events(left)
 
-    def _heard(self, line: socket.socket) -> None:
+    def _read_signals(self, line: socket.socket) -> None:
         with contextlib.suppress(BlockingIOError):
             numbers = line.recv(4096)
             for number in numbers:
-                if number in ENDING:
+                if number in ENDING_SIGNALS:
                     self._on_signal(number)
 
     def _on_signal(self, number: int) -> None:
-        """An interrupt on a terminal is a person's; anything else that ends us is just a fact."""
+        """Record a terminal interrupt as a person's stop request, any other signal as the cause of the end."""
         if number == signal.SIGINT and self._echo is not None:
             patience_s = 0.0 if self._stop is not None else decide.GRACE_S
-            self._stop = Stop(by=self._info.by)
+            self._stop = StopRequest(by=self._info.by)
             self._kill_at = time.monotonic() + patience_s
             if self._child is not None:
                 _signal_group(self._child.pid, signal.SIGINT)
-        elif not self._told:
-            self._told = number
+        elif not self._ended_by:
+            self._ended_by = number
 
-    def _asked(self, control: int) -> None:
-        """The last request counts: a shorter grace can follow a longer one."""
+    def _read_requests(self, control: int) -> None:
+        """Read stop requests; the last one counts, so a shorter grace period can follow a longer one."""
         with contextlib.suppress(BlockingIOError):
-            for line in os.read(control, READ).splitlines():
+            for line in os.read(control, READ_BYTES).splitlines():
                 with contextlib.suppress(msgspec.DecodeError):
-                    self._stop = msgspec.json.decode(line, type=Stop)
+                    self._stop = msgspec.json.decode(line, type=StopRequest)
                     self._kill_at = None
 
 
 def _has_ended(pid: int) -> bool:
-    """Whether a child has ended, leaving it to be reaped later."""
+    """Whether a child has ended; it is not reaped here."""
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _signal_group(pid: int, number: int) -> None:
-    """To the group our child leads; it is our child, and not reaped, so the number is its own."""
+    """Signal the process group of a child that is not reaped, so that its pid cannot be another process's."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
 
 
 def main() -> None:
-    """Leave whoever called, take the lock over, and watch."""
+    """Detach from the caller, take over the lock, and supervise the run."""
     folder, lock, ready = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     if os.fork():
         os._exit(0)
@@ -271,7 +275,9 @@ def main() -> None:
         with contextlib.suppress(OSError):
             os.write(ready, msgspec.json.encode(problem))
         os.close(ready)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the other end of what was our stderr
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), 2
+        )  # stderr was the caller's pipe, which it may close now
 
     Supervisor(RunFiles(folder)).run(answer)
 

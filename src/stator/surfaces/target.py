@@ -1,8 +1,8 @@
-"""The program of a run that is a Python function: `python -m stator.surfaces.target DOCUMENT`.
+"""Calls a Python function as the program of a run: `python -m stator.surfaces.target DOCUMENT`.
 
-The document says which function, where modules are found, and the arguments (`runtime.runs.prepare.target`
-writes it). It is a command like any other: only who starts a run decides what it calls, and nothing
-that was recorded is ever imported.
+The document names the function, the module search path and the arguments; `runtime.runs.prepare.target`
+writes it. Only the person who starts a run chooses the function: nothing is imported because a session
+recorded it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def main(document: str) -> None:
     found: Any
     if called["main"]:
         sys.argv = [called["main"]]
-        # Not as __main__: what the file does when it is run must not be done again.
+        # Not as __main__: the code that runs only as a script must not run again.
         found = runpy.run_path(called["main"], run_name="__stator_main__")
         first, _, rest = name.partition(".")
         found = found[first]

@@ -1,11 +1,10 @@
-"""An MCP server over stdio for tests: a few tools, each of which behaves in a way of its own."""
+"""Runs an MCP server over stdio for tests, with a few tools that each behave differently."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-import time
 
 TOOLS = [
     {"name": "echo", "description": "Says it back.", "inputSchema": {"type": "object"}},
@@ -69,9 +68,6 @@ def call(id, name, arguments):
     elif how == "twice":
         answer(id, text("one"))
         answer(id, text("two"))
-    elif how == "slow":
-        time.sleep(arguments["seconds"])
-        answer(id, text("at last"))
     elif how == "garbage":
         print("Traceback: this is no message")
         answer(id, text("after garbage"))
@@ -87,7 +83,7 @@ def call(id, name, arguments):
 
 def main():
     print("server says hello", file=sys.stderr, flush=True)
-    waiting = []
+    waiting, last = [], []
     for line in sys.stdin:
         try:
             message = json.loads(line)
@@ -102,6 +98,8 @@ def main():
             answer(id, {"tools": tools()})
         elif method == "tools/call" and params.get("arguments", {}).get("how") == "hold":
             waiting.append(id)
+        elif method == "tools/call" and params.get("arguments", {}).get("how") == "at the end":
+            last.append(id)
         elif method == "notifications/release":
             for held in waiting:
                 answer(held, text("released"))
@@ -116,6 +114,8 @@ def main():
         elif id is not None:
             error = {"code": -32601, "message": f"no method {method}"}
             send({"jsonrpc": "2.0", "id": id, "error": error})
+    for held in last:
+        answer(held, text("at last"))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""A server on the official SDK, for tests: over stdio, or over HTTP on the port it is given."""
+"""Runs a server on the official SDK for tests: over stdio, or with `http` on a free port, which it prints."""
 
 from __future__ import annotations
 
+import socket
 import sys
 
 from mcp.server.mcpserver import Context, MCPServer
@@ -43,7 +44,12 @@ def ask(what: str) -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        server.run(transport="streamable-http", port=int(sys.argv[1]), host="127.0.0.1")
+    if sys.argv[1:] == ["http"]:
+        import uvicorn
+
+        listener = socket.create_server(("127.0.0.1", 0))
+        print(listener.getsockname()[1], flush=True)
+        config = uvicorn.Config(server.streamable_http_app(), log_level="error")
+        uvicorn.Server(config).run(sockets=[listener])
     else:
         server.run(transport="stdio")

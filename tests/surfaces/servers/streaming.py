@@ -1,4 +1,4 @@
-"""An MCP server over streamable HTTP for tests: it answers as it is told to, and tells what it got."""
+"""Runs an MCP server over streamable HTTP for tests: it behaves as configured and keeps what it received."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ class Handler(BaseHTTPRequestHandler):
         self.whole(200, json.dumps(answer).encode() + b" \n", "application/json")
 
     def stream(self, message: Any, arguments: Any) -> None:
-        """One message, then wait until the client has seen it, then the answer."""
+        """Send one message, wait until the client has seen it, then send the answer."""
         self.begin_stream()
         self.event({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}})
-        assert self.server.go.wait(30)
+        self.server.go.wait()
         self.event({"jsonrpc": "2.0", "id": message["id"], "result": {"content": []}})
         self.end_stream()
 
@@ -70,7 +70,7 @@ class Handler(BaseHTTPRequestHandler):
         self.drop()
 
     def resumed(self, message: Any, arguments: Any) -> None:
-        """The stream ends without an answer, which the client is to come back for."""
+        """End the stream without an answer; the client must reconnect for it."""
         answer = {"jsonrpc": "2.0", "id": message["id"], "result": {"content": []}}
         self.server.later = [answer]
         self.begin_stream()
@@ -91,7 +91,7 @@ class Handler(BaseHTTPRequestHandler):
         self.whole(arguments["status"], b"no", "text/plain")
 
     def wait(self, message: Any, arguments: Any) -> None:
-        self.server.go.wait(30)
+        self.server.go.wait()
         self.plain(message, arguments)
 
     def large(self, message: Any, arguments: Any) -> None:
@@ -150,4 +150,4 @@ class Server(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}/mcp"
 
     def handle_error(self, *_: object) -> None:
-        """Connections that tests cut are no news."""
+        """Ignore connections that tests cut."""

@@ -1,1 +1,1 @@
-"""Claude Code: its transcripts, its tools, its forks, and writing one back."""
+"""Reads Claude Code's transcripts and writes sessions back as transcripts."""

@@ -1,10 +1,10 @@
-"""Which Claude Code session another was forked from, and what they share.
+"""Finds out which Claude Code session another was forked from, and which items they share.
 
-A fork is a file of its own that begins with copies of its parent's lines. Some programs write
-`forkedFrom` on them. The command line tool (`--fork-session`) writes nothing of the kind: the copies
-have their `uuid`, the fork's `sessionId`, and all of them one `promptId`, that of the first new
-prompt. So two prompts with different texts and one `promptId` give a fork away; its parent is the file
-beside it that has its first line.
+A fork is a file that begins with copies of its parent's lines. Some programs mark the copies with
+`forkedFrom`. The command line tool (`--fork-session`) does not: the copies keep their `uuid`, get
+the fork's `sessionId`, and all get the same `promptId`, that of the first new prompt. So two
+prompts with different texts and the same `promptId` reveal a fork; its parent is the file beside it
+that contains its first line.
 """
 
 from __future__ import annotations
@@ -16,43 +16,44 @@ from pathlib import Path
 from typing import Any
 
 from stator.errors import InvalidInput
-from stator.importers.claude_code.lines import prompt_text
-from stator.importers.reading.jsonl import lines, open_plain, parsed
+from stator.importers.claude_code.line_fields import prompt_text
+from stator.importers.reading.jsonl import open_regular_file, parse_line, read_lines
 
-LOOKED_AT = 16 * 2**20
-"""Bytes at the start of a file in which a second prompt is looked for."""
-BESIDE_MAX = 2_000
-"""Files beside a fork that are looked into."""
+SEARCHED_BYTES = 16 * 2**20
+"""The bytes at the start of a file in which a second prompt is searched for."""
+SIBLINGS_MAX = 2_000
+"""The most files beside a fork that are searched."""
 SHARED_MAX = 400
-"""Ids of shared items that are named: the last of them say where a fork begins."""
+"""The most ids of shared items that are returned; the last of them show where the fork begins."""
 
 
 def parent_of(path: Path, session: str) -> tuple[str, str]:
-    """(the session a file was forked from, the first line they share); ("", ""): it is no fork, or
-    nobody can say of what."""
-    above, line, is_fork = _marks(path, session)
-    return (_beside(path, line), line) if is_fork and not above else (above, line)
+    """The session a file was forked from, and the first line they share; ("", "") if it is not a
+    fork or its parent is unknown."""
+    origin, line, is_fork = _fork_marks(path, session)
+    return (_parent_beside(path, line), line) if is_fork and not origin else (origin, line)
 
 
-def _marks(path: Path, session: str) -> tuple[str, str, bool]:
-    """(the session a file says it was forked from, the first line they share, whether it is a fork)."""
+def _fork_marks(path: Path, session: str) -> tuple[str, str, bool]:
+    """The session that a file names as its origin, the first line they share, and whether the file
+    is a fork."""
     first = ""
     texts: dict[str, str] = {}
-    for said in _objects(path, most=LOOKED_AT):
-        uuid = said.get("uuid")
+    for record in _objects(path, most=SEARCHED_BYTES):
+        uuid = record.get("uuid")
         if not isinstance(uuid, str):
             continue
-        forked = said.get("forkedFrom")
+        forked = record.get("forkedFrom")
         if isinstance(forked, dict):
-            above, line = forked.get("sessionId"), forked.get("messageUuid")
-            if isinstance(above, str) and above != session:
-                return above, line if isinstance(line, str) else "", True
+            origin, line = forked.get("sessionId"), forked.get("messageUuid")
+            if isinstance(origin, str) and origin != session:
+                return origin, line if isinstance(line, str) else "", True
         first = first or uuid
-        prompt = said.get("promptId")
-        text = prompt_text(said)
+        prompt = record.get("promptId")
+        text = prompt_text(record)
         if text is None:
             continue
-        if not isinstance(prompt, str):  # a version from before there were prompt ids
+        if not isinstance(prompt, str):  # written by a version without prompt ids
             break
         if texts.setdefault(prompt, text) != text:
             return "", first, True
@@ -61,41 +62,50 @@ def _marks(path: Path, session: str) -> tuple[str, str, bool]:
     return "", "", False
 
 
-def copied(path: Path, parent: str) -> dict[str, str]:
-    """The prompt ids that copied lines have in the parent, by the lines' names."""
-    above = path.with_name(f"{parent}.jsonl")
-    if not parent or not above.is_file():
+def copied_prompt_ids(path: Path, parent: str) -> dict[str, str]:
+    """The prompt ids that copied lines have in the parent, by the uuid of the line.
+
+    A turn's id is made from its prompt id. The copies have another prompt id than the originals, so
+    without this the fork's turns would not be recognized as the parent's.
+    """
+    origin = path.with_name(f"{parent}.jsonl")
+    if not parent or not origin.is_file():
         return {}
     return {
-        said["uuid"]: said["promptId"]
-        for said in _objects(above)
-        if isinstance(said.get("uuid"), str)
-        and isinstance(said.get("promptId"), str)
-        and prompt_text(said) is not None
+        record["uuid"]: record["promptId"]
+        for record in _objects(origin)
+        if isinstance(record.get("uuid"), str)
+        and isinstance(record.get("promptId"), str)
+        and prompt_text(record) is not None
     }
 
 
-def shared(path: Path, parent: str) -> frozenset[str]:
-    """Ids of the last items that a fork and its parent share: answers and calls keep theirs."""
-    above = path.with_name(f"{parent}.jsonl")
-    if not above.is_file():
-        marked = (said for said in _objects(path) if isinstance(said.get("forkedFrom"), dict))
-        return frozenset(_last(marked))
-    names = {hash(said.get("uuid")) for said in _objects(above)}
-    return frozenset(_last(said for said in _objects(path) if hash(_origin(said)) in names))
+def shared_ids(path: Path, parent: str) -> frozenset[str]:
+    """Ids of the last items that a fork and its parent share; answers and calls keep their ids in a
+    copy."""
+    origin = path.with_name(f"{parent}.jsonl")
+    if not origin.is_file():
+        marked = (record for record in _objects(path) if isinstance(record.get("forkedFrom"), dict))
+        return frozenset(_last_ids(marked))
+    names = {hash(record.get("uuid")) for record in _objects(origin)}
+    return frozenset(
+        _last_ids(record for record in _objects(path) if hash(_origin(record)) in names)
+    )
 
 
-def _origin(said: dict[str, Any]) -> Any:
-    forked = said.get("forkedFrom")
-    name = forked.get("messageUuid") if isinstance(forked, dict) else said.get("uuid")
+def _origin(record: dict[str, Any]) -> Any:
+    """The uuid of the line that a line is a copy of, or its own."""
+    forked = record.get("forkedFrom")
+    name = forked.get("messageUuid") if isinstance(forked, dict) else record.get("uuid")
     return name if isinstance(name, str) else None
 
 
-def _last(copies: Iterator[dict[str, Any]]) -> deque[str]:
+def _last_ids(copies: Iterator[dict[str, Any]]) -> deque[str]:
+    """The ids of the answers and calls in the last copied lines."""
     found: deque[str] = deque(maxlen=SHARED_MAX)
-    for said in copies:
-        message = said.get("message")
-        if not isinstance(message, dict) or not isinstance(said.get("uuid"), str):
+    for record in copies:
+        message = record.get("message")
+        if not isinstance(message, dict) or not isinstance(record.get("uuid"), str):
             continue
         identifier, content = message.get("id"), message.get("content")
         if isinstance(identifier, str) and identifier:
@@ -107,24 +117,28 @@ def _last(copies: Iterator[dict[str, Any]]) -> deque[str]:
     return found
 
 
-def _beside(path: Path, first: str) -> str:
-    """The session beside a fork that has its first line. Where there are several, all but one are forks
-    too, and one that was worked in since is not the oldest: it is one that is no fork itself."""
+def _parent_beside(path: Path, first: str) -> str:
+    """The session beside a fork that contains its first line.
+
+    If several do, all but one are forks of it too. The original is the one that is not a fork
+    itself; its age does not matter, because it may have been continued after the fork.
+    """
     needle = first.encode("utf-8", "surrogatepass")
     holders = []
     for place, other in enumerate(sorted(path.parent.glob("*.jsonl"))):
-        if place >= BESIDE_MAX:
+        if place >= SIBLINGS_MAX:
             break
-        if other.name != path.name and not other.is_symlink() and _holds(other, needle):
-            is_fork = _marks(other, other.stem)[2]
+        if other.name != path.name and not other.is_symlink() and _contains(other, needle):
+            is_fork = _fork_marks(other, other.stem)[2]
             holders.append((is_fork, other.stat().st_mtime_ns, other.stem))
     return min(holders)[2] if holders else ""
 
 
-def _holds(path: Path, needle: bytes) -> bool:
+def _contains(path: Path, needle: bytes) -> bool:
+    """Whether a file contains some bytes."""
     try:
         with (
-            open_plain(str(path)) as file,
+            open_regular_file(str(path)) as file,
             mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view,
         ):
             return view.find(needle) >= 0
@@ -133,9 +147,10 @@ def _holds(path: Path, needle: bytes) -> bool:
 
 
 def _objects(path: Path, most: int = 0) -> Iterator[dict[str, Any]]:
-    for line in lines(str(path)):
-        said, _ = parsed(line)
-        if said is not None:
-            yield said
+    """The objects in a file, up to about `most` bytes (0: all of it)."""
+    for line in read_lines(str(path)):
+        record, _ = parse_line(line)
+        if record is not None:
+            yield record
         if most and line.end > most:
             return

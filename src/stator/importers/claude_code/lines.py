@@ -1,12 +1,14 @@
-"""From the lines of a Claude Code transcript to items, one line at a time.
+"""Turns the lines of a Claude Code transcript into items, one line at a time.
 
-A message of the model comes block by block, each block on a line of its own, and with tools that run
-side by side the results of the first stand between the blocks of the last. Following `parentUuid` from
-the end would lose all but one of such calls; here a message is what has one `message.id`. It is held
-back until another begins, and so is what comes between its lines. A message that the file ends in is
-told as far as it goes; what comes of it later is an answer of its own, `<message id>+<blocks before>`.
+Claude Code writes a message of the model block by block, each block on its own line. If tools run
+in parallel, the results of the first tool are written between the blocks of the last one. Following
+`parentUuid` from the end would lose all but one of these calls. Here, a message is all blocks with
+the same `message.id`. The reader holds it back until another message begins, together with
+everything between its lines. If the file ends within a message, the reader yields the blocks so far;
+the next import yields the rest as another answer with the id `<message id>+<number of earlier
+blocks>`.
 
-No more is held than the open messages, and the names of the last lines.
+Only the open messages and the ids of the latest lines are held in memory.
 """
 
 from __future__ import annotations
@@ -14,13 +16,31 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from stator.importers.claude_code import tools
-from stator.importers.reading.jsonl import Line, parsed
+from stator.importers.claude_code.line_fields import (
+    CAVEATS,
+    INTERRUPTED,
+    NOTICES,
+    OUTPUTS,
+    block_type,
+    command_text,
+    compaction_id,
+    content_of,
+    from_printed,
+    is_printed,
+    kind_with_detail,
+    number_field,
+    original_uuid,
+    prompt_text,
+    text_field,
+    timestamp_of,
+    turn_id,
+)
+from stator.importers.reading.jsonl import JsonlLine, parse_line
 from stator.model.exchange.items import (
     About,
     Answered,
@@ -39,119 +59,45 @@ from stator.model.exchange.items import (
     Unknown,
     text_id,
 )
-from stator.model.log.redact import Redactor, placeholder_pattern
 from stator.model.window.reply import usage_of
 
-KNOWN_MAX = 20_000
-"""Lines whose names are remembered: for those that come twice, and for what a compaction kept."""
+UUIDS_MAX = 20_000
+"""The most uuids that are remembered, to detect repeated lines and to resolve what a compaction
+kept."""
 CALLS_MAX = 2_000
-"""Calls without a result that are remembered."""
+"""The most calls without a result that are remembered."""
 HELD_MAX = 500
-"""Items held back for one message; then it is told as far as it goes."""
+"""The most items held back for one message; then the message is yielded incomplete."""
 MESSAGES_MAX = 500
-"""Messages whose number of blocks is remembered, for blocks that come late."""
+"""The most messages whose number of blocks is remembered, for blocks that arrive late."""
 NOTED_MAX = 60_000
-"""Characters kept of something that was shown to the model besides prompts and results."""
-
-QUIET = frozenset(
+"""The most characters kept of a text that is neither a prompt, an answer nor a result."""
+IGNORED = frozenset(
     "queue-operation file-history-snapshot file-history-delta progress api-request api-request-shape"
     " api-request-blob atis-latch mode last-prompt tools-used cost-state permission-mode"
     " content-replacement tag agent-name agent-color agent-setting pr-link worktree-state"
     " attribution-snapshot speculation-accept task-summary agent_metadata stream_event"
     " tool_progress tool_use_summary auth_status keep_alive rate_limit_event".split()
 )
-"""Types of lines that say nothing about what was done."""
-QUIET_SYSTEM = frozenset(
+"""Types of lines that contain nothing about the work."""
+IGNORED_SYSTEM = frozenset(
     "stop_hook_summary init hook_started hook_progress hook_response status api_error"
     " microcompact_boundary informational bridge_status away_summary api_metrics"
     " files_persisted task_started task_progress task_notification".split()
 )
-QUIET_ATTACHMENTS = frozenset(
+IGNORED_ATTACHMENTS = frozenset(
     "environment model date agent_listing_delta skill_listing remote_session_change prompt_snapshot"
     " session_context deferred_tools_delta mcp_instructions_delta output_style todo_reminder"
     " task_reminder plan_mode auto_mode hook_success command_permissions".split()
 )
-"""What the program tells every model in every session."""
+"""Attachments that are the same in every session."""
 TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
 ENDED = frozenset({"end_turn", "max_tokens", "stop_sequence", "refusal"})
 SYNTHETIC = "<synthetic>"
 
-_TAG = re.compile(r"<(command-name|command-args|command-message|bash-input)>(.*?)</\1>", re.DOTALL)
-_OUTPUTS = ("<local-command-stdout>", "<local-command-stderr>", "<bash-stdout>", "<bash-stderr>")
-_CAVEATS = ("<local-command-caveat>", "Caveat: The messages below were generated")
-_INTERRUPTED = "[Request interrupted by user"
-_NOTICES = ("<task-notification>", "<system-reminder>")
-
-
-def turn_id(prompt: str, text: str) -> str:
-    """The id of a turn: in a forked file every copied line has the fork's prompt id, so that it takes
-    the text as well. A secret counts as such, not as what it is: who recorded the prompt first may
-    have taken it out."""
-    plain = placeholder_pattern.sub("‹secret›", Redactor(b"turn").scrub(text.strip()))
-    return f"prompt/{prompt}/{text_id(plain)}"
-
-
-def compaction_id(count: int) -> str:
-    """The id of a conversation's nth compaction."""
-    return f"compact/{count}"
-
-
-def moment(said: Mapping[str, Any]) -> int:
-    """When a line says it happened, in µs; 0 where it does not."""
-    given = said.get("timestamp")
-    if not isinstance(given, str):
-        return 0
-    try:
-        return max(0, round(datetime.fromisoformat(given).timestamp() * 1_000_000))
-    except (ValueError, OverflowError, OSError):
-        return 0
-
-
-def command_text(text: str) -> str:
-    """A command as the user typed it: `/name arguments` or `!command`."""
-    parts = {name: body.strip() for name, body in _TAG.findall(text)}
-    if "bash-input" in parts:
-        return f"!{parts['bash-input']}"
-    name = parts.get("command-name") or parts.get("command-message", "")
-    name = name if name.startswith("/") else f"/{name}"
-    return f"{name} {parts.get('command-args', '')}".strip()
-
-
-def prompt_text(said: Mapping[str, Any]) -> str | None:
-    """What a line asks of the agent, or None if it is no prompt."""
-    if said.get("type") != "user" or said.get("isMeta") or said.get("isCompactSummary"):
-        return None
-    content = _content(said)
-    blocks = content if isinstance(content, list) else []
-    if content is None or any(_type(block) == "tool_result" for block in blocks):
-        return None
-    text = tools.text_of(content)
-    start = text.lstrip()
-    if start.startswith("<command-message>"):
-        return command_text(start)
-    aside = ("<command-name>", "<bash-input>", _INTERRUPTED, *_OUTPUTS, *_CAVEATS, *_NOTICES)
-    if start.startswith(aside) or not (text.strip() or blocks):
-        return None
-    return text
-
-
-def from_stream(said: dict[str, Any]) -> dict[str, Any]:
-    """A line that the program printed (`--output-format stream-json`), as it stands in a transcript."""
-    named = {"session_id": "sessionId", "tool_use_result": "toolUseResult"}
-    line = {named.get(name, name): value for name, value in said.items()}
-    above = said.get("parent_tool_use_id")
-    if isinstance(above, str) and above:
-        line |= {"isSidechain": True, "agentId": above}
-    return line
-
-
-def is_streamed(said: Mapping[str, Any]) -> bool:
-    """Whether a line was printed, not kept."""
-    return "session_id" in said and "sessionId" not in said
-
 
 class _Message(msgspec.Struct):
-    """A message of the model that may not be whole yet."""
+    """A message of the model that may still be incomplete."""
 
     id: str
     at: int = 0
@@ -161,25 +107,31 @@ class _Message(msgspec.Struct):
     cwd: str = ""
     blocks: list[Any] = []
     times: list[int] = []
-    """When each block came."""
+    """When each block was written."""
     usage: dict[str, Any] = {}
     held: list[Item] = []
-    """What came between its lines."""
+    """Items from the lines between its own."""
 
 
-class Reader:
-    """Reads the lines of one file. `copied` has the prompt ids of lines that a fork has from its
-    parent, as they are there; `state` is what a cursor kept."""
+class ClaudeCodeReader:
+    """Reads the lines of one file.
+
+    `copied_prompt_ids` maps the uuids of lines that a fork copied to their prompt ids in the parent. `state`
+    is the state of the cursor at which reading starts.
+    """
 
     def __init__(
-        self, talk: Conversation, state: Mapping[str, Any], copied: Mapping[str, str]
+        self,
+        conversation: Conversation,
+        state: Mapping[str, Any],
+        copied_prompt_ids: Mapping[str, str],
     ) -> None:
-        self._session, _, self._agent = talk.id.partition("/")
-        self._copied = copied
-        self._open: dict[str, _Message] = {}
-        self._known: OrderedDict[str, str] = OrderedDict()
+        self._session, _, self._agent = conversation.id.partition("/")
+        self._copied_prompt_ids = copied_prompt_ids
+        self._open_messages: dict[str, _Message] = {}
+        self._items_by_uuid: OrderedDict[str, str] = OrderedDict()
         self._chains: OrderedDict[str, str] = OrderedDict()
-        self._calls: OrderedDict[str, tools.Call] = OrderedDict()
+        self._calls: OrderedDict[str, tools.ClaudeCodeCall] = OrderedDict()
         self._blocks: OrderedDict[str, int] = OrderedDict()
         self._boundary: Compacted | None = None
         counts, names, splits = (state.get(name) for name in ("compactions", "tasks", "splits"))
@@ -188,60 +140,65 @@ class Reader:
         self._splits: dict[str, list[int]] = dict(splits) if isinstance(splits, dict) else {}
         self._cursor: Cursor | None = None
 
-    def read(self, line: Line) -> Iterator[Item]:
-        """What a line adds."""
-        said, why = parsed(line)
-        if said is None:
+    def read(self, line: JsonlLine) -> Iterator[Item]:
+        """The items that a line adds."""
+        record, why = parse_line(line)
+        if record is None:
             if why:
                 yield Skipped(line=line.number, why=why)
             return
-        streamed = is_streamed(said)
-        if streamed:
-            said = from_stream(said)
-        uuid = _text(said, "uuid")
-        if uuid and uuid in self._known:
+        printed = is_printed(record)
+        if printed:
+            record = from_printed(record)
+        uuid = text_field(record, "uuid")
+        if uuid and uuid in self._items_by_uuid:
             yield Noise(kind="repeated")
             return
-        within = self._within(said, uuid)
+        within = self._within(record, uuid)
         if uuid:
-            _remember(self._known, uuid, "", KNOWN_MAX)
-        kind = _text(said, "type")
+            _remember(self._items_by_uuid, uuid, "", UUIDS_MAX)
+        kind = text_field(record, "type")
         if self._boundary is not None and kind in ("user", "assistant", "system", "attachment"):
             boundary, self._boundary = self._boundary, None
-            if said.get("isCompactSummary") and boundary.within == within:
-                yield msgspec.structs.replace(boundary, summary=tools.text_of(_content(said)))
+            if record.get("isCompactSummary") and boundary.within == within:
+                yield msgspec.structs.replace(boundary, summary=tools.text_of(content_of(record)))
                 return
             yield boundary
         if kind == "user":
-            yield from self._user(said, line, within, streamed)
+            yield from self._user(record, line, within, printed)
         elif kind == "assistant":
-            yield from self._assistant(said, line, within)
+            yield from self._assistant(record, line, within)
         elif kind == "system":
-            yield from self._system(said, line, within)
+            yield from self._system(record, line, within)
         elif kind == "attachment":
-            yield from self._attachment(said, line, within)
-        elif kind == "result" and streamed:
-            yield from self._close(within)
-            failed = said.get("is_error") is True
-            why = _text(said, "subtype") if failed else ""
+            yield from self._attachment(record, line, within)
+        elif kind == "result" and printed:
+            yield from self._close_message(within)
+            failed = record.get("is_error") is True
+            why = text_field(record, "subtype") if failed else ""
             yield TurnEnded(
-                at=moment(said), within=within, status="interrupted" if failed else "ok", why=why
+                at=timestamp_of(record),
+                within=within,
+                status="interrupted" if failed else "ok",
+                why=why,
             )
         elif kind in TITLES:
-            yield self._title(said, kind)
-        elif kind in QUIET:
-            yield Noise(kind=_kind(said, kind))
+            yield self._title(record, kind)
+        elif kind in IGNORED:
+            yield Noise(kind=kind_with_detail(record, kind))
         else:
-            yield from self._put(within, self._unknown(said, line, within))
+            yield from self._hold_or_yield(within, self._unknown(record, line, within))
 
     def finish(self) -> Iterator[Item]:
-        """What is still held back at the end of the file, and where to go on."""
+        """Yield the items that are still held back at the end of the file, and a cursor for the
+        next import."""
         splits = dict(self._splits)
-        for message in self._open.values():
+        for message in self._open_messages.values():
             ends = {*splits.get(message.id, []), len(message.blocks)}
             splits[message.id] = sorted(ends)
         yield from self._close_all()
-        if self._boundary is not None:  # told with its summary, when that has come
+        # its summary comes on the next line, which is not written yet
+        if self._boundary is not None:
             yield Noise(kind="system/compact_boundary at the end")
         cursor = self._cursor or Cursor(offset=0)
         if splits or self._cursor is None:
@@ -250,80 +207,92 @@ class Reader:
     # -- kinds of lines ---------------------------------------------------------------------------
 
     def _user(
-        self, said: dict[str, Any], line: Line, within: str, streamed: bool
+        self, record: dict[str, Any], line: JsonlLine, within: str, printed: bool
     ) -> Iterator[Item]:
-        content = _content(said)
+        content = content_of(record)
         if content is None:
-            yield from self._put(within, self._unknown(said, line, within))
+            yield from self._hold_or_yield(within, self._unknown(record, line, within))
             return
         blocks = content if isinstance(content, list) else []
-        results = [block for block in blocks if _type(block) == "tool_result"]
+        results = [block for block in blocks if block_type(block) == "tool_result"]
         if results:
             for block in results:
-                for item in self._result(said, block, within):
-                    yield from self._put(within, item)
-            others = [block for block in blocks if _type(block) != "tool_result"]
+                for item in self._result(record, block, within):
+                    yield from self._hold_or_yield(within, item)
+            others = [block for block in blocks if block_type(block) != "tool_result"]
             rest = tools.without_images(others)
             if tools.text_of(rest).strip():
-                yield from self._put(within, self._noted(said, line, within, rest, by="user"))
+                yield from self._hold_or_yield(
+                    within, self._note_item(record, line, within, rest, by="user")
+                )
             return
-        text = prompt_text(said)
-        if text is None or streamed:  # a printed line has no prompt id: it begins no turn
-            yield from self._aside(said, line, within, content)
+        text = prompt_text(record)
+        if text is None or printed:  # a printed line has no prompt id, so it cannot begin a turn
+            yield from self._other_user_line(record, line, within, content)
             return
-        yield from self._prompt(said, line, within, content, text)
+        yield from self._prompt(record, line, within, content, text)
 
     def _prompt(
-        self, said: dict[str, Any], line: Line, within: str, content: Any, text: str
+        self, record: dict[str, Any], line: JsonlLine, within: str, content: Any, text: str
     ) -> Iterator[Item]:
-        uuid = _text(said, "uuid")
-        prompt = self._copied.get(_original(said)) or _text(said, "promptId")
+        uuid = text_field(record, "uuid")
+        prompt = self._copied_prompt_ids.get(original_uuid(record)) or text_field(
+            record, "promptId"
+        )
         identifier = turn_id(prompt, text) if prompt else f"prompt/{uuid or _raw_id(line)}"
         if within:
-            yield from self._close(within)
+            yield from self._close_message(within)
         else:
             yield from self._close_all()
-            if self._cursor is not None:  # else it is the turn that reading began with again
+            # otherwise this is the turn at which reading started, whose splits still apply
+            if self._cursor is not None:
                 self._splits = {}
             state = {"compactions": dict(self._compactions), "tasks": dict(self._tasks)}
             self._cursor = Cursor(offset=line.offset, line=line.number - 1, state=state)
             yield self._cursor
-        self._name(uuid, identifier)
+        self._remember_item(uuid, identifier)
         shown = text if text != tools.text_of(content) else tools.without_images(content)
-        yield Prompted(id=identifier, at=moment(said), within=within, content=shown)
+        yield Prompted(id=identifier, at=timestamp_of(record), within=within, content=shown)
 
-    def _aside(self, said: dict[str, Any], line: Line, within: str, content: Any) -> Iterator[Item]:
-        """A line in the user's name that is no prompt."""
+    def _other_user_line(
+        self, record: dict[str, Any], line: JsonlLine, within: str, content: Any
+    ) -> Iterator[Item]:
+        """Items for a line of type `user` that is not a prompt."""
         text = tools.text_of(content)
         start = text.lstrip()
-        if start.startswith(_CAVEATS) or not (text.strip() or isinstance(content, list)):
+        if start.startswith(CAVEATS) or not (text.strip() or isinstance(content, list)):
             yield Noise(kind="local command")
             return
-        if start.startswith(_OUTPUTS):
+        if start.startswith(OUTPUTS):
             shown = re.sub(r"</?(?:local-command|bash)-std(?:out|err)>", "", text).strip()
             if not shown:
                 yield Noise(kind="local command")
                 return
-            yield from self._put(within, self._noted(said, line, within, shown))
+            yield from self._hold_or_yield(within, self._note_item(record, line, within, shown))
             return
         if start.startswith(("<command-name>", "<bash-input>")):
-            # a command of the program's own is no word to the model
+            # a command to Claude Code itself is not a message to the model
             by = "user" if start.startswith("<bash-input>") else "system"
             shown = command_text(text)
-            yield from self._put(within, self._noted(said, line, within, shown, by=by))
-            return
-        if start.startswith(_INTERRUPTED):
-            yield from self._close(within)
-            yield self._noted(said, line, within, text)
-            yield TurnEnded(
-                at=moment(said), within=within, status="interrupted", why=text.strip(" []\n")[:200]
+            yield from self._hold_or_yield(
+                within, self._note_item(record, line, within, shown, by=by)
             )
             return
-        by_user = not (said.get("isMeta") or start.startswith(_NOTICES))
-        yield from self._put(
+        if start.startswith(INTERRUPTED):
+            yield from self._close_message(within)
+            yield self._note_item(record, line, within, text)
+            yield TurnEnded(
+                at=timestamp_of(record),
+                within=within,
+                status="interrupted",
+                why=text.strip(" []\n")[:200],
+            )
+            return
+        by_user = not (record.get("isMeta") or start.startswith(NOTICES))
+        yield from self._hold_or_yield(
             within,
-            self._noted(
-                said,
+            self._note_item(
+                record,
                 line,
                 within,
                 tools.without_images(content),
@@ -331,127 +300,141 @@ class Reader:
             ),
         )
 
-    def _assistant(self, said: dict[str, Any], line: Line, within: str) -> Iterator[Item]:
-        message = said.get("message")
-        content = _content(said)
+    def _assistant(self, record: dict[str, Any], line: JsonlLine, within: str) -> Iterator[Item]:
+        message = record.get("message")
+        content = content_of(record)
         if not isinstance(message, dict) or content is None:
-            yield from self._put(within, self._unknown(said, line, within))
+            yield from self._hold_or_yield(within, self._unknown(record, line, within))
             return
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        if message.get("model") == SYNTHETIC or said.get("isApiErrorMessage") is True:
-            yield from self._put(within, self._noted(said, line, within, tools.text_of(blocks)))
+        if message.get("model") == SYNTHETIC or record.get("isApiErrorMessage") is True:
+            yield from self._hold_or_yield(
+                within, self._note_item(record, line, within, tools.text_of(blocks))
+            )
             return
-        uuid = _text(said, "uuid")
-        identifier = _text(message, "id") or uuid or _raw_id(line)
-        known = self._open.get(within)
-        if known is not None and known.id != identifier:
-            yield from self._close(within)
-            known = None
-        if known is None:
-            known = _Message(identifier, at=moment(said), cwd=_text(said, "cwd"))
-            self._open[within] = known
-        spelled = [
+        uuid = text_field(record, "uuid")
+        identifier = text_field(message, "id") or uuid or _raw_id(line)
+        open_message = self._open_messages.get(within)
+        if open_message is not None and open_message.id != identifier:
+            yield from self._close_message(within)
+            open_message = None
+        if open_message is None:
+            open_message = _Message(
+                identifier, at=timestamp_of(record), cwd=text_field(record, "cwd")
+            )
+            self._open_messages[within] = open_message
+        as_blocks = [
             {"type": "text", "text": block} if isinstance(block, str) else block for block in blocks
         ]
-        whole = [tools.without_images(block) for block in spelled if isinstance(block, dict)]
-        known.blocks += whole
-        known.last = moment(said) or known.last
-        known.times += [known.last] * len(whole)
-        known.model = _text(message, "model") or known.model
-        known.stop = _text(message, "stop_reason") or known.stop
+        own_blocks = [tools.without_images(block) for block in as_blocks if isinstance(block, dict)]
+        open_message.blocks += own_blocks
+        open_message.last = timestamp_of(record) or open_message.last
+        open_message.times += [open_message.last] * len(own_blocks)
+        open_message.model = text_field(message, "model") or open_message.model
+        open_message.stop = text_field(message, "stop_reason") or open_message.stop
         usage = message.get("usage")
-        known.usage = usage if isinstance(usage, dict) else known.usage
-        self._name(uuid, identifier)
-        if len(known.held) >= HELD_MAX:
-            yield from self._close(within)
+        open_message.usage = usage if isinstance(usage, dict) else open_message.usage
+        self._remember_item(uuid, identifier)
+        if len(open_message.held) >= HELD_MAX:
+            yield from self._close_message(within)
 
-    def _system(self, said: dict[str, Any], line: Line, within: str) -> Iterator[Item]:
-        subtype = _text(said, "subtype")
+    def _system(self, record: dict[str, Any], line: JsonlLine, within: str) -> Iterator[Item]:
+        subtype = text_field(record, "subtype")
         if subtype == "compact_boundary":
-            yield from self._close(within)
-            self._boundary = self._compacted(said, within)
+            yield from self._close_message(within)
+            self._boundary = self._compacted(record, within)
         elif subtype == "turn_duration":
-            yield from self._close(within)
-            yield TurnEnded(at=moment(said), within=within)
+            yield from self._close_message(within)
+            yield TurnEnded(at=timestamp_of(record), within=within)
         elif subtype == "local_command":
-            yield from self._aside(said, line, within, _text(said, "content"))
-        elif subtype in QUIET_SYSTEM:
+            yield from self._other_user_line(record, line, within, text_field(record, "content"))
+        elif subtype in IGNORED_SYSTEM:
             yield Noise(kind=f"system/{subtype}")
         else:
-            yield from self._put(within, self._unknown(said, line, within))
+            yield from self._hold_or_yield(within, self._unknown(record, line, within))
 
-    def _attachment(self, said: dict[str, Any], line: Line, within: str) -> Iterator[Item]:
-        given = said.get("attachment")
+    def _attachment(self, record: dict[str, Any], line: JsonlLine, within: str) -> Iterator[Item]:
+        given = record.get("attachment")
         if not isinstance(given, dict):
-            yield from self._put(within, self._unknown(said, line, within))
+            yield from self._hold_or_yield(within, self._unknown(record, line, within))
             return
-        kind = _text(given, "type")
-        rendered = said.get("rendered")
+        kind = text_field(given, "type")
+        rendered = record.get("rendered")
         shown = "\n".join(
             tools.text_of(part.get("content"))
             for part in (rendered if isinstance(rendered, list) else [given])
             if isinstance(part, dict)
         )
         shown = shown or next(
-            (_text(given, name) for name in ("prompt", "snippet", "text") if _text(given, name)), ""
+            (
+                text_field(given, name)
+                for name in ("prompt", "snippet", "text")
+                if text_field(given, name)
+            ),
+            "",
         )
-        if kind in QUIET_ATTACHMENTS or not shown.strip():
+        if kind in IGNORED_ATTACHMENTS or not shown.strip():
             yield Noise(kind=f"attachment/{kind[:40]}")
             return
         by_user = kind == "queued_command"
-        yield from self._put(
-            within, self._noted(said, line, within, shown, by="user" if by_user else "system")
+        yield from self._hold_or_yield(
+            within, self._note_item(record, line, within, shown, by="user" if by_user else "system")
         )
-        if kind == "file" and _text(given, "filename"):
-            touch = Touch(path=_text(given, "filename"), op="read")
+        if kind == "file" and text_field(given, "filename"):
+            touch = Touch(path=text_field(given, "filename"), op="read")
             item = Touched(
-                id=f"file/{_text(said, 'uuid')}", at=moment(said), within=within, files=(touch,)
+                id=f"file/{text_field(record, 'uuid')}",
+                at=timestamp_of(record),
+                within=within,
+                files=(touch,),
             )
-            yield from self._put(within, item)
+            yield from self._hold_or_yield(within, item)
 
-    def _title(self, said: dict[str, Any], kind: str) -> Item:
-        name = _text(said, TITLES[kind])
-        # a summary may be of another conversation, whose last line it names
-        if kind == "summary" and _text(said, "leafUuid") not in self._known:
+    def _title(self, record: dict[str, Any], kind: str) -> Item:
+        name = text_field(record, TITLES[kind])
+        # a summary may belong to another conversation; then the line it names is unknown here
+        if kind == "summary" and text_field(record, "leafUuid") not in self._items_by_uuid:
             return Noise(kind="summary")
         return About(name=name)
 
     # -- parts ------------------------------------------------------------------------------------
 
-    def _result(self, said: dict[str, Any], block: dict[str, Any], within: str) -> Iterator[Item]:
-        identifier = _text(block, "tool_use_id") or f"result/{_text(said, 'uuid')}"
-        call = self._calls.pop(identifier, None) or self._asked(within, identifier)
-        call = call or tools.Call(identifier, cwd=_text(said, "cwd"))
-        at, result, output = moment(said), said.get("toolUseResult"), block.get("content")
-        told = tools.returned(
+    def _result(self, record: dict[str, Any], block: dict[str, Any], within: str) -> Iterator[Item]:
+        identifier = text_field(block, "tool_use_id") or f"result/{text_field(record, 'uuid')}"
+        call = self._calls.pop(identifier, None) or self._call_in_open_message(within, identifier)
+        call = call or tools.ClaudeCodeCall(identifier, cwd=text_field(record, "cwd"))
+        at, result, output = timestamp_of(record), record.get("toolUseResult"), block.get("content")
+        outcome = tools.result_of(
             call,
             at=at,
             within=within,
             output=output,
             result=result,
             is_error=block.get("is_error") is True,
-            denial=_text(said, "toolDenialKind"),
+            denial=text_field(record, "toolDenialKind"),
         )
-        yield told
-        self._name(_text(said, "uuid"), identifier)
-        more: list[Item | None] = [tools.spawned(call, result, self._session, at=at, within=within)]
-        if told.status == "ok":
+        yield outcome
+        self._remember_item(text_field(record, "uuid"), identifier)
+        more: list[Item | None] = [
+            tools.subagent_of(call, result, self._session, at=at, within=within)
+        ]
+        if outcome.status == "ok":
             text = tools.text_of(output)
-            more.append(tools.planned(call, text, result, self._tasks, at=at, within=within))
+            more.append(tools.plan_of(call, text, result, self._tasks, at=at, within=within))
         yield from (item for item in more if item is not None)
 
-    def _asked(self, within: str, identifier: str) -> tools.Call | None:
-        """A call of the message that is still held back."""
-        message = self._open.get(within)
+    def _call_in_open_message(self, within: str, identifier: str) -> tools.ClaudeCodeCall | None:
+        """A call in the message that is held back."""
+        message = self._open_messages.get(within)
         for block in message.blocks if message is not None else []:
-            if _type(block) == "tool_use" and block.get("id") == identifier:
-                assert message is not None  # it has blocks
+            if block_type(block) == "tool_use" and block.get("id") == identifier:
+                assert message is not None  # the loop ran, so there is a message
                 return _call(block, identifier, message.cwd)
         return None
 
-    def _compacted(self, said: dict[str, Any], within: str) -> Compacted:
+    def _compacted(self, record: dict[str, Any], within: str) -> Compacted:
         self._compactions[within] = count = self._compactions.get(within, 0) + 1
-        about = said.get("compactMetadata") or said.get("compact_metadata")
+        about = record.get("compactMetadata") or record.get("compact_metadata")
         about = about if isinstance(about, dict) else {}
         kept = about.get("preservedMessages") or about.get("preserved_messages")
         names = kept.get("uuids") if isinstance(kept, dict) else None
@@ -459,33 +442,33 @@ class Reader:
         if not isinstance(names, list):
             part = part if isinstance(part, dict) else {}
             names = [part.get("headUuid") or part.get("head_uuid")]
-        first = (self._known.get(name, "") for name in names if isinstance(name, str))
+        first = (self._items_by_uuid.get(name, "") for name in names if isinstance(name, str))
         return Compacted(
             id=compaction_id(count),
-            at=moment(said),
+            at=timestamp_of(record),
             within=within,
             keeps_from=next((identifier for identifier in first if identifier), ""),
-            before=_number(about, "preTokens", "pre_tokens"),
-            after=_number(about, "postTokens", "post_tokens"),
+            before=number_field(about, "preTokens", "pre_tokens"),
+            after=number_field(about, "postTokens", "post_tokens"),
         )
 
-    def _put(self, within: str, item: Item) -> Iterator[Item]:
-        """Tell of something, behind the message that is held back."""
-        message = self._open.get(within)
+    def _hold_or_yield(self, within: str, item: Item) -> Iterator[Item]:
+        """Yield an item, or hold it back until the open message is complete."""
+        message = self._open_messages.get(within)
         if message is None:
             yield item
             return
         message.held.append(item)
         if len(message.held) >= HELD_MAX:
-            yield from self._close(within)
+            yield from self._close_message(within)
 
     def _close_all(self) -> Iterator[Item]:
-        for within in list(self._open):
-            yield from self._close(within)
+        for within in list(self._open_messages):
+            yield from self._close_message(within)
 
-    def _close(self, within: str) -> Iterator[Item]:
-        """The message that is held back, and what waited for it."""
-        message = self._open.pop(within, None)
+    def _close_message(self, within: str) -> Iterator[Item]:
+        """Yield the open message and everything that was held back for it."""
+        message = self._open_messages.pop(within, None)
         if message is None:
             return
         before = self._blocks.get(message.id, 0)
@@ -495,7 +478,7 @@ class Reader:
             yield self._answered(message, within, before, start, end)
         has_calls = False
         for place, block in enumerate(message.blocks):
-            if _type(block) == "tool_use":
+            if block_type(block) == "tool_use":
                 has_calls = True
                 yield self._called(message, block, within, before, place)
         yield from message.held
@@ -540,48 +523,49 @@ class Reader:
             effect=tools.effect_of(call.tool),
         )
 
-    def _noted(
-        self, said: dict[str, Any], line: Line, within: str, content: Any, by: str = "system"
+    def _note_item(
+        self, record: dict[str, Any], line: JsonlLine, within: str, content: Any, by: str = "system"
     ) -> Noted:
-        uuid = _text(said, "uuid")
+        uuid = text_field(record, "uuid")
         identifier = uuid or _raw_id(line)
-        self._name(uuid, identifier)
+        self._remember_item(uuid, identifier)
         text = content if isinstance(content, str) else tools.text_of(content)
         if len(text) > NOTED_MAX:
             content = f"{text[:NOTED_MAX]}\n[{len(text) - NOTED_MAX} more characters]"
         return Noted(
             id=identifier,
-            at=moment(said),
+            at=timestamp_of(record),
             within=within,
             content=content,
             by="user" if by == "user" else "system",
         )
 
-    def _unknown(self, said: dict[str, Any], line: Line, within: str) -> Unknown:
-        identifier = _text(said, "uuid") or _raw_id(line)
+    def _unknown(self, record: dict[str, Any], line: JsonlLine, within: str) -> Unknown:
+        identifier = text_field(record, "uuid") or _raw_id(line)
         return Unknown(
-            id=identifier, at=moment(said), within=within, raw=tools.without_images(said)
+            id=identifier, at=timestamp_of(record), within=within, raw=tools.without_images(record)
         )
 
-    def _within(self, said: dict[str, Any], uuid: str) -> str:
-        """The sub-agent's conversation a line belongs to; "": this one."""
-        if said.get("isSidechain") is not True:
+    def _within(self, record: dict[str, Any], uuid: str) -> str:
+        """The sub-agent's conversation that a line belongs to; "" for the main one."""
+        if record.get("isSidechain") is not True:
             return ""
-        agent = _text(said, "agentId")
-        if not agent:  # older versions: what hangs together is one sub-agent
-            agent = self._chains.get(_text(said, "parentUuid"), "") or uuid
-            _remember(self._chains, uuid, agent, KNOWN_MAX)
+        agent = text_field(record, "agentId")
+        # older versions give no id: lines that are linked to each other belong to one sub-agent
+        if not agent:
+            agent = self._chains.get(text_field(record, "parentUuid"), "") or uuid
+            _remember(self._chains, uuid, agent, UUIDS_MAX)
         return "" if agent == self._agent else tools.child_id(self._session, agent)
 
-    def _name(self, uuid: str, identifier: str) -> None:
+    def _remember_item(self, uuid: str, identifier: str) -> None:
         if uuid:
-            _remember(self._known, uuid, identifier, KNOWN_MAX)
+            _remember(self._items_by_uuid, uuid, identifier, UUIDS_MAX)
 
 
-def _call(block: dict[str, Any], identifier: str, cwd: str) -> tools.Call:
+def _call(block: dict[str, Any], identifier: str, cwd: str) -> tools.ClaudeCodeCall:
     given = block.get("input")
     name = block.get("name")
-    return tools.Call(
+    return tools.ClaudeCodeCall(
         identifier,
         name if isinstance(name, str) and name else "?",
         given if isinstance(given, dict) else {},
@@ -589,43 +573,13 @@ def _call(block: dict[str, Any], identifier: str, cwd: str) -> tools.Call:
     )
 
 
-def _original(said: Mapping[str, Any]) -> str:
-    """The name of the line that a line is a copy of, or its own."""
-    forked = said.get("forkedFrom")
-    return (_text(forked, "messageUuid") if isinstance(forked, dict) else "") or _text(said, "uuid")
-
-
-def _content(said: Mapping[str, Any]) -> str | list[Any] | None:
-    message = said.get("message")
-    content = message.get("content") if isinstance(message, dict) else None
-    return content if isinstance(content, (str, list)) else None
-
-
-def _kind(said: Mapping[str, Any], kind: str) -> str:
-    data = said.get("data")
-    more = _text(data, "type")[:40] if kind == "progress" and isinstance(data, dict) else ""
-    return f"{kind}/{more}" if more else kind
-
-
-def _raw_id(line: Line) -> str:
+def _raw_id(line: JsonlLine) -> str:
+    """An id for a line without a uuid, made from its content."""
     return f"line/{text_id(line.data.decode('utf-8', 'surrogateescape'))}"
 
 
-def _type(block: Any) -> str:
-    return _text(block, "type") if isinstance(block, dict) else ""
-
-
-def _text(value: Mapping[str, Any], name: str) -> str:
-    found = value.get(name)
-    return found if isinstance(found, str) else ""
-
-
-def _number(value: Mapping[str, Any], *names: str) -> int:
-    found = next((value[name] for name in names if name in value), 0)
-    return found if isinstance(found, int) and 0 < found < 2**53 else 0
-
-
-def _remember(known: OrderedDict[str, Any], name: str, value: Any, most: int) -> None:
-    known[name] = value
-    while len(known) > most:
-        known.popitem(last=False)
+def _remember(values: OrderedDict[str, Any], name: str, value: Any, most: int) -> None:
+    """Store a value and drop the oldest ones beyond `most`."""
+    values[name] = value
+    while len(values) > most:
+        values.popitem(last=False)

@@ -1,5 +1,7 @@
-"""What Claude Code's tools mean: their effects, what became of a call, the files and the plan it
-changed. Pure; used for transcripts and hooks alike, so that both say the same of one call.
+"""Interprets Claude Code's tool calls: their effect, their outcome, the files and the plan they
+changed.
+
+Pure. Transcripts and hooks both use it, so that both record the same for one call.
 """
 
 from __future__ import annotations
@@ -9,8 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from stator.importers.reading.attachments import DEEP, bytes_of
-from stator.importers.reading.shell_effects import touched
+from stator.importers.reading.attachments import DEPTH_MAX, decoded_bytes
+from stator.importers.reading.shell_effects import files_touched
 from stator.model.exchange.item_commits import legible
 from stator.model.exchange.items import (
     Planned,
@@ -28,14 +30,14 @@ READS = frozenset(
     " AskUserQuestion EnterPlanMode ExitPlanMode ListMcpResourcesTool ReadMcpResourceTool ToolSearch"
     " LSP Skill SlashCommand".split()
 )
-AGAIN = frozenset("TodoWrite TaskUpdate".split())
-"""Tools that say how things shall be: doing so twice does no harm."""
+IDEMPOTENT = frozenset("TodoWrite TaskUpdate".split())
+"""Tools that set a state; calling them twice with the same input changes nothing more."""
 WEB = frozenset({"WebFetch", "WebSearch"})
 AGENTS = frozenset({"Task", "Agent"})
 """Tools that start a sub-agent."""
 CAUSE_MAX = 300
 TASKS_MAX = 200
-"""Tasks whose names are remembered, for a later update that has only their number."""
+"""The most tasks whose names are remembered; a later update names a task by its number only."""
 
 Status = Literal["ok", "error", "cancelled", "denied", "in doubt"]
 
@@ -70,8 +72,8 @@ _WRITTEN: dict[str, Status] = {
 _TASK_NUMBER = re.compile(r"Task #(\d{1,9})\b")
 
 
-class Call(msgspec.Struct, frozen=True):
-    """A call as its result finds it."""
+class ClaudeCodeCall(msgspec.Struct, frozen=True):
+    """A call, with what is needed to interpret its result."""
 
     id: str
     tool: str = "?"
@@ -80,14 +82,14 @@ class Call(msgspec.Struct, frozen=True):
 
 
 def effect_of(tool: str) -> Effect:
-    """What calling it may do."""
+    """The effect that calling a tool may have."""
     if tool in READS:
         return "read"
-    return "idempotent" if tool in AGAIN else "write"
+    return "idempotent" if tool in IDEMPOTENT else "write"
 
 
 def source_of(tool: str) -> Source:
-    """Where what it returns comes from."""
+    """Where a tool's result comes from."""
     return "web" if tool in WEB else "tool"
 
 
@@ -106,8 +108,8 @@ def text_of(content: Any) -> str:
 
 
 def without_images(value: Any, depth: int = 0) -> Any:
-    """A content without the bytes of its images and documents: what they were is said in their place."""
-    if depth > DEEP:
+    """A content in which images and documents are replaced by notes."""
+    if depth > DEPTH_MAX:
         return value
     if isinstance(value, list):
         return [without_images(one, depth + 1) for one in value]
@@ -118,43 +120,51 @@ def without_images(value: Any, depth: int = 0) -> Any:
         data = source["data"]
         if source.get("type") == "text":
             return value
-        kept = f"{len(data) * 3 // 4} bytes, sha256 {digest_of(bytes_of(data))}"
+        kept = f"{len(data) * 3 // 4} bytes, sha256 {digest_of(decoded_bytes(data))}"
         kind, media = value.get("type", "file"), source.get("media_type", "")
         return {"type": "text", "text": f"[{kind} {media}, {kept}]"}
     return {name: without_images(one, depth + 1) for name, one in value.items()}
 
 
-def verdict(
-    call: Call, said: str, is_error: bool, result: Any, denial: str = ""
+def outcome_of(
+    call: ClaudeCodeCall, output_text: str, is_error: bool, result: Any, denial: str = ""
 ) -> tuple[Status, str]:
-    """What became of a call, and why, told by what the model and the program were told of it."""
+    """The outcome of a call and its cause, from the text that the model received and the result
+    that Claude Code stored."""
     stopped: Status = "cancelled" if effect_of(call.tool) == "read" else "in doubt"
-    known = _OURS.match(said)
-    if known is not None:  # we wrote it ourselves: `stator export --as claude-code`
+    known = _OURS.match(output_text)
+    if known is not None:  # `stator export --as claude-code` wrote this result
         return _WRITTEN[known[1]], known[2]
     structured = result if isinstance(result, dict) else {}
-    if denial == "interrupted" or said.startswith(_UNKNOWN):
+    if denial == "interrupted" or output_text.startswith(_UNKNOWN):
         return stopped, "the session ended before its result was recorded"
-    if denial in _DENIED_KINDS or (is_error and said.startswith(_REJECTED)):
-        return "denied", first_line(said)
-    if said.startswith(_STOPPED) and (is_error or said.startswith("[Request")):
-        return stopped, first_line(said)
+    if denial in _DENIED_KINDS or (is_error and output_text.startswith(_REJECTED)):
+        return "denied", first_line(output_text)
+    if output_text.startswith(_STOPPED) and (is_error or output_text.startswith("[Request")):
+        return stopped, first_line(output_text)
     if structured.get("interrupted") is True:
         return stopped, "interrupted"
-    return ("error", first_line(said)) if is_error else ("ok", "")
+    return ("error", first_line(output_text)) if is_error else ("ok", "")
 
 
 def first_line(text: str) -> str:
-    """Why, in a line."""
+    """The first line of a text, as the cause of an outcome."""
     plain = text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>").strip()
     return plain.split("\n", 1)[0][:CAUSE_MAX]
 
 
-def returned(
-    call: Call, *, at: int, within: str, output: Any, result: Any, is_error: bool, denial: str = ""
+def result_of(
+    call: ClaudeCodeCall,
+    *,
+    at: int,
+    within: str,
+    output: Any,
+    result: Any,
+    is_error: bool,
+    denial: str = "",
 ) -> Returned:
-    """The result of a call: `output` as the model saw it, `result` as the program keeps it."""
-    status, cause = verdict(call, text_of(output), is_error, result, denial)
+    """The result of a call; `output` is what the model received, `result` what Claude Code stored."""
+    status, cause = outcome_of(call, text_of(output), is_error, result, denial)
     return Returned(
         id=call.id,
         at=at,
@@ -171,39 +181,40 @@ def returned(
 # -- files ----------------------------------------------------------------------------------------
 
 
-def files_of(call: Call, result: Any) -> tuple[Touch, ...]:
-    """The files that a call which went well has touched."""
-    given = call.input
+def files_of(call: ClaudeCodeCall, result: Any) -> tuple[Touch, ...]:
+    """The files that a successful call touched."""
+    arguments = call.input
     kept = result if isinstance(result, dict) else {}
     if call.tool == "Bash":
-        return touched(_text(given.get("command")), call.cwd)
+        return files_touched(_text(arguments.get("command")), call.cwd)
     if call.tool == "Read":
         inner = kept.get("file")
         path = _text(inner.get("filePath")) if isinstance(inner, dict) else ""
-        path = path or _text(given.get("file_path"))
+        path = path or _text(arguments.get("file_path"))
         return (Touch(path=path, op="read"),) if path else ()
-    path = _text(kept.get("filePath")) or _text(given.get("file_path"))
+    path = _text(kept.get("filePath")) or _text(arguments.get("file_path"))
     if call.tool == "NotebookEdit":
-        path = _text(given.get("notebook_path")) or path
+        path = _text(arguments.get("notebook_path")) or path
         return (Touch(path=path, op="modified"),) if path else ()
     if not path or call.tool not in ("Write", "Edit", "MultiEdit"):
         return ()
-    return (_written(call.tool, path, given, kept),)
+    return (_written(call.tool, path, arguments, kept),)
 
 
-def _written(tool: str, path: str, given: dict[str, Any], kept: dict[str, Any]) -> Touch:
+def _written(tool: str, path: str, arguments: dict[str, Any], kept: dict[str, Any]) -> Touch:
     before = kept.get("originalFile")
     after: str | None
     if tool == "Write":
-        content = kept.get("content", given.get("content"))
+        content = kept.get("content", arguments.get("content"))
         after = content if isinstance(content, str) else None
         is_new = kept.get("type") == "create"
     else:
-        after = _edited(before, given, kept)
-        is_new = before in (None, "") and _text(given.get("old_string", "-")) == ""
+        after = _edited(before, arguments, kept)
+        is_new = before in (None, "") and _text(arguments.get("old_string", "-")) == ""
         if is_new and after is None:
-            after = _text(given.get("new_string")) or None
-    if kept.get("userModified") is True:  # what was written is not what was asked for
+            after = _text(arguments.get("new_string")) or None
+    # the user changed the edit before it was applied, so the resulting content is unknown
+    if kept.get("userModified") is True:
         after = None
     return Touch(
         path=path,
@@ -213,12 +224,12 @@ def _written(tool: str, path: str, given: dict[str, Any], kept: dict[str, Any]) 
     )
 
 
-def _edited(before: Any, given: dict[str, Any], kept: dict[str, Any]) -> str | None:
-    """What an edit made of a file, where what it was is known."""
+def _edited(before: Any, arguments: dict[str, Any], kept: dict[str, Any]) -> str | None:
+    """The content of a file after an edit, if the content before it is known."""
     if not isinstance(before, str):
         return None
-    edits = given.get("edits") or kept.get("edits")
-    edits = edits if isinstance(edits, list) else [given]
+    edits = arguments.get("edits") or kept.get("edits")
+    edits = edits if isinstance(edits, list) else [arguments]
     text = before
     for edit in edits:
         if not isinstance(edit, dict):
@@ -235,13 +246,13 @@ def _edited(before: Any, given: dict[str, Any], kept: dict[str, Any]) -> str | N
 # -- plans and sub-agents -------------------------------------------------------------------------
 
 
-def planned(
-    call: Call, said: str, result: Any, tasks: dict[str, str], **item: Any
+def plan_of(
+    call: ClaudeCodeCall, output_text: str, result: Any, tasks: dict[str, str], **item: Any
 ) -> Planned | None:
-    """The plan as a call changed it. `tasks`: names of tasks by their number, kept up to date."""
-    given = call.input
+    """The plan after a call changed it. `tasks` maps task numbers to names and is updated."""
+    arguments = call.input
     if call.tool == "TodoWrite":
-        todos = given.get("todos")
+        todos = arguments.get("todos")
         steps = (
             [_todo(todo) for todo in todos if isinstance(todo, dict)]
             if isinstance(todos, list)
@@ -249,20 +260,20 @@ def planned(
         )
         return Planned(id=call.id, steps=tuple(step for step in steps if step.step), **item)
     if call.tool == "TaskCreate":
-        name = _text(given.get("subject"))
-        number = _number(result, said)
+        name = _text(arguments.get("subject"))
+        number = _number(result, output_text)
         if not name:
             return None
         if number:
             tasks[number] = legible(name)
             if len(tasks) > TASKS_MAX:
                 del tasks[min(tasks, key=lambda known: (len(known), known))]
-        step = Step(step=name, detail=_text(given.get("description")))
+        step = Step(step=name, detail=_text(arguments.get("description")))
         return Planned(id=call.id, steps=(step,), whole=False, **item)
     if call.tool == "TaskUpdate":
-        number = str(given.get("taskId", ""))
-        name = _text(given.get("subject")) or tasks.get(number, "")
-        status = _STATUSES.get(_text(given.get("status")))
+        number = str(arguments.get("taskId", ""))
+        name = _text(arguments.get("subject")) or tasks.get(number, "")
+        status = _STATUSES.get(_text(arguments.get("status")))
         if not name or status is None:
             return None
         return Planned(id=call.id, steps=(Step(step=name, status=status),), whole=False, **item)
@@ -276,16 +287,16 @@ def _todo(todo: dict[str, Any]) -> Step:
     )
 
 
-def _number(result: Any, said: str) -> str:
+def _number(result: Any, output_text: str) -> str:
     task = result.get("task") if isinstance(result, dict) else None
     if isinstance(task, dict) and task.get("id"):
         return str(task["id"])
-    match = _TASK_NUMBER.search(said)
+    match = _TASK_NUMBER.search(output_text)
     return match[1] if match else ""
 
 
-def spawned(call: Call, result: Any, session: str, **item: Any) -> Spawned | None:
-    """The sub-agent that a call ran, once its result names it."""
+def subagent_of(call: ClaudeCodeCall, result: Any, session: str, **item: Any) -> Spawned | None:
+    """The sub-agent that a call ran, once the result names it."""
     agent = result.get("agentId") if isinstance(result, dict) else None
     if call.tool not in AGENTS or not isinstance(agent, str) or not agent:
         return None
@@ -300,7 +311,7 @@ def spawned(call: Call, result: Any, session: str, **item: Any) -> Spawned | Non
 
 
 def child_id(session: str, agent: str) -> str:
-    """The conversation of a sub-agent: its own id is short, and only unique in its session."""
+    """The conversation id of a sub-agent; its own id is only unique within the session."""
     return f"{session}/{agent}"
 
 

@@ -1,8 +1,8 @@
-"""Claude Code: its transcripts (`<config>/projects/<folder>/<session>.jsonl`, sub-agents' in
-`<session>/subagents/`), and what it prints with `--output-format stream-json`.
+"""Recognizes and lists Claude Code's transcripts (`<config>/projects/<folder>/<session>.jsonl`,
+sub-agents in `<session>/subagents/`) and the output of `--output-format stream-json`.
 
-Which folder a session worked in is said by its lines; the folder's name, in which a dash may have
-been any character, is never read. How lines become items is in `claude_lines`.
+The folder a session worked in comes from its lines. The folder's name in the path is not used,
+because a dash in it may replace any character. `lines` turns lines into items.
 """
 
 from __future__ import annotations
@@ -17,28 +17,24 @@ import msgspec
 
 from stator.errors import InvalidInput
 from stator.importers.claude_code import forks
-from stator.importers.claude_code.lines import (
-    Reader,
-    from_stream,
-    is_streamed,
-    prompt_text,
-)
+from stator.importers.claude_code.line_fields import from_printed, is_printed, prompt_text
+from stator.importers.claude_code.lines import ClaudeCodeReader
 from stator.importers.claude_code.tools import child_id
-from stator.importers.format import Found, Progress, below
+from stator.importers.reading.found_conversation import FoundConversation, Progress, is_inside
 from stator.importers.reading.jsonl import (
-    decode,
-    lines,
-    open_plain,
-    parsed,
+    decode_json,
+    open_regular_file,
+    parse_line,
+    read_lines,
 )
 from stator.model.exchange.items import Conversation, Cursor, Item
 
-LOOKED_AT = 4 * 2**20
-"""Bytes at the start of a file in which its first prompt is looked for."""
-TAIL = 128 * 1024
-"""Bytes at its end in which its title is looked for."""
+SEARCHED_BYTES = 4 * 2**20
+"""The bytes at the start of a file in which its first prompt is searched for."""
+TITLE_BYTES = 128 * 1024
+"""The bytes at the end of a file in which its title is searched for."""
 AGENTS_MAX = 10_000
-"""Sub-agents of one session that are found."""
+"""The most sub-agents of one session."""
 META_MAX = 64 * 1024
 CHAINED = frozenset({"user", "assistant", "system", "attachment", "progress"})
 UNCHAINED = frozenset(
@@ -50,189 +46,200 @@ _AGENT = re.compile(r"agent-(?P<id>[\w-]+)")
 _PRINTED = frozenset({"system", "assistant", "user", "result", "stream_event"})
 
 
-class _About(msgspec.Struct):
-    """What the first lines of a file say of it."""
+class _FileSummary(msgspec.Struct):
+    """What the first lines of a file say about the session."""
 
     session: str = ""
     cwd: str = ""
     version: str = ""
     branch: str = ""
     agent: str = ""
-    """The sub-agent's id, where it is the file of one."""
+    """The sub-agent's id, if the file belongs to one."""
     prompt: str = ""
-    is_talk: bool = False
-    """Whether there is a line of a conversation in it."""
+    has_messages: bool = False
+    """Whether the file contains a line of a conversation."""
     is_printed: bool = False
 
 
 class ClaudeCode:
-    """The format."""
+    """The format of Claude Code's transcripts."""
 
     name = "claude-code"
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
-        """Whether a file is one of Claude Code's, told by its first lines."""
+    def recognizes(self, path: Path, begin: bytes) -> bool:
+        """Judge by the first lines that can be decoded."""
         whole = begin.split(b"\n")
         for data in whole[: 50 if len(whole) > 1 else 1]:
             try:
-                said = decode(data)
+                record = decode_json(data)
             except ValueError:
                 continue
-            if isinstance(said, dict):
-                known = _is_line(said)
+            if isinstance(record, dict):
+                known = _is_claude_code_line(record)
                 if known is not None:
                     return known
         marks = (b'"parentUuid"', b'"sessionId"', b'"isSidechain"')
-        return all(mark in begin for mark in marks)  # a first line that is longer than that
+        return all(mark in begin for mark in marks)  # the first line is longer than `begin`
 
-    def conversations(self, path: Path) -> Iterable[Found]:
+    def conversations(self, path: Path) -> Iterable[FoundConversation]:
         """The session in a file, and its sub-agents in the folder beside it."""
-        about = _about(path)
+        summary = _summary_of(path)
         named = _AGENT.fullmatch(path.stem)
-        if not about.is_talk or not (about.session or _UUID.fullmatch(path.stem)):
+        if not summary.has_messages or not (summary.session or _UUID.fullmatch(path.stem)):
             return
-        if named is not None and (about.agent or _is_below(path)):
+        if named is not None and (summary.agent or _is_below(path)):
             if not named["id"].startswith("acompact-"):
-                yield self._child(path, about, named["id"])
+                yield self._child(path, summary, named["id"])
             return
-        session = path.stem if _UUID.fullmatch(path.stem) else about.session
-        fork_of, _ = ("", "") if about.is_printed else forks.parent_of(path, session)
-        labels = {"version": about.version, "branch": about.branch, "forked from": fork_of}
-        talk = Conversation(
+        session = path.stem if _UUID.fullmatch(path.stem) else summary.session
+        fork_of, _ = ("", "") if summary.is_printed else forks.parent_of(path, session)
+        labels = {"version": summary.version, "branch": summary.branch, "forked from": fork_of}
+        conversation = Conversation(
             source=self.name,
             id=session,
-            name=_title(path) or _gist(about.prompt),
+            name=_title(path) or _first_line(summary.prompt),
             agent=self.name,
-            cwd=about.cwd,
+            cwd=summary.cwd,
             labels={name: value for name, value in labels.items() if value and value != "HEAD"},
             fork_of=fork_of,
-            fork_ids=forks.shared(path, fork_of) if fork_of else frozenset(),
+            fork_ids=forks.shared_ids(path, fork_of) if fork_of else frozenset(),
         )
-        yield self._found(path, talk)
-        for agent in _agents(path.with_name(session)):
-            below_it = _about(agent)
+        yield self._found(path, conversation)
+        for agent in _subagent_files(path.with_name(session)):
+            child_summary = _summary_of(agent)
             match = _AGENT.fullmatch(agent.stem)
-            if match is not None and below_it.is_talk:
-                yield self._child(agent, below_it, match["id"], session, talk.name)
+            if match is not None and child_summary.has_messages:
+                yield self._child(agent, child_summary, match["id"], session, conversation.name)
 
     def read(
-        self, found: Found, cursor: Cursor | None, progress: Progress | None
+        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
-        """What happened, from a cursor on."""
-        copied = forks.copied(Path(found.path), found.conversation.fork_of)
+        """Read the items, starting at a cursor."""
+        copied = forks.copied_prompt_ids(Path(found.path), found.conversation.fork_of)
         start = cursor or Cursor(offset=0)
-        reader = Reader(found.conversation, start.state, copied)
-        for line in lines(found.path, offset=start.offset, number=start.line, progress=progress):
+        reader = ClaudeCodeReader(found.conversation, start.state, copied)
+        for line in read_lines(
+            found.path, offset=start.offset, number=start.line, progress=progress
+        ):
             yield from reader.read(line)
         yield from reader.finish()
 
-    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
-        """Where it keeps its transcripts."""
+    def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+        """The folder in which Claude Code stores its transcripts."""
         base = environ.get("CLAUDE_CONFIG_DIR", "")
         yield (Path(base) if base else home / ".claude") / "projects"
 
-    def is_about(self, found: Found, root: str) -> bool:
-        """Whether it worked in a folder, or below it."""
-        return below(found.conversation.cwd, root)
+    def is_in_folder(self, found: FoundConversation, root: str) -> bool:
+        """Whether the session worked in a folder, or below it."""
+        return is_inside(found.conversation.cwd, root)
 
-    def _found(self, path: Path, talk: Conversation) -> Found:
+    def _found(self, path: Path, conversation: Conversation) -> FoundConversation:
         state = path.stat()
         changed = state.st_mtime_ns // 1_000
-        return Found(path=str(path), conversation=talk, changed=changed, size=state.st_size)
+        return FoundConversation(
+            path=str(path), conversation=conversation, changed=changed, size=state.st_size
+        )
 
     def _child(
-        self, path: Path, about: _About, agent: str, session: str = "", above: str = ""
-    ) -> Found:
-        meta = _meta(path)
-        session = session or about.session
+        self,
+        path: Path,
+        summary: _FileSummary,
+        agent: str,
+        session: str = "",
+        parent_name: str = "",
+    ) -> FoundConversation:
+        meta = _metadata(path)
+        session = session or summary.session
         parent = meta.get("parentAgentId")
         call = meta.get("toolUseId")
         title = meta.get("description")
         label = title if isinstance(title, str) and title else agent
-        talk = Conversation(
+        conversation = Conversation(
             source=self.name,
             id=child_id(session, agent),
-            name=f"{above or session[:8]}/{label}",
+            name=f"{parent_name or session[:8]}/{label}",
             agent=self.name,
-            cwd=about.cwd,
-            labels={"version": about.version} if about.version else {},
+            cwd=summary.cwd,
+            labels={"version": summary.version} if summary.version else {},
             parent=child_id(session, parent) if isinstance(parent, str) and parent else session,
             parent_call=call if isinstance(call, str) else "",
         )
-        return self._found(path, talk)
+        return self._found(path, conversation)
 
 
 FORMAT = ClaudeCode()
 
 
-def _is_line(said: dict[str, Any]) -> bool | None:
-    """Whether a line is one of Claude Code's; None: it may be."""
-    kind = said.get("type")
-    if kind in CHAINED and "uuid" in said and "parentUuid" in said:
+def _is_claude_code_line(record: dict[str, Any]) -> bool | None:
+    """Whether a line is one of Claude Code's; None if that is uncertain."""
+    kind = record.get("type")
+    if kind in CHAINED and "uuid" in record and "parentUuid" in record:
         return True
-    if kind in UNCHAINED and "sessionId" in said:
+    if kind in UNCHAINED and "sessionId" in record:
         return True
-    if kind in _PRINTED and "session_id" in said and "uuid" in said:
-        return "parent_tool_use_id" in said or kind in ("system", "result")
+    if kind in _PRINTED and "session_id" in record and "uuid" in record:
+        return "parent_tool_use_id" in record or kind in ("system", "result")
     if kind in ("summary", "file-history-snapshot"):
-        return "leafUuid" in said or "messageId" in said or None
+        return "leafUuid" in record or "messageId" in record or None
     return None
 
 
-def _about(path: Path) -> _About:
-    """What a file says of itself, up to its first prompt."""
-    about = _About()
-    for line in lines(str(path)):
-        said, _ = parsed(line)
-        if said is not None:
-            _learn(about, said)
-        if (about.prompt and about.cwd) or line.end > LOOKED_AT:
+def _summary_of(path: Path) -> _FileSummary:
+    """What a file says about its session, up to the first prompt."""
+    summary = _FileSummary()
+    for line in read_lines(str(path)):
+        record, _ = parse_line(line)
+        if record is not None:
+            _add_line(summary, record)
+        if (summary.prompt and summary.cwd) or line.end > SEARCHED_BYTES:
             break
-    return about
+    return summary
 
 
-def _learn(about: _About, said: dict[str, Any]) -> None:
-    if is_streamed(said):
-        about.is_printed = True
-        said = from_stream(said)
-        about.version = about.version or _text(said, "claude_code_version")
-    about.session = about.session or _text(said, "sessionId")
-    about.cwd = about.cwd or _text(said, "cwd")
-    about.version = about.version or _text(said, "version")
-    about.branch = about.branch or _text(said, "gitBranch")
-    about.agent = about.agent or (_text(said, "agentId") if said.get("isSidechain") is True else "")
-    if _text(said, "type") in ("user", "assistant"):
-        about.is_talk = True
-        about.prompt = about.prompt or prompt_text(said) or ""
+def _add_line(summary: _FileSummary, record: dict[str, Any]) -> None:
+    if is_printed(record):
+        summary.is_printed = True
+        record = from_printed(record)
+        summary.version = summary.version or _text(record, "claude_code_version")
+    summary.session = summary.session or _text(record, "sessionId")
+    summary.cwd = summary.cwd or _text(record, "cwd")
+    summary.version = summary.version or _text(record, "version")
+    summary.branch = summary.branch or _text(record, "gitBranch")
+    summary.agent = summary.agent or (
+        _text(record, "agentId") if record.get("isSidechain") is True else ""
+    )
+    if _text(record, "type") in ("user", "assistant"):
+        summary.has_messages = True
+        summary.prompt = summary.prompt or prompt_text(record) or ""
 
 
 def _title(path: Path) -> str:
-    """The title a session has now: what the user gave it, else what the program made up."""
+    """The current title: the one the user gave, otherwise the generated one."""
     found: dict[str, str] = {}
-    with open_plain(str(path)) as file:
+    with open_regular_file(str(path)) as file:
         size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - TAIL))
-        data = file.read(TAIL)
+        file.seek(max(0, size - TITLE_BYTES))
+        data = file.read(TITLE_BYTES)
     for line in data.split(b"\n"):
         if b'itle"' not in line:
             continue
         try:
-            said = decode(line)
+            record = decode_json(line)
         except ValueError:
             continue
         for name in ("customTitle", "aiTitle"):
-            if isinstance(said, dict) and _text(said, name).strip():
-                found[name] = _text(said, name)
+            if isinstance(record, dict) and _text(record, name).strip():
+                found[name] = _text(record, name)
     return found.get("customTitle") or found.get("aiTitle") or ""
 
 
-def _gist(text: str) -> str:
+def _first_line(text: str) -> str:
     line = next((line.strip() for line in text.split("\n") if line.strip()), "")
     return line if len(line) <= 60 else f"{line[:59]}…"
 
 
-def _agents(folder: Path) -> list[Path]:
-    """The files of a session's sub-agents, in order; links are not followed."""
+def _subagent_files(folder: Path) -> list[Path]:
+    """The files of a session's sub-agents, in order; symbolic links are not followed."""
     found: list[Path] = []
     for base, folders, files in os.walk(folder / "subagents", followlinks=False):
         folders.sort()
@@ -241,14 +248,14 @@ def _agents(folder: Path) -> list[Path]:
         found += [
             Path(base) / name
             for name in wanted
-            if not name.startswith("agent-acompact-") and _is_plain(Path(base) / name)
+            if not name.startswith("agent-acompact-") and _is_regular(Path(base) / name)
         ]
         if len(found) >= AGENTS_MAX:
             break
     return found[:AGENTS_MAX]
 
 
-def _is_plain(path: Path) -> bool:
+def _is_regular(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
 
 
@@ -256,17 +263,17 @@ def _is_below(path: Path) -> bool:
     return "subagents" in path.parent.parts
 
 
-def _meta(path: Path) -> dict[str, Any]:
-    """What stands beside a sub-agent's file, if it can be read."""
+def _metadata(path: Path) -> dict[str, Any]:
+    """The metadata beside a sub-agent's file; empty if it cannot be read."""
     beside = path.with_suffix(".meta.json")
     try:
-        with open_plain(str(beside)) as file:
-            said = decode(file.read(META_MAX))
+        with open_regular_file(str(beside)) as file:
+            record = decode_json(file.read(META_MAX))
     except (InvalidInput, ValueError, OSError):
         return {}
-    return said if isinstance(said, dict) else {}
+    return record if isinstance(record, dict) else {}
 
 
-def _text(said: Mapping[str, Any], name: str) -> str:
-    found = said.get(name)
+def _text(record: Mapping[str, Any], name: str) -> str:
+    found = record.get(name)
     return found if isinstance(found, str) else ""

@@ -1,1 +1,1 @@
-"""Codex: its rollouts, the output of `codex exec --json`, and its tools."""
+"""Reads Codex's rollouts and the output of `codex exec --json`."""

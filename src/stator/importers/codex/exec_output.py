@@ -1,7 +1,7 @@
-"""The output of `codex exec --json`: what is left of a session when only its standard output was kept.
+"""Reads the output of `codex exec --json`, for sessions of which only the standard output was kept.
 
-It tells neither what was asked nor the ids of calls, so it is read only where the rollout is not at
-hand: both of one session would tell everything twice.
+The output contains neither the prompts nor the ids of calls. It is read only if there is no rollout
+of the session; importing both would record everything twice.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from stator.importers.codex import tools
-from stator.importers.reading.attachments import without_bytes
+from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.fields import record, records, text
-from stator.importers.reading.jsonl import Line, beginning, parsed
+from stator.importers.reading.jsonl import JsonlLine, parse_line, read_beginning
 from stator.model.exchange.items import (
     Answered,
     Called,
@@ -32,36 +32,38 @@ from stator.model.exchange.items import (
 from stator.model.values.json_text import shown
 from stator.model.window.reply import usage_of
 
-UNTOLD = "(what was asked is not in the output of codex exec)"
+UNKNOWN_PROMPT = "(what was asked is not in the output of codex exec)"
 TOOLS = {
     "command_execution": "exec_command",
     "file_change": "apply_patch",
     "web_search": "web_search",
     "collab_tool_call": "collab",
 }
-QUIET = frozenset({"turn.started", "thread.started", "item.updated"})
+IGNORED = frozenset({"turn.started", "thread.started", "item.updated"})
 
 
-def is_first(value: dict[str, Any]) -> bool:
+def is_first_line(value: dict[str, Any]) -> bool:
     """Whether a line is the first of such an output."""
     return value.get("type") == "thread.started" and isinstance(value.get("thread_id"), str)
 
 
-def thread_of(path: str) -> str:
-    """The session such an output is of; "": it is none."""
-    first = beginning(path).split(b"\n", 1)[0]
-    value, _ = parsed(Line(1, 0, len(first), first.removesuffix(b"\r")))
-    return text(value["thread_id"]) if value is not None and is_first(value) else ""
+def session_of(path: str) -> str:
+    """The session of such an output; "" if the file is something else."""
+    first = read_beginning(path).split(b"\n", 1)[0]
+    value, _ = parse_line(JsonlLine(1, 0, len(first), first.removesuffix(b"\r")))
+    return text(value["thread_id"]) if value is not None and is_first_line(value) else ""
 
 
-def read(rows: Iterable[Line]) -> Iterator[Item]:
-    """What happened. Ids are made of what is said: an item's number alone begins anew in each run."""
+def read(rows: Iterable[JsonlLine]) -> Iterator[Item]:
+    """Read the items of an output. Ids are made from the content, because Codex numbers the items
+    from zero again in every run."""
     turn = ""
-    told: set[str] = set()
+    started: set[str] = set()
     number = 0
-    yield Cursor(offset=0)  # read from the start each time; that it was read at all is what counts
+    # every import reads from the start; the cursor only records that this file was read
+    yield Cursor(offset=0)
     for line in rows:
-        value, problem = parsed(line)
+        value, problem = parse_line(line)
         if value is None:
             if problem:
                 yield Skipped(line=line.number, why=problem)
@@ -71,36 +73,37 @@ def read(rows: Iterable[Line]) -> Iterator[Item]:
             number += 1
             turn = ""
         elif kind in ("item.started", "item.completed") and item:
-            made = _made(item)
+            key = _content_key(item)
             if not turn:
-                turn = f"exec/{number}/{text_id(made)}"
-                yield Prompted(id=turn, content=UNTOLD)
-            yield from _item(item, f"{turn}/{made}", kind == "item.completed", told)
+                turn = f"exec/{number}/{text_id(key)}"
+                yield Prompted(id=turn, content=UNKNOWN_PROMPT)
+            yield from _item(item, f"{turn}/{key}", kind == "item.completed", started)
         elif kind in ("turn.completed", "turn.failed"):
             why = text(record(value.get("error")).get("message"))[:400]
             spent = usage_of({"output": [], "usage": record(value.get("usage"))})
             if spent and turn:
-                # the only place that says what the turn cost
+                # the only place with the cost of the turn
                 yield Answered(id=f"{turn}/spent", reply="", usage=spent, partial=True)
             failed = kind == "turn.failed"
             yield TurnEnded(id=f"end/{turn}", status="aborted" if failed else "ok", why=why)
-        elif kind in QUIET:
+        elif kind in IGNORED:
             yield Noise(kind=kind)
         else:
-            yield Unknown(id=f"exec/line/{line.number}", raw=without_bytes(value))
+            yield Unknown(id=f"exec/line/{line.number}", raw=strip_attachments(value))
 
 
-def _made(item: dict[str, Any]) -> str:
+def _content_key(item: dict[str, Any]) -> str:
+    """An item's number together with a digest of its content."""
     kind = text(item.get("type"))
-    given = shown(item.get("command") or item.get("arguments") or item.get("query") or "")
-    return f"{text(item.get('id'))}/{text_id(kind, text(item.get('tool')), given)}"
+    arguments = shown(item.get("command") or item.get("arguments") or item.get("query") or "")
+    return f"{text(item.get('id'))}/{text_id(kind, text(item.get('tool')), arguments)}"
 
 
-def _item(item: dict[str, Any], name: str, done: bool, told: set[str]) -> Iterator[Item]:
+def _item(item: dict[str, Any], name: str, done: bool, started: set[str]) -> Iterator[Item]:
     kind = text(item.get("type"))
     if kind in ("agent_message", "reasoning"):
         if done:
-            yield Answered(id=name, reply={"output": [_said(kind, text(item.get("text")))]})
+            yield Answered(id=name, reply={"output": [_reply_item(kind, text(item.get("text")))]})
     elif kind == "todo_list":
         steps = tuple(
             Step(step=text(step.get("text")), status="done" if step.get("completed") else "pending")
@@ -108,14 +111,14 @@ def _item(item: dict[str, Any], name: str, done: bool, told: set[str]) -> Iterat
         )
         yield Planned(id=f"{name}/{int(done)}", steps=steps)
     elif kind == "mcp_tool_call" or kind in TOOLS:
-        yield from _call(item, name, done, told)
+        yield from _call(item, name, done, started)
     elif kind == "error":
         yield Noise(kind="item/error")
     else:
-        yield Unknown(id=name, raw=without_bytes(item))
+        yield Unknown(id=name, raw=strip_attachments(item))
 
 
-def _said(kind: str, words: str) -> dict[str, Any]:
+def _reply_item(kind: str, words: str) -> dict[str, Any]:
     if kind == "reasoning":
         return {"type": "reasoning", "summary": [{"type": "summary_text", "text": words}]}
     return {
@@ -125,38 +128,40 @@ def _said(kind: str, words: str) -> dict[str, Any]:
     }
 
 
-def _call(item: dict[str, Any], name: str, done: bool, told: set[str]) -> Iterator[Item]:
+def _call(item: dict[str, Any], name: str, done: bool, started: set[str]) -> Iterator[Item]:
     kind = text(item.get("type"))
     tool = TOOLS.get(kind, f"mcp__{text(item.get('server'))}__{text(item.get('tool'))}")
-    given = item.get("arguments") or {
+    arguments = item.get("arguments") or {
         key: item[key] for key in ("command", "changes", "query", "tool") if item.get(key)
     }
     if kind == "command_execution":
-        given = {"command": _parts(text(item.get("command")))}
-    if name not in told:
-        told.add(name)
-        yield Called(id=name, tool=tool, input=without_bytes(given), effect=tools.effect_of(tool))
+        arguments = {"command": _command_words(text(item.get("command")))}
+    if name not in started:
+        started.add(name)
+        yield Called(
+            id=name, tool=tool, input=strip_attachments(arguments), effect=tools.effect_of(tool)
+        )
     if not done:
         return
     output = item.get("result") or item.get("error") or item.get("aggregated_output")
-    seen = {**item, "changes": _changes(item)}
-    ended = tools.outcome_of(tool, "", seen)
-    files = tools.files_of(tool, given, "", seen) if ended.status == "ok" else ()
+    notice = {**item, "changes": _changes_by_path(item)}
+    ended = tools.outcome_of(tool, "", notice)
+    files = tools.files_of(tool, arguments, "", notice) if ended.status == "ok" else ()
     yield Returned(
-        id=name, status=ended.status, cause=ended.cause, output=without_bytes(output),
+        id=name, status=ended.status, cause=ended.cause, output=strip_attachments(output),
         files=files, tool=tool, source=tools.source_of(tool),
     )  # fmt: skip
 
 
-def _parts(command: str) -> Any:
-    """The words of a command: the shell it was given to, and what it was told."""
+def _command_words(command: str) -> Any:
+    """The words of a command: the shell and its arguments."""
     try:
         return shlex.split(command)
     except ValueError:
         return command
 
 
-def _changes(item: dict[str, Any]) -> dict[str, Any]:
+def _changes_by_path(item: dict[str, Any]) -> dict[str, Any]:
     return {
         text(change.get("path")): {"type": change.get("kind")}
         for change in records(item.get("changes"))

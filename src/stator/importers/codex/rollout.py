@@ -1,219 +1,119 @@
-"""Codex rollouts (`sessions/YYYY/MM/DD/rollout-*.jsonl`, packed ones too) and the output of `codex exec --json`.
+"""Recognizes, lists and reads Codex rollouts (`sessions/YYYY/MM/DD/rollout-*.jsonl`, also
+compressed) and the output of `codex exec --json`.
 
-A line is `{timestamp, ordinal?, type, payload}`; the oldest files have bare items instead. What the
-model was given and said is in `response_item` lines; they are grouped into answers, each as the
-provider would give it: `{"output": [items]}`. Notices (`event_msg`) repeat most of it for people to
-look at; of those only what nothing else says is read: how turns begin and end, structured results,
-what was spent.
-
-A turn is known by the id that hooks see too (`turn/<turn_id>`); older files have none, so there it is
-made from what was asked and its number.
+`rollout_lines` classifies the lines, `reader` turns them into items.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from stator.importers.codex import exec_output, tools
-from stator.importers.codex.tools import (
-    effect_of,
-    input_of,
-    source_of,
-    tool_of,
+from stator.importers.codex import exec_output
+from stator.importers.codex.reader import CodexReader
+from stator.importers.codex.rollout_lines import (
+    SOURCE,
+    THREAD,
+    is_inherited,
+    is_prompt,
+    labels_of,
+    unwrap_line,
 )
-from stator.importers.format import Found, Progress, below
-from stator.importers.reading.attachments import note, without_bytes
 from stator.importers.reading.fields import (
     headline,
-    moment,
     record,
-    records,
     text,
 )
+from stator.importers.reading.found_conversation import FoundConversation, Progress, is_inside
 from stator.importers.reading.jsonl import (
-    Line,
-    beginning,
-    lines,
-    parsed,
+    JsonlLine,
+    parse_line,
+    read_beginning,
+    read_lines,
 )
-from stator.importers.reading.plain_text import words
+from stator.importers.reading.plain_text import plain_text
 from stator.model.exchange.items import (
-    About,
-    Answered,
-    Called,
-    Compacted,
     Conversation,
     Cursor,
     Item,
-    Noise,
-    Noted,
-    Planned,
-    Prompted,
-    Returned,
-    Skipped,
-    Spawned,
-    TurnEnded,
-    Unknown,
-    text_id,
 )
-from stator.model.values.json_text import parse_object
-from stator.model.window.reply import usage_of
 
-SOURCE = "codex"
-EndedHow = Literal["ok", "aborted", "interrupted"]
 EXEC = "exec"
-"""The part of a file that is the output of `codex exec`."""
+"""The part of a found conversation that is the output of `codex exec`."""
 HEAD_LINES = 400
-"""Lines in which a file's first prompt is looked for, to name the session by it."""
-HELD = 64
-"""Notes that wait for the prompt of their turn."""
-OPEN_MAX = 10_000
-"""Calls whose result is waited for."""
-THREAD = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{7,63}")
+"""The number of lines in which the first prompt is searched for; it names the session."""
 REQUEST = "## My request for Codex:"
-"""Behind this, what a person typed; before it, what their editor had open."""
-
-SAID = frozenset({"reasoning"})
-CALLS = frozenset(
-    "function_call custom_tool_call local_shell_call tool_search_call web_search_call "
-    "image_generation_call".split()
-)
-AT_ONCE = frozenset({"web_search_call", "image_generation_call"})
-"""Calls the provider makes itself: the item that asks is the result too."""
-OUTPUTS = frozenset("function_call_output custom_tool_call_output tool_search_output".split())
-QUIET_ITEMS = frozenset(
-    "compaction context_compaction compaction_summary compaction_trigger ghost_snapshot "
-    "additional_tools".split()
-)
-BARE = SAID | CALLS | OUTPUTS | QUIET_ITEMS | {"message"}
-"""Items that the oldest files have without an envelope."""
-INJECTED = (
-    "<environment_context>",
-    "<user_instructions>",
-    "<user_shell_command>",
-    "<turn_aborted>",
-    "<skill>",
-    "<subagent_notification>",
-    "<collaboration_mode>",
-    "<permissions instructions>",
-    "<hook_prompt",
-    "# AGENTS.md instructions for ",
-)
-"""What Codex says in the user's name."""
-QUIET = frozenset(
-    "world_state security_risk_score inter_agent_communication_metadata state session_state".split()
-)
-QUIET_NOTICES = frozenset(
-    "user_message agent_message agent_reasoning agent_reasoning_raw_content thread_settings_applied "
-    "agent_reasoning_section_break agent_message_delta agent_reasoning_delta context_compacted "
-    "session_configured environment_connected environment_disconnected thread_goal_updated warning "
-    "thread_queue_changed mcp_startup_update mcp_startup_complete mcp_tool_call_begin stream_error "
-    "web_search_begin web_search_end image_generation_begin image_generation_end exec_command_begin "
-    "exec_command_output_delta terminal_interaction view_image_tool_call exec_approval_request "
-    "request_permissions request_user_input dynamic_tool_call_request dynamic_tool_call_response "
-    "elicitation_request apply_patch_approval_request guardian_assessment guardian_warning "
-    "deprecation_notice background_event undo_started undo_completed patch_apply_begin turn_diff "
-    "get_history_entry_response plan_update plan_delta entered_review_mode exited_review_mode "
-    "raw_response_item item_started hook_started hook_completed model_reroute model_verification "
-    "turn_moderation_metadata safety_buffering realtime_conversation_started shutdown_complete "
-    "realtime_conversation_realtime realtime_conversation_closed realtime_conversation_sdp "
-    "skills_update_available collab_agent_spawn_begin collab_agent_interaction_begin "
-    "collab_agent_interaction_end collab_waiting_begin collab_waiting_end collab_close_begin "
-    "collab_close_end collab_resume_begin collab_resume_end".split()
-)
-RESULTS = frozenset("CommandExecution McpToolCall FileChange DynamicToolCall WebSearch".split())
-"""Completed things whose notice has a structured result."""
-ENDS = frozenset({"exec_command_end", "mcp_tool_call_end", "patch_apply_end"})
-"""The same, as older versions told it."""
-PASSTHROUGH = "internal_chat_message_metadata_passthrough"
+"""Before this, Codex lists what was open in the editor; after it comes the text that the user
+typed."""
 
 
 class Codex:
-    """The format of Codex's own files."""
+    """The format of Codex's files."""
 
     name = SOURCE
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
-        """By its first line: what a session is, or that a thread was started."""
+    def recognizes(self, path: Path, begin: bytes) -> bool:
+        """Judge by the first line: it describes the session, or says that a thread started."""
         first = begin.lstrip(b"\xef\xbb\xbf").lstrip().split(b"\n", 1)[0]
         if first.startswith(b"{") and re.search(rb'"type"\s*:\s*"session_meta"', first[:4096]):
             return True
-        value, _ = parsed(Line(1, 0, len(first), first.removesuffix(b"\r")))
+        value, _ = parse_line(JsonlLine(1, 0, len(first), first.removesuffix(b"\r")))
         if value is None:
             return False
-        kind, _ = normal(value)
-        return kind == "session_meta" or exec_output.is_first(value)
+        kind, _ = unwrap_line(value)
+        return kind == "session_meta" or exec_output.is_first_line(value)
 
-    def conversations(self, path: Path) -> Iterable[Found]:
-        """The one conversation of a file. Where the output of `exec` lies beside its rollout, that
-        is read instead: it says the same and more."""
-        thread = exec_output.thread_of(str(path))
+    def conversations(self, path: Path) -> Iterable[FoundConversation]:
+        """The conversation in a file. If the output of `exec` is beside its rollout, the rollout
+        is read instead, because it contains more."""
+        thread = exec_output.session_of(str(path))
         if thread:
-            beside = rollout_of(thread, path)
-            if beside is None:
+            rollout = rollout_of(thread, path)
+            if rollout is None:
                 yield _found(path, Conversation(source=SOURCE, id=thread, agent=SOURCE), EXEC)
                 return
-            path = beside
-        told = conversation_of(path)
-        if told is not None:
-            yield _found(path, told)
+            path = rollout
+        conversation = conversation_of(path)
+        if conversation is not None:
+            yield _found(path, conversation)
 
     def read(
-        self, found: Found, cursor: Cursor | None, progress: Progress | None
+        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
-        """What happened, from a cursor on."""
+        """Read the items, starting at a cursor."""
         at = cursor or Cursor(offset=0)
-        rows = lines(found.path, offset=at.offset, number=at.line, progress=progress)
+        rows = read_lines(found.path, offset=at.offset, number=at.line, progress=progress)
         if found.part == EXEC:
             return exec_output.read(rows)
-        return Reader(found.conversation, at).read(rows)
+        return CodexReader(found.conversation, at).read(rows)
 
-    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
-        """Where Codex keeps its rollouts."""
+    def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+        """The folders in which Codex stores its rollouts."""
         root = Path(environ.get("CODEX_HOME") or home / ".codex")
         return [root / "sessions", root / "archived_sessions"]
 
-    def is_about(self, found: Found, root: str) -> bool:
-        """Whether it took place in a folder, or below it."""
-        return below(found.conversation.cwd, root)
+    def is_in_folder(self, found: FoundConversation, root: str) -> bool:
+        """Whether the session took place in a folder, or below it."""
+        return is_inside(found.conversation.cwd, root)
 
 
 FORMAT = Codex()
 
 
-def normal(value: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """What a line is and what it holds, in any version's envelope; "" where nobody knows."""
-    kind, payload = value.get("type"), value.get("payload")
-    if isinstance(kind, str) and isinstance(payload, dict):
-        return kind, payload
-    if "payload" in value:
-        return "", value
-    if kind is None and isinstance(value.get("id"), str) and "timestamp" in value:
-        return "session_meta", value
-    if "record_type" in value:
-        return "state", value
-    return ("response_item", value) if isinstance(kind, str) and kind in BARE else ("", value)
-
-
-# -- which conversation -----------------------------------------------------------------------------
-
-
 def conversation_of(path: Path) -> Conversation | None:
-    """What a rollout's first lines say of its conversation."""
+    """What the first lines of a rollout say about its conversation."""
     meta: dict[str, Any] | None = None
-    asked = ""
-    for line in lines(str(path)):
-        value, _ = parsed(line)
-        kind, payload = normal(value) if value is not None else ("", {})
+    prompt = ""
+    for line in read_lines(str(path)):
+        value, _ = parse_line(line)
+        kind, payload = unwrap_line(value) if value is not None else ("", {})
         if kind == "session_meta" and meta is None:
             meta = payload
-        elif kind == "response_item" and is_prompt(payload) and not _inherited(meta, value):
-            asked = words(payload.get("content"))
-        if asked or line.number >= HEAD_LINES:
+        elif kind == "response_item" and is_prompt(payload) and not is_inherited(meta, value):
+            prompt = plain_text(payload.get("content"))
+        if prompt or line.number >= HEAD_LINES:
             break
     thread = text(meta.get("id")) or text(meta.get("session_id")) if meta else ""
     if meta is None or not thread:
@@ -223,7 +123,7 @@ def conversation_of(path: Path) -> Conversation | None:
     return Conversation(
         source=SOURCE,
         id=thread,
-        name=headline(asked.rpartition(REQUEST)[2]),
+        name=headline(prompt.rpartition(REQUEST)[2]),
         agent=SOURCE,
         cwd=text(meta.get("cwd")),
         labels=labels_of(meta, fork_of),
@@ -233,33 +133,14 @@ def conversation_of(path: Path) -> Conversation | None:
     )
 
 
-def _inherited(meta: dict[str, Any] | None, value: dict[str, Any] | None) -> bool:
-    """Whether a line is from before a sub-agent began, and its parent's."""
-    start = record(meta).get("subagent_history_start_ordinal")
-    ordinal = record(value).get("ordinal")
-    return type(start) is int and type(ordinal) is int and ordinal < start
-
-
-def labels_of(meta: dict[str, Any], fork_of: str = "") -> dict[str, str]:
-    """What else is known of a session."""
-    found = {
-        "version": meta.get("cli_version"),
-        "branch": record(meta.get("git")).get("branch"),
-        "originator": meta.get("originator"),
-        "role": meta.get("agent_role"),
-        "forked from": fork_of,
-    }
-    return {name: value for name, value in found.items() if isinstance(value, str) and value}
-
-
 def parent_of(meta: dict[str, Any]) -> str:
-    """The session a sub-agent works for."""
+    """The session that started a sub-agent; "" for other sessions."""
     spawned = record(record(record(meta.get("source")).get("subagent")).get("thread_spawn"))
     return text(meta.get("parent_thread_id")) or text(spawned.get("parent_thread_id"))
 
 
 def rollout_of(thread: str, near: Path) -> Path | None:
-    """The rollout of a session, looked for beside another file and in the folders it belongs to."""
+    """Find the rollout of a session, beside another file and in Codex's folders around it."""
     if not THREAD.fullmatch(thread):
         return None
     pattern = f"rollout-*-{thread}*.jsonl*"
@@ -273,442 +154,40 @@ def rollout_of(thread: str, near: Path) -> Path | None:
 
 
 def shared_ids(path: Path, base: dict[str, Any], depth: int = 0) -> frozenset[str]:
-    """Ids of what a fork shares with what it was forked from: what stands in the other file up to
-    the place it names, or (older versions copy all of it) what stands in its own."""
+    """Ids of the items that a fork shares with its origin.
+
+    Newer versions name the place in the other file up to which they share; older versions copy all
+    of it into the fork's own file.
+    """
     if not base:
         return frozenset(_ids(path, None))
     other = rollout_of(text(base.get("thread_id")), path)
-    upto = base.get("end_ordinal_exclusive")
-    if other is None or type(upto) is not int or depth > 8:
+    end_ordinal = base.get("end_ordinal_exclusive")
+    if other is None or type(end_ordinal) is not int or depth > 8:
         return frozenset()
-    ids = frozenset(_ids(other, upto))
+    ids = frozenset(_ids(other, end_ordinal))
     before = _base_of(other)
     return ids | shared_ids(other, before, depth + 1) if before else ids
 
 
 def _base_of(path: Path) -> dict[str, Any]:
-    first = beginning(str(path)).split(b"\n", 1)[0]
-    value, _ = parsed(Line(1, 0, len(first), first))
-    return record(normal(value)[1].get("history_base")) if value is not None else {}
+    first = read_beginning(str(path)).split(b"\n", 1)[0]
+    value, _ = parse_line(JsonlLine(1, 0, len(first), first))
+    return record(unwrap_line(value)[1].get("history_base")) if value is not None else {}
 
 
-def _ids(path: Path, upto: int | None) -> Iterator[str]:
-    reader = Reader(Conversation(source=SOURCE, id=""), Cursor(offset=0), upto)
-    return (item.id for item in reader.read(lines(str(path))) if item.id)
+def _ids(path: Path, end_ordinal: int | None) -> Iterator[str]:
+    reader = CodexReader(Conversation(source=SOURCE, id=""), Cursor(offset=0), end_ordinal)
+    return (item.id for item in reader.read(read_lines(str(path))) if item.id)
 
 
-def _found(path: Path, conversation: Conversation, part: str = "") -> Found:
+def _found(path: Path, conversation: Conversation, part: str = "") -> FoundConversation:
     stat = path.stat()
-    return Found(
+    return FoundConversation(
         path=str(path),
         conversation=conversation,
         part=part,
         changed=stat.st_mtime_ns // 1000,
         size=stat.st_size,
-        is_second_hand=part == EXEC,
+        is_fallback=part == EXEC,
     )
-
-
-def is_prompt(item: dict[str, Any]) -> bool:
-    """Whether an item is what a person asked, and not what Codex says in their name."""
-    if item.get("type") != "message" or item.get("role") != "user":
-        return False
-    meta = record(item.get(PASSTHROUGH))
-    by = {
-        text(record(part.get("provenance")).get("type"))
-        for part in records(meta.get("content_item_metadata"))
-    } - {""}
-    if by:
-        return "user" in by
-    return not words(item.get("content")).lstrip().startswith(INJECTED)
-
-
-# -- reading ----------------------------------------------------------------------------------------
-
-
-class Reader:
-    """Reads the lines of one rollout; holds no more than the answer at hand and open calls."""
-
-    def __init__(self, conversation: Conversation, cursor: Cursor, upto: int | None = None) -> None:
-        known = cursor.state
-        self._thread = conversation.id
-        self._upto = upto
-        self._own: dict[str, Any] = {}
-        self._cwd = text(known.get("cwd")) or conversation.cwd
-        self._model = text(known.get("model"))
-        self._prompts = _number(known.get("prompts"))
-        self._compactions = _number(known.get("compactions"))
-        self._totals = record(known.get("totals"))
-        self._owed: dict[str, int] = dict(record(known.get("owed")))
-        self._records = known.get("records") is True
-        self._cuts: dict[str, dict[str, Any]] = dict(record(known.get("cuts")))
-        """Answers that were told before they were whole: after how many items, and what they cost."""
-        self._mark: Cursor | None = None
-        self._turn_at = cursor
-        self._is_open = False
-        self._task = ""
-        self._prompt = ""
-        self._answers = 0
-        self._error = ""
-        self._notes: list[Noted] = []
-        self._group: list[tuple[dict[str, Any], int]] = []
-        self._paid: dict[str, int] = {}
-        self._calls: dict[str, tuple[str, Any, str]] = {}
-        self._seen: dict[str, dict[str, Any]] = {}
-        self._takes: dict[str, Callable[[dict[str, Any], Line, int], Iterator[Item]]] = {
-            "session_meta": self._meta,
-            "response_item": self._response,
-            "event_msg": self._notice,
-            "turn_context": self._context,
-            "compacted": self._compacted,
-            "token_usage_record": self._usage_record,
-            "inter_agent_communication": self._message_between,
-        }
-
-    def read(self, rows: Iterable[Line]) -> Iterator[Item]:
-        """The items of some lines."""
-        for line in rows:
-            value, problem = parsed(line)
-            if value is None:
-                if problem:
-                    yield Skipped(line=line.number, why=problem)
-                continue
-            ordinal = value.get("ordinal")
-            if self._upto is not None and type(ordinal) is int and ordinal >= self._upto:
-                break
-            kind, payload = normal(value)
-            if kind != "session_meta" and _inherited(self._own, value):
-                yield Noise(kind="inherited")
-                continue
-            take = self._takes.get(kind)
-            if take is not None:
-                yield from take(payload, line, moment(value.get("timestamp")))
-            elif kind in QUIET:
-                yield Noise(kind=kind)
-            else:
-                yield self._unknown(value, line)
-        yield from self._finish()
-
-    def _finish(self) -> Iterator[Item]:
-        """What is at hand when the file ends; it may go on there another time."""
-        is_cut = bool(self._group)
-        yield from self._close(is_cut=True)
-        yield from self._answer_seen(0)
-        yield from self._release()
-        if is_cut:
-            at = self._turn_at
-            yield Cursor(offset=at.offset, line=at.line, state={**at.state, "cuts": self._cuts})
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            "cwd": self._cwd,
-            "model": self._model,
-            "prompts": self._prompts,
-            "compactions": self._compactions,
-            "totals": self._totals,
-            "owed": dict(self._owed),
-            "records": self._records,
-        }
-
-    def _set_mark(self, line: Line) -> None:
-        self._mark = Cursor(offset=line.offset, line=line.number - 1, state=self._state())
-
-    def _unknown(self, value: dict[str, Any], line: Line) -> Item:
-        return Unknown(
-            id=f"line/{line.number}", at=moment(value.get("timestamp")), raw=without_bytes(value)
-        )
-
-    # -- the session and its turns ----------------------------------------------------------------
-
-    def _meta(self, meta: dict[str, Any], line: Line, at: int) -> Iterator[Item]:
-        if text(meta.get("id")) not in ("", self._thread) and self._thread:
-            yield Noise(kind="session_meta")  # copied, with all else, from what was forked
-            return
-        self._own = meta
-        self._cwd = text(meta.get("cwd")) or self._cwd
-        yield About(at=at, cwd=self._cwd, agent=SOURCE, labels=labels_of(meta))
-
-    def _context(self, context: dict[str, Any], line: Line, at: int) -> Iterator[Item]:
-        self._cwd = text(context.get("cwd")) or self._cwd
-        self._model = text(context.get("model")) or self._model
-        yield Noise(kind="turn_context")
-
-    def _message(self, item: dict[str, Any], line: Line, at: int) -> Iterator[Item]:
-        yield from self._close()
-        content = _plain(without_bytes(item.get("content")))
-        meta = record(item.get(PASSTHROUGH))
-        made = text_id(words(item.get("content")), self._prompts)
-        name = text(item.get("id")) or f"note/{made}"
-        turn = text(meta.get("turn_id")) or self._task
-        if not is_prompt(item):
-            yield from self._note(Noted(id=name, at=at, content=content), line)
-        elif turn and self._prompt == f"turn/{turn}":  # said while the agent was at work
-            yield Noted(id=name, at=at, content=content, by="user")
-        else:
-            yield from self._begin(f"turn/{turn}" if turn else f"prompt/{made}", content, line, at)
-
-    def _begin(self, name: str, content: Any, line: Line, at: int) -> Iterator[Item]:
-        yield from self._answer_seen(at)
-        if self._mark is None:
-            self._set_mark(line)
-        assert self._mark is not None  # just set
-        if self._mark.offset != self._turn_at.offset:
-            self._cuts = {}  # of a turn that is over
-        self._turn_at, self._mark = self._mark, None
-        yield self._turn_at
-        self._prompt, self._is_open, self._error = name, True, ""
-        self._answers = 0
-        self._prompts += 1
-        yield Prompted(id=name, at=at, content=content)
-        yield from self._release()
-
-    def _note(self, note: Noted, line: Line) -> Iterator[Item]:
-        """What is said before a prompt belongs to its turn."""
-        if self._is_open or len(self._notes) >= HELD:
-            yield note
-            return
-        if self._mark is None:
-            self._set_mark(line)
-        self._notes.append(note)
-
-    def _release(self) -> Iterator[Item]:
-        notes, self._notes = self._notes, []
-        yield from notes
-
-    def _end(self, at: int, status: EndedHow, why: str = "") -> Iterator[Item]:
-        yield from self._close()
-        yield from self._answer_seen(at)
-        if self._is_open:
-            self._is_open = False
-            yield TurnEnded(id=f"end/{self._prompt}", at=at, status=status, why=why)
-        self._task = ""
-
-    def _compacted(self, payload: dict[str, Any], line: Line, at: int) -> Iterator[Item]:
-        yield from self._close()
-        self._compactions += 1
-        kept = records(payload.get("replacement_history"))
-        summary = text(payload.get("message")) or (words(kept[-1].get("content")) if kept else "")
-        yield Compacted(id=f"compact/{self._compactions}", at=at, summary=summary)
-
-    # -- answers, calls, results ------------------------------------------------------------------
-
-    def _response(self, item: dict[str, Any], line: Line, at: int) -> Iterator[Item]:
-        kind = text(item.get("type"))
-        if kind in SAID or kind in CALLS or (kind == "message" and item.get("role") == "assistant"):
-            self._group.append((item, at))
-            if len(self._group) == 1:
-                self._paid, self._owed = self._owed, {}
-        elif kind == "message":
-            yield from self._message(item, line, at)
-        elif kind in OUTPUTS:
-            yield from self._close()
-            yield self._returned(item, line, at)
-            yield from self._spawned_by(item, at)
-        elif kind == "agent_message":
-            yield from self._message_between(item, line, at)
-        elif kind in QUIET_ITEMS:
-            yield Noise(kind=f"response_item/{kind}")
-        else:
-            yield self._unknown({"type": "response_item", "payload": item}, line)
-
-    def _message_between(self, item: dict[str, Any], line: Line, at: int) -> Iterator[Item]:
-        """Word from another agent."""
-        yield from self._close()
-        name = text(item.get("id")) or f"line/{line.number}"
-        yield from self._note(Noted(id=name, at=at, content=without_bytes(_bare(item))), line)
-
-    def _answer_id(self) -> str:
-        """Made from its first item alone: the others may not be there yet."""
-        first = self._group[0][0]
-        if text(first.get("id")):
-            return text(first["id"])
-        made = text_id(words(first.get("content")), self._prompt, self._answers)
-        return f"answer/{text(first.get('call_id')) or made}"
-
-    def _close(self, *, is_cut: bool = False) -> Iterator[Item]:
-        """The answer at hand is whole, or the file ends in it: what is added to it later must come as
-        another one. So where a part of it was told before, it comes in the same parts again."""
-        if not self._group:
-            return
-        name = self._answer_id()
-        group, self._group = self._group, []
-        paid, self._paid = self._paid, {}
-        self._answers += 1
-        known = self._cuts.get(name, {})
-        cuts, told = known.get("after", []), known.get("paid", {})
-        edges = [0, *(n for n in cuts if n < len(group)), len(group)]
-        owed = {unit: n - told.get(unit, 0) for unit, n in paid.items() if n > told.get(unit, 0)}
-        for start, stop in pairwise(edges):
-            yield Answered(
-                id=f"{name}+{start}" if start else name,
-                at=group[start][1],
-                reply={"output": without_bytes([_bare(item) for item, _ in group[start:stop]])},
-                usage=owed if stop == len(group) and stop not in cuts else {},
-                model=self._model,
-            )
-            for item, at in group[start:stop]:
-                if item.get("type") in CALLS:
-                    yield from self._called(item, at)
-        if owed and len(group) in cuts:  # told before anybody knew what it cost
-            at = group[-1][1]
-            yield Answered(id=f"{name}/spent", at=at, reply="", usage=owed, partial=True)
-        if is_cut:
-            self._cuts[name] = {"after": sorted({*cuts, len(group)}), "paid": paid}
-
-    def _called(self, item: dict[str, Any], at: int) -> Iterator[Item]:
-        tool, given = tool_of(item), without_bytes(input_of(item))
-        name = text(item.get("call_id")) or text(item.get("id"))
-        if not name:
-            name = f"call/{text_id(tool, self._prompt, self._answers, at)}"
-        yield Called(id=name, at=at, tool=tool, input=given, effect=effect_of(tool))
-        steps = tools.steps_of(tool, given)
-        if steps:
-            yield Planned(id=name, at=at, steps=steps)
-        if item.get("type") in AT_ONCE:
-            seen = self._seen.pop(name, {})
-            failed = text(item.get("status")) not in ("", "completed")
-            result = text(item.get("result"))
-            output = without_bytes(seen.get("results")) or (
-                note("image", result) if result else None
-            )
-            yield Returned(
-                id=name, at=at, tool=tool, output=output, source=source_of(tool),
-                status="error" if failed else "ok",
-            )  # fmt: skip
-            return
-        self._calls[name] = tool, given, self._cwd
-        while len(self._calls) > OPEN_MAX:
-            del self._calls[next(iter(self._calls))]
-
-    def _returned(self, item: dict[str, Any], line: Line, at: int) -> Item:
-        name = text(item.get("call_id")) or f"line/{line.number}"
-        output = item.get("output", item.get("tools"))
-        return self._result(name, output, at)
-
-    def _result(self, name: str, output: Any, at: int) -> Item:
-        tool, given, cwd = self._calls.pop(name, ("", None, self._cwd))
-        seen = self._seen.pop(name, {})
-        ended = tools.outcome_of(tool, output, seen)
-        result = record(seen.get("result"))
-        result = record(result.get("Ok")) or result
-        shown = result if "content" in result else tools.unwrapped(output)[0]
-        files = tools.files_of(tool, given, cwd, seen) if ended.status == "ok" else ()
-        return Returned(
-            id=name, at=at, status=ended.status, cause=ended.cause,
-            output=without_bytes(shown), files=files, tool=tool, source=source_of(tool),
-        )  # fmt: skip
-
-    def _answer_seen(self, at: int) -> Iterator[Item]:
-        """Results that only a notice told of: the agent did not live to hand them to the model."""
-        for name in [name for name in self._seen if name in self._calls]:
-            seen = self._seen[name]
-            shown = seen.get("aggregated_output", seen.get("stdout"))
-            yield self._result(name, shown, at or moment(seen.get("completed_at")))
-        self._seen.clear()
-
-    # -- notices ----------------------------------------------------------------------------------
-
-    def _notice(self, notice: dict[str, Any], line: Line, at: int) -> Iterator[Item]:
-        kind = text(notice.get("type"))
-        if kind in ("task_started", "turn_started"):
-            yield from self._end(at, "interrupted")  # what was still open, nobody ended
-            self._task = text(notice.get("turn_id"))
-            self._set_mark(line)
-        elif kind in ("task_complete", "turn_complete"):
-            yield from self._end(at, "aborted" if self._error else "ok", self._error)
-        elif kind == "turn_aborted":
-            yield from self._end(at, "interrupted", text(notice.get("reason")))
-        elif kind == "token_count":
-            self._token_count(record(notice.get("info")))
-        elif kind == "item_completed":
-            yield from self._completed(record(notice.get("item")), at)
-        elif kind in ENDS and text(notice.get("call_id")):
-            self._see(notice["call_id"], notice)
-        elif kind == "error":
-            self._error = text(notice.get("message"))[:400]
-            yield Noise(kind="event_msg/error")
-        elif kind == "collab_agent_spawn_end":
-            yield from self._spawned(text(notice.get("new_thread_id")), notice, at)
-        elif kind == "thread_name_updated":
-            yield About(at=at, name=text(notice.get("thread_name")))
-        elif kind == "thread_rolled_back":
-            number = _number(notice.get("num_turns"))
-            said = f"[the last {number} turns were taken back]"
-            yield Noted(id=f"line/{line.number}", at=at, content=said, by="user")
-        elif kind in QUIET_NOTICES:
-            yield Noise(kind=f"event_msg/{kind}")
-        else:
-            yield self._unknown({"type": "event_msg", "payload": notice}, line)
-
-    def _completed(self, item: dict[str, Any], at: int) -> Iterator[Item]:
-        kind, name = text(item.get("type")), text(item.get("id"))
-        if kind in RESULTS and name:
-            self._see(name, item)
-        elif kind == "CollabAgentToolCall" and "spawn" in text(item.get("tool")).lower():
-            yield from self._close()
-            for child in item.get("receiver_thread_ids") or []:
-                yield from self._spawned(text(child), {"call_id": name}, at)
-        else:
-            yield Noise(kind=f"item_completed/{kind}")
-
-    def _see(self, name: str, told: dict[str, Any]) -> None:
-        if name in self._calls or self._group:
-            self._seen[name] = {**self._seen.get(name, {}), **told}
-
-    def _spawned(self, child: str, notice: dict[str, Any], at: int) -> Iterator[Item]:
-        if child:
-            named = text(notice.get("new_agent_nickname")) or text(notice.get("nickname"))
-            yield Spawned(
-                id=child, at=at, child=child, name=named, call=text(notice.get("call_id"))
-            )
-
-    def _spawned_by(self, item: dict[str, Any], at: int) -> Iterator[Item]:
-        """Older versions tell of a sub-agent only in what its call returned."""
-        plain = tools.unwrapped(item.get("output"))[0]
-        if isinstance(plain, str) and plain.startswith('{"agent_id"'):
-            told, _ = parse_object(plain)
-            child = text(told.get("agent_id"))
-            if THREAD.fullmatch(child):
-                yield from self._spawned(child, {**item, **told}, at)
-
-    # -- what was spent ---------------------------------------------------------------------------
-
-    def _usage_record(self, payload: dict[str, Any], line: Line, at: int) -> Iterator[Item]:
-        self._records = True
-        self._pay(record(payload.get("usage")))
-        yield Noise(kind="token_usage_record")
-
-    def _token_count(self, info: dict[str, Any]) -> None:
-        """Told again and again: only what changes the total is new, and only where no record is kept."""
-        totals = record(info.get("total_token_usage"))
-        if not self._records and totals and totals != self._totals:
-            self._totals = totals
-            self._pay(record(info.get("last_token_usage")))
-
-    def _pay(self, usage: dict[str, Any]) -> None:
-        details = {
-            "cached_tokens": usage.get("cached_input_tokens"),
-            "cache_write_tokens": usage.get("cache_write_input_tokens"),
-        }
-        spent = usage_of({"output": [], "usage": {**usage, "input_tokens_details": details}})
-        owed = self._paid if self._group else self._owed
-        for unit, amount in spent.items():
-            owed[unit] = owed.get(unit, 0) + amount
-
-
-def _bare(item: dict[str, Any]) -> dict[str, Any]:
-    """An item as the provider gave it."""
-    return {key: value for key, value in item.items() if key != PASSTHROUGH}
-
-
-def _plain(content: Any) -> Any:
-    """What is nothing but texts is shown as a text."""
-    blocks = records(content)
-    plain = all(block.get("type") == "input_text" for block in blocks)
-    if not blocks or not plain or len(blocks) != len(content):
-        return content
-    return "\n\n".join(words([block]) for block in blocks)
-
-
-def _number(value: Any) -> int:
-    return value if type(value) is int and value >= 0 else 0

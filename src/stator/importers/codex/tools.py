@@ -1,55 +1,45 @@
-"""What Codex's tools do: their effect, the files they touch, what became of a call. Pure.
+"""Interprets Codex's tool calls: their effect, the files they touch, their outcome. Pure.
 
-Codex tells of a call in up to three places: the item that asks for it, the item with the output the
-model was shown, and (newer versions) a notice with the structured result. What the notice says wins
-where the two differ in detail; how it ended is read from either.
+Codex describes a call in up to three places: the item that requests it, the item with the output
+for the model, and (newer versions) a notice with the structured result. The notice is preferred for
+details; the outcome is read from either.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any, Literal
-
-import msgspec
+from collections.abc import Iterator
+from typing import Any
 
 from stator.importers.reading import patch_text
+from stator.importers.reading.call_outcome import CallOutcome, CallStatus, resolve_touches
 from stator.importers.reading.fields import record, records, text
-from stator.importers.reading.shell_effects import touched
+from stator.importers.reading.shell_effects import files_touched
 from stator.model.exchange.items import Step, Touch, digest_of
 from stator.model.log.commit import Source
 from stator.model.records.types import Effect, StepStatus
 from stator.model.values.json_text import parse_object
 
-Status = Literal["ok", "error", "timeout", "cancelled", "denied", "in doubt"]
-
 READS = frozenset(
     "view_image web_search tool_search update_plan read_file list_dir grep_files request_user_input "
     "list_mcp_resources list_mcp_resource_templates read_mcp_resource wait wait_agent".split()
 )
-"""Tools without an effect outside of the conversation. Any other may have one."""
+"""Tools that change nothing outside the conversation; any other tool may."""
 SHELLS = frozenset("exec_command shell shell_command local_shell container.exec Bash".split())
 PATCHES = frozenset({"apply_patch", "applypatch"})
 STEPS: dict[str, StepStatus] = {"in_progress": "in_progress", "completed": "done"}
 HEADER = 2_000
-"""Characters at the start of an output in which its header is looked for."""
+"""The characters at the start of an output in which its header is searched for."""
 FAILURES = ("execution error", "failed in sandbox", "failed to ", "err: ", "unsupported call")
-"""How an output begins that tells of a failure, in small letters."""
+"""Beginnings of outputs that report a failure, in lower case."""
 _EXIT = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d{1,9})$", re.M)
 _FAILED = re.compile(r"exit code:? (-?\d{1,9})")
 _TIMED_OUT = re.compile(r"^(?:command )?timed out after ", re.M)
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How a call ended, as far as its output tells."""
-
-    status: Status = "ok"
-    cause: str = ""
-
-
 def tool_of(item: dict[str, Any]) -> str:
-    """A tool's name: those of servers carry the server's, as hooks name them too."""
+    """The tool's name; tools of MCP servers have the server's name before it, as in hooks."""
     kind, name, space = text(item.get("type")), text(item.get("name")), text(item.get("namespace"))
     if kind in ("function_call", "custom_tool_call"):
         return f"{space}__{name}" if space and name else name
@@ -57,42 +47,44 @@ def tool_of(item: dict[str, Any]) -> str:
 
 
 def input_of(item: dict[str, Any]) -> Any:
-    """What a tool was given, as data."""
+    """The input of a call, decoded."""
     if "arguments" in item:
-        given = item["arguments"]
-        parsed, problem = parse_object(given)
-        return given if problem else parsed
+        arguments = item["arguments"]
+        parsed, problem = parse_object(arguments)
+        return arguments if problem else parsed
     return item.get("input") if "input" in item else record(item.get("action"))
 
 
 def effect_of(tool: str) -> Effect:
-    """What a tool may do to the world."""
+    """The effect that calling a tool may have."""
     return "read" if tool in READS else "write"
 
 
 def source_of(tool: str) -> Source:
-    """Where what a tool brings comes from."""
+    """Where a tool's result comes from."""
     return "web" if tool == "web_search" else "tool"
 
 
-def steps_of(tool: str, given: Any) -> tuple[Step, ...]:
-    """The plan a call writes down."""
+def steps_of(tool: str, arguments: Any) -> tuple[Step, ...]:
+    """The plan that a call sets."""
     if tool != "update_plan":
         return ()
     return tuple(
         Step(step=text(step.get("step")), status=STEPS.get(text(step.get("status")), "pending"))
-        for step in records(record(given).get("plan"))
+        for step in records(record(arguments).get("plan"))
         if text(step.get("step")).strip()
     )
 
 
-def command_of(given: Any) -> str:
-    """The shell command in what a tool was given, as a person would type it."""
-    options = record(given)
-    said = options.get("cmd", options.get("command"))
-    if isinstance(said, str):
-        return said
-    parts = [part for part in said if isinstance(part, str)] if isinstance(said, list) else []
+def command_of(arguments: Any) -> str:
+    """The shell command in the input of a call, as a person would type it."""
+    options = record(arguments)
+    succeeded = options.get("cmd", options.get("command"))
+    if isinstance(succeeded, str):
+        return succeeded
+    parts = (
+        [part for part in succeeded if isinstance(part, str)] if isinstance(succeeded, list) else []
+    )
     if len(parts) == 3 and parts[1] in ("-lc", "-c"):
         return parts[2]
     if len(parts) == 2 and parts[0] in PATCHES:
@@ -100,46 +92,50 @@ def command_of(given: Any) -> str:
     return ""
 
 
-# -- how it ended -----------------------------------------------------------------------------------
+# -- outcomes ---------------------------------------------------------------------------------------
 
 
-def unwrapped(output: Any) -> tuple[Any, int | None, bool | None]:
-    """An output, its exit code and whether it is said to have succeeded, out of what they came in."""
-    said: bool | None = None
+def unwrap_output(output: Any) -> tuple[Any, int | None, bool | None]:
+    """The output, its exit code, and whether it says that it succeeded, without its wrappers."""
+    succeeded: bool | None = None
     if isinstance(output, dict):
-        said = output.get("success") if isinstance(output.get("success"), bool) else None
+        succeeded = output.get("success") if isinstance(output.get("success"), bool) else None
         output = output.get("content_items") or output.get("content", output)
     if isinstance(output, str) and output.startswith('{"output":'):
         inner, problem = parse_object(output)
         code = record(inner.get("metadata")).get("exit_code")
         if not problem:
-            return inner.get("output"), code if type(code) is int else None, said
-    return output, None, said
+            return inner.get("output"), code if type(code) is int else None, succeeded
+    return output, None, succeeded
 
 
-def outcome_of(tool: str, output: Any, seen: dict[str, Any]) -> Outcome:
-    """How a call ended, from its output and from the structured notice on it, if one came."""
-    plain, code, said = unwrapped(output)
+def outcome_of(tool: str, output: Any, notice: dict[str, Any]) -> CallOutcome:
+    """The outcome of a call, from its output and from the structured notice, if there is one."""
+    plain, code, succeeded = unwrap_output(output)
     head = plain[:HEADER] if isinstance(plain, str) else ""
-    told = head.partition("\nOutput:\n")[0]
+    header = head.partition("\nOutput:\n")[0]
     if code is None:
-        code = seen["exit_code"] if type(seen.get("exit_code")) is int else _code(tool, told)
-    status, cause = _ended(tool, told, seen, code, said)
-    return Outcome(status=status, cause=cause)
+        code = (
+            notice["exit_code"]
+            if type(notice.get("exit_code")) is int
+            else _exit_code(tool, header)
+        )
+    status, cause = _status_and_cause(tool, header, notice, code, succeeded)
+    return CallOutcome(status=status, cause=cause)
 
 
-def _code(tool: str, head: str) -> int | None:
+def _exit_code(tool: str, head: str) -> int | None:
     found = _EXIT.search(head)
     if found is None and head.startswith("failed in sandbox"):
         found = _FAILED.search(head)
     return int(found[1]) if found and tool not in READS else None
 
 
-def _ended(
-    tool: str, head: str, seen: dict[str, Any], code: int | None, said: bool | None
-) -> tuple[Status, str]:
+def _status_and_cause(
+    tool: str, head: str, notice: dict[str, Any], code: int | None, succeeded: bool | None
+) -> tuple[CallStatus, str]:
     first = head[:200].lower()
-    if text(seen.get("status")) == "declined" or "rejected by user" in first:
+    if text(notice.get("status")) == "declined" or "rejected by user" in first:
         return "denied", "rejected by the user"
     writes = effect_of(tool) == "write"
     if first.startswith("aborted"):
@@ -148,8 +144,8 @@ def _ended(
         return ("in doubt" if writes else "timeout"), "timeout"
     if code:
         return "error", f"exit code {code}"
-    failed = text(seen.get("status")) == "failed" or seen.get("success") is False
-    failed = failed or bool(record(seen.get("result")).get("isError")) or said is False
+    failed = text(notice.get("status")) == "failed" or notice.get("success") is False
+    failed = failed or bool(record(notice.get("result")).get("isError")) or succeeded is False
     if failed or first.startswith(FAILURES):
         return "error", head.partition("\n")[0][:200]
     return "ok", ""
@@ -158,28 +154,33 @@ def _ended(
 # -- files ------------------------------------------------------------------------------------------
 
 
-def files_of(tool: str, given: Any, cwd: str, seen: dict[str, Any]) -> tuple[Touch, ...]:
-    """The files a call touched, once it went well."""
-    folder = posixpath.join(cwd, text(record(given).get("workdir")))
-    told = tuple(_changes(seen.get("changes"))) or tuple(_named(tool, given))
-    if not told and tool in SHELLS:
-        command = command_of(given)
-        told = patch_text.in_command(command) or (*touched(command, folder), *_read(seen))
-    return in_folder(told, folder)
+def files_of(tool: str, arguments: Any, cwd: str, notice: dict[str, Any]) -> tuple[Touch, ...]:
+    """The files that a successful call touched."""
+    folder = posixpath.join(cwd, text(record(arguments).get("workdir")))
+    header = tuple(_files_in_notice(notice.get("changes"))) or tuple(
+        _files_in_input(tool, arguments)
+    )
+    if not header and tool in SHELLS:
+        command = command_of(arguments)
+        header = patch_text.files_in_command(command) or (
+            *files_touched(command, folder),
+            *_files_read(notice),
+        )
+    return resolve_touches(header, folder)
 
 
-def _named(tool: str, given: Any) -> Iterator[Touch]:
+def _files_in_input(tool: str, arguments: Any) -> Iterator[Touch]:
     if tool in PATCHES:
-        patch = given if isinstance(given, str) else record(given).get("input")
-        yield from patch_text.touches(text(patch) or text(record(given).get("command")))
+        patch = arguments if isinstance(arguments, str) else record(arguments).get("input")
+        yield from patch_text.files_in_patch(text(patch) or text(record(arguments).get("command")))
     elif tool in ("view_image", "read_file"):
-        path = text(record(given).get("path")) or text(record(given).get("file_path"))
+        path = text(record(arguments).get("path")) or text(record(arguments).get("file_path"))
         if path:
             yield Touch(path=path, op="read")
 
 
-def _changes(changes: Any) -> Iterator[Touch]:
-    """From a structured notice: path → what was done."""
+def _files_in_notice(changes: Any) -> Iterator[Touch]:
+    """The files in a structured notice, which maps paths to changes."""
     for path, change in record(changes).items():
         kind = text(record(change).get("type")) or next(iter(record(change)), "")
         detail = record(record(change).get(kind)) or record(change)
@@ -196,20 +197,8 @@ def _changes(changes: Any) -> Iterator[Touch]:
             yield Touch(path=path, op="modified")
 
 
-def _read(seen: dict[str, Any]) -> Iterator[Touch]:
-    """Files that Codex itself understood a command to read."""
-    for part in records(seen.get("parsed_cmd")):
+def _files_read(notice: dict[str, Any]) -> Iterator[Touch]:
+    """Files that a command read, according to Codex's own analysis."""
+    for part in records(notice.get("parsed_cmd")):
         if part.get("type") == "read" and text(part.get("path")):
             yield Touch(path=part["path"], op="read", how="inferred")
-
-
-def in_folder(touches: Iterable[Touch], folder: str) -> tuple[Touch, ...]:
-    """Files as they are named in a folder."""
-
-    def place(path: str) -> str:
-        return posixpath.join(folder, path) if path else ""
-
-    return tuple(
-        msgspec.structs.replace(touch, path=place(touch.path), from_path=place(touch.from_path))
-        for touch in touches
-    )

@@ -1,1 +1,1 @@
-"""Gemini CLI: its chats and its tools."""
+"""Reads Gemini CLI's chats."""

@@ -1,15 +1,16 @@
-"""Gemini CLI's chats (`~/.gemini/tmp/*/chats/session-*.jsonl`, and the older `.json`).
+"""Reads Gemini CLI's chats (`~/.gemini/tmp/*/chats/session-*.jsonl`, and the older `.json`).
 
-A line is the session's own record, a message, a change to either (`$set`), or a step back
-(`$rewindTo`). A message may come again under its id with more in it: the calls of an answer come
-with its second version, and only when they are over. What goes on is therefore told when the next
-message comes, or the file ends; what a later version adds is an answer of its own.
+A line is the session's own record, a message, a change to either (`$set`), or a rewind
+(`$rewindTo`). A message may be repeated under its id with more content: the calls of an answer come
+with its second version, and only after they have ended. The reader therefore yields an answer when
+the next message begins or the file ends. If a later version adds something, the addition becomes an
+answer of its own.
 
-The messages that a `$set` brings replace what the model sees. Where some of them are gone, the view
-was compacted; a changed wording alone is not told.
+The messages in a `$set` replace what the model sees. If some of the earlier ones are missing, the
+view was compacted. A mere change of wording is ignored.
 
-Answers become content blocks, because no provider's client of ours speaks Gemini: text, and the calls
-under the ids that hooks make too (see `gemini_tools`).
+Answers become content blocks, because none of our providers' dialects is Gemini's: text, and calls
+under the same ids that hooks derive (see `tools`).
 """
 
 from __future__ import annotations
@@ -22,28 +23,28 @@ from pathlib import Path
 from typing import Any
 
 from stator.errors import InvalidInput
-from stator.importers.format import Found, Progress, below
 from stator.importers.gemini import tools
-from stator.importers.reading.attachments import without_bytes
+from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.fields import (
-    asks,
+    assistant_message,
     headline,
-    moment,
+    micros_of_iso,
     record,
     records,
-    said,
     text,
+    tool_use_block,
 )
+from stator.importers.reading.found_conversation import FoundConversation, Progress, is_inside
 from stator.importers.reading.jsonl import (
     LINE_MAX,
-    Line,
-    beginning,
-    content,
-    decode,
-    lines,
-    parsed,
+    JsonlLine,
+    decode_json,
+    parse_line,
+    read_beginning,
+    read_lines,
+    read_whole,
 )
-from stator.importers.reading.plain_text import nameable, words
+from stator.importers.reading.plain_text import plain_text, redaction_stable
 from stator.model.exchange.items import (
     About,
     Answered,
@@ -66,94 +67,95 @@ from stator.model.exchange.items import (
 SOURCE = "gemini"
 HEAD_LINES = 400
 ROOT_FILE = ".project_root"
-"""Beside `chats`: the folder that the project is in."""
+"""A file beside `chats` that contains the path of the project's folder."""
 INJECTED = ("<session_context>",)
-"""What Gemini CLI says in the user's name."""
+"""Beginnings of messages that Gemini CLI sends in the user's name."""
 COMMANDS = ("/", "?")
-"""What is typed to the program and not to the model."""
-QUIET = frozenset({"info", "warning", "error"})
+"""Beginnings of commands to Gemini CLI itself; the model does not see them."""
+IGNORED = frozenset({"info", "warning", "error"})
 _WORKSPACE = re.compile(r"\*\*Workspace Directories:\*\*\n((?:  - [^\n]+\n)+)")
 _FIRST = re.compile(rb'"sessionId"\s*:.{0,2000}"projectHash"\s*:', re.S)
 
 
 class Gemini:
-    """The format of Gemini CLI's own files."""
+    """The format of Gemini CLI's chats."""
 
     name = SOURCE
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
-        """By what it says first: which session, of which project."""
+    def recognizes(self, path: Path, begin: bytes) -> bool:
+        """Judge by the beginning: a session id and a project hash."""
         head = begin[:8192].lstrip(b"\xef\xbb\xbf").lstrip()
         return head.startswith(b"{") and _FIRST.search(head) is not None
 
-    def conversations(self, path: Path) -> Iterable[Found]:
-        """The one conversation of a file."""
-        told = conversation_of(path)
-        if told is not None:
+    def conversations(self, path: Path) -> Iterable[FoundConversation]:
+        """The conversation in a file."""
+        conversation_found = conversation_of(path)
+        if conversation_found is not None:
             stat = path.stat()
-            yield Found(
+            yield FoundConversation(
                 path=str(path),
-                conversation=told,
+                conversation=conversation_found,
                 changed=stat.st_mtime_ns // 1000,
                 size=stat.st_size,
             )
 
     def read(
-        self, found: Found, cursor: Cursor | None, progress: Progress | None
+        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
-        """What happened. How often something was said is counted from the start, so all of it is
-        read; what stands before the cursor is not told again."""
-        reader = Reader(found.conversation, cursor)
-        if is_whole(found.path):
+        """Read the items. Ids contain how often a text occurred before, so the whole file is read;
+        items before the cursor are not yielded again."""
+        reader = GeminiReader(found.conversation, cursor)
+        if is_document(found.path):
             return reader.whole(_document(found.path, progress))
-        return reader.read(lines(found.path, progress=progress))
+        return reader.read(read_lines(found.path, progress=progress))
 
-    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
-        """Where Gemini CLI keeps its chats: a folder for each project."""
+    def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+        """The folders in which Gemini CLI stores its chats, one for each project."""
         root = Path(environ.get("GEMINI_CLI_HOME") or home) / ".gemini" / "tmp"
         return sorted(root.glob("*/chats"))
 
-    def is_about(self, found: Found, root: str) -> bool:
-        """Whether it took place in a folder, or below it; some say only the digest of theirs."""
+    def is_in_folder(self, found: FoundConversation, root: str) -> bool:
+        """Whether the chat took place in a folder, or below it; some files only name the folder's
+        digest."""
         digest = sha256(root.rstrip("/").encode("utf-8", "surrogateescape")).hexdigest()
-        talk = found.conversation
-        return below(talk.cwd, root) or talk.labels.get("project") == digest
+        conversation = found.conversation
+        return is_inside(conversation.cwd, root) or conversation.labels.get("project") == digest
 
 
 FORMAT = Gemini()
 
 
-# -- which conversation -----------------------------------------------------------------------------
+# -- finding the conversation -----------------------------------------------------------------------
 
 
-def is_whole(path: str) -> bool:
+def is_document(path: str) -> bool:
     """Whether a file is one document and not lines."""
-    first = beginning(path).split(b"\n", 1)[0].removesuffix(b"\r")
-    if parsed(Line(1, 0, len(first), first))[0] is not None:
+    first = read_beginning(path).split(b"\n", 1)[0].removesuffix(b"\r")
+    if parse_line(JsonlLine(1, 0, len(first), first))[0] is not None:
         return False
     return path.endswith(".json") or first.strip() == b"{"
 
 
 def _document(path: str, progress: Progress | None) -> dict[str, Any]:
     try:
-        return record(decode(content(path, LINE_MAX, progress)))
+        return record(decode_json(read_whole(path, LINE_MAX, progress)))
     except ValueError:
         raise InvalidInput(f"{path} is cut off, or not JSON", path=path) from None
 
 
 def conversation_of(path: Path) -> Conversation | None:
-    """What a file's first records say of its conversation."""
+    """What the first records of a file say about its conversation."""
     meta: dict[str, Any] = {}
     asked = context = ""
-    for value in _head(str(path)):
+    for value in _first_records(str(path)):
         meta |= {key: value[key] for key in ("summary", "directories") if key in value}
         if "projectHash" in value and not meta.get("sessionId"):
             meta = {**value, **meta}
         for message in [value, *records(value.get("messages"))]:
             if message.get("type") == "user":
-                said = said_in(message)
-                context = context or (said if said.startswith(INJECTED[0]) else "")
-                asked = asked or ("" if said.startswith((*INJECTED, *COMMANDS)) else said)
+                words = text_of_message(message)
+                context = context or (words if words.startswith(INJECTED[0]) else "")
+                asked = asked or ("" if words.startswith((*INJECTED, *COMMANDS)) else words)
         if asked:
             break
     session = text(meta.get("sessionId"))
@@ -171,13 +173,13 @@ def conversation_of(path: Path) -> Conversation | None:
     )
 
 
-def _head(path: str) -> Iterator[dict[str, Any]]:
-    """The first records of a file; a `$set` as what it sets."""
-    if is_whole(path):
+def _first_records(path: str) -> Iterator[dict[str, Any]]:
+    """The first records of a file; of a `$set`, the values it sets."""
+    if is_document(path):
         yield _document(path, None)
         return
-    for line in lines(path):
-        value, _ = parsed(line)
+    for line in read_lines(path):
+        value, _ = parse_line(line)
         if value is not None:
             yield record(value.get("$set")) or value
         if line.number >= HEAD_LINES:
@@ -185,10 +187,11 @@ def _head(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _cwd(path: Path, meta: dict[str, Any], context: str) -> str:
-    """Where it took place: its project's folder says so, or what the model was told of it."""
+    """The folder the chat took place in, from its project's folder or from the context sent to the
+    model."""
     for folder in (path.parent.parent, path.parent.parent.parent):
         try:
-            root = beginning(str(folder / ROOT_FILE), 4096).decode("utf-8", "replace").strip()
+            root = read_beginning(str(folder / ROOT_FILE), 4096).decode("utf-8", "replace").strip()
         except InvalidInput:
             continue
         if root.startswith("/"):
@@ -201,151 +204,156 @@ def _cwd(path: Path, meta: dict[str, Any], context: str) -> str:
     return next(exact, named[0] if named else "")
 
 
-def said_in(message: dict[str, Any]) -> str:
-    """What a message says in words, without what hooks added to it."""
+def text_of_message(message: dict[str, Any]) -> str:
+    """The text of a message, without what hooks added to it."""
     content = message.get("content")
     parts = content if isinstance(content, list) else [content]
-    return "".join(tools.spoken(words([part])) for part in parts)
+    return "".join(tools.typed_text(plain_text([part])) for part in parts)
 
 
 # -- reading ----------------------------------------------------------------------------------------
 
 
-class Reader:
-    """Reads the records of one chat. Of what is over it keeps ids and counts only."""
+class GeminiReader:
+    """Reads the records of one chat. Of earlier turns it holds only ids and counts."""
 
     def __init__(self, conversation: Conversation, cursor: Cursor | None = None) -> None:
         self._cwd = conversation.cwd
-        self._from = cursor.offset if cursor else 0
-        self._cuts: dict[str, dict[str, Any]] = dict(
+        self._start = cursor.offset if cursor else 0
+        self._splits: dict[str, dict[str, Any]] = dict(
             record(record(cursor and cursor.state).get("cuts"))
         )
-        """Answers that were told before they were whole: after how many blocks, and whether with
-        what they cost."""
-        self._turn_at = cursor or Cursor(offset=0)
-        self._view: dict[str, str] = {}
-        """Messages the model sees, and the items they were told as."""
-        self._met: set[str] = set()
-        self._asked: dict[str, int] = {}
+        """Answers that were yielded when the file ended within them: after how many blocks, and
+        whether with their cost. A file that grows continues such an answer, and the parts must get
+        the same ids again."""
+        self._turn_cursor = cursor or Cursor(offset=0)
+        self._visible: dict[str, str] = {}
+        """Messages that the model sees → the ids of their items."""
+        self._seen_messages: set[str] = set()
+        self._prompt_counts: dict[str, int] = {}
         self._prompt = ""
-        self._tried: dict[str, int] = {}
+        self._call_counts: dict[str, int] = {}
         self._calls: dict[str, str] = {}
-        """Calls, by their message and the provider's id: the item's id."""
-        self._recent: dict[str, str] = {}
-        """This turn's, by the provider's id alone."""
-        self._told: set[str] = set()
-        self._message: dict[str, Any] = {}
-        self._said: dict[str, int] = {}
-        self._paid: set[str] = set()
+        """A call's message and provider id → the id of its item."""
+        self._calls_of_turn: dict[str, str] = {}
+        """The calls of the current turn: the provider's id → the id of the item."""
+        self._items_yielded: set[str] = set()
+        self._answer: dict[str, Any] = {}
+        self._blocks_yielded: dict[str, int] = {}
+        self._charged: set[str] = set()
         self._compactions = 0
 
-    def read(self, rows: Iterable[Line]) -> Iterator[Item]:
-        """The items of some lines, from the cursor on."""
-        behind = self._from > 0
+    def read(self, rows: Iterable[JsonlLine]) -> Iterator[Item]:
+        """Yield the items of some lines, starting at the cursor."""
+        behind = self._start > 0
         for item in self._all(rows):
-            if behind and isinstance(item, Cursor) and item.offset >= self._from:
+            if behind and isinstance(item, Cursor) and item.offset >= self._start:
                 behind = False
             if not behind:
                 yield item
 
     def whole(self, document: dict[str, Any]) -> Iterator[Item]:
-        """The items of a document: it is written anew each time, so there is no place to go on."""
-        for item in self._record(document, Line(1, 0, 0)):
+        """Yield the items of a document. Gemini CLI rewrites it completely, so there is no cursor."""
+        for item in self._record(document, JsonlLine(1, 0, 0)):
             if not isinstance(item, Cursor):
                 yield item
         yield from self._close()
 
-    def _all(self, rows: Iterable[Line]) -> Iterator[Item]:
+    def _all(self, rows: Iterable[JsonlLine]) -> Iterator[Item]:
         for line in rows:
-            value, problem = parsed(line)
+            value, problem = parse_line(line)
             if value is not None:
                 yield from self._record(value, line)
             elif problem:
                 yield Skipped(line=line.number, why=problem)
-        is_cut = bool(self._message)
+        is_cut = bool(self._answer)
         yield from self._close(is_cut=True)
         if is_cut:
-            at = self._turn_at
-            yield Cursor(offset=at.offset, line=at.line, state={"cuts": self._cuts})
+            at = self._turn_cursor
+            yield Cursor(offset=at.offset, line=at.line, state={"cuts": self._splits})
 
-    def _record(self, value: dict[str, Any], line: Line) -> Iterator[Item]:
+    def _record(self, value: dict[str, Any], line: JsonlLine) -> Iterator[Item]:
         if isinstance(value.get("$rewindTo"), str):
             yield from self._rewound(value["$rewindTo"], line)
         elif isinstance(value.get("$set"), dict):
             yield from self._set(value["$set"], line)
         elif isinstance(value.get("id"), str) and isinstance(value.get("type"), str):
-            yield from self._take(value, line)
+            yield from self._read_message(value, line)
         elif isinstance(value.get("sessionId"), str):
             yield About(
-                at=moment(value.get("startTime")), name=headline(text(value.get("summary")))
+                at=micros_of_iso(value.get("startTime")), name=headline(text(value.get("summary")))
             )
             for message in records(value.get("messages")):
-                yield from self._take(message, line)
+                yield from self._read_message(message, line)
         else:
-            yield Unknown(id=f"line/{line.number}", raw=without_bytes(value))
+            yield Unknown(id=f"line/{line.number}", raw=strip_attachments(value))
 
-    def _take(self, message: dict[str, Any], line: Line) -> Iterator[Item]:
+    def _read_message(self, message: dict[str, Any], line: JsonlLine) -> Iterator[Item]:
         name, kind = text(message.get("id")), text(message.get("type"))
-        if name != self._message.get("id"):
+        if name != self._answer.get("id"):
             yield from self._close()
         if kind == "gemini":
-            self._message = message
-            self._view.setdefault(name, name)
+            self._answer = message
+            self._visible.setdefault(name, name)
         elif kind == "user":
-            if name not in self._met:
+            if name not in self._seen_messages:
                 yield from self._user(message, line)
-        elif kind in QUIET:
+        elif kind in IGNORED:
             yield Noise(kind=f"message/{kind}")
         else:
-            yield Unknown(id=name, at=moment(message.get("timestamp")), raw=without_bytes(message))
-        self._met.add(name)
+            yield Unknown(
+                id=name, at=micros_of_iso(message.get("timestamp")), raw=strip_attachments(message)
+            )
+        self._seen_messages.add(name)
 
-    # -- what people and the program say ----------------------------------------------------------
+    # -- user messages and rewinds ----------------------------------------------------------------
 
-    def _user(self, message: dict[str, Any], line: Line) -> Iterator[Item]:
-        name, at = text(message["id"]), moment(message.get("timestamp"))
+    def _user(self, message: dict[str, Any], line: JsonlLine) -> Iterator[Item]:
+        name, at = text(message["id"]), micros_of_iso(message.get("timestamp"))
         answers = [
             record(part["functionResponse"])
             for part in records(message.get("content"))
             if isinstance(part.get("functionResponse"), dict)
         ]
-        said = said_in(message)
-        self._view[name] = name
+        words = text_of_message(message)
+        self._visible[name] = name
         if answers:
-            yield from self._answered_late(answers, at)
-        elif said.lstrip().startswith(INJECTED):
-            yield Noted(id=name, at=at, content=said)
-        elif not said.strip() and (added := words(message.get("content")).strip()):
-            yield Noted(id=name, at=at, content=added)  # nothing but what hooks said
-        elif said.lstrip().startswith(COMMANDS):
+            yield from self._late_results(answers, at)
+        elif words.lstrip().startswith(INJECTED):
+            yield Noted(id=name, at=at, content=words)
+        elif not words.strip() and (added := plain_text(message.get("content")).strip()):
+            yield Noted(id=name, at=at, content=added)  # only text that hooks added
+        elif words.lstrip().startswith(COMMANDS):
             yield Noise(kind="message/command")
         else:
-            yield from self._begin(name, said, without_bytes(message.get("content")), line, at)
+            yield from self._begin(name, words, strip_attachments(message.get("content")), line, at)
 
-    def _begin(self, name: str, said: str, content: Any, line: Line, at: int) -> Iterator[Item]:
-        digest = text_id(nameable(said))
-        before = self._asked.get(digest, 0)
-        self._asked[digest] = before + 1
-        self._prompt = self._view[name] = tools.prompt_id(said, before)
-        self._tried, self._recent = {}, {}
-        if line.offset > self._from:
-            self._cuts = {}
-        state = {"cuts": self._cuts} if self._cuts else {}
-        self._turn_at = Cursor(offset=line.offset, line=line.number - 1, state=state)
-        yield self._turn_at
+    def _begin(
+        self, name: str, words: str, content: Any, line: JsonlLine, at: int
+    ) -> Iterator[Item]:
+        digest = text_id(redaction_stable(words))
+        before = self._prompt_counts.get(digest, 0)
+        self._prompt_counts[digest] = before + 1
+        self._prompt = self._visible[name] = tools.prompt_id(words, before)
+        self._call_counts, self._calls_of_turn = {}, {}
+        if line.offset > self._start:
+            self._splits = {}
+        state = {"cuts": self._splits} if self._splits else {}
+        self._turn_cursor = Cursor(offset=line.offset, line=line.number - 1, state=state)
+        yield self._turn_cursor
         plain = all(set(part) == {"text"} for part in records(content))
-        yield Prompted(id=self._prompt, at=at, content=said if plain else content)
+        yield Prompted(id=self._prompt, at=at, content=words if plain else content)
 
-    def _rewound(self, target: str, line: Line) -> Iterator[Item]:
+    def _rewound(self, target: str, line: JsonlLine) -> Iterator[Item]:
         yield from self._close()
-        names = list(self._view)
-        left = names[names.index(target) :] if target in self._view else names
+        names = list(self._visible)
+        left = names[names.index(target) :] if target in self._visible else names
         for name in left:
-            del self._view[name]
-        said = f"[went back: {len(left)} messages were taken out]"
-        yield Noted(id=f"rewind/{line.number}", content=said, by="user")
+            del self._visible[name]
+        note = f"[went back: {len(left)} messages were taken out]"
+        yield Noted(id=f"rewind/{line.number}", content=note, by="user")
 
-    def _set(self, change: dict[str, Any], line: Line) -> Iterator[Item]:
+    def _set(self, change: dict[str, Any], line: JsonlLine) -> Iterator[Item]:
         if text(change.get("summary")):
             yield About(name=headline(text(change["summary"])))
         if not isinstance(change.get("messages"), list):
@@ -354,69 +362,75 @@ class Reader:
         yield from self._close()
         messages = records(change["messages"])
         names = [text(message.get("id")) for message in messages]
-        gone = self._view.keys() - set(names)
-        if not gone:
+        missing = self._visible.keys() - set(names)
+        if not missing:
             for message in messages:
-                if text(message.get("id")) not in self._met:
-                    yield from self._take(message, line)
+                if text(message.get("id")) not in self._seen_messages:
+                    yield from self._read_message(message, line)
             yield Noise(kind="$set/messages")
             return
-        yield from self._compacted(messages, moment(change.get("lastUpdated")))
-        self._view = {name: self._view.get(name, name) for name in names}
-        self._met.update(names)
+        yield from self._compacted(messages, micros_of_iso(change.get("lastUpdated")))
+        self._visible = {name: self._visible.get(name, name) for name in names}
+        self._seen_messages.update(names)
 
     def _compacted(self, messages: list[dict[str, Any]], at: int) -> Iterator[Item]:
-        """Some of what the model saw is gone; what is new in its place sums it up."""
-        fresh = [m for m in messages if text(m.get("id")) not in self._met]
-        sums = (said_in(message) for message in fresh if message.get("type") == "user")
-        kept = (self._view[n] for m in messages if (n := text(m.get("id"))) in self._view)
+        """Some messages have left the model's view; the first new one contains the summary."""
+        fresh = [m for m in messages if text(m.get("id")) not in self._seen_messages]
+        sums = (text_of_message(message) for message in fresh if message.get("type") == "user")
+        kept = (self._visible[n] for m in messages if (n := text(m.get("id"))) in self._visible)
         self._compactions += 1
         yield Compacted(
             id=f"compact/{self._compactions}",
             at=at,
-            summary=next((said for said in sums if not said.startswith(INJECTED)), ""),
+            summary=next(
+                (words for words in sums if not words.startswith(INJECTED)),
+                "",
+            ),
             keeps_from=next(kept, ""),
         )
 
-    # -- what the model says and does -------------------------------------------------------------
+    # -- answers and calls ------------------------------------------------------------------------
 
     def _close(self, *, is_cut: bool = False) -> Iterator[Item]:
-        """The version of an answer at hand is the last for now: tell what is new in it. Where a part
-        was told when the file ended there, it comes in the same parts again."""
-        message, self._message = self._message, {}
+        """Yield what is new in the current version of an answer.
+
+        After the file ended within an answer (`is_cut`), a later import finds it with more content.
+        To arrive at the same ids again, the answer is split at the same places.
+        """
+        message, self._answer = self._answer, {}
         if not message:
             return
-        name, at = text(message["id"]), moment(message.get("timestamp"))
-        calls = list(self._named(message))
+        name, at = text(message["id"]), micros_of_iso(message.get("timestamp"))
+        calls = list(self._calls_with_ids(message))
         blocks = list(_blocks(message, calls))
-        known, cuts = self._said.get(name, 0), self._cuts.get(name, {})
+        known, cuts = self._blocks_yielded.get(name, 0), self._splits.get(name, {})
         after = [number for number in cuts.get("after", []) if known < number < len(blocks)]
-        owed = tools.spent(message.get("tokens"))
-        if name in self._paid or cuts.get("paid"):
-            owed = {}
+        unpaid = tools.usage_of(message.get("tokens"))
+        if name in self._charged or cuts.get("paid"):
+            unpaid = {}
         for start, stop in pairwise([known, *after, len(blocks)]):
             if start == stop:
                 continue
             is_new = stop == len(blocks) and stop not in cuts.get("after", [])
             yield Answered(
-                id=f"{name}+{start}" if start else name, at=at, usage=owed if is_new else {},
+                id=f"{name}+{start}" if start else name, at=at, usage=unpaid if is_new else {},
                 reply=_reply(blocks[start:stop], None if start else message.get("thoughts")),
                 model=text(message.get("model")),
             )  # fmt: skip
-            owed = {} if is_new else owed
-        if owed:  # told before anybody knew what it cost
-            yield Answered(id=f"{name}/spent", at=at, reply="", usage=owed, partial=True)
-        self._said[name] = max(known, len(blocks))
+            unpaid = {} if is_new else unpaid
+        if unpaid:  # it was recorded before its cost was known
+            yield Answered(id=f"{name}/spent", at=at, reply="", usage=unpaid, partial=True)
+        self._blocks_yielded[name] = max(known, len(blocks))
         if message.get("tokens"):
-            self._paid.add(name)
+            self._charged.add(name)
         if is_cut:
-            told = {"after": sorted({*cuts.get("after", []), len(blocks)} - {0})}
-            self._cuts[name] = {**told, "paid": name in self._paid}
+            conversation_found = {"after": sorted({*cuts.get("after", []), len(blocks)} - {0})}
+            self._splits[name] = {**conversation_found, "paid": name in self._charged}
         for identifier, call in calls:
             yield from self._call(identifier, call, at)
 
-    def _named(self, message: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The calls of an answer, under ids that hooks make too."""
+    def _calls_with_ids(self, message: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The calls of an answer, under ids that hooks derive as well."""
         calls = records(message.get("toolCalls"))
         known = {text(call.get("id")) for call in calls}
         for part in records(message.get("content")):
@@ -426,65 +440,66 @@ class Reader:
         for number, call in enumerate(calls):
             key = f"{text(message['id'])}/{text(call.get('id')) or number}"
             if key not in self._calls:
-                tool, given = text(call.get("name")), call.get("args")
-                what = tools.asked(tool, given)
-                before = self._tried.get(what, 0)
-                self._tried[what] = before + 1
-                self._calls[key] = tools.call_id(self._prompt, tool, given, before)
-                self._recent[text(call.get("id"))] = self._calls[key]
+                tool, arguments = text(call.get("name")), call.get("args")
+                what = tools.call_digest(tool, arguments)
+                before = self._call_counts.get(what, 0)
+                self._call_counts[what] = before + 1
+                self._calls[key] = tools.call_id(self._prompt, tool, arguments, before)
+                self._calls_of_turn[text(call.get("id"))] = self._calls[key]
             yield self._calls[key], call
 
     def _call(self, name: str, call: dict[str, Any], at: int) -> Iterator[Item]:
-        tool, given = text(call.get("name")), without_bytes(call.get("args"))
-        over = moment(call.get("timestamp")) or at
-        if name not in self._told:
+        tool, arguments = text(call.get("name")), strip_attachments(call.get("args"))
+        over = micros_of_iso(call.get("timestamp")) or at
+        if name not in self._items_yielded:
             yield Called(
-                id=name, at=at, tool=tool, input=given, effect=tools.effect_of(tool),
+                id=name, at=at, tool=tool, input=arguments, effect=tools.effect_of(tool),
                 key=text(call.get("id")),
             )  # fmt: skip
-            self._told.add(name)
-            steps = tools.steps_of(tool, given)
+            self._items_yielded.add(name)
+            steps = tools.steps_of(tool, arguments)
             if steps:
                 yield Planned(id=name, at=at, steps=steps)
             if text(call.get("agentId")):
-                named = text(record(given).get("agent_name"))
+                named = text(record(arguments).get("agent_name"))
                 yield Spawned(at=at, child=call["agentId"], name=named, call=name)
         status = text(call.get("status"))
-        if status in tools.OVER and f"{name}/over" not in self._told:
-            self._told.add(f"{name}/over")
+        if status in tools.ENDED and f"{name}/over" not in self._items_yielded:
+            self._items_yielded.add(f"{name}/over")
             yield tools.result(
-                name, tool, given, over, status=status, cwd=self._cwd,
+                name, tool, arguments, over, status=status, cwd=self._cwd,
                 output=tools.output_of(call.get("result")), display=call.get("resultDisplay"),
             )  # fmt: skip
 
-    def _answered_late(self, answers: list[dict[str, Any]], at: int) -> Iterator[Item]:
-        """Results the model was shown: told already with their calls, unless the agent died between."""
+    def _late_results(self, answers: list[dict[str, Any]], at: int) -> Iterator[Item]:
+        """Results in a message to the model. They were yielded with their calls, unless Gemini CLI
+        died in between."""
         for answer in answers:
             key, tool = text(answer.get("id")), text(answer.get("name"))
-            name = self._recent.get(key) or f"call_{text_id(self._prompt, tool, key)}"
-            if f"{name}/over" in self._told:
+            name = self._calls_of_turn.get(key) or f"call_{text_id(self._prompt, tool, key)}"
+            if f"{name}/over" in self._items_yielded:
                 yield Noise(kind="message/tool response")
                 continue
-            self._told.add(f"{name}/over")
+            self._items_yielded.add(f"{name}/over")
             output = tools.output_of([{"functionResponse": answer}])
             status = "error" if "error" in record(answer.get("response")) else "success"
             ended = tools.outcome_of(tool, status, output)
             yield Returned(
                 id=name, at=at, tool=tool, status=ended.status, cause=ended.cause,
-                output=without_bytes(output), source=tools.source_of(tool),
+                output=strip_attachments(output), source=tools.source_of(tool),
             )  # fmt: skip
 
 
 def _reply(blocks: list[dict[str, Any]], thoughts: Any) -> dict[str, Any]:
-    told = {"thoughts": without_bytes(thoughts)} if thoughts else {}
-    return {**said(blocks), **told}
+    conversation_found = {"thoughts": strip_attachments(thoughts)} if thoughts else {}
+    return {**assistant_message(blocks), **conversation_found}
 
 
 def _blocks(
     message: dict[str, Any], calls: list[tuple[str, dict[str, Any]]]
 ) -> Iterator[dict[str, Any]]:
-    said = words(message.get("content"))
-    if said:
-        yield {"type": "text", "text": said}
+    words = plain_text(message.get("content"))
+    if words:
+        yield {"type": "text", "text": words}
     for name, call in calls:
-        yield asks(name, text(call.get("name")), without_bytes(call.get("args")))
+        yield tool_use_block(name, text(call.get("name")), strip_attachments(call.get("args")))

@@ -1,8 +1,9 @@
-"""What Gemini CLI's tools do: their effect, the files they touch, what became of a call. Pure.
+"""Interprets Gemini CLI's tool calls: their ids, their effect, the files they touch, their outcome.
+Pure.
 
-Neither its hooks nor what the model asks for carry one id for a call that both could use, so a call's
-id is made of what both see: the prompt, the tool, what it was given, and how often that was so before
-within the turn.
+Hooks and chat files have no common id for a call. The id is therefore derived from what both
+contain: the prompt, the tool, its input, and how often the same call occurred before within the
+turn.
 """
 
 from __future__ import annotations
@@ -12,17 +13,17 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from stator.importers.codex.tools import Outcome, in_folder
-from stator.importers.reading.attachments import without_bytes
+from stator.importers.reading.attachments import strip_attachments
+from stator.importers.reading.call_outcome import CallOutcome, resolve_touches
 from stator.importers.reading.fields import (
-    amount,
     record,
     records,
-    spend,
     text,
+    usage_units,
+    whole_number,
 )
-from stator.importers.reading.plain_text import nameable, words
-from stator.importers.reading.shell_effects import touched
+from stator.importers.reading.plain_text import plain_text, redaction_stable
+from stator.importers.reading.shell_effects import files_touched
 from stator.model.exchange.items import (
     Returned,
     Step,
@@ -40,11 +41,11 @@ READS = frozenset(
     "activate_skill enter_plan_mode exit_plan_mode complete_task tracker_get_task tracker_list_tasks "
     "tracker_visualize".split()
 )
-"""Tools without an effect outside of the conversation. Any other may have one."""
+"""Tools that change nothing outside the conversation; any other tool may."""
 WEB = frozenset({"web_fetch", "google_web_search"})
 EDITS = frozenset({"write_file", "replace"})
-OVER = frozenset({"success", "error", "cancelled"})
-"""How a call stands when nothing more will come of it."""
+ENDED = frozenset({"success", "error", "cancelled"})
+"""The states of a call that is over."""
 STEPS: dict[str, StepStatus] = {
     "in_progress": "in_progress",
     "completed": "done",
@@ -59,44 +60,44 @@ _EXIT = re.compile(r"^Exit Code: (-?\d{1,9})$", re.M)
 _HOOKED = re.compile(r"\s*<hook_context>.*?(?:</hook_context>\s*|\Z)", re.S)
 
 
-def spoken(said: str) -> str:
-    """What a person said, without what hooks put before it: what a session is told as it starts stands in
-    the first prompt itself."""
-    while (found := _HOOKED.match(said)) is not None:
-        said = said[found.end() :]
-    return said
+def typed_text(message_text: str) -> str:
+    """The text that a person typed, without what hooks put before it: the answer to a session's
+    start hook is put into the first prompt."""
+    while (found := _HOOKED.match(message_text)) is not None:
+        message_text = message_text[found.end() :]
+    return message_text
 
 
 def prompt_id(prompt: str, before: int) -> str:
-    """A prompt's id: what it says and how often it was said before in the conversation."""
-    return f"prompt/{text_id(nameable(prompt), before)}"
+    """A prompt's id, made from its text and from how often the same text occurred before."""
+    return f"prompt/{text_id(redaction_stable(prompt), before)}"
 
 
-def asked(tool: str, given: Any) -> str:
-    """A name for a tool and what it was given."""
+def call_digest(tool: str, arguments: Any) -> str:
+    """A digest of a tool and its input."""
     try:
-        return text_id(tool, nameable(canonical(given)))
+        return text_id(tool, redaction_stable(canonical(arguments)))
     except RecursionError:
         return text_id(tool, "too deep")
 
 
-def call_id(prompt: str, tool: str, given: Any, before: int) -> str:
-    """A call's id, in letters that any provider takes."""
-    return f"call_{text_id(prompt, asked(tool, given), before)}"
+def call_id(prompt: str, tool: str, arguments: Any, before: int) -> str:
+    """A call's id, in characters that every provider accepts."""
+    return f"call_{text_id(prompt, call_digest(tool, arguments), before)}"
 
 
 def effect_of(tool: str) -> Effect:
-    """What a tool may do to the world."""
+    """The effect that calling a tool may have."""
     return "read" if tool in READS else "write"
 
 
 def source_of(tool: str) -> Source:
-    """Where what a tool brings comes from."""
+    """Where a tool's result comes from."""
     return "web" if tool in WEB else "tool"
 
 
-def steps_of(tool: str, given: Any) -> tuple[Step, ...]:
-    """The plan a call writes down."""
+def steps_of(tool: str, arguments: Any) -> tuple[Step, ...]:
+    """The plan that a call sets."""
     if tool != "write_todos":
         return ()
     return tuple(
@@ -104,25 +105,33 @@ def steps_of(tool: str, given: Any) -> tuple[Step, ...]:
             step=text(step.get("description")),
             status=STEPS.get(text(step.get("status")), "pending"),
         )
-        for step in records(record(given).get("todos"))
+        for step in records(record(arguments).get("todos"))
         if text(step.get("description")).strip()
     )
 
 
 def result(
-    name: str, tool: str, given: Any, at: int, *, status: str, output: Any, display: Any, cwd: str
+    name: str,
+    tool: str,
+    arguments: Any,
+    at: int,
+    *,
+    status: str,
+    output: Any,
+    display: Any,
+    cwd: str,
 ) -> Returned:
-    """What became of a call, from what the model was shown and what people were."""
+    """The result of a call, from the output for the model and the display for people."""
     ended = outcome_of(tool, status, output)
-    files = files_of(tool, given, display, cwd) if ended.status == "ok" else ()
+    files = files_of(tool, arguments, display, cwd) if ended.status == "ok" else ()
     return Returned(
-        id=name, at=at, tool=tool, status=ended.status, cause=ended.cause, output=without_bytes(output),
+        id=name, at=at, tool=tool, status=ended.status, cause=ended.cause, output=strip_attachments(output),
         source=source_of(tool), files=files,
     )  # fmt: skip
 
 
 def output_of(answer: Any) -> Any:
-    """What the model was shown, out of the parts it came in."""
+    """The output for the model, without its wrappers."""
     parts = [record(part.get("functionResponse")) for part in records(answer)]
     shown = [record(part.get("response")) for part in parts if part]
     if len(shown) != 1:
@@ -134,31 +143,35 @@ def output_of(answer: Any) -> Any:
     return whole
 
 
-def outcome_of(tool: str, status: str, output: Any) -> Outcome:
+def outcome_of(tool: str, status: str, output: Any) -> CallOutcome:
     """How a call ended."""
-    said = words(output)[:HEADER]
+    message_text = plain_text(output)[:HEADER]
     if status == "cancelled":
-        if any(word in said.lower() for word in REFUSED):
-            return Outcome(status="denied", cause="refused by the user")
+        if any(word in message_text.lower() for word in REFUSED):
+            return CallOutcome(status="denied", cause="refused by the user")
         doubtful = effect_of(tool) == "write"
-        return Outcome(status="in doubt" if doubtful else "cancelled", cause="interrupted")
+        return CallOutcome(status="in doubt" if doubtful else "cancelled", cause="interrupted")
     if status == "error":
-        first = said or words(record(record(output).get("error")).get("message"))
-        return Outcome(status="error", cause=first.partition("\n")[0][:200])
-    found = _EXIT.search(said) if tool == "run_shell_command" else None
+        first = message_text or plain_text(record(record(output).get("error")).get("message"))
+        return CallOutcome(status="error", cause=first.partition("\n")[0][:200])
+    found = _EXIT.search(message_text) if tool == "run_shell_command" else None
     if found and int(found[1]):
-        return Outcome(status="error", cause=f"exit code {found[1]}")
-    return Outcome()
+        return CallOutcome(status="error", cause=f"exit code {found[1]}")
+    return CallOutcome()
 
 
-def files_of(tool: str, given: Any, display: Any, cwd: str) -> tuple[Touch, ...]:
-    """The files a call touched, once it went well."""
-    return tuple(_files(tool, record(given), record(display), cwd))
+def files_of(tool: str, arguments: Any, display: Any, cwd: str) -> tuple[Touch, ...]:
+    """The files that a successful call touched."""
+    return tuple(_files(tool, record(arguments), record(display), cwd))
 
 
-def _files(tool: str, given: dict[str, Any], display: dict[str, Any], cwd: str) -> Iterator[Touch]:
+def _files(
+    tool: str, arguments: dict[str, Any], display: dict[str, Any], cwd: str
+) -> Iterator[Touch]:
     path = (
-        text(given.get("file_path")) or text(given.get("absolute_path")) or text(given.get("path"))
+        text(arguments.get("file_path"))
+        or text(arguments.get("absolute_path"))
+        or text(arguments.get("path"))
     )
     if tool in EDITS:
         path = text(display.get("filePath")) or path
@@ -174,13 +187,20 @@ def _files(tool: str, given: dict[str, Any], display: dict[str, Any], cwd: str) 
     elif tool == "read_file" and path:
         yield Touch(path=posixpath.join(cwd, path), op="read")
     elif tool == "run_shell_command":
-        folder = text(given.get("dir_path")) or text(given.get("directory"))
-        yield from in_folder(touched(text(given.get("command")), cwd), posixpath.join(cwd, folder))
+        folder = text(arguments.get("dir_path")) or text(arguments.get("directory"))
+        yield from resolve_touches(
+            files_touched(text(arguments.get("command")), cwd), posixpath.join(cwd, folder)
+        )
 
 
-def spent(tokens: Any) -> dict[str, int]:
-    """What an answer cost, in units that add up: cached tokens are among those put in."""
-    told = {name: amount(count) for name, count in record(tokens).items()}
-    read = min(told.get("cached", 0), told.get("input", 0))
-    fresh = told.get("input", 0) - read + told.get("tool", 0)
-    return spend(fresh=fresh, read=read, said=told.get("output", 0) + told.get("thoughts", 0))
+def usage_of(tokens: Any) -> dict[str, int]:
+    """The cost of an answer. Cached tokens are included in the input tokens, so they are
+    subtracted."""
+    counts = {name: whole_number(count) for name, count in record(tokens).items()}
+    read = min(counts.get("cached", 0), counts.get("input", 0))
+    fresh = counts.get("input", 0) - read + counts.get("tool", 0)
+    return usage_units(
+        input_tokens=fresh,
+        cache_read=read,
+        output_tokens=counts.get("output", 0) + counts.get("thoughts", 0),
+    )

@@ -1,1 +1,1 @@
-"""Inspect: the samples of its evaluation logs."""
+"""Reads the samples of Inspect's evaluation logs."""

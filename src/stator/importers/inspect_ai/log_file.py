@@ -1,7 +1,7 @@
-"""Inspect's logs: a JSON document, or a zip of JSON files with one for each sample.
+"""Reads Inspect's log files: a JSON document, or a zip of JSON files with one file per sample.
 
-A zip is read in memory, a file of it at a time and up to a limit, and nothing is ever unpacked to
-disk: its names are looked at and never used as paths.
+A zip is read in memory, one file at a time and up to a limit. Nothing is unpacked to disk, and
+names in the zip are never used as paths.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from stator.errors import InvalidInput
 from stator.importers.reading.fields import record, records
 from stator.importers.reading.json_document import (
     DOCUMENT_MAX,
-    Document,
-    document,
-    document_in,
+    JsonDocument,
+    decode_document,
+    read_document,
 )
-from stator.importers.reading.jsonl import open_plain
+from stator.importers.reading.jsonl import open_regular_file
 from stator.model.exchange.items import Skipped
 
 ZIP = b"PK\x03\x04"
 MEMBERS_MAX = 200_000
-"""Files in a zip."""
+"""The most files in a zip."""
 PIECE = 2**20
 _SAMPLE = re.compile(r"samples/.{1,500}_epoch_\d{1,9}\.json", re.DOTALL)
 
@@ -45,10 +45,10 @@ class Sample(msgspec.Struct, frozen=True):
     is_readable: bool = True
 
 
-def samples(path: str, is_zip: bool, part: str = "") -> Iterator[Sample]:
-    """The samples of a log, or the one at a place: then, if it cannot be read, the reason is said."""
+def read_samples(path: str, is_zip: bool, part: str = "") -> Iterator[Sample]:
+    """The samples of a log, or only the one at `part`; an unreadable `part` raises `InvalidInput`."""
     if is_zip:
-        yield from _zipped(path, part)
+        yield from _samples_in_zip(path, part)
         return
     whole = _document(path, _version(path))
     log = record(whole.value)
@@ -61,27 +61,28 @@ def samples(path: str, is_zip: bool, part: str = "") -> Iterator[Sample]:
 
 
 @lru_cache(maxsize=1)
-def _document(path: str, version: tuple[int, int]) -> Document:
-    """A log; its samples are asked for one after the other, and it is read once for them all."""
-    return document(path)
+def _document(path: str, version: tuple[int, int]) -> JsonDocument:
+    """Read a log. Its samples are read one after another, so the last document is cached."""
+    return read_document(path)
 
 
-def forget() -> None:
-    """Let go of the log that was read last."""
+def clear_cache() -> None:
+    """Drop the cached document."""
     _document.cache_clear()
 
 
 def _version(path: str) -> tuple[int, int]:
-    with open_plain(path) as file:
+    with open_regular_file(path) as file:
         found = os.fstat(file.fileno())
     return found.st_size, found.st_mtime_ns
 
 
-def _zipped(path: str, part: str) -> Iterator[Sample]:
+def _samples_in_zip(path: str, part: str) -> Iterator[Sample]:
     with _opened(path) as archive:
         names = {info.filename: info for info in archive.infolist()}
         header: dict[str, Any] = {}
-        for name in ("header.json", "_journal/start.json"):  # the second, while it is being run
+        # the second exists while the evaluation is running
+        for name in ("header.json", "_journal/start.json"):
             if name in names and not part:
                 header = record(_read(archive, names[name], path).value)
                 break
@@ -100,7 +101,7 @@ def _zipped(path: str, part: str) -> Iterator[Sample]:
 
 @contextmanager
 def _opened(path: str) -> Iterator[zipfile.ZipFile]:
-    with open_plain(path) as file:
+    with open_regular_file(path) as file:
         try:
             with zipfile.ZipFile(file) as archive:
                 if len(archive.infolist()) > MEMBERS_MAX:
@@ -108,14 +109,16 @@ def _opened(path: str) -> Iterator[zipfile.ZipFile]:
                 yield archive
         except zipfile.BadZipFile as error:
             raise InvalidInput(
-                f"{path} is not a whole zip file: {error}", hint="is it still being written?"
+                f"{path} is not a complete zip file: {error}",
+                hint="it may still be written; import it again later",
             ) from None
         except (NotImplementedError, RuntimeError, EOFError, OSError) as error:
             raise InvalidInput(f"cannot read {path}: {error}") from None
 
 
-def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> Document:
-    """A file of a zip, up to the limit whatever its header says of its size."""
+def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> JsonDocument:
+    """Read a file of a zip. The limit applies to the actual bytes, not to the size in the zip's
+    header."""
     where = f"{path}:{info.filename[:200]}"
     pieces: list[bytes] = []
     held = 0
@@ -127,4 +130,4 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> Documen
                     f"{where} is larger than {DOCUMENT_MAX // 2**20} MB, and is read as a whole"
                 )
             pieces.append(piece)
-    return document_in(b"".join(pieces), where)
+    return decode_document(b"".join(pieces), where)

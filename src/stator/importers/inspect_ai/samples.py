@@ -1,7 +1,9 @@
-"""Inspect: logs of evaluations, `.eval` or `.json`. Each sample, in each epoch, is a conversation.
+"""Recognizes, lists and reads Inspect's evaluation logs (`.eval` or `.json`); each sample of each
+epoch is a conversation.
 
-What the model was shown and said stands in the sample's messages; its notes of what happened tell
-when, and what each answer cost. Long contents are kept once, beside, and named where they occur.
+A sample's messages contain what the model received and answered. Its events contain the times and
+the cost of each answer. Long contents are stored once as attachments and referenced where they
+occur.
 """
 
 from __future__ import annotations
@@ -13,22 +15,23 @@ from typing import Any
 
 import msgspec
 
-from stator.importers.format import Found, Progress
 from stator.importers.inspect_ai import log_file
-from stator.importers.inspect_ai.log_file import Sample, samples
-from stator.importers.reading.attachments import without_bytes
+from stator.importers.inspect_ai.log_file import Sample, read_samples
+from stator.importers.reading.attachments import strip_attachments
+from stator.importers.reading.call_outcome import CallStatus
 from stator.importers.reading.fields import (
+    as_text_if_plain,
+    files_touched_by,
     headline,
-    moment,
-    plain,
+    micros_of_iso,
     record,
     records,
-    shell_files,
-    spend,
     text,
+    usage_units,
 )
-from stator.importers.reading.jsonl import beginning
-from stator.importers.reading.unnamed_messages import Asked, Dialogue, Status
+from stator.importers.reading.found_conversation import FoundConversation, Progress
+from stator.importers.reading.jsonl import read_beginning
+from stator.importers.reading.unnamed_messages import Dialogue, RequestedCall
 from stator.model.exchange.items import (
     Called,
     Conversation,
@@ -44,48 +47,52 @@ from stator.model.values.json_text import canonical
 NAME = "inspect"
 READS = frozenset("think web_search web_browser_scrape list_files read_file grep submit".split())
 DEEP = 60
-STATUSES: dict[str, Status] = {"timeout": "timeout", "approval": "denied", "permission": "error"}
+STATUSES: dict[str, CallStatus] = {
+    "timeout": "timeout",
+    "approval": "denied",
+    "permission": "error",
+}
 EDITED: dict[str, FileOp] = {
     "view": "read", "create": "created", "str_replace": "modified", "insert": "modified",
 }  # fmt: skip
 _LOG = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,')
-_BESIDE = re.compile(r"(?:attachment|tc)://([0-9a-f]{8,128})")
+_REFERENCE = re.compile(r"(?:attachment|tc)://([0-9a-f]{8,128})")
 
 
 class Inspect:
-    """Inspect's evaluation logs."""
+    """The format of Inspect's evaluation logs."""
 
     name = NAME
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
+    def recognizes(self, path: Path, begin: bytes) -> bool:
         if begin.startswith(log_file.ZIP):
             return path.suffix == ".eval" or b"_journal/start.json" in begin[:200]
         return bool(_LOG.match(begin)) and b'"status"' in begin and b'"eval"' in begin
 
-    def conversations(self, path: Path) -> Iterable[Found]:
+    def conversations(self, path: Path) -> Iterable[FoundConversation]:
         stat = path.stat()
-        for sample in samples(str(path), _is_zip(str(path))):
+        for sample in read_samples(str(path), _is_zip(str(path))):
             if records(sample.given.get("messages")) or not sample.is_readable:
-                yield Found(
-                    path=str(path), conversation=_talk(sample), part=sample.part,
+                yield FoundConversation(
+                    path=str(path), conversation=_conversation(sample), part=sample.part,
                     changed=stat.st_mtime_ns // 1000, size=stat.st_size,
                 )  # fmt: skip
-        log_file.forget()
+        log_file.clear_cache()
 
     def read(
-        self, found: Found, cursor: Cursor | None, progress: Progress | None
+        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
-        for sample in samples(found.path, _is_zip(found.path), found.part):
-            yield from _Reading(sample.given).read()
+        for sample in read_samples(found.path, _is_zip(found.path), found.part):
+            yield from _InspectReader(sample.given).read()
             yield from sample.skipped
             if progress is not None:
                 progress(found.size if found.part == "0" else 0)
 
-    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+    def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         folder = environ.get("INSPECT_LOG_DIR", "")
         return [Path(folder)] if folder and "://" not in folder else []
 
-    def is_about(self, found: Found, root: str) -> bool:
+    def is_in_folder(self, found: FoundConversation, root: str) -> bool:
         return False
 
 
@@ -93,10 +100,10 @@ FORMAT = Inspect()
 
 
 def _is_zip(path: str) -> bool:
-    return beginning(path, 4) == log_file.ZIP
+    return read_beginning(path, 4) == log_file.ZIP
 
 
-def _talk(sample: Sample) -> Conversation:
+def _conversation(sample: Sample) -> Conversation:
     given, header = sample.given, sample.eval
     run = text(header.get("eval_id")) or text(header.get("run_id")) or text(header.get("created"))
     place = f"{run}/{given.get('id')}/{given.get('epoch')}"
@@ -125,50 +132,54 @@ def _score(score: Any) -> str:
     return value if isinstance(value, str) else canonical(value)
 
 
-class _Told(msgspec.Struct, frozen=True):
-    """What a sample's own notes say of an answer."""
+class _AnswerStats(msgspec.Struct, frozen=True):
+    """What a sample's events say about an answer."""
 
     at: int
     usage: dict[str, int]
     model: str
 
 
-class _Reading:
-    """One sample being read."""
+class _InspectReader:
+    """Reads one sample."""
 
     def __init__(self, given: dict[str, Any]) -> None:
         self._given = given
         old = record(given.get("transcript"))
-        self._beside = {**record(old.get("content")), **record(given.get("attachments"))}
+        self._attachments = {**record(old.get("content")), **record(given.get("attachments"))}
         notes = records(given.get("events")) or records(old.get("events"))
-        self._begun = next((at for at in (moment(n.get("timestamp")) for n in notes) if at), 0)
-        self._begun = moment(given.get("started_at")) or self._begun
-        self._told = [n for n in notes if n.get("event") == "model"]
-        self._talk = Dialogue()
+        self._started_at = next(
+            (at for at in (micros_of_iso(n.get("timestamp")) for n in notes) if at), 0
+        )
+        self._started_at = micros_of_iso(given.get("started_at")) or self._started_at
+        self._model_events = [n for n in notes if n.get("event") == "model"]
+        self._dialogue = Dialogue()
 
     def read(self) -> Iterator[Item]:
         messages = self._given.get("messages")
         messages = messages if isinstance(messages, list) else []
         answers = [m for m in messages if record(m).get("role") == "assistant"]
-        told = self._by_answer(answers)
+        stats = self._stats_by_answer(answers)
         for number, message in enumerate(messages):
             if not isinstance(message, dict):
                 yield Unknown(id=f"message/{number}", raw=message)
                 continue
-            yield from self._message(number, message, told.get(id(message)))
+            yield from self._message(number, message, stats.get(id(message)))
         failure = record(self._given.get("error"))
         if failure:
-            yield self._talk.end("aborted", headline(failure.get("message")))
-        elif self._talk.is_begun and not self._talk.open:
-            yield self._talk.end()
+            yield self._dialogue.end("aborted", headline(failure.get("message")))
+        elif self._dialogue.has_prompt and not self._dialogue.open_calls:
+            yield self._dialogue.end()
 
-    def _by_answer(self, answers: list[dict[str, Any]]) -> dict[int, _Told]:
-        """What is told of each answer: by its id, or, before there were ids, in order."""
-        named: dict[str, _Told] = {}
-        listed: list[_Told] = []
-        for note in self._told:
+    def _stats_by_answer(self, answers: list[dict[str, Any]]) -> dict[int, _AnswerStats]:
+        """The events of each answer, matched by id, or by order in files without ids."""
+        named: dict[str, _AnswerStats] = {}
+        listed: list[_AnswerStats] = []
+        for note in self._model_events:
             output = record(note.get("output"))
-            one = _Told(moment(note.get("timestamp")), _usage(output), text(output.get("model")))
+            one = _AnswerStats(
+                micros_of_iso(note.get("timestamp")), _usage(output), text(output.get("model"))
+            )
             listed.append(one)
             for choice in records(output.get("choices")):
                 named[text(record(choice.get("message")).get("id"))] = one
@@ -178,57 +189,59 @@ class _Reading:
             found = {id(a): one for a, one in zip(answers, listed, strict=True)}
         if not found and answers:
             output = record(self._given.get("output"))
-            found = {id(answers[-1]): _Told(0, _usage(output), text(output.get("model")))}
+            found = {id(answers[-1]): _AnswerStats(0, _usage(output), text(output.get("model")))}
         return found
 
-    def _message(self, number: int, message: dict[str, Any], told: _Told | None) -> Iterator[Item]:
+    def _message(
+        self, number: int, message: dict[str, Any], stats: _AnswerStats | None
+    ) -> Iterator[Item]:
         role, name = message.get("role"), text(message.get("id"))
-        content = without_bytes(self._shown(message.get("content")))
+        content = strip_attachments(self._resolved(message.get("content")))
         if role == "system":
-            yield self._talk.note(content, self._begun, name)
+            yield self._dialogue.note(content, self._started_at, name)
         elif role == "user":
-            yield self._talk.prompt(plain(content), self._begun, name)
+            yield self._dialogue.prompt(as_text_if_plain(content), self._started_at, name)
         elif role == "assistant":
-            calls = [self._asked(call) for call in records(message.get("tool_calls"))]
-            yield from self._talk.answer(
-                _blocks(content), calls, at=told.at if told else 0, name=name,
-                usage=told.usage if told else {}, model=told.model if told else "",
+            calls = [self._requested_call(call) for call in records(message.get("tool_calls"))]
+            yield from self._dialogue.answer(
+                _blocks(content), calls, at=stats.at if stats else 0, name=name,
+                usage=stats.usage if stats else {}, model=stats.model if stats else "",
             )  # fmt: skip
         elif role == "tool":
             yield self._returned(message, content)
         else:
-            yield Unknown(id=name or f"message/{number}", raw=without_bytes(message))
+            yield Unknown(id=name or f"message/{number}", raw=strip_attachments(message))
 
-    def _asked(self, call: dict[str, Any]) -> Asked:
-        tool, given = text(call.get("function")), self._shown(call.get("arguments"))
+    def _requested_call(self, call: dict[str, Any]) -> RequestedCall:
+        tool, given = text(call.get("function")), self._resolved(call.get("arguments"))
         viewing = record(given).get("command") == "view"
         effect: Effect = "read" if tool in READS or viewing else "write"
-        given = without_bytes(given)
-        return Asked(tool=tool, id=text(call.get("id")), input=given, effect=effect)
+        given = strip_attachments(given)
+        return RequestedCall(tool=tool, id=text(call.get("id")), input=given, effect=effect)
 
     def _returned(self, message: dict[str, Any], content: Any) -> Item:
         named = text(message.get("tool_call_id"))
-        call = self._talk.waiting(named) if named else self._talk.waiting()
+        call = self._dialogue.open_call(named) if named else self._dialogue.open_call()
         failure = record(message.get("error"))
-        status: Status = "ok"
+        status: CallStatus = "ok"
         if failure:
             status = STATUSES.get(text(failure.get("type")), "error")
-        return self._talk.result(
-            call, plain(content), status, cause=headline(failure.get("message")), call=named,
+        return self._dialogue.result(
+            call, as_text_if_plain(content), status, cause=headline(failure.get("message")), call=named,
             tool=text(message.get("function")), files=_files(call) if status == "ok" else (),
         )  # fmt: skip
 
-    def _shown(self, value: Any, depth: int = 0) -> Any:
-        """A value with what stands beside it put back in its place."""
+    def _resolved(self, value: Any, depth: int = 0) -> Any:
+        """A value in which references are replaced by the attachments they refer to."""
         if isinstance(value, str):
-            found = _BESIDE.fullmatch(value)
-            return self._beside.get(found[1], value) if found else value
+            found = _REFERENCE.fullmatch(value)
+            return self._attachments.get(found[1], value) if found else value
         if depth > DEEP:
             return value
         if isinstance(value, list):
-            return [self._shown(one, depth + 1) for one in value]
+            return [self._resolved(one, depth + 1) for one in value]
         if isinstance(value, dict):
-            return {key: self._shown(one, depth + 1) for key, one in value.items()}
+            return {key: self._resolved(one, depth + 1) for key, one in value.items()}
         return value
 
 
@@ -252,11 +265,16 @@ def _usage(output: dict[str, Any]) -> dict[str, int]:
     usage = record(output.get("usage"))
     fresh, whole = usage.get("input_tokens"), usage.get("total_tokens")
     read, written = usage.get("input_tokens_cache_read"), usage.get("input_tokens_cache_write")
-    spent = spend(fresh=fresh, said=usage.get("output_tokens"))
-    cached = spend(read=read, written=written).get("tokens", 0)
-    if cached and spent.get("tokens") == whole:  # what was read from a cache is counted as input
+    spent = usage_units(input_tokens=fresh, output_tokens=usage.get("output_tokens"))
+    cached = usage_units(cache_read=read, cache_write=written).get("tokens", 0)
+    if cached and spent.get("tokens") == whole:  # the input tokens include the cached ones
         fresh = max(spent.get("tokens:in", 0) - cached, 0)
-    return spend(fresh=fresh, said=usage.get("output_tokens"), read=read, written=written)
+    return usage_units(
+        input_tokens=fresh,
+        output_tokens=usage.get("output_tokens"),
+        cache_read=read,
+        cache_write=written,
+    )
 
 
 def _files(call: Called | None) -> tuple[Touch, ...]:
@@ -264,6 +282,6 @@ def _files(call: Called | None) -> tuple[Touch, ...]:
         return ()
     given = record(call.input)
     if call.tool == "bash":
-        return shell_files(given.get("cmd") or given.get("command"))
+        return files_touched_by(given.get("cmd") or given.get("command"))
     path, op = text(given.get("path")), EDITED.get(text(given.get("command")))
     return (Touch(path=path, op=op),) if call.tool == "text_editor" and path and op else ()

@@ -1,1 +1,1 @@
-"""opencode: its database, its exports and the output of its runs."""
+"""Reads opencode's database, its exports and the output of its runs."""

@@ -1,5 +1,6 @@
-"""opencode's own database, read page by page while opencode may be writing to it: no lock is held
-longer than a page of messages takes.
+"""Reads opencode's database page by page while opencode may be writing to it.
+
+No read lock is held longer than one page of messages takes.
 """
 
 from __future__ import annotations
@@ -11,27 +12,27 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stator.errors import InvalidInput
-from stator.importers.format import Progress
-from stator.importers.opencode.messages import Message
-from stator.importers.reading.fields import amount, record, text
-from stator.importers.reading.jsonl import LINE_MAX, decode
-from stator.importers.reading.sqlite_source import opened
+from stator.importers.opencode.messages import OpenCodeMessage
+from stator.importers.reading.fields import record, text, whole_number
+from stator.importers.reading.found_conversation import Progress
+from stator.importers.reading.jsonl import LINE_MAX, decode_json
+from stator.importers.reading.sqlite_source import open_read_only
 from stator.model.exchange.items import Skipped
 
 if TYPE_CHECKING:
     import apsw
 
 PAGE = 200
-"""Messages that are read at a time."""
+"""The number of messages that are read at a time."""
 PARTS_MAX = 20_000
-"""Parts of one message that are read."""
+"""The most parts of one message that are read."""
 NEEDED = {"session", "message", "part"}
 SESSIONS = (
     "select id, parent_id, title, directory, version, time_created, time_updated from session"
 )
 
 
-class Row(msgspec.Struct, frozen=True):
+class OpenCodeSession(msgspec.Struct, frozen=True):
     """A conversation as the database lists it; times in ms."""
 
     id: str
@@ -46,19 +47,19 @@ class Row(msgspec.Struct, frozen=True):
 def is_database(path: Path) -> bool:
     """Whether a SQLite file is opencode's."""
     try:
-        with opened(str(path)) as db:
+        with open_read_only(str(path)) as db:
             rows = db.execute("select name from sqlite_master where type = 'table'")
             return {name for (name,) in rows} >= NEEDED
     except InvalidInput:
         return False
 
 
-def sessions(db: apsw.Connection) -> Iterator[Row]:
-    """The conversations, parents before the ones below them."""
+def sessions(db: apsw.Connection) -> Iterator[OpenCodeSession]:
+    """The conversations, parents before their sub-agents."""
     rows = [_row(values) for values in db.execute(SESSIONS)]
     known = {row.id: row for row in rows}
 
-    def depth(row: Row) -> int:
+    def depth(row: OpenCodeSession) -> int:
         seen: set[str] = set()
         while row.parent in known and row.id not in seen:
             seen.add(row.id)
@@ -68,14 +69,14 @@ def sessions(db: apsw.Connection) -> Iterator[Row]:
     yield from sorted(rows, key=lambda row: (depth(row), row.created, row.id))
 
 
-def _row(values: tuple[Any, ...]) -> Row:
+def _row(values: tuple[Any, ...]) -> OpenCodeSession:
     identifier, parent, title, folder, version = map(text, values[:5])
-    created, updated = map(amount, values[5:])
-    return Row(identifier, parent, title, folder, version, created, updated)
+    created, updated = map(whole_number, values[5:])
+    return OpenCodeSession(identifier, parent, title, folder, version, created, updated)
 
 
-def spawning_call(db: apsw.Connection, row: Row) -> str:
-    """The call that started a sub-agent's conversation; "" where none says so."""
+def spawning_call(db: apsw.Connection, row: OpenCodeSession) -> str:
+    """The call that started a sub-agent's conversation; "" if it is unknown."""
     found = db.execute(
         "select json_extract(data, '$.callID') from part where session_id = ? and json_valid(data)"
         " and json_extract(data, '$.tool') = 'task'"
@@ -88,8 +89,8 @@ def spawning_call(db: apsw.Connection, row: Row) -> str:
 
 def messages(
     db: apsw.Connection, session: str, progress: Progress | None = None
-) -> Iterator[Message | Skipped]:
-    """A conversation's messages in order, page by page; what cannot be read is said."""
+) -> Iterator[OpenCodeMessage | Skipped]:
+    """A conversation's messages in order, page by page; rows that cannot be read become `Skipped`."""
     after: tuple[Any, Any] = (-1, "")
     number = 0
     while True:
@@ -116,7 +117,7 @@ def messages(
                     parts.append(part)
             if progress is not None:
                 progress(len(str(data)))
-            yield Message({"id": identifier, "sessionID": session, **info}, parts)
+            yield OpenCodeMessage({"id": identifier, "sessionID": session, **info}, parts)
 
 
 def _parts(db: apsw.Connection, message: str) -> Iterator[dict[str, Any] | Skipped]:
@@ -139,7 +140,7 @@ def _parsed(data: Any) -> dict[str, Any] | None:
     if not isinstance(data, str):
         return None
     try:
-        value = decode(data.encode("utf-8", "surrogatepass"))
+        value = decode_json(data.encode("utf-8", "surrogatepass"))
     except ValueError:
         return None
     return record(value) if isinstance(value, dict) else None

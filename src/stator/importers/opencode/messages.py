@@ -1,8 +1,10 @@
-"""What opencode's messages and parts say, as items: the same from its database, an export or a run.
+"""Turns opencode's messages into items, whether they come from its database, an export or a run's
+output.
 
-A message has parts: text, reasoning, tool (a call and what became of it), and marks around each
-answer of the model. Ids are made from what stays the same where opencode copies a message into a
-fork, under new ids of its own: a call's id, when a text began, what was asked and when.
+A message has parts: text, reasoning, tool (a call and its result), and markers around each answer
+of the model. When opencode forks a session, it copies the messages under new ids. Item ids are
+therefore made from what a copy keeps: a call's id, the time at which a text began, the text and
+time of a prompt.
 """
 
 from __future__ import annotations
@@ -13,19 +15,19 @@ from typing import Any
 
 import msgspec
 
-from stator.importers.reading.attachments import without_bytes
+from stator.importers.reading.attachments import strip_attachments
+from stator.importers.reading.call_outcome import CallStatus
 from stator.importers.reading.fields import (
-    Names,
-    asks,
-    millis,
+    UniqueIds,
+    assistant_message,
+    files_touched_by,
+    micros_of_millis,
     record,
     records,
-    said,
-    shell_files,
-    spend,
     text,
+    tool_use_block,
+    usage_units,
 )
-from stator.importers.reading.unnamed_messages import Status
 from stator.model.exchange.items import (
     Answered,
     Called,
@@ -52,8 +54,8 @@ READS = frozenset(
     "lsp_diagnostics lsp_hover plan_enter plan_exit invalid".split()
 )
 WEB = frozenset(("webfetch", "websearch", "codesearch"))
-MARKS = frozenset(("step-start", "step-finish", "snapshot", "retry", "agent"))
-"""Parts that say nothing by themselves."""
+MARKERS = frozenset(("step-start", "step-finish", "snapshot", "retry", "agent"))
+"""Parts without content of their own."""
 TODO: dict[str, StepStatus] = {
     "pending": "pending",
     "in_progress": "in_progress",
@@ -67,63 +69,65 @@ _REFUSED = re.compile(r"rejected permission|permission.{0,40}denied|prevents you
 _STOPPED = re.compile(r"abort|interrupt|cancel", re.I)
 
 
-class Message(msgspec.Struct, frozen=True):
-    """A message and its parts, in the order in which they were made."""
+class OpenCodeMessage(msgspec.Struct, frozen=True):
+    """A message and its parts, in the order in which they were created."""
 
     info: dict[str, Any]
     parts: list[dict[str, Any]]
 
 
-class _Answer(msgspec.Struct, frozen=True):
-    """The parts of one answer: a message has one, in older versions several."""
+class _AnswerParts(msgspec.Struct, frozen=True):
+    """The parts of one answer. A message has one answer; in older versions it may have several."""
 
     parts: list[dict[str, Any]]
     finish: dict[str, Any]
 
 
-def asked(message: Message) -> str:
-    """What a message of the user's says, in words."""
+def prompt_text(message: OpenCodeMessage) -> str:
+    """The text of a user's message."""
     typed = [p for p in message.parts if p.get("type") == "text" and p.get("synthetic") is not True]
     return "\n".join(text(part.get("text")) for part in typed)
 
 
-def items(messages: Iterable[Message]) -> Iterator[Item]:
-    """What a conversation's messages say."""
-    return _Reading().read(messages)
+def items(messages: Iterable[OpenCodeMessage]) -> Iterator[Item]:
+    """Turn a conversation's messages into items."""
+    return _OpenCodeReader().read(messages)
 
 
-class _Reading:
+class _OpenCodeReader:
+    """Reads the messages of one conversation."""
+
     def __init__(self) -> None:
-        self._names = Names()
-        self._places: dict[str, str] = {}
-        """The first item of each message, by the message's id."""
-        self._compacting: Item | None = None
-        self._tail = ""
+        self._names = UniqueIds()
+        self._first_items: dict[str, str] = {}
+        """A message's id → the id of its first item."""
+        self._open_compaction: Item | None = None
+        self._kept_from = ""
 
-    def read(self, messages: Iterable[Message]) -> Iterator[Item]:
+    def read(self, messages: Iterable[OpenCodeMessage]) -> Iterator[Item]:
         ended: TurnEnded | None = None
         for message in messages:
             role = message.info.get("role")
             if role == "user" and ended is not None:
                 yield ended
             if role == "user":
-                yield from self._asked(message)
+                yield from self._prompt(message)
             elif role == "assistant":
                 yield from self._answered(message)
             else:
                 yield Unknown(id=text(message.info.get("id")), raw=_plain(message))
-            ended = _ending(message) if role == "assistant" else None
+            ended = _turn_end(message) if role == "assistant" else None
         if ended is not None:
             yield ended
 
-    # -- what people say ----------------------------------------------------------------------------
+    # -- user messages ------------------------------------------------------------------------------
 
-    def _asked(self, message: Message) -> Iterator[Item]:
-        at = millis(record(message.info.get("time")).get("created"))
+    def _prompt(self, message: OpenCodeMessage) -> Iterator[Item]:
+        at = micros_of_millis(record(message.info.get("time")).get("created"))
         for part in message.parts:
             if part.get("type") == "compaction":
-                self._compacting = Compacted(id=f"compaction/{at}", at=at)
-                self._tail = text(part.get("tail_start_id"))
+                self._open_compaction = Compacted(id=f"compaction/{at}", at=at)
+                self._kept_from = text(part.get("tail_start_id"))
                 return
         typed: list[Any] = []
         shown: list[str] = []
@@ -132,36 +136,37 @@ class _Reading:
             if kind == "text" and part.get("ignored") is not True:
                 (shown if part.get("synthetic") is True else typed).append(text(part.get("text")))
             elif kind == "file":
-                typed.append(_attached(part))
+                typed.append(_attachment(part))
             elif kind == "subtask":
                 typed.append(text(part.get("prompt")) or text(part.get("description")))
-            elif kind in MARKS or kind == "text":
+            elif kind in MARKERS or kind == "text":
                 yield Noise(kind=f"part/{kind}")
             else:
-                yield Unknown(id=text(part.get("id")), at=at, raw=without_bytes(part))
+                yield Unknown(id=text(part.get("id")), at=at, raw=strip_attachments(part))
         identifier = self._names.once(f"prompt/{text_id(_words(typed or shown), at)}")
-        self._places[text(message.info.get("id"))] = identifier
+        self._first_items[text(message.info.get("id"))] = identifier
         yield Prompted(id=identifier, at=at, content=_content(typed or shown))
         for number, words in enumerate(shown if typed else []):
             yield Noted(id=f"{identifier}/shown/{number}", at=at, by="user", content=words)
 
-    # -- what the model says, and what came of it ---------------------------------------------------
+    # -- answers and calls --------------------------------------------------------------------------
 
-    def _answered(self, message: Message) -> Iterator[Item]:
+    def _answered(self, message: OpenCodeMessage) -> Iterator[Item]:
         info = message.info
-        if info.get("summary") is True and self._compacting is not None:
+        if info.get("summary") is True and self._open_compaction is not None:
             yield self._compacted(message)
             return
         times = record(info.get("time"))
         for answer in _answers(message):
-            anchor = _anchor(answer.parts) or f"message/{text(info.get('id'))}"
-            yield from self._one(info, times, answer, anchor)
+            stable_id = _stable_id(answer.parts) or f"message/{text(info.get('id'))}"
+            yield from self._answer_items(info, times, answer, stable_id)
 
-    def _one(
-        self, info: dict[str, Any], times: dict[str, Any], answer: _Answer, anchor: str
+    def _answer_items(
+        self, info: dict[str, Any], times: dict[str, Any], answer: _AnswerParts, stable_id: str
     ) -> Iterator[Item]:
-        at = millis(times.get("created")) or _start(answer.parts)
-        # what a call was started from is said for good, also if the program died before the end
+        at = micros_of_millis(times.get("created")) or _start(answer.parts)
+        # once a call was started, its answer is final, even if opencode died before it marked it
+        # complete
         whole = bool(
             answer.finish
             or times.get("completed")
@@ -174,11 +179,11 @@ class _Reading:
             if part.get("type") == "tool"
         ]
         blocks = _blocks(answer.parts, [name for name, _ in calls])
-        identifier = self._names.once(anchor if whole else f"{anchor}/part")
-        self._places.setdefault(text(info.get("id")), identifier)
+        identifier = self._names.once(stable_id if whole else f"{stable_id}/part")
+        self._first_items.setdefault(text(info.get("id")), identifier)
         if blocks:
             yield Answered(
-                id=identifier, at=at, reply=said(blocks), usage=_usage(answer.finish, info),
+                id=identifier, at=at, reply=assistant_message(blocks), usage=_usage(answer.finish, info),
                 model=text(info.get("modelID")), partial=not whole,
             )  # fmt: skip
         touched: set[str] = set()
@@ -190,32 +195,34 @@ class _Reading:
         for part in answer.parts:
             yield from _other(part, at, touched)
 
-    def _compacted(self, message: Message) -> Item:
-        begun = self._compacting
-        assert begun is not None  # asked before
-        self._compacting = None
+    def _compacted(self, message: OpenCodeMessage) -> Item:
+        started = self._open_compaction
+        assert started is not None  # the caller checked
+        self._open_compaction = None
         words = "".join(text(p.get("text")) for p in message.parts if p.get("type") == "text")
         usage = record(message.info.get("tokens"))
-        before = spend(fresh=usage.get("input"), read=record(usage.get("cache")).get("read"))
+        before = usage_units(
+            input_tokens=usage.get("input"), cache_read=record(usage.get("cache")).get("read")
+        )
         return Compacted(
-            id=begun.id, at=begun.at, summary=words, before=before.get("tokens", 0),
-            keeps_from=self._places.get(self._tail, ""),
+            id=started.id, at=started.at, summary=words, before=before.get("tokens", 0),
+            keeps_from=self._first_items.get(self._kept_from, ""),
         )  # fmt: skip
 
 
-def _answers(message: Message) -> list[_Answer]:
-    """A message's answers: each ends with a `step-finish`."""
-    found: list[_Answer] = []
+def _answers(message: OpenCodeMessage) -> list[_AnswerParts]:
+    """Split a message into its answers; each ends with a `step-finish`."""
+    found: list[_AnswerParts] = []
     parts: list[dict[str, Any]] = []
     for part in message.parts:
         parts.append(part)
         if part.get("type") == "step-finish":
-            found.append(_Answer(parts, part))
+            found.append(_AnswerParts(parts, part))
             parts = []
     if any(part.get("type") not in ("patch", "snapshot") for part in parts) or not found:
-        found.append(_Answer(parts, {}))
+        found.append(_AnswerParts(parts, {}))
     else:
-        found[-1] = _Answer([*found[-1].parts, *parts], found[-1].finish)
+        found[-1] = _AnswerParts([*found[-1].parts, *parts], found[-1].finish)
     return found
 
 
@@ -224,23 +231,23 @@ def _is_started(part: dict[str, Any]) -> bool:
     return part.get("type") == "tool" and state.get("status") not in (None, "pending")
 
 
-def _anchor(parts: list[dict[str, Any]]) -> str:
-    """What an answer is known by, wherever it is copied to."""
+def _stable_id(parts: list[dict[str, Any]]) -> str:
+    """An answer's id, made from what stays the same when opencode copies it into a fork."""
     for part in parts:
         if part.get("type") == "tool" and text(part.get("callID")):
             return f"answer/{part['callID']}"
     for part in parts:
-        begun = millis(record(part.get("time")).get("start"))
-        if part.get("type") == "text" and begun:
-            return f"answer/{begun}"
+        started = micros_of_millis(record(part.get("time")).get("start"))
+        if part.get("type") == "text" and started:
+            return f"answer/{started}"
     return ""
 
 
 def _start(parts: list[dict[str, Any]]) -> int:
     for part in parts:
         times = record(part.get("time")) or record(record(part.get("state")).get("time"))
-        if begun := millis(times.get("start")):
-            return begun
+        if started := micros_of_millis(times.get("start")):
+            return started
     return 0
 
 
@@ -254,21 +261,24 @@ def _blocks(parts: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any
         elif kind == "reasoning" and text(part.get("text")):
             blocks.append({"type": "thinking", "thinking": part["text"]})
         elif kind == "tool":
-            given = record(part.get("state")).get("input")
-            blocks.append(asks(next(calls), text(part.get("tool")), without_bytes(given)))
+            arguments = record(part.get("state")).get("input")
+            blocks.append(
+                tool_use_block(next(calls), text(part.get("tool")), strip_attachments(arguments))
+            )
     return blocks
 
 
 def _usage(finish: dict[str, Any], info: dict[str, Any]) -> dict[str, int]:
-    given = finish or info
-    tokens = record(given.get("tokens"))
+    arguments = finish or info
+    tokens = record(arguments.get("tokens"))
     cache = record(tokens.get("cache"))
-    spent = spend(
-        fresh=tokens.get("input"), said=tokens.get("output"), read=cache.get("read"),
-        written=cache.get("write"), dollars=given.get("cost"),
+    spent = usage_units(
+        input_tokens=tokens.get("input"), output_tokens=tokens.get("output"), cache_read=cache.get("read"),
+        cache_write=cache.get("write"), dollars=arguments.get("cost"),
     )  # fmt: skip
-    thought = spend(said=tokens.get("reasoning")).get("tokens", 0)
-    if thought and spent.get("tokens") != tokens.get("total"):  # else what it says includes it
+    thought = usage_units(output_tokens=tokens.get("reasoning")).get("tokens", 0)
+    # otherwise the output tokens include the reasoning
+    if thought and spent.get("tokens") != tokens.get("total"):
         spent["tokens:out"] = spent.get("tokens:out", 0) + thought
         spent["tokens"] = spent.get("tokens", 0) + thought
     return spent
@@ -276,26 +286,26 @@ def _usage(finish: dict[str, Any], info: dict[str, Any]) -> dict[str, int]:
 
 def _call(name: str, part: dict[str, Any]) -> Iterator[Item]:
     state, tool = record(part.get("state")), text(part.get("tool"))
-    times, given = record(state.get("time")), record(state.get("input"))
+    times, arguments = record(state.get("time")), record(state.get("input"))
     effect: Effect = "read" if tool in READS else "write"
-    begun = millis(times.get("start"))
-    yield Called(id=name, at=begun, tool=tool, input=without_bytes(given), effect=effect)
+    started = micros_of_millis(times.get("start"))
+    yield Called(id=name, at=started, tool=tool, input=strip_attachments(arguments), effect=effect)
     child = record(state.get("metadata"))
     spawned = text(child.get("sessionId")) or text(child.get("sessionID"))
     if tool == "task" and spawned:
-        title = text(state.get("title")) or text(given.get("description"))
-        yield Spawned(id=spawned, at=begun, child=spawned, name=title, call=name)
+        title = text(state.get("title")) or text(arguments.get("description"))
+        yield Spawned(id=spawned, at=started, child=spawned, name=title, call=name)
     status = state.get("status")
     if status not in ("completed", "error"):
         return
-    at = millis(times.get("end"))
+    at = micros_of_millis(times.get("end"))
     if status == "completed":
         yield _completed(name, tool, state, at)
         if tool == "todowrite":
-            yield Planned(id=f"{name}/plan", at=at, steps=_todo(given))
+            yield Planned(id=f"{name}/plan", at=at, steps=_todo(arguments))
         return
     why = text(state.get("error"))
-    outcome: Status = "denied" if _REFUSED.search(why) else "error"
+    outcome: CallStatus = "denied" if _REFUSED.search(why) else "error"
     if _STOPPED.search(why) and outcome == "error":
         outcome = "in doubt" if effect == "write" else "cancelled"
     yield Returned(id=name, at=at, status=outcome, cause=why, output=why, tool=tool)
@@ -305,7 +315,7 @@ def _completed(name: str, tool: str, state: dict[str, Any], at: int) -> Returned
     exit_code = record(state.get("metadata")).get("exit")
     failed = tool == "bash" and isinstance(exit_code, int) and exit_code != 0
     return Returned(
-        id=name, at=at, tool=tool, output=without_bytes(state.get("output")),
+        id=name, at=at, tool=tool, output=strip_attachments(state.get("output")),
         status="error" if failed else "ok", cause=f"exit code {exit_code}" if failed else "",
         summary=text(state.get("title")), source="web" if tool in WEB else "tool",
         files=() if failed else _files(tool, state),
@@ -313,12 +323,12 @@ def _completed(name: str, tool: str, state: dict[str, Any], at: int) -> Returned
 
 
 def _files(tool: str, state: dict[str, Any]) -> tuple[Touch, ...]:
-    given, known = record(state.get("input")), record(state.get("metadata"))
-    path = text(given.get("filePath")) or text(known.get("filepath"))
+    arguments, known = record(state.get("input")), record(state.get("metadata"))
+    path = text(arguments.get("filePath")) or text(known.get("filepath"))
     if tool == "read" and path:
         return (Touch(path=path, op="read"),)
     if tool == "write" and path:
-        content = given.get("content")
+        content = arguments.get("content")
         return (
             Touch(
                 path=path, op="created" if known.get("exists") is False else "modified",
@@ -336,8 +346,8 @@ def _files(tool: str, state: dict[str, Any]) -> tuple[Touch, ...]:
             ),
         )  # fmt: skip
     if tool in ("patch", "apply_patch"):
-        return _patched(text(given.get("patchText")))
-    return shell_files(given.get("command")) if tool == "bash" else ()
+        return _patched(text(arguments.get("patchText")))
+    return files_touched_by(arguments.get("command")) if tool == "bash" else ()
 
 
 def _patched(patch: str) -> tuple[Touch, ...]:
@@ -353,18 +363,18 @@ def _patched(patch: str) -> tuple[Touch, ...]:
     return tuple(touched)
 
 
-def _todo(given: dict[str, Any]) -> tuple[Step, ...]:
+def _todo(arguments: dict[str, Any]) -> tuple[Step, ...]:
     return tuple(
         Step(step=text(todo.get("content")), status=TODO.get(text(todo.get("status")), "pending"))
-        for todo in records(given.get("todos"))
+        for todo in records(arguments.get("todos"))
     )
 
 
 def _other(part: dict[str, Any], at: int, touched: set[str]) -> Iterator[Item]:
-    """Parts that are neither said nor called."""
+    """Items for parts that are neither text nor calls."""
     kind = text(part.get("type"))
     if kind == "patch":
-        # of what a shell command changed, only this tells; not how
+        # this is the only trace of what a shell command changed, and it does not show how
         named = part.get("files")
         paths = [
             path
@@ -374,48 +384,50 @@ def _other(part: dict[str, Any], at: int, touched: set[str]) -> Iterator[Item]:
         files = tuple(Touch(path=path, op="modified", how="observed") for path in paths)
         if files:
             yield Touched(id=f"patch/{text_id(text(part.get('hash')), *paths)}", at=at, files=files)
-    elif kind in MARKS:
+    elif kind in MARKERS:
         yield Noise(kind=f"part/{kind}")
     elif kind == "file":
-        yield Noted(id=f"file/{text(part.get('id'))}", at=at, content=_attached(part))
+        yield Noted(id=f"file/{text(part.get('id'))}", at=at, content=_attachment(part))
     elif kind not in ("text", "reasoning", "tool"):
-        yield Unknown(id=text(part.get("id")), at=at, raw=without_bytes(part))
+        yield Unknown(id=text(part.get("id")), at=at, raw=strip_attachments(part))
 
 
 def _same(path: str, other: str) -> bool:
-    """Whether a path is another one, which may be told from the agent's folder."""
+    """Whether two paths are the same; `other` may be relative to the agent's folder."""
     return path == other or path.endswith(f"/{other.removeprefix('./')}")
 
 
-def _attached(part: dict[str, Any]) -> Any:
-    """A file that was shown; of one that is packed into the message, what it was."""
+def _attachment(part: dict[str, Any]) -> Any:
+    """A file that was attached; one that is embedded in the message becomes a note."""
     url = text(part.get("url"))
-    shown = without_bytes({"type": "file", "url": url})
+    shown = strip_attachments({"type": "file", "url": url})
     if shown.get("type") == "text":
         return shown
     return {"type": "text", "text": f"[file {text(part.get('filename')) or url}]"}
 
 
-def _content(said: list[Any]) -> Any:
-    if all(isinstance(piece, str) for piece in said):
-        return "\n".join(said)
-    return [{"type": "text", "text": p} if isinstance(p, str) else p for p in said]
+def _content(pieces: list[Any]) -> Any:
+    if all(isinstance(piece, str) for piece in pieces):
+        return "\n".join(pieces)
+    return [{"type": "text", "text": p} if isinstance(p, str) else p for p in pieces]
 
 
-def _words(said: list[Any]) -> str:
-    return "\n".join(piece if isinstance(piece, str) else text(piece.get("text")) for piece in said)
+def _words(pieces: list[Any]) -> str:
+    return "\n".join(
+        piece if isinstance(piece, str) else text(piece.get("text")) for piece in pieces
+    )
 
 
-def _ending(message: Message) -> TurnEnded | None:
-    """How a turn ended, if this was its last message and the agent waits."""
+def _turn_end(message: OpenCodeMessage) -> TurnEnded | None:
+    """How the turn ended, if this was its last message and the agent waits for the user."""
     info = message.info
     failure = text(record(info.get("error")).get("name"))
-    at = millis(record(info.get("time")).get("completed"))
+    at = micros_of_millis(record(info.get("time")).get("completed"))
     if failure:
         return TurnEnded(at=at, status="aborted", why=failure)
     finish = text(info.get("finish"))
     return TurnEnded(at=at) if finish and finish not in ("tool-calls", "unknown") else None
 
 
-def _plain(message: Message) -> Any:
-    return without_bytes({"info": message.info, "parts": message.parts})
+def _plain(message: OpenCodeMessage) -> Any:
+    return strip_attachments({"info": message.info, "parts": message.parts})

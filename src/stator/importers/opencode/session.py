@@ -1,5 +1,7 @@
-"""opencode: its live database, what `opencode export` writes and what `opencode run --format json`
-prints. The same conversation is one session, whichever of them tells of it.
+"""Recognizes and lists opencode's conversations: in its live database, in `opencode export` files
+and in the output of `opencode run --format json`.
+
+The same conversation becomes one session, whichever source it is imported from.
 """
 
 from __future__ import annotations
@@ -10,23 +12,23 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from stator.importers.format import Found, Progress, below
 from stator.importers.opencode import database
-from stator.importers.opencode.messages import Message, asked, items
+from stator.importers.opencode.messages import OpenCodeMessage, items, prompt_text
 from stator.importers.reading import sqlite_source
 from stator.importers.reading.fields import (
     headline,
-    millis,
+    micros_of_millis,
     record,
     records,
     text,
 )
-from stator.importers.reading.json_document import document
+from stator.importers.reading.found_conversation import FoundConversation, Progress, is_inside
+from stator.importers.reading.json_document import read_document
 from stator.importers.reading.jsonl import (
-    beginning,
-    decode,
-    lines,
-    parsed,
+    decode_json,
+    parse_line,
+    read_beginning,
+    read_lines,
 )
 from stator.model.exchange.items import (
     Conversation,
@@ -44,66 +46,69 @@ _SAID = frozenset(("text", "tool_use", "reasoning", "step_start", "step_finish")
 
 
 class OpenCode:
-    """opencode's conversations."""
+    """The format of opencode's conversations."""
 
     name = NAME
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
+    def recognizes(self, path: Path, begin: bytes) -> bool:
         if begin.startswith(sqlite_source.MAGIC):
             return database.is_database(path)
         if _EXPORT.match(begin):
             return b'"ses_' in begin and b'"messages"' in begin
         return _session_of_run(begin) != ""
 
-    def conversations(self, path: Path) -> Iterable[Found]:
-        begin = beginning(str(path), 4096)
+    def conversations(self, path: Path) -> Iterable[FoundConversation]:
+        begin = read_beginning(str(path), 4096)
         if begin.startswith(sqlite_source.MAGIC):
-            yield from _of_database(path)
+            yield from _in_database(path)
             return
         stat = path.stat()
         if _EXPORT.match(begin):
-            whole = record(document(str(path)).value)
+            whole = record(read_document(str(path)).value)
             info = record(whole.get("info"))
-            first = next(_exported(whole.get("messages")), None)
-            talk = _talk(
+            first = next(_messages_of_export(whole.get("messages")), None)
+            conversation = _conversation(
                 text(info.get("id")), text(info.get("title")), text(info.get("directory")),
                 text(info.get("version")), text(info.get("parentID")), first,
             )  # fmt: skip
-            changed = millis(record(info.get("time")).get("updated"))
+            changed = micros_of_millis(record(info.get("time")).get("updated"))
         else:
-            talk, changed = Conversation(source=NAME, id=_session_of_run(begin)), 0
+            conversation, changed = Conversation(source=NAME, id=_session_of_run(begin)), 0
         changed = changed or stat.st_mtime_ns // 1000
-        yield Found(path=str(path), conversation=talk, changed=changed, size=stat.st_size)
+        yield FoundConversation(
+            path=str(path), conversation=conversation, changed=changed, size=stat.st_size
+        )
 
     def read(
-        self, found: Found, cursor: Cursor | None, progress: Progress | None
+        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
         skipped: list[Item] = []
-        yield from items(_without(_messages(found, progress), skipped))
+        yield from items(_messages_only(_messages(found, progress), skipped))
         yield from skipped
 
-    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+    def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         data = environ.get("XDG_DATA_HOME") or str(home / ".local" / "share")
         return [Path(data) / "opencode" / "opencode.db"]
 
-    def is_about(self, found: Found, root: str) -> bool:
-        return below(found.conversation.cwd, root)
+    def is_in_folder(self, found: FoundConversation, root: str) -> bool:
+        return is_inside(found.conversation.cwd, root)
 
 
 FORMAT = OpenCode()
 
 
-def _talk(
+def _conversation(
     identifier: str,
     title: str,
     folder: str,
     version: str,
     parent: str,
-    first: Message | Item | None,
+    first: OpenCodeMessage | Item | None,
     **more: Any,
 ) -> Conversation:
+    """Describe a conversation; a placeholder title is replaced by the first prompt."""
     if _UNTITLED.match(title):
-        title = headline(asked(first)) if isinstance(first, Message) else ""
+        title = headline(prompt_text(first)) if isinstance(first, OpenCodeMessage) else ""
     return Conversation(
         source=NAME,
         id=identifier,
@@ -115,32 +120,36 @@ def _talk(
     )
 
 
-def _without(read: Iterator[Message | Item], aside: list[Item]) -> Iterator[Message]:
-    """The messages; what else was read goes aside, to be told after them."""
+def _messages_only(
+    read: Iterator[OpenCodeMessage | Item], others: list[Item]
+) -> Iterator[OpenCodeMessage]:
+    """Yield the messages and collect everything else in `others`, to be yielded after them."""
     for one in read:
-        if isinstance(one, Message):
+        if isinstance(one, OpenCodeMessage):
             yield one
         else:
-            aside.append(one)
+            others.append(one)
 
 
-def _messages(found: Found, progress: Progress | None) -> Iterator[Message | Item]:
-    begin = beginning(found.path, 4096)
+def _messages(
+    found: FoundConversation, progress: Progress | None
+) -> Iterator[OpenCodeMessage | Item]:
+    begin = read_beginning(found.path, 4096)
     if begin.startswith(sqlite_source.MAGIC):
-        with sqlite_source.opened(found.path) as db:
+        with sqlite_source.open_read_only(found.path) as db:
             yield from database.messages(db, found.part, progress)
     elif _EXPORT.match(begin):
-        whole = document(found.path, progress)
+        whole = read_document(found.path, progress)
         yield from whole.skipped
-        yield from _exported(record(whole.value).get("messages"))
+        yield from _messages_of_export(record(whole.value).get("messages"))
     else:
-        yield from _of_run(found, progress)
+        yield from _messages_of_run(found, progress)
 
 
-def _exported(given: Any) -> Iterator[Message | Item]:
+def _messages_of_export(given: Any) -> Iterator[OpenCodeMessage | Item]:
     for number, message in enumerate(given if isinstance(given, list) else []):
         if isinstance(message, dict) and isinstance(message.get("info"), dict):
-            yield Message(message["info"], records(message.get("parts")))
+            yield OpenCodeMessage(message["info"], records(message.get("parts")))
         else:
             yield Unknown(id=f"message/{number}", raw=message)
 
@@ -148,8 +157,8 @@ def _exported(given: Any) -> Iterator[Message | Item]:
 # -- the database -----------------------------------------------------------------------------------
 
 
-def _of_database(path: Path) -> Iterator[Found]:
-    with sqlite_source.opened(str(path)) as db:
+def _in_database(path: Path) -> Iterator[FoundConversation]:
+    with sqlite_source.open_read_only(str(path)) as db:
         rows = list(database.sessions(db))
         for row in rows:
             more: dict[str, Any] = {}
@@ -159,18 +168,21 @@ def _of_database(path: Path) -> Iterator[Found]:
                 more = _fork(db, row, rows)
             untitled = _UNTITLED.match(row.title)
             first = next(database.messages(db, row.id), None) if untitled else None
-            talk = _talk(
+            conversation = _conversation(
                 row.id, row.title, row.directory, row.version, row.parent, first, **more
             )  # fmt: skip
-            changed = millis(row.updated)
-            yield Found(
-                path=str(path), conversation=talk, part=row.id, changed=changed,
+            changed = micros_of_millis(row.updated)
+            yield FoundConversation(
+                path=str(path), conversation=conversation, part=row.id, changed=changed,
                 size=path.stat().st_size,
             )  # fmt: skip
 
 
-def _fork(db: Any, row: database.Row, rows: list[database.Row]) -> dict[str, Any]:
-    """What a fork was made from: opencode notes it in the title only, and copies the messages."""
+def _fork(
+    db: Any, row: database.OpenCodeSession, rows: list[database.OpenCodeSession]
+) -> dict[str, Any]:
+    """What a fork was made from. opencode only marks a fork in its title and copies the messages;
+    the origin is the older session with the same title that shares the most items."""
     base = _base(row.title)
     copied = _ids(db, row.id, before=row.created)
     older = [
@@ -190,36 +202,38 @@ def _base(title: str) -> str:
 
 
 def _ids(db: Any, session: str, before: int = 0) -> frozenset[str]:
-    """The ids of what was said and called in a conversation, up to a time."""
+    """The ids of the items in a conversation, up to a time."""
 
-    def is_early(message: Message) -> bool:
+    def is_early(message: OpenCodeMessage) -> bool:
         created = record(message.info.get("time")).get("created")
         return not before or not isinstance(created, int) or created < before
 
-    told = _without(database.messages(db, session), [])
-    early = takewhile(is_early, told)
+    messages = _messages_only(database.messages(db, session), [])
+    early = takewhile(is_early, messages)
     return frozenset(item.id for item in items(early) if item.id)
 
 
-# -- what a run prints ------------------------------------------------------------------------------
+# -- output of a run --------------------------------------------------------------------------------
 
 
 def _session_of_run(begin: bytes) -> str:
-    """The conversation whose parts a run printed; "" if it is something else."""
+    """The conversation whose parts a run printed; "" if the file is something else."""
     try:
-        first = record(decode(begin.split(b"\n", 1)[0]))
+        first = record(decode_json(begin.split(b"\n", 1)[0]))
     except ValueError:
         return ""
     name = text(first.get("sessionID"))
     return name if name.startswith("ses_") and text(first.get("type")) else ""
 
 
-def _of_run(found: Found, progress: Progress | None) -> Iterator[Message | Item]:
-    """The model's messages; a run does not print what it was asked."""
+def _messages_of_run(
+    found: FoundConversation, progress: Progress | None
+) -> Iterator[OpenCodeMessage | Item]:
+    """The model's messages; a run does not print its prompt."""
     parts: list[dict[str, Any]] = []
     at = 0
-    for line in lines(found.path, progress=progress):
-        given, why = parsed(line)
+    for line in read_lines(found.path, progress=progress):
+        given, why = parse_line(line)
         if given is None:
             if why:
                 yield Skipped(line=line.number, why=why)
@@ -228,22 +242,25 @@ def _of_run(found: Found, progress: Progress | None) -> Iterator[Message | Item]
         if text(given.get("sessionID")) != found.conversation.id:
             yield Skipped(line=line.number, why="of another conversation")
         elif kind not in _SAID or not part:
-            yield Unknown(id=f"line/{line.number}", at=millis(given.get("timestamp")), raw=given)
+            yield Unknown(
+                id=f"line/{line.number}", at=micros_of_millis(given.get("timestamp")), raw=given
+            )
         else:
             if parts and part.get("messageID") != parts[0].get("messageID"):
-                yield _printed(parts, at)
+                yield _printed_message(parts, at)
                 parts = []
             parts.append(part)
             at = given.get("timestamp") or 0
     if parts:
-        yield _printed(parts, at)
+        yield _printed_message(parts, at)
 
 
-def _printed(parts: list[dict[str, Any]], at: Any) -> Message:
-    """Parts are printed as they end; their ids are in the order in which they began."""
+def _printed_message(parts: list[dict[str, Any]], at: Any) -> OpenCodeMessage:
+    """A message from its printed parts. opencode prints each part when it ends; the ids of the
+    parts show the order in which they began."""
     ordered = sorted(parts, key=lambda part: text(part.get("id")))
     info: dict[str, Any] = {"id": text(parts[0].get("messageID")), "role": "assistant"}
     reasons = [text(part.get("reason")) for part in ordered if part.get("type") == "step-finish"]
     if reasons:
         info |= {"finish": reasons[-1], "time": {"completed": at}}
-    return Message(info, ordered)
+    return OpenCodeMessage(info, ordered)

@@ -1,1 +1,1 @@
-"""pi: its sessions, whose entries form a tree."""
+"""Reads pi's sessions, whose entries form a tree."""

@@ -1,8 +1,8 @@
-"""The shape of a pi session: its entries form a tree, and a tree is one session and its forks.
+"""Splits the tree of entries in a pi session into one session and its forks.
 
-What was said first, at each place where the tree parts, is the session; each later branch is a fork,
-known by the entry it begins with. So a file that grows, on whichever branch, only ever adds to what
-was imported. Nothing is held but ids, however much the entries say.
+At each place where the tree branches, the entry that was written first continues the session. Each
+later branch is a fork, identified by its first entry. A file that grows on any branch therefore
+only adds to what was imported. Only ids are held in memory, not the content of the entries.
 """
 
 from __future__ import annotations
@@ -12,104 +12,108 @@ from typing import Any
 import msgspec
 
 from stator.importers.reading.fields import (
-    Names,
+    UniqueIds,
     headline,
-    moment,
+    joined_text,
+    micros_of_iso,
     record,
     text,
-    words_of,
 )
-from stator.importers.reading.jsonl import lines, parsed
+from stator.importers.reading.jsonl import parse_line, read_lines
 from stator.model.exchange.items import text_id
 
 
-class Entry(msgspec.Struct):
-    """A line of the tree."""
+class PiEntry(msgspec.Struct):
+    """One entry of the tree."""
 
     id: str
     parent: str
     branch: str
-    """The id of the entry its branch begins with; "": the first one."""
+    """The id of the first entry of its branch; "" for the main branch."""
     call: str = ""
-    """Whose result it is."""
+    """The call whose result it is."""
 
 
-class Tree(msgspec.Struct):
-    """A file's entries, without what they say."""
+class PiTree(msgspec.Struct):
+    """A file's entries, without their content."""
 
     header: dict[str, Any] = {}
-    entries: dict[str, Entry] = {}
+    entries: dict[str, PiEntry] = {}
     lines: dict[int, str] = {}
-    """Line → entry."""
+    """Line number → entry."""
     order: list[str] = []
-    """What the first version counts by: the header, then each entry."""
+    """The order by which version 1 counts: the header, then each entry."""
     branches: dict[str, str] = msgspec.field(default_factory=lambda: {"": ""})
-    """Branch → the entry it parts from, in the order in which they began."""
-    spoken: dict[str, int] = {}
-    """Branches in which something was said → when that was last."""
+    """Branch → the entry at which it leaves its parent branch, in the order in which the branches
+    began."""
+    last_message_at: dict[str, int] = {}
+    """Branches that contain messages → the time of the last message."""
     name: str = ""
 
-    def before(self, entry: str) -> list[Entry]:
-        """An entry and all it follows, the last first."""
+    def ancestors(self, entry: str) -> list[PiEntry]:
+        """An entry and all its ancestors, the latest first."""
         found = []
         while entry:
             found.append(self.entries[entry])
             entry = self.entries[entry].parent
         return found
 
-    def on(self, branch: str) -> set[str]:
-        """The entries of a branch, and all it follows."""
+    def entries_on(self, branch: str) -> set[str]:
+        """The entries of a branch and all their ancestors."""
         own = {entry.id for entry in self.entries.values() if entry.branch == branch}
-        return own | {entry.id for entry in self.before(self.branches[branch])}
+        return own | {entry.id for entry in self.ancestors(self.branches[branch])}
 
 
-def tree_of(path: str) -> Tree:
-    """The tree in a file, whatever its state."""
-    tree = Tree()
-    names = Names()
+def read_tree(path: str) -> PiTree:
+    """Read the tree in a file; damaged lines are ignored."""
+    tree = PiTree()
+    names = UniqueIds()
     followed: set[str] = set()
     last = ""
-    for line in lines(path):
-        given = record(parsed(line)[0])
-        if not tree.header and given.get("type") == "session":
-            tree.header = given
+    for line in read_lines(path):
+        entry = record(parse_line(line)[0])
+        if not tree.header and entry.get("type") == "session":
+            tree.header = entry
             tree.order.append("")
-        elif isinstance(given.get("type"), str):
-            own = text(given.get("id"))
+        elif isinstance(entry.get("type"), str):
+            own = text(entry.get("id"))
             if own in tree.entries:  # written twice
                 continue
-            name = own or names.once(f"line/{text_id(text(given.get('timestamp')), _role(given))}")
-            last = _add(tree, followed, given, name, _parent(tree, given, last))
+            name = own or names.once(f"line/{text_id(text(entry.get('timestamp')), _role(entry))}")
+            last = _add(tree, followed, entry, name, _parent(tree, entry, last))
             tree.lines[line.number] = name
     return tree
 
 
-def _parent(tree: Tree, given: dict[str, Any], last: str) -> str:
-    """What an entry follows: as it says, or, if that is not there, what stands before it."""
-    if not text(given.get("id")):
+def _parent(tree: PiTree, entry: dict[str, Any], last: str) -> str:
+    """The entry that an entry follows: the one it names, otherwise the one on the line before."""
+    if not text(entry.get("id")):
         return last
-    named = given.get("parentId")
+    named = entry.get("parentId")
     return "" if named is None else named if text(named) in tree.entries else last
 
 
-def _add(tree: Tree, followed: set[str], given: dict[str, Any], name: str, parent: str) -> str:
+def _add(tree: PiTree, followed: set[str], entry: dict[str, Any], name: str, parent: str) -> str:
+    """Add an entry to the tree. A second entry with the same parent begins a new branch."""
     above = tree.entries.get(parent)
     branch = above.branch if above else ""
     if parent in followed:
         branch = name
         tree.branches[branch] = parent
     followed.add(parent)
-    message = record(given.get("message"))
-    tree.entries[name] = Entry(name, parent, branch, text(message.get("toolCallId")))
+    message = record(entry.get("message"))
+    tree.entries[name] = PiEntry(name, parent, branch, text(message.get("toolCallId")))
     tree.order.append(name)
-    if given["type"] in ("message", "compaction", "custom_message"):
-        tree.spoken[branch] = max(tree.spoken.get(branch, 0), moment(given.get("timestamp")))
-    if given["type"] == "session_info":
-        tree.name = text(given.get("name")) or tree.name
+    if entry["type"] in ("message", "compaction", "custom_message"):
+        tree.last_message_at[branch] = max(
+            tree.last_message_at.get(branch, 0), micros_of_iso(entry.get("timestamp"))
+        )
+    if entry["type"] == "session_info":
+        tree.name = text(entry.get("name")) or tree.name
     elif not tree.name and message.get("role") == "user":
-        tree.name = headline(words_of(message.get("content")))
+        tree.name = headline(joined_text(message.get("content")))
     return name
 
 
-def _role(given: dict[str, Any]) -> str:
-    return text(record(given.get("message")).get("role")) or text(given.get("type"))
+def _role(entry: dict[str, Any]) -> str:
+    return text(record(entry.get("message")).get("role")) or text(entry.get("type"))

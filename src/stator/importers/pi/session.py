@@ -1,6 +1,7 @@
-"""pi: its sessions are files of lines that form a tree (`pi_tree`), each naming the one it follows.
+"""Recognizes, lists and reads pi's sessions: lines that form a tree (`entry_tree`), each naming its
+parent.
 
-Files of the first version have no ids: there each line follows the one before.
+Files of version 1 have no ids; there, each line follows the one before it.
 """
 
 from __future__ import annotations
@@ -10,29 +11,29 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from stator.importers.format import Found, Progress, below
-from stator.importers.pi.entry_tree import Tree, tree_of
-from stator.importers.reading.attachments import without_bytes
+from stator.importers.pi.entry_tree import PiTree, read_tree
+from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.fields import (
-    Names,
-    amount,
-    asks,
+    UniqueIds,
+    as_text_if_plain,
+    assistant_message,
+    files_touched_by,
     headline,
-    moment,
-    plain,
+    joined_text,
+    micros_of_iso,
     record,
     records,
-    said,
-    shell_files,
-    spend,
     text,
-    words_of,
+    tool_use_block,
+    usage_units,
+    whole_number,
 )
+from stator.importers.reading.found_conversation import FoundConversation, Progress, is_inside
 from stator.importers.reading.jsonl import (
-    Line,
-    decode,
-    lines,
-    parsed,
+    JsonlLine,
+    decode_json,
+    parse_line,
+    read_lines,
 )
 from stator.model.exchange.items import (
     Answered,
@@ -59,74 +60,75 @@ READS = frozenset(("read", "grep", "find", "ls"))
 SETTINGS = frozenset(
     "model_change thinking_level_change label custom session_info ephemeral context_transform".split()
 )
-"""Entries that say nothing of what happened."""
+"""Entries that contain nothing about the work."""
 STOPPED = ("aborted", "error")
 _FILE = re.compile(r"_([0-9a-fA-F-]{8,64})\.jsonl$")
 _ABORTED = re.compile(r"\b(aborted|cancelled)\b", re.I)
 
 
 class Pi:
-    """pi's conversations."""
+    """The format of pi's sessions."""
 
     name = NAME
 
-    def is_one(self, path: Path, begin: bytes) -> bool:
+    def recognizes(self, path: Path, begin: bytes) -> bool:
         try:
-            first = record(decode(begin.split(b"\n", 1)[0]))
+            first = record(decode_json(begin.split(b"\n", 1)[0]))
         except ValueError:
             return False
         return first.get("type") == "session" and bool(text(first.get("id"))) and "cwd" in first
 
-    def conversations(self, path: Path) -> Iterable[Found]:
-        tree = tree_of(str(path))
+    def conversations(self, path: Path) -> Iterable[FoundConversation]:
+        tree = read_tree(str(path))
         stat = path.stat()
         for branch in tree.branches:
-            if branch and branch not in tree.spoken:
-                continue  # a setting was changed there, and nothing said
-            yield Found(
-                path=str(path), conversation=_talk(tree, branch), part=branch, size=stat.st_size,
-                changed=tree.spoken.get(branch) or stat.st_mtime_ns // 1000,
+            if branch and branch not in tree.last_message_at:
+                continue  # only a setting was changed on this branch
+            yield FoundConversation(
+                path=str(path), conversation=_conversation(tree, branch), part=branch, size=stat.st_size,
+                changed=tree.last_message_at.get(branch) or stat.st_mtime_ns // 1000,
             )  # fmt: skip
 
     def read(
-        self, found: Found, cursor: Cursor | None, progress: Progress | None
+        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
     ) -> Iterator[Item]:
-        tree = tree_of(found.path)
-        reading = _Reading(tree)
-        wanted = tree.on(found.part)
-        for line in lines(found.path, progress=progress):
+        tree = read_tree(found.path)
+        reader = _PiReader(tree)
+        wanted = tree.entries_on(found.part)
+        for line in read_lines(found.path, progress=progress):
             name = tree.lines.get(line.number, "")
             if name in wanted:
-                yield from reading.entry(name, record(parsed(line)[0]))
+                yield from reader.entry(name, record(parse_line(line)[0]))
             elif not name and not found.part:
-                yield from _other(line, tree)
+                yield from _other_line(line, tree)
 
-    def places(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
+    def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         folder = environ.get("PI_CODING_AGENT_DIR")
         return [(Path(folder) if folder else home / ".pi" / "agent") / "sessions"]
 
-    def is_about(self, found: Found, root: str) -> bool:
-        return below(found.conversation.cwd, root)
+    def is_in_folder(self, found: FoundConversation, root: str) -> bool:
+        return is_inside(found.conversation.cwd, root)
 
 
 FORMAT = Pi()
 
 
-def _talk(tree: Tree, branch: str) -> Conversation:
+def _conversation(tree: PiTree, branch: str) -> Conversation:
+    """Describe the conversation on one branch; a branch is a fork that shares everything before it."""
     header = tree.header
-    own = text(header.get("id"))
-    fork_of, shared = "", tree.on("")
+    session_id = text(header.get("id"))
+    fork_of, shared = "", tree.entries_on("")
     origin = text(header.get("parentSession")) or text(header.get("branchedFrom"))
     if branch and tree.branches[branch]:
         parting = tree.entries[tree.branches[branch]]
-        fork_of = f"{own}/{parting.branch}" if parting.branch else own
-        shared = {entry.id for entry in tree.before(parting.id)}
+        fork_of = f"{session_id}/{parting.branch}" if parting.branch else session_id
+        shared = {entry.id for entry in tree.ancestors(parting.id)}
     elif not branch and (named := _FILE.search(origin)):
         fork_of = named[1]
     calls = {tree.entries[name].call for name in shared}
     return Conversation(
         source=NAME,
-        id=f"{own}/{branch}" if branch else own,
+        id=f"{session_id}/{branch}" if branch else session_id,
         name=f"{tree.name} ({branch})" if branch else tree.name,
         cwd=text(header.get("cwd")),
         fork_of=fork_of,
@@ -134,40 +136,40 @@ def _talk(tree: Tree, branch: str) -> Conversation:
     )
 
 
-def _other(line: Line, tree: Tree) -> Iterator[Item]:
-    """A line that is no entry."""
-    given, why = parsed(line)
+def _other_line(line: JsonlLine, tree: PiTree) -> Iterator[Item]:
+    """Items for a line that is not an entry."""
+    given, why = parse_line(line)
     if why:
         yield Skipped(line=line.number, why=why)
     elif given is not None and given is not tree.header and given != tree.header:
         if text(given.get("id")) in tree.entries:
             yield Noise(kind="written twice")
         else:
-            yield Unknown(id=f"line/{line.number}", raw=without_bytes(given))
+            yield Unknown(id=f"line/{line.number}", raw=strip_attachments(given))
 
 
-class _Reading:
-    """One conversation being read."""
+class _PiReader:
+    """Reads one branch of a session."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: PiTree) -> None:
         self._tree = tree
-        self._names = Names()
+        self._names = UniqueIds()
         self._calls: dict[str, str] = {}
-        """pi's id of a call → ours, which differs where pi's comes again."""
-        self._asked: dict[str, Called] = {}
+        """pi's id of a call → ours, which differs if pi repeats an id."""
+        self._requests: dict[str, Called] = {}
         self._items: dict[str, str] = {}
-        """Entry → the id of what it was recorded as."""
-        self._known: set[str] = set()
+        """Entry → the id of its item."""
+        self._seen_paths: set[str] = set()
         """Paths that were read or written."""
 
     def entry(self, name: str, given: dict[str, Any]) -> Iterator[Item]:
-        kind, at = text(given.get("type")), moment(given.get("timestamp"))
+        kind, at = text(given.get("type")), micros_of_iso(given.get("timestamp"))
         if kind == "message" and isinstance(given.get("message"), dict):
             yield from self._message(name, at, given["message"])
         elif kind == "compaction":
             yield Compacted(
                 id=name, at=at, summary=text(given.get("summary")), keeps_from=self._kept(given),
-                before=amount(given.get("tokensBefore")),
+                before=whole_number(given.get("tokensBefore")),
             )  # fmt: skip
         elif kind == "branch_summary":
             yield self._noted(name, at, text(given.get("summary")), "system")
@@ -176,25 +178,27 @@ class _Reading:
         elif kind in SETTINGS:
             yield Noise(kind=kind)
         else:
-            yield Unknown(id=name, at=at, raw=without_bytes(given))
+            yield Unknown(id=name, at=at, raw=strip_attachments(given))
 
     def _message(self, name: str, at: int, message: dict[str, Any]) -> Iterator[Item]:
         role = message.get("role")
         if role == "user":
             self._items[name] = name
-            yield Prompted(id=name, at=at, content=plain(without_bytes(message.get("content"))))
+            yield Prompted(
+                id=name, at=at, content=as_text_if_plain(strip_attachments(message.get("content")))
+            )
         elif role == "assistant":
             yield from self._answered(name, at, message)
         elif role == "toolResult":
             yield self._returned(name, at, message)
         elif role == "bashExecution":
-            yield from self._ran(name, at, message)
+            yield from self._user_command(name, at, message)
         elif role in ("custom", "hookMessage"):
             yield self._noted(name, at, message.get("content"))
         elif role in ("compactionSummary", "branchSummary"):
             yield Noise(kind=text(role))
         else:
-            yield Unknown(id=name, at=at, raw=without_bytes(message))
+            yield Unknown(id=name, at=at, raw=strip_attachments(message))
 
     def _answered(self, name: str, at: int, message: dict[str, Any]) -> Iterator[Item]:
         usage = record(message.get("usage"))
@@ -203,17 +207,17 @@ class _Reading:
         self._items[name] = name
         if blocks:
             yield Answered(
-                id=name, at=at, reply=said(blocks), model=text(message.get("model")),
-                usage=spend(
-                    fresh=usage.get("input"), said=usage.get("output"),
-                    read=usage.get("cacheRead"), written=usage.get("cacheWrite"),
+                id=name, at=at, reply=assistant_message(blocks), model=text(message.get("model")),
+                usage=usage_units(
+                    input_tokens=usage.get("input"), output_tokens=usage.get("output"),
+                    cache_read=usage.get("cacheRead"), cache_write=usage.get("cacheWrite"),
                     dollars=record(usage.get("cost")).get("total"),
                 ),
                 partial=stop in STOPPED and not calls,
             )  # fmt: skip
         for call in calls:
             yield call
-            if stop in STOPPED:  # pi runs no tool of an answer that did not come to its end
+            if stop in STOPPED:  # pi runs no tools of an answer that was stopped
                 yield Returned(
                     id=call.id, at=at, status="cancelled", cause="never run", source="system"
                 )
@@ -236,57 +240,57 @@ class _Reading:
                 thought = {"type": "thinking", "thinking": text(block.get("thinking"))}
                 blocks.append(thought | ({"signature": signed} if signed else {}))
             elif kind == "toolCall":
-                tool, given = text(block.get("name")), without_bytes(block.get("arguments"))
-                own = text(block.get("id"))
-                name = self._calls[own] = self._names.once(own)
+                tool, given = text(block.get("name")), strip_attachments(block.get("arguments"))
+                session_id = text(block.get("id"))
+                name = self._calls[session_id] = self._names.once(session_id)
                 effect: Effect = "read" if tool in READS else "write"
-                self._asked[name] = Called(id=name, at=at, tool=tool, input=given, effect=effect)
-                calls.append(self._asked[name])
-                blocks.append(asks(name, tool, given))
+                self._requests[name] = Called(id=name, at=at, tool=tool, input=given, effect=effect)
+                calls.append(self._requests[name])
+                blocks.append(tool_use_block(name, tool, given))
             else:
-                blocks.append(without_bytes(block))
+                blocks.append(strip_attachments(block))
         return blocks, calls
 
     def _returned(self, name: str, at: int, message: dict[str, Any]) -> Returned:
-        own = text(message.get("toolCallId"))
-        call = self._calls.get(own) or self._names.once(own or name)
+        session_id = text(message.get("toolCallId"))
+        call = self._calls.get(session_id) or self._names.once(session_id or name)
         self._items[name] = call
-        asked = self._asked.pop(call, None)
-        words = words_of(message.get("content"))
+        request = self._requests.pop(call, None)
+        words = joined_text(message.get("content"))
         failed = message.get("isError") is True
         status: Literal["ok", "error", "in doubt", "cancelled"] = "error" if failed else "ok"
         last = headline(words.rstrip().rpartition("\n")[2])
         if failed and _ABORTED.search(last):
-            status = "cancelled" if asked and asked.effect == "read" else "in doubt"
+            status = "cancelled" if request and request.effect == "read" else "in doubt"
         return Returned(
             id=call, at=at, status=status, cause=last if failed else "",
-            output=plain(without_bytes(message.get("content"))), tool=text(message.get("toolName")),
-            files=self._files(asked) if asked and not failed else (),
+            output=as_text_if_plain(strip_attachments(message.get("content"))), tool=text(message.get("toolName")),
+            files=self._files(request) if request and not failed else (),
         )  # fmt: skip
 
-    def _files(self, asked: Called) -> tuple[Touch, ...]:
-        given = record(asked.input)
+    def _files(self, request: Called) -> tuple[Touch, ...]:
+        given = record(request.input)
         path = text(given.get("path")) or text(given.get("file_path"))
-        if asked.tool == "bash":
-            return shell_files(given.get("command"))
-        if asked.tool not in ("read", "write", "edit") or not path:
+        if request.tool == "bash":
+            return files_touched_by(given.get("command"))
+        if request.tool not in ("read", "write", "edit") or not path:
             return ()
-        known = path in self._known
-        self._known.add(path)
-        if asked.tool == "read":
+        known = path in self._seen_paths
+        self._seen_paths.add(path)
+        if request.tool == "read":
             return (Touch(path=path, op="read"),)
-        if asked.tool == "edit":
+        if request.tool == "edit":
             return (Touch(path=path, op="modified"),)
-        # pi does not say whether a file was there that is written as a whole
+        # pi does not record whether the file existed before it was written
         after = digest_of(text(given.get("content")))
         op: Literal["modified", "created"] = "modified" if known else "created"
         return (Touch(path=path, op=op, after=after, how="recorded" if known else "inferred"),)
 
-    def _ran(self, name: str, at: int, message: dict[str, Any]) -> Iterator[Item]:
-        """A command that the user ran; the model is shown it."""
+    def _user_command(self, name: str, at: int, message: dict[str, Any]) -> Iterator[Item]:
+        """Items for a command that the user ran; the model sees it."""
         command, output = text(message.get("command")), text(message.get("output"))
         yield self._noted(name, at, f"Ran `{command}`\n{output}")
-        files = shell_files(command) if message.get("exitCode") == 0 else ()
+        files = files_touched_by(command) if message.get("exitCode") == 0 else ()
         if files:
             yield Touched(id=f"{name}/files", at=at, files=files)
 
@@ -294,10 +298,10 @@ class _Reading:
         self, name: str, at: int, content: Any, by: Literal["user", "system"] = "user"
     ) -> Noted:
         self._items[name] = name
-        return Noted(id=name, at=at, by=by, content=plain(without_bytes(content)))
+        return Noted(id=name, at=at, by=by, content=as_text_if_plain(strip_attachments(content)))
 
     def _kept(self, given: dict[str, Any]) -> str:
-        """The first item that stayed in view."""
+        """The id of the first item that a compaction kept."""
         order = self._tree.order
         first = text(given.get("firstKeptEntryId"))
         if first:

@@ -1,1 +1,1 @@
-"""Reading: what the formats have in common when they read foreign files."""
+"""Readers and parsers that several transcript formats share."""

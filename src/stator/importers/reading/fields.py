@@ -1,4 +1,5 @@
-"""Reading foreign records, whose values may be anything, and what several formats make of them."""
+"""Reads fields of foreign records, whose values may have any type, and builds values that several
+formats share."""
 
 from __future__ import annotations
 
@@ -11,63 +12,64 @@ from typing import Any
 
 import msgspec
 
-from stator.importers.reading.shell_effects import touched
+from stator.importers.reading.shell_effects import files_touched
 from stator.model.exchange.items import Step, Touch
 
 MICROS = 1_000_000
-FURTHEST = 253_402_300_800 * MICROS
+LATEST = 253_402_300_800 * MICROS
 """The end of the year 9999, in µs."""
-HEADLINE = 60
-"""Characters of a prompt that name a conversation."""
+HEADLINE_MAX = 60
+"""The most characters of a prompt that name a conversation."""
 TAGS_MAX = 100
-"""Names of tags that are opened and never closed, after which nobody looks any further."""
+"""The most different unclosed tags in a text before the search ends."""
 _TAG = re.compile(r"<(\w{1,64})>")
 _CHECK = re.compile(r"^[ \t]*[-*+][ \t]*\[([^\]\n])\][ \t]*(\S[^\n]*)$", re.MULTILINE)
 
 
 def text(value: Any) -> str:
-    """A text, or none."""
+    """The value if it is a string, otherwise ""."""
     return value if isinstance(value, str) else ""
 
 
 def record(value: Any) -> dict[str, Any]:
-    """An object, or an empty one."""
+    """The value if it is an object, otherwise an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def records(value: Any) -> list[dict[str, Any]]:
-    """The objects in a list."""
+    """The objects in a list; [] if the value is not a list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def words_of(content: Any) -> str:
-    """The words of a content: text, or blocks of which some are text."""
+def joined_text(content: Any) -> str:
+    """The text of a content: a string, or the text blocks among its blocks."""
     if isinstance(content, str):
         return content
     return "\n".join(text(b.get("text")) for b in records(content) if b.get("type") == "text")
 
 
-def plain(content: Any) -> Any:
-    """A content as text where it is nothing else, else as the blocks it is."""
+def as_text_if_plain(content: Any) -> Any:
+    """The content as a string if it consists only of text blocks, otherwise unchanged."""
     only = isinstance(content, list) and all(b.get("type") == "text" for b in records(content))
-    return words_of(content) if only else content
+    return joined_text(content) if only else content
 
 
-def amount(value: Any) -> int:
-    """A number of something, whole and not below nothing."""
+def whole_number(value: Any) -> int:
+    """A count as a whole number, at least 0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return 0
     return max(int(value), 0)
 
 
-def millis(value: Any) -> int:
-    """A time in ms since 1970, in µs; 0 where it is none."""
-    at = amount(value) * 1000
-    return at if at < FURTHEST else 0
+def micros_of_millis(value: Any) -> int:
+    """Convert milliseconds since 1970 to µs; 0 if the value is not a valid time."""
+    at = whole_number(value) * 1000
+    return at if at < LATEST else 0
 
 
-def moment(value: Any) -> int:
-    """A time as ISO 8601 writes it, in µs; without a zone it is taken for UTC. 0 where it is none."""
+def micros_of_iso(value: Any) -> int:
+    """Convert an ISO 8601 time to µs since 1970; a time without a zone is UTC. 0 if it is not
+    valid."""
     try:
         at = datetime.fromisoformat(text(value))
     except ValueError:
@@ -79,52 +81,59 @@ def moment(value: Any) -> int:
         return 0
 
 
-def spend(
-    *, fresh: Any = 0, said: Any = 0, read: Any = 0, written: Any = 0, dollars: Any = 0
+def usage_units(
+    *,
+    input_tokens: Any = 0,
+    output_tokens: Any = 0,
+    cache_read: Any = 0,
+    cache_write: Any = 0,
+    dollars: Any = 0,
 ) -> dict[str, int]:
-    """What an answer cost, in the units of `spend`: `tokens` is the sum of the four others."""
+    """The cost of an answer in the units of `spend` records; `tokens` is the sum of the four token
+    counts."""
     units = {
-        "tokens:in": amount(fresh),
-        "tokens:out": amount(said),
-        "tokens:cache_read": amount(read),
-        "tokens:cache_write": amount(written),
+        "tokens:in": whole_number(input_tokens),
+        "tokens:out": whole_number(output_tokens),
+        "tokens:cache_read": whole_number(cache_read),
+        "tokens:cache_write": whole_number(cache_write),
     }
     money = dollars * MICROS if isinstance(dollars, (int, float)) else 0
-    spent = {"tokens": sum(units.values()), **units, "money:usd": amount(money + 0.5)}
+    spent = {"tokens": sum(units.values()), **units, "money:usd": whole_number(money + 0.5)}
     return {unit: count for unit, count in spent.items() if count}
 
 
 def headline(words: Any) -> str:
-    """What a conversation without a title is called: the first line of what was asked."""
+    """A name for a conversation without a title: the first line of its first prompt."""
     line = next((line.strip() for line in text(words)[:4000].splitlines() if line.strip()), "")
-    return line if len(line) <= HEADLINE else line[: HEADLINE - 1] + "…"
+    return line if len(line) <= HEADLINE_MAX else line[: HEADLINE_MAX - 1] + "…"
 
 
-class Names:
-    """Ids that are each given out once: what the other side repeats is told apart by its place."""
+class UniqueIds:
+    """Makes ids unique: a repeated id gets a suffix with its ordinal."""
 
     def __init__(self) -> None:
         self._seen: Counter[str] = Counter()
 
     def once(self, name: str) -> str:
+        """The name itself the first time, then `name~2`, `name~3`, …"""
         self._seen[name] += 1
         count = self._seen[name]
         return name if count == 1 else f"{name}~{count}"
 
 
-def said(blocks: list[dict[str, Any]]) -> dict[str, Any]:
-    """A model's answer in blocks, as `model.window.reply` reads it."""
+def assistant_message(blocks: list[dict[str, Any]]) -> dict[str, Any]:
+    """A model's answer as a message with blocks, the form that `model.window.reply` reads."""
     return {"role": "assistant", "content": blocks}
 
 
-def asks(identifier: str, tool: str, given: Any) -> dict[str, Any]:
-    """The block in which an answer asks for a call."""
+def tool_use_block(identifier: str, tool: str, given: Any) -> dict[str, Any]:
+    """The block with which an answer requests a tool call."""
     arguments = given if isinstance(given, dict) else {} if given is None else {"input": given}
     return {"type": "tool_use", "id": identifier, "name": tool, "input": arguments}
 
 
-class Tagged(msgspec.Struct, frozen=True):
-    """A piece of text between `<name>` and `</name>`, and where it stands, tags included."""
+class TaggedText(msgspec.Struct, frozen=True):
+    """A piece of text between `<name>` and `</name>`, and its position with the tags."""
 
     name: str
     body: str
@@ -132,10 +141,11 @@ class Tagged(msgspec.Struct, frozen=True):
     end: int
 
 
-def tagged(words: str, names: Container[str] | None = None) -> Iterator[Tagged]:
-    """The pieces of a text that stand in tags, of some names or of any, one after the other.
+def tagged_texts(words: str, names: Container[str] | None = None) -> Iterator[TaggedText]:
+    """Yield the pieces of a text that are enclosed in tags, of the given names or of any name.
 
-    Each name is looked for once at most where it is never closed, so that no text takes long.
+    A name whose closing tag is missing is searched for only once. This keeps the time linear for
+    hostile texts.
     """
     unclosed: set[str] = set()
     place = 0
@@ -147,12 +157,12 @@ def tagged(words: str, names: Container[str] | None = None) -> Iterator[Tagged]:
         if end < 0:
             unclosed.add(name)
             continue
-        yield Tagged(name, words[place:end], found.start(), end + len(name) + 3)
+        yield TaggedText(name, words[place:end], found.start(), end + len(name) + 3)
         place = end + len(name) + 3
 
 
-def checklist(markdown: str) -> tuple[Step, ...]:
-    """A plan written as a list of boxes, `- [x] done`."""
+def parse_checklist(markdown: str) -> tuple[Step, ...]:
+    """Parse a plan that is written as a Markdown checklist, `- [x] done`."""
     return tuple(
         Step(
             step=found[2].strip(),
@@ -166,6 +176,6 @@ def checklist(markdown: str) -> tuple[Step, ...]:
     )
 
 
-def shell_files(command: Any) -> tuple[Touch, ...]:
-    """The files that a command which ended well has certainly touched."""
-    return touched(text(command))
+def files_touched_by(command: Any) -> tuple[Touch, ...]:
+    """The files that a successful shell command certainly touched."""
+    return files_touched(text(command))

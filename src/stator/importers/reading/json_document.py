@@ -1,7 +1,7 @@
-"""Transcripts that are one JSON document: read as a whole, up to a limit, and as far as they go.
+"""Reads transcripts that are one JSON document, up to a size limit.
 
-A document whose end is missing is read up to the last record that is all there: what an interrupted
-copy or a full disk left is a conversation all the same.
+A document that is cut off, by an interrupted copy or a full disk, is read up to its last complete
+record.
 """
 
 from __future__ import annotations
@@ -13,57 +13,59 @@ from typing import Any
 import msgspec
 
 from stator.errors import InvalidInput
-from stator.importers.format import Found, Progress
-from stator.importers.reading.jsonl import content, decode
+from stator.importers.reading.found_conversation import FoundConversation, Progress
+from stator.importers.reading.jsonl import decode_json, read_whole
 from stator.model.exchange.items import Conversation, Skipped
 
 DOCUMENT_MAX = 256 * 2**20
-"""Bytes of a document that is read as a whole."""
+"""The most bytes of a document."""
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[{}\[\],]', re.DOTALL)
-"""A text, also one that the end of the file cuts, or a mark that opens, closes or separates."""
+"""A string, possibly cut by the end of the file, or a character that opens, closes or separates."""
 _CLOSING = {b"{": b"}", b"[": b"]"}
 
 
-class Document(msgspec.Struct, frozen=True):
-    """What a file holds, and what is to be said of what it does not."""
+class JsonDocument(msgspec.Struct, frozen=True):
+    """The value in a file, and a note if its end is missing."""
 
     value: Any
     skipped: tuple[Skipped, ...] = ()
 
 
-def only(path: Path, talk: Conversation) -> Found:
-    """The one conversation in a file."""
+def single_conversation(path: Path, conversation: Conversation) -> FoundConversation:
+    """The conversation of a file that holds only one."""
     stat = path.stat()
     changed = stat.st_mtime_ns // 1000
-    return Found(path=str(path), conversation=talk, changed=changed, size=stat.st_size)
+    return FoundConversation(
+        path=str(path), conversation=conversation, changed=changed, size=stat.st_size
+    )
 
 
-def document(path: str, progress: Progress | None = None) -> Document:
-    """The document in a file; `InvalidInput` where none begins in it."""
-    return document_in(content(path, DOCUMENT_MAX, progress), path)
+def read_document(path: str, progress: Progress | None = None) -> JsonDocument:
+    """Read the document in a file; raise `InvalidInput` if the file does not begin with one."""
+    return decode_document(read_whole(path, DOCUMENT_MAX, progress), path)
 
 
-def document_in(data: bytes, path: str) -> Document:
-    """The document some bytes hold."""
+def decode_document(data: bytes, path: str) -> JsonDocument:
+    """Decode a document."""
     if not data.strip():
         raise InvalidInput(f"{path} is empty")
     try:
-        return Document(decode(data))
+        return JsonDocument(decode_json(data))
     except ValueError as error:
         reason = str(error)
     try:
-        value = decode(_up_to_the_last_record(data))
+        value = decode_json(_up_to_the_last_record(data))
     except ValueError:
         raise InvalidInput(f"{path} is not JSON: {reason[:200]}") from None
     line = data.count(b"\n") + 1
-    return Document(value, (Skipped(line=line, why="cut off"),))
+    return JsonDocument(value, (Skipped(line=line, why="cut off"),))
 
 
 def _up_to_the_last_record(data: bytes) -> bytes:
-    """The document closed behind the last record that is whole.
+    """The document, closed after its last complete record.
 
-    Records stand in a list that is the document, or in one of its fields; what stands deeper belongs
-    to a record, and a part of one is not taken for the whole.
+    The records are the elements of the outermost list, or of a list in a field of the outermost
+    object. Anything deeper belongs to a record, and a record is never cut in the middle.
     """
     open_: list[bytes] = []
     deepest = 1 if data.lstrip()[:1] == b"[" else 2

@@ -1,7 +1,8 @@
-"""The lines of a transcript, whatever its state: cut off, growing, damaged, packed, of any size.
+"""Reads the lines of a transcript, even if the file is cut off, growing, damaged, compressed or
+very large.
 
-Nothing of a file is ever changed, and no more of it is held than one line. A line that cannot be
-read is handed on with the reason, so that whoever reads can count it and go on.
+The file is never changed, and no more than one line is held in memory. A line that cannot be read
+is yielded with the reason, so that the caller can count it and continue.
 """
 
 from __future__ import annotations
@@ -20,36 +21,37 @@ from stator.errors import InvalidInput
 from stator.importers.reading import sqlite_source
 
 LINE_MAX = 48 * 2**20
-"""Bytes of one line that are read; a longer one is passed over, and said to be."""
+"""The most bytes of one line that are read; a longer line is skipped and reported."""
 CHUNK = 256 * 1024
-BEGIN = 4096
-"""Bytes at the start of a file by which it is known again."""
-UNSEEN = getattr(os, "O_NOATIME", 0)
-"""Reading leaves no trace, where the system can do that."""
+IDENTIFYING_BYTES = 4096
+"""The number of bytes at the start of a file that identify it."""
+NO_ATIME = getattr(os, "O_NOATIME", 0)
+"""Reading leaves the file's access time alone, where the system supports that."""
 ZSTD = b"\x28\xb5\x2f\xfd"
 UTF16: dict[bytes, str] = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
-class Line(msgspec.Struct, frozen=True):
-    """One line: its number from 1, the offset it begins at and the one behind it."""
+class JsonlLine(msgspec.Struct, frozen=True):
+    """One line: its number (from 1), the offset at which it begins and the offset after it."""
 
     number: int
     offset: int
     end: int
     data: bytes = b""
     problem: str = ""
-    """Why it cannot be read; "": it can."""
+    """Why the line cannot be read; "" if it can."""
     is_cut: bool = False
-    """Whether the file ends within it."""
+    """Whether the file ends within this line. An agent may be writing it right now, so the next
+    import reads it again."""
 
 
-def open_plain(path: str) -> BinaryIO:
-    """A regular file, open for reading; nothing else is waited for or read."""
+def open_regular_file(path: str) -> BinaryIO:
+    """Open a regular file for reading. Anything else, such as a pipe, is refused without waiting."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         try:
-            handle = os.open(path, flags | UNSEEN)
-        except PermissionError:  # somebody else's file: its times are not ours to spare
+            handle = os.open(path, flags | NO_ATIME)
+        except PermissionError:  # only the owner of a file may leave its access time alone
             handle = os.open(path, flags)
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}", path=path) from None
@@ -59,27 +61,29 @@ def open_plain(path: str) -> BinaryIO:
     return os.fdopen(handle, "rb", buffering=0)
 
 
-def beginning(path: str, size: int = 65_536) -> bytes:
-    """The first bytes of a file as text has them: unpacked, in UTF-8; of a database as they are."""
-    if sqlite_source.is_named_like_one(path):
-        return sqlite_source.begin(path, size)
-    with open_plain(path) as file:
-        feed = _feed(file, None)
+def read_beginning(path: str, size: int = 65_536) -> bytes:
+    """The first bytes of a file, decompressed and in UTF-8. The bytes of a database are not
+    converted."""
+    if sqlite_source.has_database_name(path):
+        return sqlite_source.first_bytes(path, size)
+    with open_regular_file(path) as file:
+        feed = _chunk_reader(file, None)
         data = b""
         while len(data) < size and (more := feed()):
             data += more
     return data[:size].removeprefix(codecs.BOM_UTF8)
 
 
-def content(path: str, limit: int, progress: Callable[[int], None] | None = None) -> bytes:
-    """A whole file as text has it, where its format can be read no other way; not above a limit."""
+def read_whole(path: str, limit: int, progress: Callable[[int], None] | None = None) -> bytes:
+    """Read a whole file as UTF-8, for formats that cannot be read in parts; refuse files above a
+    limit."""
     chunks: list[bytes] = []
-    held = 0
-    with open_plain(path) as file:
-        feed = _feed(file, progress)
+    pending_bytes = 0
+    with open_regular_file(path) as file:
+        feed = _chunk_reader(file, progress)
         while chunk := feed():
-            held += len(chunk)
-            if held > limit:
+            pending_bytes += len(chunk)
+            if pending_bytes > limit:
                 raise InvalidInput(
                     f"{path} is larger than {limit // 2**20} MB, and such a file is read as a whole",
                     hint="split it, or import a smaller one",
@@ -89,88 +93,102 @@ def content(path: str, limit: int, progress: Callable[[int], None] | None = None
 
 
 def fingerprint(path: str, offset: int) -> str:
-    """What a file was up to an offset, told by its beginning and what stands right before it."""
-    with open_plain(path) as file:
-        if file.read(4)[:4] == ZSTD:  # a packed file is not added to
+    """Identify a file's content up to an offset, by its first bytes and the bytes right before the
+    offset.
+
+    A file that has grown since keeps its fingerprint; a file that was rewritten does not.
+    """
+    with open_regular_file(path) as file:
+        # nothing is ever appended to a compressed file, so its size identifies it
+        if file.read(4)[:4] == ZSTD:
             return f"packed {os.fstat(file.fileno()).st_size}"
         seen = sha256()
-        for start, length in ((0, min(BEGIN, offset)), (max(0, offset - BEGIN), BEGIN)):
+        for start, length in (
+            (0, min(IDENTIFYING_BYTES, offset)),
+            (max(0, offset - IDENTIFYING_BYTES), IDENTIFYING_BYTES),
+        ):
             file.seek(start)
             seen.update(file.read(min(length, offset - start)))
     return seen.hexdigest()[:32]
 
 
-def lines(
+def read_lines(
     path: str, *, offset: int = 0, number: int = 0, progress: Callable[[int], None] | None = None
-) -> Iterator[Line]:
-    """The lines of a file from an offset on, as far as it went when this began.
+) -> Iterator[JsonlLine]:
+    """Yield the lines of a file, starting at an offset, up to the size it has now.
 
-    `number` is that of the line before. `progress` is told how many bytes were read.
+    `number` is the number of the line before the offset. `progress` is called with the number of
+    bytes read.
     """
-    with open_plain(path) as file:
-        position = start = _skipped(file, offset)
-        feed = _feed(file, progress)
+    with open_regular_file(path) as file:
+        position = start = _seek(file, offset)
+        feed = _chunk_reader(file, progress)
         pieces: list[bytes] = []
-        held = 0
+        pending_bytes = 0
         too_long = False
         while chunk := feed():
-            pos = 0
-            while (found := chunk.find(b"\n", pos)) >= 0:
+            scan = 0
+            while (found := chunk.find(b"\n", scan)) >= 0:
                 end = position + found + 1
-                piece = b"" if too_long else chunk[pos:found]
+                piece = b"" if too_long else chunk[scan:found]
                 whole = b"".join([*pieces, piece])
                 if end > offset:
                     number += 1
-                    yield _line(number, start, end, whole, too_long or len(whole) > LINE_MAX)
-                pieces, held, too_long = [], 0, False
-                start, pos = end, found + 1
-            rest = chunk[pos:]
-            held += len(rest)
-            too_long = too_long or held > LINE_MAX
+                    yield _checked_line(
+                        number, start, end, whole, too_long or len(whole) > LINE_MAX
+                    )
+                pieces, pending_bytes, too_long = [], 0, False
+                start, scan = end, found + 1
+            rest = chunk[scan:]
+            pending_bytes += len(rest)
+            too_long = too_long or pending_bytes > LINE_MAX
             if too_long:
                 pieces = []
             elif rest:
                 pieces.append(rest)
             position += len(chunk)
-        if held:
+        if pending_bytes:
             data = b"".join(pieces)
             number += 1
-            yield _last(number, start, position, data, too_long)
+            yield _final_line(number, start, position, data, too_long)
 
 
-def _skipped(file: BinaryIO, offset: int) -> int:
-    """Go to an offset where that can be done without reading; where reading begins then."""
+def _seek(file: BinaryIO, offset: int) -> int:
+    """Seek to an offset if the file's bytes are its text; otherwise start at 0. Return the
+    position."""
     first = file.read(4)
     recoded = first == ZSTD or any(first.startswith(mark) for mark in UTF16)
     file.seek(0 if recoded else offset)
     return file.tell()
 
 
-def _line(number: int, start: int, end: int, data: bytes, too_long: bool) -> Line:
+def _checked_line(number: int, start: int, end: int, data: bytes, too_long: bool) -> JsonlLine:
     if too_long:
-        return Line(number, start, end, problem=f"longer than {LINE_MAX // 2**20} MB")
+        return JsonlLine(number, start, end, problem=f"longer than {LINE_MAX // 2**20} MB")
     data = data.removesuffix(b"\r")
     if number == 1:
         data = data.removeprefix(codecs.BOM_UTF8)
     if b"\0" in data:
-        return Line(number, start, end, problem="NUL bytes")
-    return Line(number, start, end, data)
+        return JsonlLine(number, start, end, problem="NUL bytes")
+    return JsonlLine(number, start, end, data)
 
 
-def _last(number: int, start: int, end: int, data: bytes, too_long: bool) -> Line:
-    """The end of a file that no newline ends: whole if it can be read, else cut off."""
-    line = _line(number, start, end, data, too_long)
+def _final_line(number: int, start: int, end: int, data: bytes, too_long: bool) -> JsonlLine:
+    """The end of a file without a final newline. It is a whole line if it parses, and cut off
+    otherwise: an agent may be in the middle of writing it."""
+    line = _checked_line(number, start, end, data, too_long)
     if line.problem or not line.data.strip():
         return line
     try:
-        decode(line.data)
+        decode_json(line.data)
     except ValueError:
-        return Line(number, start, end, problem="cut off", is_cut=True)
+        return JsonlLine(number, start, end, problem="cut off", is_cut=True)
     return line
 
 
-def _feed(file: BinaryIO, progress: Callable[[int], None] | None) -> Callable[[], bytes]:
-    """Chunks of a file as UTF-8, up to where it went now: a file may grow while it is read."""
+def _chunk_reader(file: BinaryIO, progress: Callable[[int], None] | None) -> Callable[[], bytes]:
+    """Return a function that yields chunks of a file as UTF-8. It stops at the size the file has
+    now, because an agent may append to it during the import."""
     begun = file.tell()
     left = os.fstat(file.fileno()).st_size - begun
     first = b"" if begun else file.read(4)
@@ -185,20 +203,20 @@ def _feed(file: BinaryIO, progress: Callable[[int], None] | None) -> Callable[[]
         return data
 
     if first == ZSTD:
-        return _unpacked(raw)
+        return _decompressed(raw)
     for mark, name in UTF16.items():
         if first.startswith(mark):
-            return _recoded(raw, name)
+            return _as_utf8(raw, name)
     return raw
 
 
-def _unpacked(raw: Callable[[], bytes]) -> Callable[[], bytes]:
-    from stator.importers.reading.zstd import unpacker
+def _decompressed(raw: Callable[[], bytes]) -> Callable[[], bytes]:
+    from stator.importers.reading.zstd import decompressing_reader
 
-    return unpacker(raw)
+    return decompressing_reader(raw)
 
 
-def _recoded(raw: Callable[[], bytes], name: str) -> Callable[[], bytes]:
+def _as_utf8(raw: Callable[[], bytes], name: str) -> Callable[[], bytes]:
     decoder = codecs.getincrementaldecoder(name)("replace")
 
     def feed() -> bytes:
@@ -211,8 +229,9 @@ def _recoded(raw: Callable[[], bytes], name: str) -> Callable[[], bytes]:
     return feed
 
 
-def decode(data: bytes) -> Any:
-    """A value from JSON; lone surrogates are kept, and numbers that are none become text."""
+def decode_json(data: bytes) -> Any:
+    """Decode JSON. Lone surrogates are kept, and NaN and Infinity become text, because commits hold
+    neither."""
     try:
         return msgspec.json.decode(data)
     except (ValueError, RecursionError):
@@ -223,14 +242,14 @@ def decode(data: bytes) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def parsed(line: Line) -> tuple[dict[str, Any] | None, str]:
-    """The object a line holds, or why it holds none ("": it is empty)."""
+def parse_line(line: JsonlLine) -> tuple[dict[str, Any] | None, str]:
+    """The object in a line, or why there is none ("" for an empty line)."""
     if line.problem:
         return None, line.problem
     if not line.data.strip():
         return None, ""
     try:
-        value = decode(line.data)
+        value = decode_json(line.data)
     except ValueError:
         return None, "not JSON"
     return (value, "") if isinstance(value, dict) else (None, "not an object")

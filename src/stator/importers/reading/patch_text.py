@@ -1,4 +1,4 @@
-"""The patch text that Codex gives to `apply_patch`, read for the files it names. Pure.
+"""Finds the files that a patch for `apply_patch` (Codex's patch format) changes. Pure.
 
     *** Begin Patch
     *** Add File: notes.txt
@@ -11,8 +11,8 @@
     *** Delete File: left.txt
     *** End Patch
 
-Only lines that begin with `*** ` are orders; everything in a file's text begins with `+`, `-`, a
-space or `@@`, so what stands in a file cannot be mistaken for one.
+Only lines that begin with `*** ` are operations. Every line of a file's content begins with `+`,
+`-`, a space or `@@`, so content can never be mistaken for an operation.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from stator.model.exchange.items import Touch, digest_of
 
 BEGIN, END = "*** Begin Patch", "*** End Patch"
 _IN_SHELL = re.compile(r"(?:^|[\s;&|(])apply_?patch\b[^\n]{0,200}<<-?\s*(['\"]?)(\w+)\1[^\n]*\n")
-"""`apply_patch <<'EOF'`: the way a shell command gives a patch."""
+"""`apply_patch <<'EOF'`, the way in which a shell command passes a patch."""
 
 
-def touches(patch: str) -> tuple[Touch, ...]:
-    """The files a patch changes, in its order; nothing where it is not one whole patch."""
+def files_in_patch(patch: str) -> tuple[Touch, ...]:
+    """The files that a patch changes, in its order; empty if the patch is incomplete."""
     lines = patch.strip().split("\n")
     if len(lines) < 2 or lines[0].strip() != BEGIN or lines[-1].strip() != END:
         return ()
-    return tuple(_orders(lines[1:-1]))
+    return tuple(_operations(lines[1:-1]))
 
 
-def in_command(command: str) -> tuple[Touch, ...]:
+def files_in_command(command: str) -> tuple[Touch, ...]:
     """The files that a shell command changes through `apply_patch` and a here-document."""
     found = _IN_SHELL.search(command)
     if found is None:
@@ -43,12 +43,12 @@ def in_command(command: str) -> tuple[Touch, ...]:
     body: list[str] = []
     for line in command[found.end() :].split("\n"):
         if line.strip() == found[2]:
-            return touches("\n".join(body))
+            return files_in_patch("\n".join(body))
         body.append(line)
     return ()
 
 
-def _orders(lines: list[str]) -> Iterator[Touch]:
+def _operations(lines: list[str]) -> Iterator[Touch]:
     at = 0
     while at < len(lines):
         order, _, path = lines[at].partition(": ")
@@ -59,7 +59,7 @@ def _orders(lines: list[str]) -> Iterator[Touch]:
         if order == "*** Delete File":
             yield Touch(path=path, op="deleted")
         elif order == "*** Add File":
-            body = _added(lines, at)
+            body = _added_lines(lines, at)
             yield Touch(path=path, op="created", after=digest_of("".join(body)))
         elif order == "*** Update File":
             moved = lines[at] if at < len(lines) else ""
@@ -70,7 +70,7 @@ def _orders(lines: list[str]) -> Iterator[Touch]:
                 yield Touch(path=path, op="modified")
 
 
-def _added(lines: list[str], at: int) -> Iterator[str]:
+def _added_lines(lines: list[str], at: int) -> Iterator[str]:
     while at < len(lines) and lines[at].startswith("+"):
         yield lines[at][1:] + "\n"
         at += 1

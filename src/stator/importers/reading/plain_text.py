@@ -1,4 +1,4 @@
-"""What is said, as text: out of content of any shape, and free of what redaction may have taken out."""
+"""Extracts plain text from message content, and prepares text for ids that survive redaction."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from stator.model.log.redact import Redactor, placeholder_pattern
 from stator.model.window.reply import texts
 
 
-def words(content: Any) -> str:
-    """What content says in words: a text, or blocks of any dialect."""
+def plain_text(content: Any) -> str:
+    """The text of a content, which is a string or blocks of any provider's kind."""
     if not isinstance(content, list):
         return text(content)
-    return "".join(part for block in content for part in _words(block))
+    return "".join(part for block in content for part in _block_texts(block))
 
 
-def _words(block: Any) -> list[str]:
+def _block_texts(block: Any) -> list[str]:
     if isinstance(block, dict) and "type" not in block:
         block = {"type": "text", **block}
     return (
@@ -26,6 +26,10 @@ def _words(block: Any) -> list[str]:
     )
 
 
-def nameable(said: str) -> str:
-    """A text from which an id can be made: the same whether secrets were taken out of it or not."""
-    return placeholder_pattern.sub("‹secret›", Redactor(b"name").scrub(said))
+def redaction_stable(text_with_secrets: str) -> str:
+    """A text for making ids: every secret is replaced by the same word.
+
+    A hook redacts secrets before it writes to disk; a transcript contains them. Both must arrive at
+    the same id.
+    """
+    return placeholder_pattern.sub("‹secret›", Redactor(b"name").scrub(text_with_secrets))

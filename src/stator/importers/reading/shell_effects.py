@@ -1,10 +1,10 @@
-"""Which files a shell command certainly touched, told by its words. Pure.
+"""Works out which files a shell command certainly touched, from its text alone. Pure.
 
-A transcript says what was run and that it went well; of most commands one cannot say what they did
-to which file. Here is what one can: plain commands with literal words (`rm a.txt`, `mv a b`,
-`echo x > out`), all of which must have run. As soon as a word is not literal (a glob, a variable, a
-substitution), its command says nothing; where the shell's way through the line is not certain
-(`||`, loops, all but the last of `a; b`), nothing is said of that part.
+A transcript shows which command ran and that it succeeded. What most commands did to files cannot
+be known from that. This module handles the certain cases: simple commands with literal words (`rm
+a.txt`, `mv a b`, `echo x > out`) that must all have run. A command with a word that is not literal
+(a glob, a variable, a substitution) yields nothing. Where control flow is uncertain (`||`, loops,
+all but the last part of `a; b`), that part yields nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stator.model.exchange.items import Touch
 from stator.model.records.types import FileOp
 
 COMMAND_MAX = 20_000
-"""Characters of a command that are looked at; a longer one says nothing."""
+"""The most characters of a command; a longer one yields nothing."""
 TOUCHES_MAX = 200
 
 _TOKEN = re.compile(
@@ -31,7 +31,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _UNQUOTED = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|\\.""", re.DOTALL)
-_OPEN_ENDED = frozenset("*?[]{}$`~!")
+_EXPANDED = frozenset("*?[]{}$`~!")
 _KEYWORDS = frozenset(
     "if then else elif fi for while until do done case esac function select time coproc"
     " eval exec source . alias trap exit return break continue pushd popd xargs sudo env".split()
@@ -39,57 +39,57 @@ _KEYWORDS = frozenset(
 
 
 class _Command(msgspec.Struct):
-    """A simple command: its words, and the files its output goes to with whether they are added to."""
+    """A simple command: its words, and the files its output goes to (True: appended)."""
 
     words: list[str] = []
     outputs: list[tuple[str, bool]] = []
     piped: bool = False
-    """Whether another command reads what it says."""
+    """Whether another command reads its output."""
     is_plain: bool = True
-    """Whether every word of it is literal."""
+    """Whether every word is literal."""
 
 
-def touched(command: str, cwd: str = "") -> tuple[Touch, ...]:
-    """The files a command that ended well has certainly touched, as it names them.
+def files_touched(command: str, cwd: str = "") -> tuple[Touch, ...]:
+    """The files that a successful command certainly touched, under the names it uses.
 
-    `cwd` is the folder it ran in, for what stands behind a `cd`.
+    `cwd` is the folder in which it ran; it is needed for what follows a `cd`.
     """
     if len(command) > COMMAND_MAX:
         return ()
     chains = _chains(command)
     if not chains:
         return ()
-    if _stops_at_failures(chains[0][0]):
-        sure = [one for chain in chains[1:] for one in chain]
+    if _is_set_e(chains[0][0]):
+        certain = [command_part for chain in chains[1:] for command_part in chain]
     else:
-        sure = chains[-1] if all(_keeps_place(chain) for chain in chains[:-1]) else []
+        certain = chains[-1] if all(_stays_in_folder(chain) for chain in chains[:-1]) else []
     found: dict[str, Touch] = {}
     base: str | None = ""
-    for one in sure:
-        if one.words[:1] == ["cd"]:
-            base = _entered(one, base, cwd)
+    for command_part in certain:
+        if command_part.words[:1] == ["cd"]:
+            base = _folder_after_cd(command_part, base, cwd)
             continue
-        for touch in _touches(one):
-            placed = _placed(touch, base)
+        for touch in _touches(command_part):
+            placed = _resolved(touch, base)
             if placed is not None:
                 found[placed.path] = placed
     return tuple(found.values())[:TOUCHES_MAX]
 
 
-def _stops_at_failures(first: _Command) -> bool:
-    """Whether it is `set -e`: then a command that ended well has run to its end."""
+def _is_set_e(first: _Command) -> bool:
+    """Whether the command is `set -e`; then a command that succeeded ran to its end."""
     options = [word for word in first.words[1:] if word.startswith("-")]
     return first.words[:1] == ["set"] and any("e" in word for word in options)
 
 
 def _chains(command: str) -> list[list[_Command]]:
-    """Commands joined by `&&` and `|`, chain by chain as `;` and newlines part them; [] where the
-    shell's way through them is not certain."""
+    """Split a command line into chains. `;` and newlines separate chains; `&&` and `|` join the
+    commands within one. [] if the control flow is uncertain."""
     chains: list[list[_Command]] = [[]]
     current = _Command()
     redirect = ""
     position = 0
-    ends: list[str] = []
+    here_document_ends: list[str] = []
     while position < len(command):
         match = _TOKEN.match(command, position)
         if match is None:
@@ -101,7 +101,7 @@ def _chains(command: str) -> list[list[_Command]]:
         if match.lastgroup == "word":
             word = _literal(text)
             if redirect == "<<":
-                ends.append(_UNQUOTED.sub(_plain, text))
+                here_document_ends.append(_UNQUOTED.sub(_unquoted, text))
                 redirect = ""
             elif redirect:
                 if redirect != "<" and word is not None:
@@ -117,11 +117,11 @@ def _chains(command: str) -> list[list[_Command]]:
         if redirect:
             return []
         if text == "\n":
-            for end in ends:
-                position = _behind(command, position, end)
+            for end in here_document_ends:
+                position = _after_here_document(command, position, end)
                 if position < 0:
                     return []
-            ends = []
+            here_document_ends = []
         if text in ("<<", "<<-"):
             redirect = "<<"
         elif text in (">", ">>", "&>", "&>>", ">|", "<", ">&"):
@@ -144,20 +144,24 @@ def _chains(command: str) -> list[list[_Command]]:
                 chains.append([])
         else:
             return []
-    if redirect or ends:
+    if redirect or here_document_ends:
         return []
     if current.words or current.outputs:
         chains[-1].append(current)
     whole = [chain for chain in chains if chain]
     return (
         []
-        if any(one.words[:1] and one.words[0] in _KEYWORDS for c in whole for one in c)
+        if any(
+            command_part.words[:1] and command_part.words[0] in _KEYWORDS
+            for c in whole
+            for command_part in c
+        )
         else whole
     )
 
 
-def _behind(command: str, position: int, end: str) -> int:
-    """Where a text that was given within the command ends; -1: nowhere."""
+def _after_here_document(command: str, position: int, end: str) -> int:
+    """The position after a here-document that ends with the line `end`; -1 if it never ends."""
     while position < len(command):
         stop = command.find("\n", position)
         stop = len(command) if stop < 0 else stop
@@ -169,35 +173,42 @@ def _behind(command: str, position: int, end: str) -> int:
 
 
 def _literal(word: str) -> str | None:
-    """What a word stands for, or None if the shell would make something else of it."""
+    """The literal value of a word, or None if the shell would expand it."""
     bare = _UNQUOTED.sub("", word)
-    if _OPEN_ENDED & set(bare):
+    if _EXPANDED & set(bare):
         return None
-    return _UNQUOTED.sub(_plain, word)
+    return _UNQUOTED.sub(_unquoted, word)
 
 
-def _plain(match: re.Match[str]) -> str:
+def _unquoted(match: re.Match[str]) -> str:
     text = match.group()
     if text[0] == "\\":
         return text[1:]
     return text[1:-1] if text[0] == "'" else re.sub(r'\\(["\\])', r"\1", text[1:-1])
 
 
-def _keeps_place(chain: list[_Command]) -> bool:
-    return all(one.words[:1] != ["cd"] for one in chain)
+def _stays_in_folder(chain: list[_Command]) -> bool:
+    return all(command_part.words[:1] != ["cd"] for command_part in chain)
 
 
-def _entered(one: _Command, base: str | None, cwd: str) -> str | None:
-    """The folder a `cd` leads to; None: nobody can say."""
-    if len(one.words) != 2 or not one.is_plain or base is None or one.words[1] in ("", "-"):
+def _folder_after_cd(command_part: _Command, base: str | None, cwd: str) -> str | None:
+    """The folder that a `cd` enters; None if it is unknown."""
+    if (
+        len(command_part.words) != 2
+        or not command_part.is_plain
+        or base is None
+        or command_part.words[1] in ("", "-")
+    ):
         return None
     here = base or cwd
-    if not here and not posixpath.isabs(one.words[1]):
+    if not here and not posixpath.isabs(command_part.words[1]):
         return None
-    return posixpath.normpath(posixpath.join(here, one.words[1]))
+    return posixpath.normpath(posixpath.join(here, command_part.words[1]))
 
 
-def _placed(touch: Touch, base: str | None) -> Touch | None:
+def _resolved(touch: Touch, base: str | None) -> Touch | None:
+    """A touch with its paths below the folder `base`; None if that folder is unknown and a path is
+    relative."""
     if not base and base is not None:
         return touch
     names = [touch.path, *([touch.from_path] if touch.from_path else [])]
@@ -210,14 +221,14 @@ def _placed(touch: Touch, base: str | None) -> Touch | None:
     )
 
 
-def _touches(one: _Command) -> Iterator[Touch]:
-    for path, added in one.outputs:
+def _touches(command_part: _Command) -> Iterator[Touch]:
+    for path, added in command_part.outputs:
         if not path.startswith("/dev/") and path not in ("", "-"):
             yield _touch(path, "modified" if added else "created")
-    # of a pipe only the last command's end is known; the others may have failed
-    if not one.is_plain or not one.words or one.piped:
+    # in a pipe, only the exit status of the last command is known; the others may have failed
+    if not command_part.is_plain or not command_part.words or command_part.piped:
         return
-    words = one.words
+    words = command_part.words
     name = posixpath.basename(words[0])
     if name == "git" and words[1:2] in (["rm"], ["mv"]):
         name, words = words[1], words[1:]
@@ -231,7 +242,7 @@ def _touch(path: str, op: FileOp, from_path: str = "") -> Touch:
 
 
 def _names(words: list[str], allowed: str) -> list[str]:
-    """The words that are no options; [] if there is an option that is not known to change nothing."""
+    """The words that are not options; [] if an option may change the meaning."""
     names: list[str] = []
     for place, word in enumerate(words):
         if word == "--":
@@ -244,36 +255,36 @@ def _names(words: list[str], allowed: str) -> list[str]:
     return [name for name in names if name]
 
 
-def _removed(words: list[str]) -> Iterator[Touch]:
-    # with -r a name may be a folder, of whose files nothing is known
+def _by_rm(words: list[str]) -> Iterator[Touch]:
+    # with -r a name may be a folder, and its files are unknown
     yield from (_touch(name, "deleted") for name in _names(words, "vf"))
 
 
-def _moved(words: list[str]) -> Iterator[Touch]:
+def _by_mv(words: list[str]) -> Iterator[Touch]:
     names = _names(words, "fv")
-    if len(names) == 2 and _is_file(names[1]) and _is_file(names[0]):
+    if len(names) == 2 and _looks_like_file(names[1]) and _looks_like_file(names[0]):
         yield _touch(names[1], "renamed", names[0])
 
 
-def _copied(words: list[str]) -> Iterator[Touch]:
+def _by_cp(words: list[str]) -> Iterator[Touch]:
     names = _names(words, "fvp")
-    if len(names) == 2 and _is_file(names[1]):
+    if len(names) == 2 and _looks_like_file(names[1]):
         yield _touch(names[1], "created")
 
 
-def _made(words: list[str]) -> Iterator[Touch]:
+def _by_touch(words: list[str]) -> Iterator[Touch]:
     yield from (_touch(name, "created") for name in _names(words, ""))
 
 
-def _teed(words: list[str]) -> Iterator[Touch]:
+def _by_tee(words: list[str]) -> Iterator[Touch]:
     op: FileOp = "modified" if "-a" in words else "created"
     yield from (_touch(name, op) for name in _names(words, "a"))
 
 
-def _edited(words: list[str]) -> Iterator[Touch]:
+def _by_sed(words: list[str]) -> Iterator[Touch]:
     if not words or words[0] not in ("-i", "-i.bak", "-i''"):
         return
-    # BSD's sed wants a suffix, if an empty one
+    # BSD's sed requires a suffix after -i, which may be empty
     rest = words[2:] if words[1:2] == [""] else words[1:]
     if rest[:1] == ["-e"] or (rest[:1] and rest[0] in ("-E", "-r", "-n")):
         rest = rest[1:]
@@ -281,19 +292,19 @@ def _edited(words: list[str]) -> Iterator[Touch]:
         yield from (_touch(name, "modified") for name in rest[1:])
 
 
-def _is_file(name: str) -> bool:
-    """Whether a name may be a file's: one that ends in a suffix, and in no slash. `mv a b` moves into
-    `b` if that is a folder, which the command does not say."""
+def _looks_like_file(name: str) -> bool:
+    """Whether a name is probably that of a file: it has an extension and no trailing slash. If `b`
+    is a folder, `mv a b` moves into it, and the command does not show that."""
     return bool(posixpath.splitext(name)[1]) and not name.endswith(("/", "/.", "/.."))
 
 
 _RULES: dict[str, Callable[[list[str]], Iterator[Touch]]] = {
-    "rm": _removed,
-    "unlink": _removed,
-    "mv": _moved,
-    "cp": _copied,
-    "touch": _made,
-    "tee": _teed,
-    "sed": _edited,
+    "rm": _by_rm,
+    "unlink": _by_rm,
+    "mv": _by_mv,
+    "cp": _by_cp,
+    "touch": _by_touch,
+    "tee": _by_tee,
+    "sed": _by_sed,
 }
-"""`mkdir` makes no file, and `files` holds files: it is left out on purpose."""
+"""`mkdir` is left out on purpose: it creates no file."""

@@ -1,9 +1,9 @@
-"""Other programs' SQLite databases, read while those programs may be writing to them.
+"""Reads SQLite databases of other programs, which may be writing to them at the same time.
 
-Nothing is ever written. Where it can be avoided not even SQLite's own side files appear: a database
-in WAL mode that nobody has open is read as it lies there, and if somebody opens it meanwhile that is
-noticed. All access goes through SQLite: a file of this process that is opened and closed beside it
-would take the locks along.
+Nothing is written. If possible, not even SQLite's side files (-wal, -shm) are created: a database
+in WAL mode that no program has open is read as immutable, and if a program opens it during that
+time, the result is discarded. All access goes through SQLite, because POSIX releases a process's
+locks on a file when the process closes any handle of that file.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     import apsw
 
 MAGIC = b"SQLite format 3\0"
-NAMED = (".db", ".sqlite", ".sqlite3", ".db-wal", ".db-shm", ".db-journal")
-"""How files end that are opened through SQLite only."""
+DATABASE_EXTENSIONS = (".db", ".sqlite", ".sqlite3", ".db-wal", ".db-shm", ".db-journal")
+"""Extensions of files that must only be opened through SQLite."""
 BUSY_MS = 2_000
 WAL_MODE = 2
 
 
-def is_named_like_one(path: str) -> bool:
-    """Whether a file may be a database, told by its name."""
-    return path.endswith(NAMED)
+def has_database_name(path: str) -> bool:
+    """Whether a file may be a database, judging by its name."""
+    return path.endswith(DATABASE_EXTENSIONS)
 
 
-def begin(path: str, size: int) -> bytes:
+def first_bytes(path: str, size: int) -> bytes:
     """The first bytes of a database file."""
     import apsw
 
@@ -49,13 +49,15 @@ def begin(path: str, size: int) -> bytes:
 
 
 @contextmanager
-def opened(path: str) -> Iterator[apsw.Connection]:
-    """A database, to be read; `InvalidInput` where that cannot be done."""
+def open_read_only(path: str) -> Iterator[apsw.Connection]:
+    """Open a database for reading; raise `InvalidInput` if that fails."""
     import apsw
 
-    lies_still = begin(path, 20)[18:19] == bytes([WAL_MODE]) and not os.path.exists(f"{path}-wal")
+    is_idle = first_bytes(path, 20)[18:19] == bytes([WAL_MODE]) and not os.path.exists(
+        f"{path}-wal"
+    )
     before = _state(path)
-    mode = "immutable=1" if lies_still else "mode=ro"
+    mode = "immutable=1" if is_idle else "mode=ro"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     try:
         db = apsw.Connection(f"file:{quote(os.path.abspath(path))}?{mode}", flags=flags)
@@ -66,10 +68,10 @@ def opened(path: str) -> Iterator[apsw.Connection]:
             db.close()
     except apsw.Error as error:
         raise InvalidInput(
-            f"cannot read the database {path}: {error}", hint="is it whole?"
+            f"cannot read the database {path}: {error}", hint="check that the file is complete"
         ) from None
-    if lies_still and _state(path) != before:
-        raise InvalidInput(f"{path} changed while it was read", hint="try again")
+    if is_idle and _state(path) != before:
+        raise InvalidInput(f"{path} changed during the import", hint="import it again")
 
 
 def _state(path: str) -> tuple[int, int, bool]:

@@ -1,4 +1,4 @@
-"""Transcripts packed with zstd, unpacked piece by piece."""
+"""Decompresses zstd transcripts chunk by chunk."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-PIECE = 256 * 1024
-"""Bytes that one step unpacks to at most: a bomb goes off slowly."""
+STEP_BYTES = 256 * 1024
+"""The most bytes that one step decompresses to, so that a decompression bomb cannot fill the
+memory."""
 
 
-def unpacker(raw: Callable[[], bytes]) -> Callable[[], bytes]:
-    """From packed chunks to unpacked ones; several frames may follow each other."""
+def decompressing_reader(raw: Callable[[], bytes]) -> Callable[[], bytes]:
+    """Turn a source of compressed chunks into one of decompressed chunks; several frames may follow
+    each other."""
     decompressor = zstd.ZstdDecompressor()
     rest = b""
 
@@ -32,11 +34,12 @@ def unpacker(raw: Callable[[], bytes]) -> Callable[[], bytes]:
             elif decompressor.needs_input and not rest:
                 rest = raw()
                 if not rest:
-                    return b""  # cut off: what came before is whole lines all the same
+                    # the file is cut off; the lines before that point are still complete
+                    return b""
             try:
-                data = decompressor.decompress(rest, PIECE)
+                data = decompressor.decompress(rest, STEP_BYTES)
             except zstd.ZstdError as error:
-                raise InvalidInput(f"not a zstd file any more: {error}") from None
+                raise InvalidInput(f"the zstd data is damaged: {error}") from None
             rest = b""
             if data:
                 return data

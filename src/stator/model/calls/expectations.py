@@ -15,7 +15,6 @@ from typing import Any, Literal
 import msgspec
 
 from stator.model.calls.known import (
-    MARKS,
     MODEL,
     WITHDRAWN,
     Known,
@@ -33,6 +32,7 @@ from stator.model.log.commit import (
 )
 from stator.model.log.delta import Put
 from stator.model.log.rewinds import TAG
+from stator.model.records.registry import COMPARED
 from stator.model.records.types import ChildRecord
 from stator.model.values import json_text
 from stator.model.values.ids import short
@@ -40,8 +40,6 @@ from stator.model.values.ids import short
 CueKind = Literal["answer", "call", "child"]
 NEVER = 2**53
 """The seq of what is not on record."""
-CHECKED = MARKS - {"child", "tools"}
-"""Kinds of records that a replay compares and reports."""
 SHOWN_MAX = 4000
 """Characters of a value that a report shows."""
 _ITEMS = re.compile(r"\d+ items?\Z")
@@ -82,7 +80,7 @@ class Cue(msgspec.Struct, kw_only=True):
         return f"a call of {self.name}"
 
 
-class Asking(msgspec.Struct, kw_only=True):
+class ProgramRequest(msgspec.Struct, kw_only=True):
     """What the program asks for now."""
 
     kind: CueKind
@@ -144,7 +142,7 @@ class Script:
         """What was not asked for yet."""
         return [cue for cue in self.cues if not cue.taken]
 
-    def take(self, asking: Asking) -> Cue | None:
+    def take(self, asking: ProgramRequest) -> Cue | None:
         """The cue for what is asked for, if its time has come."""
         for cue in self._due():
             if cue.kind == asking.kind and _fits(cue, asking):
@@ -297,7 +295,7 @@ def child_sessions(commits: Iterable[Commit]) -> list[str]:
 def _is_mark(commit: Commit) -> bool:
     """Whether the program itself made this record. The contents of files, and the tags that rewinds leave,
     are put there by the runtime."""
-    if commit.kind not in CHECKED or not commit.epoch:
+    if commit.kind not in COMPARED or not commit.epoch:
         return False
     if commit.kind == "entry":
         return not commit.call
@@ -317,7 +315,7 @@ def _response(origin: tuple[str, str] | None) -> str:
     return "" if origin is None else origin[1].partition("/")[0]
 
 
-def _fits(cue: Cue, asking: Asking) -> bool:
+def _fits(cue: Cue, asking: ProgramRequest) -> bool:
     if cue.kind == "answer":
         return True
     if cue.name != asking.name:
@@ -336,7 +334,7 @@ def _fits(cue: Cue, asking: Asking) -> bool:
     )
 
 
-def same_arguments(cue: Cue, asking: Asking) -> bool:
+def same_arguments(cue: Cue, asking: ProgramRequest) -> bool:
     """Whether a call that was found by its key has the arguments it had."""
     known = "" if cue.call is None else cue.call.input_hash
     return cue.erased or known in asking.hashes or alike(cue.given, asking.given)
@@ -415,7 +413,7 @@ def _spread(value: Any) -> str:
     return json.dumps(plain, ensure_ascii=False, indent=2, sort_keys=True)[:SHOWN_MAX]
 
 
-def explain(script: Script, asking: Asking, turn: int) -> Divergence:
+def explain(script: Script, asking: ProgramRequest, turn: int) -> Divergence:
     """Why what is asked for is not what the record has next."""
     got = _shown(asking.kind, asking.name, asking.given)
     left = script.left

@@ -18,10 +18,10 @@ from stator.model.calls.life import (
     Answer,
     Asked,
     EffectOf,
-    Found,
     Note,
     Outcome,
     Reconcile,
+    Reconciled,
     settled,
 )
 from stator.model.log.commit import (
@@ -32,6 +32,7 @@ from stator.model.log.commit import (
     Upsert,
 )
 from stator.model.log.delta import Drop, Put
+from stator.model.records.registry import ONCE
 from stator.model.records.types import CallStatus, Effect, Record
 from stator.model.values import canon
 
@@ -40,11 +41,6 @@ Course = Literal["replay", "run", "in doubt", "awaiting"]
 """What to do about a call that the record knows: give its outcome, run it (again), ask its tool what
 happened, or keep waiting for a person."""
 
-MARKS = frozenset(
-    "entry tools child decision file fact preference dead_end plan pending artifact use scratch "
-    "app tag score flag".split()
-)
-"""Kinds an agent's own program appends in a turn, besides calls: done once, not once a run."""
 PLACEHOLDER = "‹secret:".encode()
 """How the placeholder of a secret begins."""
 DISPLACED = "driver displaced"
@@ -191,7 +187,7 @@ class Known:
                 (self._entries if commit.call else self._marks).append(commit)
             for call in self.calls:
                 call.last = False
-        elif kind in MARKS and commit.epoch and not (kind == "file" and commit.status):
+        elif kind in ONCE and commit.epoch and not (kind == "file" and commit.status):
             # A file commit with a status holds contents or is a restore's: no program asked for it.
             self._marks.append(commit)
             self._built_on(commit.call)
@@ -452,11 +448,11 @@ def _beside(
     return asked
 
 
-def _found(doubt: KnownCall, *, ask: bool) -> Generator[EffectOf, Answer, Found]:
+def _found(doubt: KnownCall, *, ask: bool) -> Generator[EffectOf, Answer, Reconciled]:
     """What is known of a call that was in doubt: its settlement, else what its tool says."""
     if doubt.course(ended=False) == "in doubt":
         return (yield from _reconcile(doubt, ask=ask))
-    return Found("done" if doubt.status == "ok" else "not_done")
+    return Reconciled("done" if doubt.status == "ok" else "not_done")
 
 
 def _turned_out(call: KnownCall) -> bool:
@@ -465,10 +461,10 @@ def _turned_out(call: KnownCall) -> bool:
     return settled and call.status == "ok" and not call.met
 
 
-def _reconcile(known: KnownCall, *, ask: bool) -> Generator[EffectOf, Answer, Found]:
+def _reconcile(known: KnownCall, *, ask: bool) -> Generator[EffectOf, Answer, Reconciled]:
     """Ask the tool what became of a call in doubt, and put on record what it says."""
     if not ask or known.status != "in doubt" or known.cause == DISPLACED:
-        return Found("unknown")
+        return Reconciled("unknown")
     found = yield Reconcile(
         known.call,
         known.tool,
@@ -479,7 +475,7 @@ def _reconcile(known: KnownCall, *, ask: bool) -> Generator[EffectOf, Answer, Fo
         known.input_hash,
         known.occurrence,
     )
-    assert isinstance(found, Found)
+    assert isinstance(found, Reconciled)
     if found.verdict != "unknown":
         yield Note("settlement", {"call": known.call, **settled(found)})
         known.status = "ok" if found.verdict == "done" else "error"

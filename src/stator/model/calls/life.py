@@ -41,7 +41,7 @@ from stator.model.log.commit import Change
 from stator.model.records.types import CallStatus, Effect
 from stator.model.values import canon
 from stator.model.values.ids import short
-from stator.model.window.messages import Result as Told
+from stator.model.window.messages import KnownResult as Told
 
 MESSAGE_MAX = 2000
 """Characters of a tool's error message that are kept."""
@@ -135,7 +135,7 @@ class Note(msgspec.Struct, frozen=True):
     fields: dict[str, Any]
 
 
-class Run(msgspec.Struct, frozen=True):
+class RunTool(msgspec.Struct, frozen=True):
     """Effect: run the tool, once."""
 
     attempt: int
@@ -153,7 +153,7 @@ class Await(msgspec.Struct, frozen=True):
 
 
 class Reconcile(msgspec.Struct, frozen=True):
-    """Effect: ask the tool what became of this call; answered with `Found`."""
+    """Effect: ask the tool what became of this call; answered with `Reconciled`."""
 
     call: str
     tool: str
@@ -166,21 +166,21 @@ class Reconcile(msgspec.Struct, frozen=True):
     occurrence: int
 
 
-class Found(msgspec.Struct, frozen=True):
+class Reconciled(msgspec.Struct, frozen=True):
     """What a tool found out about a call in doubt."""
 
     verdict: Literal["done", "not_done", "unknown"]
     value: Any = None
 
 
-class Returned(msgspec.Struct, frozen=True):
+class ToolReturned(msgspec.Struct, frozen=True):
     value: Any
     at: float = 0.0
     """Seconds on a clock that only goes forward; what a deadline is measured on."""
     began: float = 0.0
 
 
-class Raised(msgspec.Struct, frozen=True):
+class ToolRaised(msgspec.Struct, frozen=True):
     error: BaseException
     at: float = 0.0
     began: float = 0.0
@@ -214,8 +214,8 @@ class TimedOut(TimeoutError):
         self.seconds = seconds
 
 
-EffectOf = Note | Run | Pause | Await | Reconcile
-Answer = Returned | Raised | Granted | Refused | Found | Stop | None
+EffectOf = Note | RunTool | Pause | Await | Reconcile
+Answer = ToolReturned | ToolRaised | Granted | Refused | Reconciled | Stop | None
 Life = Generator[EffectOf, Answer, Outcome]
 
 
@@ -233,8 +233,8 @@ def life(asked: Asked, policy: Policy = ONCE, detect: Detect | None = None) -> L
     while True:
         if attempt > asked.attempt or not asked.gate:
             yield from _begin(asked, attempt)
-        answer = yield Run(attempt)
-        assert isinstance(answer, (Returned, Raised))
+        answer = yield RunTool(attempt)
+        assert isinstance(answer, (ToolReturned, ToolRaised))
         began = answer.began if began is None else began
         outcome, fields, refused = judge(asked, answer, detect)
         outcome = msgspec.structs.replace(outcome, attempts=attempt)
@@ -313,11 +313,11 @@ def _again(
 
 
 def judge(
-    asked: Asked, answer: Returned | Raised, detect: Detect | None = None
+    asked: Asked, answer: ToolReturned | ToolRaised, detect: Detect | None = None
 ) -> tuple[Outcome, dict[str, Any], InvalidInput | None]:
     """What is known of a call whose tool answered: its outcome, what to record with it, and why its
     result cannot be recorded, if so."""
-    if isinstance(answer, Returned):
+    if isinstance(answer, ToolReturned):
         return _returned(asked, answer.value, detect)
     return *_raised(asked, answer.error), None
 
@@ -379,7 +379,7 @@ def verdict(effect: Effect, error: BaseException) -> tuple[CallStatus, str]:
     return "error", type(error).__name__
 
 
-def settled(found: Found) -> dict[str, Any]:
+def settled(found: Reconciled) -> dict[str, Any]:
     """The fields of a commit that settles a call as its tool says."""
     done = found.verdict == "done"
     value = msgspec.UNSET if not done or found.value is None else found.value

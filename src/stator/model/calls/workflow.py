@@ -61,7 +61,7 @@ class Parameter(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_d
         return self.default is UNSET
 
 
-class Call(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class CallTemplate(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """One call of a workflow."""
 
     id: str
@@ -78,7 +78,7 @@ class Workflow(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_de
     schema: str
     name: str
     parameters: list[Parameter] = []
-    calls: list[Call] = []
+    calls: list[CallTemplate] = []
     notes: list[str] = []
     """What was left out of the recorded chain, and what to look at before it is run."""
     source: str = ""
@@ -305,14 +305,14 @@ def extract(
         else:
             notes.append(f"t{call.turn} @{call.seq} {call.tool}: left out, {CALLS_MAX} is the most")
     made.count([call.given for call in kept])
-    found: list[Call] = []
+    found: list[CallTemplate] = []
     for place, call in enumerate(kept, 1):
         identifier = f"c{place}"
         given = {
             key: made.template(item, key, f"{identifier}/{escape(key)}")
             for key, item in call.given.items()
         }
-        found.append(Call(id=identifier, tool=call.tool, effect=call.effect, input=given))
+        found.append(CallTemplate(id=identifier, tool=call.tool, effect=call.effect, input=given))
         made.learn(identifier, None if call.ending is None else call.ending.known("output"))
     return Workflow(
         schema=SCHEMA,

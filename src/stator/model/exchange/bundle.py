@@ -22,16 +22,7 @@ import msgspec
 from stator.errors import BadBundle, NewerBundle, StatorError
 from stator.model.log import chain
 from stator.model.log.check import INT_MAX
-from stator.model.log.commit import (
-    CONTENT,
-    KINDS,
-    Commit,
-    Gone,
-    Item,
-    Provenance,
-    Source,
-    Trust,
-)
+from stator.model.log.commit import CONTENT, Commit, Gone, Item, Provenance, Source, Trust
 from stator.model.log.delta import (
     Delta,
     Drop,
@@ -40,13 +31,9 @@ from stator.model.log.delta import (
     decode_record,
 )
 from stator.model.log.seal import CONTENT_MAX
-from stator.model.records.types import (
-    COLLECTIONS,
-    NUMBERED,
-    ErasedRecord,
-    SessionRecord,
-)
-from stator.model.sessions.lifecycle import Segment, check_name, lent_upto
+from stator.model.records.registry import COLLECTIONS, KINDS, NUMBERED
+from stator.model.records.types import ErasedRecord, Segment, SessionRecord
+from stator.model.sessions.lifecycle import check_name, lent_upto
 from stator.model.values import canon
 from stator.model.values.ids import from_bytes, is_id, to_bytes
 
@@ -77,7 +64,7 @@ PROJECT_MAX: Final = 8192
 _STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.S)
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class BundleLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits a reader enforces, regardless of what a bundle claims."""
 
     header: int = 64 * 1024
@@ -92,7 +79,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes unpacked."""
 
 
-LIMITS: Final = Limits()
+LIMITS: Final = BundleLimits()
 
 
 class Lock(msgspec.Struct, frozen=True, kw_only=True):
@@ -209,7 +196,7 @@ def preface(header: Header) -> bytes:
     return MAGIC + PREFIX.pack(FORMAT, len(data)) + data
 
 
-def header_size(start: bytes, limits: Limits = LIMITS) -> int:
+def header_size(start: bytes, limits: BundleLimits = LIMITS) -> int:
     """The length of the header, from the fixed part before it."""
     if len(start) < len(MAGIC) + PREFIX.size or not start.startswith(MAGIC):
         raise BadBundle("not a bundle", hint="stator export makes one")
@@ -241,13 +228,15 @@ def read_header(data: bytes) -> Header:
     return header
 
 
-def codec_for(stored: int, unpacked: int, limits: Limits = LIMITS) -> bytes:
+def codec_for(stored: int, unpacked: int, limits: BundleLimits = LIMITS) -> bytes:
     """How to store a frame that compresses to that length: so that every reader takes it."""
     fits = stored < unpacked <= limits.ratio * stored + limits.slack
     return ZSTD if fits else RAW
 
 
-def check_frame(kind: bytes, codec: bytes, stored: int, unpacked: int, limits: Limits) -> None:
+def check_frame(
+    kind: bytes, codec: bytes, stored: int, unpacked: int, limits: BundleLimits
+) -> None:
     """`BadBundle` if a frame is of no known sort, or longer than any may be."""
     if kind not in (MANIFEST, BATCH, END) or codec not in (ZSTD, RAW):
         raise refuse(f"a frame of an unknown sort, {(kind + codec)!r}")
@@ -260,7 +249,7 @@ def check_frame(kind: bytes, codec: bytes, stored: int, unpacked: int, limits: L
         )
 
 
-def read_manifest(data: bytes, limits: Limits = LIMITS) -> Manifest:
+def read_manifest(data: bytes, limits: BundleLimits = LIMITS) -> Manifest:
     """The manifest, if what it says can be."""
     manifest = _decoded(_manifest, data, "its manifest")
     if len(manifest.sessions) > limits.sessions:

@@ -83,7 +83,7 @@ class Open:
 
 
 @dataclass(slots=True)
-class Standing:
+class DraftingState:
     """The part of a session's state that drafting needs; drafting keeps it up to date."""
 
     status: str = "open"
@@ -123,7 +123,13 @@ class Drafter:
     """Makes the drafts of one conversation's items."""
 
     def __init__(
-        self, session: str, source: str, standing: Standing, *, via: Via = "import", root: str = ""
+        self,
+        session: str,
+        source: str,
+        standing: DraftingState,
+        *,
+        via: Via = "import",
+        root: str = "",
     ) -> None:
         self._session = session
         self._source = source

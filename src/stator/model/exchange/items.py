@@ -67,7 +67,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class Item(msgspec.Struct, frozen=True, kw_only=True, tag="Item"):
     """One thing that happened. `at` in µs, 0 where unknown; `within`: the sub-agent's conversation it belongs
     to, where the parent's transcript contains it."""
 
@@ -76,11 +76,11 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     within: str = ""
 
 
-class Prompted(Item, frozen=True):
+class Prompted(Item, frozen=True, tag="Prompted"):
     content: Any
 
 
-class Answered(Item, frozen=True):
+class Answered(Item, frozen=True, tag="Answered"):
     reply: Any
     """The response as the provider gave it (see `model.window.reply`), or text."""
     usage: dict[str, int] = {}
@@ -88,12 +88,12 @@ class Answered(Item, frozen=True):
     partial: bool = False
 
 
-class Noted(Item, frozen=True):
+class Noted(Item, frozen=True, tag="Noted"):
     content: Any
     by: Literal["user", "system"] = "system"
 
 
-class Called(Item, frozen=True):
+class Called(Item, frozen=True, tag="Called"):
     tool: str
     input: Any = None
     effect: Effect = "write"
@@ -105,7 +105,7 @@ class Called(Item, frozen=True):
     """Which try at the call; each has an intent and an outcome of its own."""
 
 
-class Returned(Item, frozen=True):
+class Returned(Item, frozen=True, tag="Returned"):
     status: Literal["ok", "error", "timeout", "cancelled", "denied", "in doubt"] = "ok"
     output: Any = None
     cause: str = ""
@@ -118,17 +118,17 @@ class Returned(Item, frozen=True):
     attempt: int = 1
 
 
-class Touched(Item, frozen=True):
+class Touched(Item, frozen=True, tag="Touched"):
     files: tuple[Touch, ...]
 
 
-class Planned(Item, frozen=True):
+class Planned(Item, frozen=True, tag="Planned"):
     steps: tuple[Step, ...]
     whole: bool = True
     """Whether steps that are not named are no longer part of it."""
 
 
-class Offered(Item, frozen=True):
+class Offered(Item, frozen=True, tag="Offered"):
     tools: dict[str, str]
     """Name → digest of its definition."""
     definitions: Any = None
@@ -137,13 +137,13 @@ class Offered(Item, frozen=True):
     """Those whose definition was another before: approvals given for them are void."""
 
 
-class Flagged(Item, frozen=True):
+class Flagged(Item, frozen=True, tag="Flagged"):
     name: str
     on: str = ""
     why: str = ""
 
 
-class Compacted(Item, frozen=True):
+class Compacted(Item, frozen=True, tag="Compacted"):
     summary: str = ""
     keeps_from: str = ""
     """The id of the first item that stayed in view; "": nothing before it did."""
@@ -152,12 +152,12 @@ class Compacted(Item, frozen=True):
     after: int = 0
 
 
-class TurnEnded(Item, frozen=True):
+class TurnEnded(Item, frozen=True, tag="TurnEnded"):
     status: Literal["ok", "aborted", "interrupted"] = "ok"
     why: str = ""
 
 
-class Spawned(Item, frozen=True):
+class Spawned(Item, frozen=True, tag="Spawned"):
     child: str
     """The other side's id for the sub-agent's conversation."""
     name: str = ""
@@ -166,18 +166,18 @@ class Spawned(Item, frozen=True):
     status: str = "started"
 
 
-class Began(Item, frozen=True):
+class Began(Item, frozen=True, tag="Began"):
     how: str = ""
     """startup, resume, clear, compact, fork."""
 
 
-class Ended(Item, frozen=True):
+class Ended(Item, frozen=True, tag="Ended"):
     reason: str = ""
     died: bool = False
     """Whether this was inferred because the program is gone."""
 
 
-class About(Item, frozen=True):
+class About(Item, frozen=True, tag="About"):
     """What is known of a conversation; a later one adds to an earlier one."""
 
     name: str = ""
@@ -186,20 +186,20 @@ class About(Item, frozen=True):
     labels: dict[str, str] = {}
 
 
-class Unknown(Item, frozen=True):
+class Unknown(Item, frozen=True, tag="Unknown"):
     raw: Any
 
 
-class Skipped(Item, frozen=True):
+class Skipped(Item, frozen=True, tag="Skipped"):
     line: int
     why: str
 
 
-class Noise(Item, frozen=True):
+class Noise(Item, frozen=True, tag="Noise"):
     kind: str
 
 
-class Cursor(Item, frozen=True):
+class Cursor(Item, frozen=True, tag="Cursor"):
     """Where to continue: an offset at which a turn begins, and what the reader must know there."""
 
     offset: int

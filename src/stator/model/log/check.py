@@ -27,7 +27,8 @@ from stator.model.log.commit import (
     Trust,
     Upsert,
 )
-from stator.model.records.types import COLLECTIONS, Record
+from stator.model.records.registry import COLLECTIONS
+from stator.model.records.types import Record
 from stator.model.values.ids import check_id
 
 INT_MAX = 2**53 - 1

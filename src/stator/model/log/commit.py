@@ -41,52 +41,6 @@ CONTENT = (
 )
 """Fields that are content: salted, committed to by hash, erasable. In the order they are stored."""
 
-KINDS = frozenset(
-    {
-        "open",
-        "fork",
-        "run",
-        "run_end",
-        "resume",
-        "pause",
-        "pause_request",
-        "close",
-        "archive",
-        "adopt",
-        "purge",
-        "turn",
-        "turn_end",
-        "entry",
-        "call",
-        "outcome",
-        "settlement",
-        "tools",
-        "decision",
-        "file",
-        "fact",
-        "preference",
-        "dead_end",
-        "plan",
-        "pending",
-        "artifact",
-        "use",
-        "scratch",
-        "app",
-        "tag",
-        "score",
-        "flag",
-        "budget",
-        "retention",
-        "approval",
-        "child",
-        "compaction",
-        "rewind",
-        "erasure",
-        "raw",
-    }
-)
-"""Every kind of commit. New releases add kinds and never rename one."""
-
 
 class Provenance(msgspec.Struct, frozen=True, array_like=True):
     """Where a commit's content came from and how far it is trusted."""

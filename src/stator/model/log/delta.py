@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from stator.errors import BadDelta
-from stator.model.records.types import COLLECTIONS, ErasedRecord, Record
+from stator.model.records.registry import COLLECTIONS
+from stator.model.records.types import ErasedRecord, Record
 
 
 class Put(msgspec.Struct, frozen=True):

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from stator.errors import BadDelta
 from stator.model.log.delta import Op, Put
-from stator.model.records.types import State, empty
+from stator.model.records.registry import empty
+from stator.model.records.types import State
 
 
 def apply(state: State, delta: Iterable[Op]) -> State:

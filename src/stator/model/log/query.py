@@ -149,7 +149,7 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
     after_turn: int = -1
 
 
-class Touch(msgspec.Struct, frozen=True, kw_only=True):
+class KeyTouch(msgspec.Struct, frozen=True, kw_only=True):
     """One version of a record somewhere in the store: who touched that key, where and when."""
 
     session: str

@@ -13,20 +13,16 @@ from typing import Protocol, cast
 import msgspec
 
 from stator.errors import BadDelta, InvalidInput
-from stator.model.log.commit import (
-    KINDS,
-    Change,
-    Draft,
-    Erase,
-    Purge,
-    Remove,
-    Reset,
-    Upsert,
-)
+from stator.model.log.commit import Change, Draft, Erase, Purge, Remove, Reset, Upsert
 from stator.model.log.delta import Delta, Drop, Put
-from stator.model.records.types import (
+from stator.model.records.registry import (
     COLLECTIONS,
+    DROPPED_BY_FORK,
     KEPT_IN_REWIND,
+    KINDS,
+    key_of,
+)
+from stator.model.records.types import (
     KEY_MAX,
     KEYLESS,
     ArtifactRecord,
@@ -43,7 +39,6 @@ from stator.model.records.types import (
     ToolRecord,
     WorkingRecord,
     file_key,
-    key_of,
     to_settle,
 )
 from stator.model.sessions.lifecycle import TRANSITIONS, check_budget, check_transition
@@ -51,7 +46,7 @@ from stator.model.sessions.retention import check_retention
 from stator.model.values.ids import record_id, retype
 
 
-class View(Protocol):
+class StateView(Protocol):
     """The state just before the commit, as far as the reducer looks at it."""
 
     def find(self, collection: str, key: str) -> Entry | None:
@@ -72,7 +67,7 @@ class Made:
 
     __slots__ = ("_minted", "_touched", "commit", "keys", "ops", "view")
 
-    def __init__(self, commit: str, view: View) -> None:
+    def __init__(self, commit: str, view: StateView) -> None:
         self.commit = commit
         self.view = view
         self.ops: Delta = []
@@ -129,7 +124,7 @@ class Made:
         return record_id(self.commit, self._minted - 1)
 
 
-def reduce(draft: Draft, view: View) -> tuple[Delta, list[str]]:
+def reduce(draft: Draft, view: StateView) -> tuple[Delta, list[str]]:
     """The delta of a draft in that state, and the key of each op's record."""
     if draft.kind not in KINDS:
         raise InvalidInput(f"unknown kind of commit {draft.kind!r:.40}", path="$.kind")
@@ -350,7 +345,7 @@ def _fork(draft: Draft, made: Made) -> None:
     """A fork starts without its parent's approvals, budget and spend; its open calls are elsewhere."""
     for change in draft.changes:
         _change(change, made)
-    for collection in ("approvals", "spend", "runs"):
+    for collection in DROPPED_BY_FORK:
         for entry in made.view.all(collection):
             made.drop_standing(_standing(entry), collection, entry.key)
     for entry in made.view.all("calls"):

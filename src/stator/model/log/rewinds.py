@@ -12,19 +12,11 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from stator.model.log.commit import Reset
-from stator.model.records.types import (
-    BOOKKEEPING,
-    COLLECTIONS,
-    KEPT_IN_REWIND,
-    Entry,
-    ErasedRecord,
-    to_settle,
-)
+from stator.model.records.registry import BOOKKEEPING, COLLECTIONS, KEPT_IN_REWIND
+from stator.model.records.types import Entry, ErasedRecord, to_settle
 
 TAG = "rewind/"
 """Tags that begin so name the heads that rewinds left: they are the reflog."""
-LEARNED = frozenset({"outcome", "settlement", "approval", "erasure"})
-"""What these kinds record about a call that is still in force stays known, even if they were rewound."""
 STEPS = tuple(
     name for name in COLLECTIONS if name not in KEPT_IN_REWIND and name not in BOOKKEEPING
 )

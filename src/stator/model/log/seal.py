@@ -32,8 +32,9 @@ from stator.model.log.commit import (
     Upsert,
 )
 from stator.model.log.delta import Delta, Put
-from stator.model.log.reduce import View, reduce
-from stator.model.records.types import COLLECTIONS, Record
+from stator.model.log.reduce import StateView, reduce
+from stator.model.records.registry import COLLECTIONS
+from stator.model.records.types import Record
 from stator.model.values import canon
 from stator.model.values.ids import check_id, run_id
 
@@ -69,7 +70,9 @@ class Sealed(msgspec.Struct, frozen=True):
     keys: list[str]
 
 
-def seal(draft: Draft, place: Place, view: View, redactor: Redactor | None, salts: Salts) -> Sealed:
+def seal(
+    draft: Draft, place: Place, view: StateView, redactor: Redactor | None, salts: Salts
+) -> Sealed:
     """The commit a draft becomes at this place. Raises `InvalidInput` and changes nothing."""
     encoded: dict[int, bytes] = {}
     draft = scrub(draft, redactor, encoded)
@@ -77,15 +80,7 @@ def seal(draft: Draft, place: Place, view: View, redactor: Redactor | None, salt
     content = encode_content(draft, redactor)
     salt = salts(SALT_BYTES)
     hashes = {name: committed(salt, name, data) for name, data in content.items()}
-    ops: list[list[Any]] = []
-    for n, op in enumerate(delta):
-        if type(op) is Put:
-            name = put_item(n)
-            data = encoded.get(id(op.record)) or encode_record(op.record)
-            content[name] = data
-            ops.append(["put", op.collection, op.id, op.was, committed(salt, name, data)])
-        else:
-            ops.append(["drop", op.collection, op.id, op.was])
+    ops = _commit_to_ops(delta, encoded, content, salt)
     if not content:
         salt = b""  # no hash would cover it, so it could be changed unseen
     if sum(map(len, content.values())) > CONTENT_MAX:
@@ -153,6 +148,22 @@ def seal(draft: Draft, place: Place, view: View, redactor: Redactor | None, salt
         trace=draft.trace,
     )
     return Sealed(commit, keys)
+
+
+def _commit_to_ops(
+    delta: Delta, encoded: dict[int, bytes], content: dict[str, bytes], salt: bytes
+) -> list[list[Any]]:
+    """The ops as the preimage holds them: each put with a commitment to its record, which joins `content`."""
+    ops: list[list[Any]] = []
+    for n, op in enumerate(delta):
+        if type(op) is Put:
+            name = put_item(n)
+            data = encoded.get(id(op.record)) or encode_record(op.record)
+            content[name] = data
+            ops.append(["put", op.collection, op.id, op.was, committed(salt, name, data)])
+        else:
+            ops.append(["drop", op.collection, op.id, op.was])
+    return ops
 
 
 def _too_large(content: dict[str, bytes], draft: Draft) -> TooLarge:
@@ -307,7 +318,7 @@ def same_origin(draft: Draft, commit: Commit) -> bool:
     )
 
 
-def same_part(draft: Draft, commit: Commit, view: View, redactor: Redactor | None) -> bool:
+def same_part(draft: Draft, commit: Commit, view: StateView, redactor: Redactor | None) -> bool:
     """Whether appending the draft again would give the existing commit, given the state before it."""
     draft = scrub(draft, redactor)
     shape = ("kind", "actor", "tool", "call", "parent", "attempt", "effect", "status", "cause")

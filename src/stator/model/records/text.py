@@ -1,31 +1,30 @@
-"""Describes a record as one text. It contains recorded words only; the caller delimits them.
+"""Writes values and records as text: for a brief, and in pieces for a line on a screen.
 
-Bounded: of a value of a million parts only the first few thousand characters are ever written out.
+Recorded words only; the caller delimits or escapes them. Bounded: of a value of a million parts only
+the first few thousand characters are written out.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
 
 from stator.errors import StatorError
 from stator.model.records.types import (
     ApprovalRecord,
     ArtifactRecord,
-    DeadEndRecord,
+    CallRecord,
+    ChildRecord,
     DecisionRecord,
-    ErasedRecord,
-    EvictedRecord,
-    FactRecord,
     FileRecord,
     FlagRecord,
     PendingRecord,
     PlanRecord,
-    PreferenceRecord,
-    Record,
+    RunRecord,
     ScoreRecord,
-    TagRecord,
+    SessionRecord,
+    WorkingRecord,
 )
 from stator.model.values import canon
 from stator.model.values.ids import is_id, short
@@ -112,67 +111,182 @@ def _is_text(block: Any) -> bool:
     return isinstance(block, Mapping) and isinstance(block.get("text"), str)
 
 
-# -- records --------------------------------------------------------------------------------------
+# -- records as one text --------------------------------------------------------------------------
 
 
-def record_text(record: Record) -> str:
-    """What a record says, or that it was erased."""
-    made = _TEXTS.get(type(record))
-    return made(record) if made is not None else type(record).__name__.removesuffix("Record")
-
-
-def _because(what: str, why: str) -> str:
+def because(what: str, why: str) -> str:
     return f"{what} — because {why}" if why else what
-
-
-def _decision(record: DecisionRecord) -> str:
-    text = _because(f"{record.topic}: {record.what}" if record.topic else record.what, record.why)
-    return f"{text} (over {', '.join(record.over)})" if record.over else text
-
-
-def _plan(record: PlanRecord) -> str:
-    text = f"{record.step}: {record.detail}" if record.detail else record.step
-    return f"{text} (evidence: {record.evidence})" if record.evidence else text
-
-
-def _pending(record: PendingRecord) -> str:
-    verb, _, call = record.what.partition(" ")
-    what = f"settle {short(call)}" if verb == "settle" and is_id(call, "call") else record.what
-    return _because(f"{what} (waits for {record.on})" if record.on else what, record.why)
-
-
-def _file(record: FileRecord) -> str:
-    where = record.path if record.root == "." else f"{record.path} in {record.root}"
-    return f"{where} from {record.from_path}" if record.from_path else where
-
-
-def _artifact(record: ArtifactRecord) -> str:
-    kind = "" if record.media_type == "text/plain" else f" ({record.media_type})"
-    return f"{record.name}{kind}"
-
-
-def _approval(record: ApprovalRecord) -> str:
-    by = f" by {record.by}" if record.by else ""
-    return f"{record.verdict} {record.pattern or record.tool} for {record.scope}{by}"
 
 
 def _on(name: str, on: str) -> str:
     return f"{name} on {on}" if on else name
 
 
-_TEXTS: dict[type[Record], Callable[[Any], str]] = {
-    ApprovalRecord: _approval,
-    ArtifactRecord: _artifact,
-    DeadEndRecord: lambda r: _because(r.what, r.why),
-    DecisionRecord: _decision,
-    ErasedRecord: lambda r: f"(erased by @{r.erased})",
-    EvictedRecord: lambda r: r.key,
-    FactRecord: lambda r: f"{r.name} = {recorded_text(r.value)}",
-    FileRecord: _file,
-    FlagRecord: lambda r: _because(_on(r.name, r.on), r.why),
-    PendingRecord: _pending,
-    PlanRecord: _plan,
-    PreferenceRecord: lambda r: f"{r.name} = {recorded_text(r.value)}",
-    ScoreRecord: lambda r: _because(_on(f"{r.name} {r.value / 1000:g}", r.on), r.comment),
-    TagRecord: lambda r: f"{r.name} at @{r.seq}",
-}
+def _intended(record: PendingRecord) -> str:
+    """What is pending; a call to settle by the short form of its id."""
+    verb, _, call = record.what.partition(" ")
+    what = f"settle {short(call)}" if verb == "settle" and is_id(call, "call") else record.what
+    return f"{what} (waits for {record.on})" if record.on else what
+
+
+def named_value_text(record: Any) -> str:
+    return f"{record.name} = {recorded_text(record.value)}"
+
+
+def reasoned_text(record: Any) -> str:
+    return because(record.what, record.why)
+
+
+def decision_text(record: DecisionRecord) -> str:
+    text = because(f"{record.topic}: {record.what}" if record.topic else record.what, record.why)
+    return f"{text} (over {', '.join(record.over)})" if record.over else text
+
+
+def plan_text(record: PlanRecord) -> str:
+    text = f"{record.step}: {record.detail}" if record.detail else record.step
+    return f"{text} (evidence: {record.evidence})" if record.evidence else text
+
+
+def pending_text(record: PendingRecord) -> str:
+    return because(_intended(record), record.why)
+
+
+def file_text(record: FileRecord) -> str:
+    where = record.path if record.root == "." else f"{record.path} in {record.root}"
+    return f"{where} from {record.from_path}" if record.from_path else where
+
+
+def artifact_text(record: ArtifactRecord) -> str:
+    kind = "" if record.media_type == "text/plain" else f" ({record.media_type})"
+    return f"{record.name}{kind}"
+
+
+def approval_text(record: ApprovalRecord) -> str:
+    by = f" by {record.by}" if record.by else ""
+    return f"{record.verdict} {record.pattern or record.tool} for {record.scope}{by}"
+
+
+def flag_text(record: FlagRecord) -> str:
+    return because(_on(record.name, record.on), record.why)
+
+
+def score_text(record: ScoreRecord) -> str:
+    return because(_on(f"{record.name} {record.value / 1000:g}", record.on), record.comment)
+
+
+# -- records as the pieces of a line --------------------------------------------------------------
+
+Piece = tuple[str, str]
+"""Words and their role in a line: a style (`dim`, `bold`, `ok`, `bad`, `doubt`, `id`), or the list of words
+that they are one of (`status`, `op`, `step`) and that the surface has styles for."""
+
+
+class Show(Protocol):
+    """How a surface writes what is not a word."""
+
+    def value(self, plain: Any, /) -> str:
+        """A value in its recorded form."""
+        ...
+
+    def size(self, count: int, /) -> str:
+        """A number of bytes."""
+        ...
+
+
+def _reason(why: str) -> Piece:
+    return (f" — {why}" if why else "", "dim")
+
+
+def named_value_line(record: Any, show: Show) -> list[Piece]:
+    return [(f"{record.name} = {show.value(record.value)}", "")]
+
+
+def reasoned_line(record: Any, show: Show) -> list[Piece]:
+    return [(record.what, ""), _reason(record.why)]
+
+
+def session_line(record: SessionRecord, show: Show) -> list[Piece]:
+    agent = f" · agent {record.agent}" if record.agent else ""
+    return [(record.name, ""), (agent, "dim"), (" · ", "dim"), (record.status, "status")]
+
+
+def run_line(record: RunRecord, show: Show) -> list[Piece]:
+    where = f" on {record.host}" if record.host else ""
+    return [(f"{record.program or 'a driver'}{where}, pid {record.pid}", "")]
+
+
+def child_line(record: ChildRecord, show: Show) -> list[Piece]:
+    return [
+        (f"{record.kind} {record.name} {short(record.session)} ", ""),
+        (record.status, "status"),
+    ]
+
+
+def file_line(record: FileRecord, show: Show) -> list[Piece]:
+    return [
+        (record.op, "op"),
+        (" ", ""),
+        (record.path, ""),
+        (f" from {record.from_path}" if record.from_path else "", ""),
+        (f" ({record.how})" if record.how != "recorded" else "", "dim"),
+        (f" ({record.reason})" if record.reason else "", "dim"),
+    ]
+
+
+def decision_line(record: DecisionRecord, show: Show) -> list[Piece]:
+    return [
+        (f"{record.topic}: " if record.topic else "", "bold"),
+        (record.what, ""),
+        _reason(record.why),
+        (f" (over {', '.join(record.over)})" if record.over else "", "dim"),
+    ]
+
+
+def pending_line(record: PendingRecord, show: Show) -> list[Piece]:
+    return [(_intended(record), ""), _reason(record.why)]
+
+
+def call_line(record: CallRecord, show: Show) -> list[Piece]:
+    return [
+        (record.tool, ""),
+        (" ", ""),
+        (record.status, "status"),
+        (f" ({record.cause})" if record.cause else "", ""),
+        (f" {short(record.call)}", "id"),
+        (" elsewhere" if record.elsewhere else "", "dim"),
+    ]
+
+
+def plan_line(record: PlanRecord, show: Show) -> list[Piece]:
+    more = record.detail or record.evidence
+    return [
+        (record.step, ""),
+        (": ", ""),
+        (record.status.replace("_", " "), "step"),
+        (f" ({more})" if more else "", ""),
+    ]
+
+
+def artifact_line(record: ArtifactRecord, show: Show) -> list[Piece]:
+    return [(f"{record.name} v{record.version}", ""), (f" ({show.size(record.size)})", "dim")]
+
+
+def working_line(record: WorkingRecord, show: Show) -> list[Piece]:
+    return [(f"{record.kind} {record.name}", ""), _reason(record.detail)]
+
+
+def approval_line(record: ApprovalRecord, show: Show) -> list[Piece]:
+    return [
+        (record.verdict, "ok" if record.verdict == "approved" else "bad"),
+        (" ", ""),
+        (record.pattern or f"{record.tool} with arguments {record.arguments[:8]}", ""),
+        (f" · {record.scope} · by {record.by}", "dim"),
+    ]
+
+
+def score_line(record: ScoreRecord, show: Show) -> list[Piece]:
+    return [(_on(f"{record.name} {record.value / 1000:g}", record.on), ""), _reason(record.comment)]
+
+
+def flag_line(record: FlagRecord, show: Show) -> list[Piece]:
+    return [(_on(record.name, record.on), "doubt"), _reason(record.why)]

@@ -1,8 +1,9 @@
-"""The state: one map per collection, from record id to record.
+"""The types of records that the state of a session holds, one map per collection.
 
-Every record type an agent's state can hold is declared here. Records hold integers only (per-mille,
-micro-units, µs); a value the user supplied is in the tagged form of `canon`. Adding a field with a
-default is compatible; removing or renaming one is not: these shapes are on disk.
+Every record type is declared here; what else there is to know of a kind of record is its row in
+`registry`. Records hold integers only (per-mille, micro-units, µs); a value the user supplied is in
+the tagged form of `canon`. Adding a field with a default is compatible; removing or renaming one is
+not: these shapes are on disk.
 """
 
 from __future__ import annotations
@@ -11,13 +12,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from stator.model.sessions.lifecycle import (
-    Mode,
-    Parent,
-    Segment,
-    Status,
-)
-
+Mode = Literal["driven", "recorded", "project"]
+Status = Literal["open", "active", "paused", "closed", "archived"]
+ParentKind = Literal["fork", "retry", "child", "import"]
 FileOp = Literal["read", "created", "modified", "deleted", "renamed", "skipped"]
 Knowledge = Literal["recorded", "observed", "inferred"]
 StepStatus = Literal["pending", "in_progress", "done", "blocked", "dropped"]
@@ -45,6 +42,23 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     Plain data without cycles, so the garbage collector need not follow it: a whole state is tens of
     thousands of them.
     """
+
+
+class Parent(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a session came from."""
+
+    session: str
+    seq: int
+    hash: str
+    kind: ParentKind
+
+
+class Segment(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch of the log, `after < seq <= upto`, that lives under another session's key."""
+
+    session: str
+    after: int
+    upto: int
 
 
 class SessionRecord(Record, frozen=True):
@@ -268,6 +282,10 @@ class ScratchRecord(Record, frozen=True):
     value: Any = None
 
 
+READ_POSITION = "where reading goes on"
+"""The name, up to its colon, of the scratch note that holds how far a transcript was read. It is recorded."""
+
+
 class AppRecord(Record, frozen=True):
     """One field of the user's own state, and the version of the type that wrote it."""
 
@@ -276,84 +294,9 @@ class AppRecord(Record, frozen=True):
     version: int = 1
 
 
-class Collection(msgspec.Struct, frozen=True):
-    """What the store must know of a collection: its number on disk, its type and its natural key."""
-
-    number: int
-    name: str
-    type: type[Record]
-    key: tuple[str, ...]
-
-
-COLLECTIONS: dict[str, Collection] = {
-    collection.name: collection
-    for collection in (
-        Collection(1, "session", SessionRecord, ()),
-        Collection(2, "tags", TagRecord, ("name",)),
-        Collection(3, "runs", RunRecord, ("id",)),
-        Collection(4, "children", ChildRecord, ("session",)),
-        Collection(5, "tools", ToolRecord, ("name",)),
-        Collection(6, "files", FileRecord, ("root", "path")),
-        Collection(7, "decisions", DecisionRecord, ("topic",)),
-        Collection(8, "pending", PendingRecord, ("what",)),
-        Collection(9, "calls", CallRecord, ("call",)),
-        Collection(10, "plan", PlanRecord, ("step",)),
-        Collection(11, "facts", FactRecord, ("name",)),
-        Collection(12, "preferences", PreferenceRecord, ("name",)),
-        Collection(13, "dead_ends", DeadEndRecord, ("what",)),
-        Collection(14, "artifacts", ArtifactRecord, ("name",)),
-        Collection(15, "working_set", WorkingRecord, ("kind", "name")),
-        Collection(
-            16, "approvals", ApprovalRecord, ("tool", "arguments", "pattern", "scope", "call")
-        ),
-        Collection(17, "spend", SpendRecord, ("unit",)),
-        Collection(18, "scores", ScoreRecord, ("name", "on", "by")),
-        Collection(19, "evicted", EvictedRecord, ("key",)),
-        Collection(20, "flags", FlagRecord, ("name", "on")),
-        Collection(21, "scratch", ScratchRecord, ("name",)),
-        Collection(22, "app", AppRecord, ("name",)),
-    )
-}
-NUMBERED: dict[int, Collection] = {c.number: c for c in COLLECTIONS.values()}
-
-BOOKKEEPING = frozenset({"session", "runs", "calls", "tools", "spend"})
-"""Small collections that commits keep up to date by themselves."""
-
-COMPACTIBLE = frozenset({"scratch"})
-"""Collections compaction may evict from; every other survives it verbatim."""
-
-KEPT_IN_REWIND = frozenset(
-    {
-        "session",
-        "runs",
-        "children",
-        "tags",
-        "calls",
-        "approvals",
-        "spend",
-        "scores",
-        "flags",
-    }
-)
-"""What a rewind leaves unchanged: it happened, was spent, or was recorded by a person."""
-
-HOT = ("session", "plan", "pending", "calls", "preferences", "decisions", "files")
-"""What a resuming agent needs first; decisions and files by their newest `HOT_LIMIT`."""
-HOT_LIMIT = 200
 KEY_MAX = 4096
 KEYLESS = "#"
 """What a record without a natural key is known by: this and its id."""
-
-
-def key_of(collection: Collection, record: Record, record_id: str) -> str:
-    """The natural key by which a record is found again; without one, or erased, it is known by its id."""
-    if isinstance(record, DecisionRecord):
-        return record.topic or KEYLESS + record_id
-    if isinstance(record, FileRecord):
-        return file_key(record.root, record.path)
-    if isinstance(record, ErasedRecord):
-        return KEYLESS + record_id
-    return "\n".join([str(getattr(record, name)) for name in collection.key])
 
 
 def file_key(root: str, path: str) -> str:
@@ -385,7 +328,3 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 State = dict[str, dict[str, Record]]
 """Collection → record id → record."""
-
-
-def empty() -> State:
-    return {name: {} for name in COLLECTIONS}

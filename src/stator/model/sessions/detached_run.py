@@ -82,14 +82,14 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: int = 0
 
 
-class Stop(msgspec.Struct, frozen=True, kw_only=True):
+class StopRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request to end a run."""
 
     by: str
     grace_s: float = GRACE_S
 
 
-class Cursor(msgspec.Struct, frozen=True):
+class OutputCursor(msgspec.Struct, frozen=True):
     """How far a reader has come: the seq of a commit, and an offset in the output."""
 
     seq: int = 0
@@ -99,14 +99,14 @@ class Cursor(msgspec.Struct, frozen=True):
         return f"{self.seq}+{self.byte}"
 
 
-def parse_cursor(text: str) -> Cursor:
+def parse_cursor(text: str) -> OutputCursor:
     """`42+1034`, or only a seq, which is before any output."""
     match = _CURSOR.match(text)
     if match is None:
         raise BadPosition(
             f"not a cursor: {text!r:.60}", hint="it looks like 42+1034, as attach prints it"
         )
-    return Cursor(int(match[1]), int(match[2] or 0))
+    return OutputCursor(int(match[1]), int(match[2] or 0))
 
 
 # -- how it stands --------------------------------------------------------------------------------
@@ -124,7 +124,9 @@ def lost_cause(info: RunInfo, boot: str) -> str:
     return "its supervisor was killed"
 
 
-def ended(info: RunInfo, code: int, *, at: int, stop: Stop | None = None, told: int = 0) -> RunInfo:
+def ended(
+    info: RunInfo, code: int, *, at: int, stop: StopRequest | None = None, told: int = 0
+) -> RunInfo:
     """The run with its end: `code` as the operating system gave it, negative for a signal.
 
     `stop` is a person's request; `told` a signal that ended the supervisor, which counts as nobody's request.

@@ -7,9 +7,7 @@ status but how an active session without a live driver is shown.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
-
-import msgspec
+from typing import Any
 
 from stator.errors import (
     BadBudget,
@@ -20,10 +18,8 @@ from stator.errors import (
     LeaseLost,
     WrongState,
 )
-
-Mode = Literal["driven", "recorded", "project"]
-Status = Literal["open", "active", "paused", "closed", "archived"]
-ParentKind = Literal["fork", "retry", "child", "import"]
+from stator.model.records.registry import AFTER_THE_END, CONTRIBUTIONS
+from stator.model.records.types import Mode, Segment, Status
 
 TRANSITIONS: dict[str, dict[str, Status]] = {
     "run": {"open": "active", "active": "active"},
@@ -37,50 +33,9 @@ TRANSITIONS: dict[str, dict[str, Status]] = {
 REASONS = ("user", "done", "budget", "error", "lease lost", "process died")
 """Why a session was paused or closed."""
 
-CONTRIBUTIONS = frozenset(
-    {
-        "decision",
-        "fact",
-        "preference",
-        "file",
-        "plan",
-        "artifact",
-        "dead_end",
-        "approval",
-        "settlement",
-        "budget",
-        "tag",
-        "score",
-        "flag",
-        "erasure",
-        "pause_request",
-    }
-)
-"""Kinds that need no lease in a driven session: they carry their own principal."""
-
-AFTER_THE_END = frozenset({"settlement", "score", "flag", "tag", "erasure", "resume"})
-"""Kinds a closed or archived session still accepts (a closed one may also be archived)."""
-
 BUDGET_UNITS = ("tokens", "calls", "turns", "seconds")
 """Plain budget units; money is `money:usd` and the like, in micro-units."""
 _BUDGET_MAX = 2**53 - 1
-
-
-class Parent(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a session came from."""
-
-    session: str
-    seq: int
-    hash: str
-    kind: ParentKind
-
-
-class Segment(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of the log, `after < seq <= upto`, that lives under another session's key."""
-
-    session: str
-    after: int
-    upto: int
 
 
 def lent_upto(lineage: Sequence[Segment]) -> int:

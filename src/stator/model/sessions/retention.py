@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from stator.errors import InvalidInput
+from stator.model.records.registry import TIERS, TRANSCRIPT
 
 What = Literal["archive", "expire", "trash", "purge", "restore"]
 
@@ -27,11 +28,8 @@ SHARE = 10
 """Percent of the sessions that one run may remove without confirmation."""
 BYTES = 10**9
 """Bytes that it may."""
-TRANSCRIPT = frozenset({"turn", "entry", "call", "outcome", "settlement", "compaction", "raw"})
-"""Kinds of commit of which the transcript is made."""
 WORDS = ("input", "input_hash", "output", "output_summary")
 """What expires of them: what was asked and answered, never who, when, why or at what cost."""
-TIERS = {"file": "contents of files", "artifact": "artifacts"}
 REMOVES = ("trash", "purge")
 VALUE_MAX = 2**53 - 1
 
@@ -79,7 +77,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     """When it was put in the trash, if that is where it is."""
 
 
-class Skipped(msgspec.Struct, frozen=True, kw_only=True):
+class SkippedSession(msgspec.Struct, frozen=True, kw_only=True):
     """A session that a policy is about and that is left alone."""
 
     what: What
@@ -92,7 +90,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What would be done now."""
 
     actions: list[Action] = []
-    skipped: list[Skipped] = []
+    skipped: list[SkippedSession] = []
     sessions: int = 0
     """How many there are."""
     breaker: str = ""
@@ -255,7 +253,7 @@ def _without_heirs(
     subjects: Sequence[Subject],
     policy_of: Callable[[Subject], Mapping[str, int]],
     now: int,
-) -> tuple[list[Action], list[Skipped]]:
+) -> tuple[list[Action], list[SkippedSession]]:
     """Keep the sessions that a kept fork is based on; those may require others in turn."""
     by_id = {one.session: one for one in subjects}
     expiring = {
@@ -263,7 +261,7 @@ def _without_heirs(
         for one in subjects
         if 0 < policy_of(one).get("transcript", 0) <= max(0, now - one.active)
     }
-    skipped: list[Skipped] = []
+    skipped: list[SkippedSession] = []
     while True:
         trash = {one.session for one in subjects if one.trashed}
         trash |= {action.session for action in actions if action.what == "trash"}
@@ -330,5 +328,5 @@ def _action(one: Subject, what: What, why: str) -> Action:
     )
 
 
-def _skip(one: Subject, what: What, why: str) -> Skipped:
-    return Skipped(what=what, session=one.session, name=one.name, why=why)
+def _skip(one: Subject, what: What, why: str) -> SkippedSession:
+    return SkippedSession(what=what, session=one.session, name=one.name, why=why)

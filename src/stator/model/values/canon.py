@@ -34,19 +34,34 @@ through the base class, everything else is refused with its path. Nothing here t
 
 from __future__ import annotations
 
-import binascii
-import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import date, datetime, time, timezone, tzinfo
-from decimal import Decimal
-from typing import Any, Final, NoReturn, TypeAlias
-from uuid import UUID
+from typing import Any, Final, TypeAlias
 
-import msgspec
-
-from stator.errors import BadNumber, BadText, BadType, Cyclic, InvalidInput, TooDeep, TooLarge
+from stator.errors import BadNumber, BadText, BadType, Cyclic, TooDeep, TooLarge
+from stator.model.values.canon_load import load
+from stator.model.values.tagged import (
+    BYTES_MAX,
+    CODECS,
+    DEPTH_MAX,
+    INT_BITS_MAX,
+    INT_MAX,
+    INT_MIN,
+    KEY_SHOWN_MAX,
+    Foreign,
+    Plain,
+    Refusal,
+    decode,
+    encode,
+    has_surrogate,
+    refuse_size,
+    refuse_type,
+    stack_spent,
+    text_plain,
+    to_base64,
+    type_name,
+    would_be_ruined,
+)
 
 __all__ = [
     "BYTES_MAX",
@@ -65,73 +80,17 @@ __all__ = [
     "to_plain",
 ]
 
-Plain: TypeAlias = Any
-"""A value that JSON keeps exactly; see the module's first paragraph."""
 
 Scrub: TypeAlias = Callable[[str, str | None], str]
 """(text, nearest dict key or None) -> the text to record instead."""
 
-INT_MAX: Final = 2**53 - 1
-"""The largest integer every JSON reader keeps exactly."""
-
-_INT_MIN: Final = -INT_MAX
-
-INT_BITS_MAX: Final = 32_768
-"""Some 9,800 decimal digits: far past any key or counter, far below a denial of service."""
-
-DEPTH_MAX: Final = 128
-"""Containers in containers. A level is at most three JSON levels, which the encoder's own
-recursion limit still allows from an ordinary stack."""
 
 NODES_MAX: Final = 1_000_000
 """Values in one value, itself and all those inside; dict keys are not counted apart."""
 
-BYTES_MAX: Final = 64 * 2**20
-"""Text in one value, in UTF-8 as recorded: strings, keys and the text inside tags."""
 
 _SURELY_FITS: Final = BYTES_MAX // 8
 """ASCII text below this length stays within the limit even if placeholders make it longer, so it is not checked."""
-
-_KEY_SHOWN_MAX: Final = 80
-"""Characters of a key that a path in an error message shows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Foreign:
-    """A tag this release cannot read, kept so that it is written back unchanged."""
-
-    tag: str
-    """The object's only key, with its "$"."""
-    value: Any
-    """The value under the tag, loaded as far as possible."""
-
-
-# --- canonical bytes -----------------------------------------------------------------------------
-
-_encoder = msgspec.json.Encoder(order="deterministic")
-_decoder = msgspec.json.Decoder()
-
-
-def encode(plain: Plain) -> bytes:
-    """The canonical bytes of a plain value."""
-    try:
-        return _encoder.encode(plain)
-    except RecursionError:
-        raise _stack_spent("$") from None
-    except TypeError as error:
-        raise BadType(f"not a plain value: {error}", hint="pass it through to_plain") from None
-    except ValueError as error:
-        raise BadText(f"not a plain value: {error}", hint="pass it through to_plain") from None
-
-
-def decode(data: bytes) -> Plain:
-    """The plain value of canonical bytes; `BadText` if they are not JSON."""
-    try:
-        return _decoder.decode(data)
-    except RecursionError:
-        raise _stack_spent("$") from None
-    except ValueError as error:
-        raise BadText(f"not canonical JSON: {error}") from None
 
 
 def dumps(value: object, *, path: str = "$", scrub: Scrub | None = None) -> bytes:
@@ -154,82 +113,18 @@ def to_plain(value: object, *, path: str = "$", scrub: Scrub | None = None) -> P
         return value if scrub is None else scrub(value, None)
     try:
         return _Walk(scrub).value(value, None, 0)
-    except _Refusal as refusal:
+    except Refusal as refusal:
         raise refusal.error(path) from None
     except RecursionError:
-        raise _stack_spent(path) from None
+        raise stack_spent(path) from None
 
 
 def from_plain(plain: Plain) -> Any:
     """The inverse of `to_plain`: `to_plain(from_plain(p)) == p` for everything that `to_plain` writes."""
     try:
-        return _load(plain)
+        return load(plain)
     except RecursionError:
-        raise _stack_spent("$") from None
-
-
-def _stack_spent(path: str) -> TooDeep:
-    return TooDeep(
-        "the call stack ended inside a nested value",
-        path=path,
-        hint=f"nest at most {DEPTH_MAX} levels, and record from a shallower call",
-    )
-
-
-# --- refusals ------------------------------------------------------------------------------------
-
-
-class _Refusal(Exception):
-    """An error to be; each container it passes on the way up adds its step of the path."""
-
-    def __init__(self, kind: type[InvalidInput], what: str, hint: str = "") -> None:
-        super().__init__(what)
-        self.kind = kind
-        self.what = what
-        self.hint = hint
-        self.trail: list[str | int] = []
-
-    def error(self, path: str) -> InvalidInput:
-        steps = "".join(_step(step) for step in reversed(self.trail))
-        return self.kind(self.what, path=path + steps, hint=self.hint)
-
-
-def _step(step: str | int) -> str:
-    if isinstance(step, int):
-        return f"[{step}]"
-    if len(step) > _KEY_SHOWN_MAX:
-        step = step[:_KEY_SHOWN_MAX] + "…"
-    if step.isascii() and step.isidentifier():
-        return f".{step}"
-    return f"[{json.dumps(step)}]"
-
-
-_type_name: Callable[[type], str] = type.__dict__["__qualname__"].__get__
-"""The name of a class without asking its metaclass, which may be the caller's."""
-
-_HINTS: Final[tuple[tuple[type, str], ...]] = (
-    (set, "pass a sorted list"),
-    (frozenset, "pass a sorted list"),
-    (bytearray, "pass bytes(value)"),
-    (memoryview, "pass bytes(value)"),
-    (complex, "pass [value.real, value.imag]"),
-)
-
-
-def _refuse_type(kind: type) -> NoReturn:
-    hint = "turn it into a dict, list, str, number or bytes first"
-    for known, better in _HINTS:
-        if issubclass(kind, known):
-            hint = better
-    raise _Refusal(BadType, f"a value of type {_type_name(kind)[:_KEY_SHOWN_MAX]}", hint)
-
-
-def _refuse_size() -> NoReturn:
-    what = f"more than {BYTES_MAX} bytes of text in one value"
-    raise _Refusal(TooLarge, what, "record it in parts")
-
-
-# --- writing -------------------------------------------------------------------------------------
+        raise stack_spent("$") from None
 
 
 class _Walk:
@@ -249,7 +144,7 @@ class _Walk:
         if kind is str:
             return self._text(value, key)
         if kind is int:
-            return value if _INT_MIN <= value <= INT_MAX else self._big(value)
+            return value if INT_MIN <= value <= INT_MAX else self._big(value)
         if value is None or kind is bool:
             return value
         if kind is dict or kind is list or kind is tuple:
@@ -263,7 +158,7 @@ class _Walk:
             return self._bytes(value)
         if kind is Foreign:
             return self._container(value, Foreign, key, depth)
-        for codec in _CODECS:
+        for codec in CODECS:
             if kind is codec.kind:
                 text = codec.write(value)
                 self._spend(len(text))
@@ -283,16 +178,16 @@ class _Walk:
         for base in (dict, list, tuple):
             if issubclass(kind, base):
                 return self._container(value, base, key, depth)
-        _refuse_type(kind)
+        refuse_type(kind)
 
     def _container(self, value: Any, base: type, key: str | None, depth: int) -> Plain:
         """A container, guarded against cycles and depth; `base` says how to read it."""
         around = self._open
         mark = id(value)
         if mark in around:
-            raise _Refusal(Cyclic, "a value that contains itself", "break the cycle")
+            raise Refusal(Cyclic, "a value that contains itself", "break the cycle")
         if depth >= DEPTH_MAX:
-            raise _Refusal(TooDeep, f"nested past {DEPTH_MAX} levels", "flatten it")
+            raise Refusal(TooDeep, f"nested past {DEPTH_MAX} levels", "flatten it")
         around.add(mark)
         if base is dict:
             plain = self._dict(value, depth + 1)
@@ -313,11 +208,11 @@ class _Walk:
                 kind = type(item)
                 if kind is str:
                     out.append(self._text(item, key))
-                elif kind is int and _INT_MIN <= item <= INT_MAX:
+                elif kind is int and INT_MIN <= item <= INT_MAX:
                     out.append(item)
                 else:
                     out.append(self.value(item, key, depth))
-        except _Refusal as refusal:
+        except Refusal as refusal:
             refusal.trail.append(len(out))
             raise
         return out
@@ -342,31 +237,31 @@ class _Walk:
                 kind = type(item)
                 if kind is str:
                     out[at] = self._text(item, key)
-                elif kind is int and _INT_MIN <= item <= INT_MAX:
+                elif kind is int and INT_MIN <= item <= INT_MAX:
                     out[at] = item
                 else:
                     out[at] = self.value(item, key, depth)
-        except _Refusal as refusal:
+        except Refusal as refusal:
             if at is not None:
                 refusal.trail.append(at)
             raise
         if self._room < 0:
-            _refuse_size()
+            refuse_size()
         if len(out) != len(items):
-            raise _Refusal(BadText, "two keys that are recorded as the same text", "rename one")
-        if (ascii_only and len(out) != 1) or not _ruined(out):
+            raise Refusal(BadText, "two keys that are recorded as the same text", "rename one")
+        if (ascii_only and len(out) != 1) or not would_be_ruined(out):
             return out
         return {"$m": _pairs(out)}
 
     def _foreign(self, value: Foreign, key: str | None, depth: int) -> Plain:
         tag = value.tag
-        if type(tag) is not str or tag[:1] != "$" or _has_surrogate(tag):
-            raise _Refusal(BadType, "a Foreign whose tag is not text that starts with $")
+        if type(tag) is not str or tag[:1] != "$" or has_surrogate(tag):
+            raise Refusal(BadType, "a Foreign whose tag is not text that starts with $")
         self._count(1)
         self._spend(len(tag))
         try:
             return {tag: self.value(value.value, key, depth)}
-        except _Refusal as refusal:
+        except Refusal as refusal:
             refusal.trail.append(tag)
             raise
 
@@ -376,44 +271,44 @@ class _Walk:
         if text.isascii():
             self._room -= len(text)
             if self._room < 0:
-                _refuse_size()
+                refuse_size()
             return text
         data = text.encode("utf-8", "surrogatepass")
         self._spend(len(data))
         # 0xED starts the UTF-8 of every surrogate, and of little else.
-        return _text_plain(text) if b"\xed" in data else text
+        return text_plain(text) if b"\xed" in data else text
 
     def _scrubbed(self, text: str, key: str | None) -> str:
         if len(text) > self._room:
-            _refuse_size()
+            refuse_size()
         assert self._scrub is not None
         return self._scrub(text, key)
 
     def _big(self, value: int) -> Plain:
         if value.bit_length() > INT_BITS_MAX:
-            raise _Refusal(TooLarge, f"an integer of over {INT_BITS_MAX} bits", "pass it as text")
+            raise Refusal(TooLarge, f"an integer of over {INT_BITS_MAX} bits", "pass it as text")
         text = hex(value)
         self._spend(len(text))
         return {"$i": text}
 
     def _bytes(self, value: bytes) -> Plain:
         self._spend((len(value) + 2) // 3 * 4)
-        return {"$b": _base64(value)}
+        return {"$b": to_base64(value)}
 
     def _count(self, nodes: int) -> None:
         self._nodes -= nodes
         if self._nodes < 0:
-            raise _Refusal(TooLarge, f"more than {NODES_MAX} values in one", "record it in parts")
+            raise Refusal(TooLarge, f"more than {NODES_MAX} values in one", "record it in parts")
 
     def _spend(self, size: int) -> None:
         self._room -= size
         if self._room < 0:
-            _refuse_size()
+            refuse_size()
 
 
 def _float_plain(value: float) -> Plain:
     if not math.isfinite(value):
-        raise _Refusal(BadNumber, f"the number {float.__repr__(value)}", "use None or text")
+        raise Refusal(BadNumber, f"the number {float.__repr__(value)}", "use None or text")
     return {"$f": float.__repr__(value)}
 
 
@@ -421,219 +316,11 @@ def _key_text(key: Any) -> str:
     kind = type(key)
     if issubclass(kind, str):
         return str.__str__(key)
-    name = _type_name(kind)[:_KEY_SHOWN_MAX]
-    raise _Refusal(BadType, f"a dict key of type {name}", "use str keys")
-
-
-def _text_plain(text: str) -> Plain:
-    if not _has_surrogate(text):
-        return text
-    return {"$u": _base64(text.encode("utf-8", "surrogatepass"))}
-
-
-def _has_surrogate(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return True
-    return False
-
-
-def _ruined(keys: dict[str, Any]) -> bool:
-    """Whether an object with these keys would be read as a tag, sorted differently, or refused."""
-    if len(keys) == 1:
-        (only,) = keys
-        if only[:1] == "$":
-            return True
-    return any(not key.isascii() and (max(key) > "\uffff" or _has_surrogate(key)) for key in keys)
+    name = type_name(kind)[:KEY_SHOWN_MAX]
+    raise Refusal(BadType, f"a dict key of type {name}", "use str keys")
 
 
 def _pairs(entries: dict[str, Plain]) -> list[Plain]:
-    pairs = [[_text_plain(key), plain] for key, plain in entries.items()]
+    pairs = [[text_plain(key), plain] for key, plain in entries.items()]
     pairs.sort(key=lambda pair: encode(pair[0]))
     return pairs
-
-
-def _base64(data: bytes) -> str:
-    return binascii.b2a_base64(data, newline=False).decode("ascii")
-
-
-# --- the closed list of types in {"$x": [type, text]} --------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Codec:
-    """How one standard type is spelled. A name that was written once never changes its meaning."""
-
-    name: str
-    kind: type
-    write: Callable[[Any], str]
-    read: Callable[[str], Any]
-
-
-def _write_datetime(value: datetime) -> str:
-    if not (_is_fixed(value.tzinfo) or _is_zoneinfo(value.tzinfo)):
-        raise _Refusal(BadType, "a datetime with an unusual tzinfo", "use value.astimezone(UTC)")
-    return value.isoformat()
-
-
-def _write_time(value: time) -> str:
-    if not _is_fixed(value.tzinfo):
-        raise _Refusal(BadType, "a time with an unusual tzinfo", "use a datetime")
-    return value.isoformat()
-
-
-def _is_fixed(zone: tzinfo | None) -> bool:
-    """No zone, or an offset in whole seconds: `fromisoformat` misreads some finer ones."""
-    return zone is None or (type(zone) is timezone and zone.utcoffset(None).microseconds == 0)
-
-
-def _is_zoneinfo(zone: tzinfo | None) -> bool:
-    from zoneinfo import ZoneInfo  # only where a zone is at hand: it is slow to import
-
-    return type(zone) is ZoneInfo
-
-
-def _write_decimal(value: Decimal) -> str:
-    if not value.is_finite():
-        raise _Refusal(BadNumber, f"the number {value}", "use None or text")
-    # The thread's decimal context may ask for "1e+9"; the record always says "1E+9".
-    return str(value).upper()
-
-
-_CODECS: Final = (
-    _Codec("datetime", datetime, _write_datetime, datetime.fromisoformat),
-    _Codec("date", date, date.isoformat, date.fromisoformat),
-    _Codec("time", time, _write_time, time.fromisoformat),
-    _Codec("decimal", Decimal, _write_decimal, Decimal),
-    _Codec("uuid", UUID, str, UUID),
-)
-_CODEC_BY_NAME: Final = {codec.name: codec for codec in _CODECS}
-
-
-# --- reading -------------------------------------------------------------------------------------
-
-
-class _Unreadable(Exception):
-    """The tag is not one this release writes; it loads as `Foreign`."""
-
-
-_SCALARS: Final = frozenset((str, int, bool, type(None)))
-
-
-def _load(plain: Plain) -> Any:
-    kind = type(plain)
-    if kind is dict:
-        if len(plain) == 1:
-            ((tag, body),) = plain.items()
-            if tag[:1] == "$":
-                return _load_tag(tag, body)
-        loaded = {}
-        for key, item in plain.items():
-            loaded[key] = item if type(item) in _SCALARS else _load(item)
-        return loaded
-    return _load_list(plain) if kind is list else plain
-
-
-def _load_list(items: list[Plain]) -> list[Any]:
-    loaded = []
-    for item in items:
-        loaded.append(item if type(item) in _SCALARS else _load(item))
-    return loaded
-
-
-def _load_tag(tag: str, body: Plain) -> Any:
-    read = _READERS.get(tag)
-    if read is not None:
-        try:
-            return read(body)
-        except (_Unreadable, _Refusal, ValueError, ArithmeticError):
-            pass
-    return Foreign(tag, _load(body))
-
-
-def _expect(condition: bool) -> None:
-    if not condition:
-        raise _Unreadable
-
-
-def _read_float(body: Plain) -> float:
-    _expect(type(body) is str)
-    value = float(body)
-    _expect(math.isfinite(value) and repr(value) == body)
-    return value
-
-
-def _read_int(body: Plain) -> int:
-    _expect(type(body) is str)
-    value = int(body, 16)
-    _expect(hex(value) == body and abs(value) > INT_MAX and value.bit_length() <= INT_BITS_MAX)
-    return value
-
-
-def _read_bytes(body: Plain) -> bytes:
-    _expect(type(body) is str)
-    value = binascii.a2b_base64(body)
-    _expect(_base64(value) == body)
-    return value
-
-
-def _read_text(body: Plain) -> str:
-    value = _read_bytes(body).decode("utf-8", "surrogatepass")
-    _expect(_text_plain(value) == {"$u": body})
-    return value
-
-
-def _read_tuple(body: Plain) -> tuple[Any, ...]:
-    _expect(type(body) is list)
-    return tuple(_load_list(body))
-
-
-def _read_pairs(body: Plain) -> dict[str, Any]:
-    """All keys are judged before any value is loaded, so that no value is ever loaded twice."""
-    _expect(type(body) is list)
-    keys: dict[str, Plain] = {}
-    last = b""
-    for pair in body:
-        _expect(type(pair) is list and len(pair) == 2)
-        key = _read_key(pair[0])
-        spelled = encode(pair[0])
-        _expect(spelled > last)
-        last = spelled
-        keys[key] = pair[1]
-    _expect(_ruined(keys))
-    value = {}
-    for key, item in keys.items():
-        value[key] = _load(item)
-    return value
-
-
-def _read_key(plain: Plain) -> str:
-    if type(plain) is str:
-        _expect(not _has_surrogate(plain))
-        return plain
-    _expect(type(plain) is dict and plain.keys() == {"$u"})
-    return _read_text(plain["$u"])
-
-
-def _read_typed(body: Plain) -> Any:
-    _expect(type(body) is list and len(body) == 2)
-    name, text = body
-    _expect(type(name) is str and type(text) is str)
-    codec = _CODEC_BY_NAME.get(name)
-    if codec is None:
-        raise _Unreadable
-    value = codec.read(text)
-    _expect(type(value) is codec.kind and codec.write(value) == text)
-    return value
-
-
-_READERS: Final[dict[str, Callable[[Plain], Any]]] = {
-    "$f": _read_float,
-    "$i": _read_int,
-    "$b": _read_bytes,
-    "$u": _read_text,
-    "$t": _read_tuple,
-    "$m": _read_pairs,
-    "$x": _read_typed,
-}

@@ -16,28 +16,15 @@ import msgspec
 
 from stator.errors import BadBudget, InvalidInput
 from stator.model.log.query import Head
+from stator.model.records.registry import BRIEFED, Briefed
 from stator.model.values.escape import visible
 from stator.model.values.ids import short
 from stator.model.window.transcript import BYTES_PER_TOKEN, CountTokens
 
 Target = Literal["generic", "claude-code", "codex"]
 TARGETS: tuple[Target, ...] = ("generic", "claude-code", "codex")
-SectionName = Literal[
-    "goal",
-    "decisions",
-    "preferences",
-    "facts",
-    "plan",
-    "artifacts",
-    "files",
-    "dead_ends",
-    "failed",
-    "in_doubt",
-    "pending",
-    "waiting",
-    "evicted",
-    "away",
-]
+SectionName = str
+"""The collection a section is about, or one of `_OTHERS`."""
 
 MAX_TOKENS = 2000
 MIN_TOKENS = 700
@@ -53,61 +40,42 @@ ROUNDS = 8
 """How often a text is made again for a counter that counts whole texts for more than their lines."""
 
 
-class _Kind(msgspec.Struct, frozen=True):
-    """The fixed text of a section, apart from its lines."""
-
-    title: str
-    more: str
-    """The command that shows the rest."""
-    weight: int
-    """Its part of the room, against the others that have something to say."""
-
-
-SECTIONS: dict[SectionName, _Kind] = {
-    "goal": _Kind("Goal: the current request", "stator log", 6),
-    "decisions": _Kind("Decisions that stand", "stator decisions", 6),
-    "preferences": _Kind("Preferences and constraints", "stator state -c preferences", 3),
-    "facts": _Kind("Facts", "stator state -c facts", 4),
-    "plan": _Kind("Plan: what is done stays done", "stator state -c plan", 4),
-    "artifacts": _Kind("Artifacts: read them first, stator artifact NAME", "stator artifact", 2),
-    "files": _Kind("Files", "stator files --reads", 4),
-    "dead_ends": _Kind("Dead ends: do not try these again", "stator state -c dead_ends", 3),
-    "failed": _Kind("Calls that failed lately", "stator calls --failed", 2),
-    "in_doubt": _Kind(
-        "Calls in doubt: each may or may not have happened; do not assume, settle it first",
-        "stator settle",
-        4,
+_OTHERS: dict[SectionName, Briefed] = {
+    "goal": Briefed(
+        title="Goal: the current request", place=10, room=10, weight=6, more="stator log"
     ),
-    "pending": _Kind("Pending: intended and not begun", "stator state -c pending", 2),
-    "waiting": _Kind("Waiting for a person's word", "stator approvals", 2),
-    "evicted": _Kind(
-        "Evicted from view by the last compaction: stator recall KEY", "stator evicted", 2
+    "failed": Briefed(
+        title="Calls that failed lately",
+        place=90,
+        room=130,
+        weight=2,
+        more="stator calls --failed",
     ),
-    "away": _Kind("While you were away", "stator log", 4),
+    "in_doubt": Briefed(
+        title="Calls in doubt: each may or may not have happened; do not assume, settle it first",
+        place=100,
+        room=20,
+        weight=4,
+        more="stator settle",
+    ),
+    "waiting": Briefed(
+        title="Waiting for a person's word", place=120, room=80, weight=2, more="stator approvals"
+    ),
+    "away": Briefed(title="While you were away", place=140, room=30, weight=4, more="stator log"),
+}
+"""Sections that are about the log and its calls, and not about one collection."""
+_BRIEFED = {**BRIEFED, **_OTHERS}
+SECTIONS: dict[SectionName, Briefed] = {
+    name: _BRIEFED[name] for name in sorted(_BRIEFED, key=lambda name: _BRIEFED[name].place)
 }
 """In the order of the text."""
-FIRST: tuple[SectionName, ...] = (
-    "goal",
-    "in_doubt",
-    "away",
-    "decisions",
-    "preferences",
-    "plan",
-    "facts",
-    "waiting",
-    "pending",
-    "dead_ends",
-    "artifacts",
-    "files",
-    "failed",
-    "evicted",
-)
+FIRST: tuple[SectionName, ...] = tuple(sorted(SECTIONS, key=lambda name: SECTIONS[name].room))
 """In the order in which they are given room."""
 MUST = FIRST[:3]
 """Of these the first line is there in any case, cut if need be."""
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class BriefItem(msgspec.Struct, frozen=True, kw_only=True):
     """One item of a brief: recorded text, and our words about it."""
 
     text: str
@@ -121,7 +89,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     seq: int = 0
 
 
-Tell = Callable[[], Told]
+Tell = Callable[[], BriefItem]
 """Made only if there is room: finding the source of a text requires reading the log."""
 
 
@@ -143,7 +111,7 @@ class Gathered(msgspec.Struct, frozen=True, kw_only=True):
     topics: dict[SectionName, Topic]
 
 
-class Line(msgspec.Struct, frozen=True):
+class BriefLine(msgspec.Struct, frozen=True):
     """One line of a section, as it is in the text."""
 
     text: str
@@ -156,7 +124,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
     name: SectionName
     title: str
-    lines: list[Line]
+    lines: list[BriefLine]
     left_out: int = 0
 
 
@@ -287,6 +255,11 @@ def compose(
     )
 
 
+def _command(name: SectionName) -> str:
+    """The command that shows all of a section."""
+    return SECTIONS[name].more or f"stator state -c {name}"
+
+
 def _size(text: str) -> int:
     return len(text.encode())
 
@@ -301,8 +274,8 @@ class _Packing:
         self._bytes = max_tokens * BYTES_PER_TOKEN
         self._text_max = min(TEXT_MAX, max(TEXT_MIN, self._bytes // 20))
         self._whole = 0
-        self._told: dict[tuple[SectionName, int], Told] = {}
-        self._taken: dict[SectionName, list[Line]] = {}
+        self._told: dict[tuple[SectionName, int], BriefItem] = {}
+        self._taken: dict[SectionName, list[BriefLine]] = {}
 
     def fit(self, room: int) -> list[Section]:
         """Texts as long as they are, where that costs nothing else its place."""
@@ -356,7 +329,7 @@ class _Packing:
         self._taken[name].append(line)
         return self._cost(line.text)
 
-    def _line(self, name: SectionName, place: int, limit: int = 0) -> Line:
+    def _line(self, name: SectionName, place: int, limit: int = 0) -> BriefLine:
         told = self._told.get((name, place))
         if told is None:
             told = self._told[name, place] = self._gathered.topics[name].tells[place]()
@@ -364,7 +337,7 @@ class _Packing:
         text = self._style.cut(told.text, base, whole) if told.text else ""
         label = f"[{told.source}]" if told.source and text else ""
         words = " ".join(part for part in (label, told.mark, text, told.note) if part)
-        return Line(f"- {words}", told.seq, told.source)
+        return BriefLine(f"- {words}", told.seq, told.source)
 
     def _limit(self, name: SectionName, place: int) -> int:
         """Bytes a text is cut to; the current request is the reason for everything else."""
@@ -392,7 +365,7 @@ class _Packing:
 
     def _rest(self, name: SectionName, count: int) -> str:
         least = "" if self._gathered.topics[name].exact else "at least "
-        return f"… and {least}{count:,} more ({SECTIONS[name].more})"
+        return f"… and {least}{count:,} more ({_command(name)})"
 
     # -- the text ---------------------------------------------------------------------------------
 

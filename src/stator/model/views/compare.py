@@ -15,7 +15,7 @@ import msgspec
 from stator.model.calls.known import Known, KnownCall
 from stator.model.log.commit import Commit
 from stator.model.records.types import DecisionRecord, Record
-from stator.model.views.diff import Diff, Item
+from stator.model.views.diff import Diff, DiffItem
 from stator.model.window.reply import text_of
 
 LINES_MAX = 2000
@@ -82,9 +82,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """A unified diff of what was answered; empty: the same."""
     decisions: list[Shift]
     calls: list[CallPair]
-    files: list[Item]
-    facts: list[Item]
-    plan: list[Item]
+    files: list[DiffItem]
+    facts: list[DiffItem]
+    plan: list[DiffItem]
     why: str
     """What made the difference, in one line; "" if nothing recorded says so."""
 
@@ -196,7 +196,7 @@ def _side(call: KnownCall) -> CallSide:
 # -- decisions ------------------------------------------------------------------------------------
 
 
-def _shift(item: Item) -> Shift:
+def _shift(item: DiffItem) -> Shift:
     before, after = item.before, item.after
     return Shift(
         topic=_of(after, "topic", "") or _of(before, "topic", ""),

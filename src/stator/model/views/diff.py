@@ -26,22 +26,14 @@ from stator.model.log.delta import (
     Version,
     to_plain,
 )
-from stator.model.records.types import (
-    BOOKKEEPING,
-    COLLECTIONS,
-    KEYLESS,
-    DecisionRecord,
-    Entry,
-    FileRecord,
-    Record,
-    key_of,
-)
+from stator.model.records.registry import BOOKKEEPING, COLLECTIONS, key_of
+from stator.model.records.types import KEYLESS, DecisionRecord, Entry, FileRecord, Record
 
 Change = Literal["added", "changed", "superseded", "removed"]
 GONE_OPS = frozenset({"deleted"})
 
 
-class Step(msgspec.Struct, frozen=True):
+class DiffStep(msgspec.Struct, frozen=True):
     """A state in between that the net change passes over: a decision on the way from X to Z."""
 
     record: Record
@@ -49,7 +41,7 @@ class Step(msgspec.Struct, frozen=True):
     why: str = ""
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True):
+class DiffItem(msgspec.Struct, frozen=True, kw_only=True):
     """One net change."""
 
     collection: str
@@ -60,7 +52,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     turn: int
     why: str = ""
-    via: list[Step] = []
+    via: list[DiffStep] = []
 
 
 class CallItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,14 +73,14 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
 
     start: str
     end: str
-    items: list[Item]
+    items: list[DiffItem]
     delta: Delta
     calls: list[CallItem] = []
     transient: dict[str, int] = {}
     unchanged: dict[str, int] = {}
     read: int = 0
 
-    def of(self, collection: str) -> list[Item]:
+    def of(self, collection: str) -> list[DiffItem]:
         return [item for item in self.items if item.collection == collection]
 
     def __bool__(self) -> bool:
@@ -105,7 +97,7 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
 _SIGNS = {"added": "+", "changed": "~", "superseded": "≈", "removed": "-"}
 
 
-def _line(item: Item) -> str:
+def _line(item: DiffItem) -> str:
     """One net change in one line, its text escaped."""
     why = f" — {item.why}" if item.why else ""
     said = getattr(item.after, "what", "") or getattr(item.after, "op", "")
@@ -285,13 +277,13 @@ class _Tally:
     """Net changes as they come, and counts of what folded away."""
 
     def __init__(self) -> None:
-        self.items: list[Item] = []
+        self.items: list[DiffItem] = []
         self.transient: dict[str, int] = {}
         self.unchanged: dict[str, int] = {}
         self.read = 0
 
-    def add(self, found: Item | str, collection: str) -> None:
-        if isinstance(found, Item):
+    def add(self, found: DiffItem | str, collection: str) -> None:
+        if isinstance(found, DiffItem):
             self.items.append(found)
         elif found == "read":
             self.read += 1
@@ -316,7 +308,7 @@ class _Tally:
 
 def _net(
     collection: str, key: str, old: Record | None, touched: Sequence[Version], why: Why
-) -> Item | str:
+) -> DiffItem | str:
     """The net change of one key, or what it folded away to."""
     last = touched[-1]
     new = last.op.record if isinstance(last.op, Put) else None
@@ -326,13 +318,13 @@ def _net(
         return "transient"
     if old is not None and new is not None and _same(old, new):
         return "unchanged"
-    via: list[Step] = []
+    via: list[DiffStep] = []
     change: Change = "added" if old is None else "removed" if new is None else "changed"
     if collection == "decisions" and new is not None:
         via = _via(touched[:-1], why)
         if old is not None:
             change = "superseded"
-    return Item(
+    return DiffItem(
         collection=collection,
         key=key,
         change=change,
@@ -345,15 +337,15 @@ def _net(
     )
 
 
-def _via(touched: Sequence[Version], why: Why) -> list[Step]:
+def _via(touched: Sequence[Version], why: Why) -> list[DiffStep]:
     return [
-        Step(version.op.record, version.seq, _why(version.op.record, version.seq, why))
+        DiffStep(version.op.record, version.seq, _why(version.op.record, version.seq, why))
         for version in touched
         if isinstance(version.op, Put)
     ]
 
 
-def _net_file(key: str, old: Record | None, touched: Sequence[Version], why: Why) -> Item | str:
+def _net_file(key: str, old: Record | None, touched: Sequence[Version], why: Why) -> DiffItem | str:
     """Files know more than their records: the first op of a range says whether the file was there before."""
     records = [version.op.record for version in touched if isinstance(version.op, Put)]
     files = [record for record in records if isinstance(record, FileRecord)]
@@ -372,7 +364,7 @@ def _net_file(key: str, old: Record | None, touched: Sequence[Version], why: Why
     decisive = next(
         v for v in reversed(touched) if isinstance(v.op, Put) and v.op.record is acts[-1]
     )
-    return Item(
+    return DiffItem(
         collection="files",
         key=key,
         change=change,
@@ -394,7 +386,7 @@ def _pair(
     b: Entry | None,
     why: Why,
     ends: tuple[bool, bool] | None,
-) -> Item | str:
+) -> DiffItem | str:
     if a is not None and b is not None and _same(a.record, b.record):
         return "unchanged"
     last = b or a
@@ -406,7 +398,7 @@ def _pair(
         change = _pair_files(a, b, ends)
     if change not in ("added", "changed", "superseded", "removed"):
         return change
-    return Item(
+    return DiffItem(
         collection=slot[0],
         key=slot[1],
         change=change,
@@ -441,7 +433,7 @@ def _why(record: Record | None, seq: int, why: Why) -> str:
     return stated or why(seq)
 
 
-def render_item(item: Item) -> dict[str, Any]:
+def render_item(item: DiffItem) -> dict[str, Any]:
     """A net change as plain data, for JSON."""
     plain: dict[str, Any] = {
         "key": item.key,

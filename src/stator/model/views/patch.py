@@ -24,7 +24,7 @@ _QUOTED |= {"\r": "\\r", '"': '\\"', "\\": "\\\\"}
 Change = Literal["added", "changed", "removed", "renamed"]
 
 
-class Side(msgspec.Struct, frozen=True):
+class FileSide(msgspec.Struct, frozen=True):
     """A file as it is on one side of a patch."""
 
     path: str
@@ -46,7 +46,9 @@ class FilePatch(msgspec.Struct, frozen=True, kw_only=True):
     removed: int = 0
 
 
-def file_patch(path: str, root: str, before: Side | None, after: Side | None) -> FilePatch | None:
+def file_patch(
+    path: str, root: str, before: FileSide | None, after: FileSide | None
+) -> FilePatch | None:
     """What makes the one of the other; None where they are equal."""
     if before == after or (before is None and after is None):
         return None
@@ -72,12 +74,12 @@ def is_binary(data: bytes) -> bool:
     return False
 
 
-def _binary(before: Side | None, after: Side | None) -> str:
+def _binary(before: FileSide | None, after: FileSide | None) -> str:
     sizes = [f"{len(side.data):,}" for side in (before, after) if side is not None]
     return f"binary, {' → '.join(sizes)} bytes"
 
 
-def unified(before: Side | None, after: Side | None) -> list[str]:
+def unified(before: FileSide | None, after: FileSide | None) -> list[str]:
     """The lines of a patch between two text contents, in git's form."""
     first, last = before or after, after or before
     assert first is not None
@@ -133,11 +135,11 @@ def _named(path: str) -> str:
     return shown + "\t" if " " in shown and shown == path else shown
 
 
-def _mode(side: Side) -> str:
+def _mode(side: FileSide) -> str:
     return "100755" if side.mode & 0o100 else "100644"
 
 
-def _lines(side: Side | None) -> list[str]:
+def _lines(side: FileSide | None) -> list[str]:
     """The lines with their ends; the last may have none."""
     parts = side.data.decode().split("\n") if side is not None else [""]
     return [part + "\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])

@@ -76,7 +76,7 @@ class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
     until: int = 0
 
 
-class Document(msgspec.Struct, frozen=True, kw_only=True):
+class SearchDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What an index stores of a commit."""
 
     seq: int
@@ -104,7 +104,7 @@ class Advance(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     before: Mark
     after: Mark
-    documents: list[Document]
+    documents: list[SearchDocument]
     anew: bool = False
 
 

@@ -18,12 +18,10 @@ from typing import Any, Literal, Protocol
 
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
+from stator.model.records.registry import COMPACTIBLE, EVICTED, NOTED, recall_key
 from stator.model.records.types import (
-    DecisionRecord,
     Entry,
     EvictedRecord,
-    FileRecord,
-    Record,
 )
 from stator.model.values.escape import visible
 from stator.model.values.json_text import canonical, utf8
@@ -36,34 +34,14 @@ UNDONE = "undone"
 RANKS = ("decision", "constraint", "number", "file", "chatter")
 """The meaning of each rank: what an agent misses most comes first."""
 CHATTER = 4
-PREFIXES: dict[str, tuple[str, int]] = {
-    "decisions": ("decision", 0),
-    "preferences": ("preference", 1),
-    "dead_ends": ("dead_end", 1),
-    "facts": ("fact", 2),
-    "files": ("file", 3),
-    "scratch": ("scratch", CHATTER),
-}
-"""Collection → the prefix of its keys, and their rank."""
-DURABLE = ("decisions", "preferences", "dead_ends", "facts", "files")
-"""Collections whose records are named when the entries around them leave the view."""
-KEPT = (
-    "decisions",
-    "facts",
-    "preferences",
-    "dead_ends",
-    "plan",
-    "artifacts",
-    "pending",
-    "calls",
-)
-"""Collections the note counts: they are as they were."""
+DURABLE = tuple(name for name in EVICTED if name not in COMPACTIBLE)
+"""Collections whose records are named when what was said around them leaves the view."""
 KEYS_MAX = 200
 """Keys of one rank that are named one by one; more are named by their turns."""
 GROUPS_MAX = 50
 KEY_CHARS = 200
 """Characters of a key; a longer one ends in a digest."""
-NOTED = 12
+NAMED_MAX = 12
 """Keys the note names; the rest is counted."""
 NOTED_CHARS = 80
 
@@ -72,7 +50,7 @@ NOTED_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class TranscriptView:
     """What of a transcript is shown."""
 
     outputs: int = 0
@@ -91,16 +69,16 @@ class View:
         return self.outputs, self.mask, self.summarise
 
 
-WHOLE = View()
+WHOLE = TranscriptView()
 
 
-def view_of(commit: Commit) -> View:
+def view_of(commit: Commit) -> TranscriptView:
     """The view that a compaction commit defines. Boundaries are structure: they outlive an erasure of the
     summary. None may exceed its own commit, even in an imported log: later entries must be shown."""
     numbers = [number for number in commit.inputs if isinstance(number, int)]
     cuts = [min(max(number, 0), commit.seq) for number in numbers[-len(LEVELS) :]]
     if len(cuts) < len(LEVELS) or not any(cuts):
-        return View(by=commit.seq)
+        return TranscriptView(by=commit.seq)
     said = commit.known("input", {})
     records = [
         op.record
@@ -118,15 +96,15 @@ def view(
     *,
     by: int = 0,
     erased: bool = False,
-) -> View:
+) -> TranscriptView:
     """The view of some boundaries, with the note that goes with it."""
     outputs, mask, summarise = cuts
     summary = said.get("summary") or ""
     note = _note((outputs, mask, summarise), said, records, "[erased]" if erased else str(summary))
-    return View(outputs, mask, summarise, note, by)
+    return TranscriptView(outputs, mask, summarise, note, by)
 
 
-def standing(commits: Iterable[Commit]) -> View:
+def standing(commits: Iterable[Commit]) -> TranscriptView:
     """What is seen at the end of a log."""
     last = None
     for commit in commits:
@@ -167,7 +145,7 @@ def reach(things: Sequence[Thing], keep: int) -> tuple[int, int] | None:
     return last.seq, max(last.seq, last.last, _request(things, stays.seq))
 
 
-def raised(view: View, level: Level, to: tuple[int, int]) -> tuple[int, int, int]:
+def raised(view: TranscriptView, level: Level, to: tuple[int, int]) -> tuple[int, int, int]:
     """The boundaries once a level is applied; none ever goes back."""
     answer, upto = to
     outputs, mask, summarise = view.cuts
@@ -182,7 +160,7 @@ def raised(view: View, level: Level, to: tuple[int, int]) -> tuple[int, int, int
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class LeftKey:
     """One thing that left the view."""
 
     key: str
@@ -196,23 +174,23 @@ def left(
     before: Sequence[int],
     after: Sequence[int],
     entries: Iterable[Entry] = (),
-) -> list[Left]:
+) -> list[LeftKey]:
     """What is no longer seen as it was, between two sets of boundaries.
 
     `entries` are the durable records there are: one is named when the commit that put it left the view.
     """
-    found: dict[str, Left] = {}
+    found: dict[str, LeftKey] = {}
     things = list(things)
     stood, stays = (_request(things, cuts[2]) for cuts in (before, after))
     for thing in things:
         was = 0 if thing.seq == stood else _level(thing, before)
         level = 0 if thing.seq == stays else _level(thing, after)
         for key, rank, seq in _left(thing, level) if level > was else ():
-            found.setdefault(key, Left(key, rank, seq, thing.turn))
+            found.setdefault(key, LeftKey(key, rank, seq, thing.turn))
     for entry in entries:
         if before[2] < entry.seq <= after[2] and (key := key_for(entry)):
-            rank = PREFIXES[entry.collection][1]
-            found.setdefault(key, Left(key, rank, entry.seq, entry.turn))
+            rank = EVICTED[entry.collection]
+            found.setdefault(key, LeftKey(key, rank, entry.seq, entry.turn))
     return sorted(found.values(), key=order)
 
 
@@ -263,17 +241,7 @@ def _level(thing: Thing, cuts: Sequence[int]) -> int:
 
 def key_for(entry: Entry) -> str:
     """The key a record is evicted and recalled by; "" if it has none (it was erased)."""
-    prefix = PREFIXES[entry.collection][0]
-    name = _name_of(entry.record, entry.id)
-    return bounded(f"{prefix}:{name}") if name else ""
-
-
-def _name_of(record: Record, identifier: str) -> str:
-    if isinstance(record, DecisionRecord):
-        return record.topic or identifier
-    if isinstance(record, FileRecord):
-        return record.path if record.root == "." else f"{record.root}/{record.path}"
-    return str(getattr(record, "name", "") or getattr(record, "what", ""))
+    return bounded(recall_key(entry.collection, entry.record, entry.id))
 
 
 def bounded(key: str) -> str:
@@ -284,7 +252,7 @@ def bounded(key: str) -> str:
     return f"{key[: KEY_CHARS - 18]}…#{sha256(key.encode()).hexdigest()[:16]}"
 
 
-def grouped(items: Sequence[Left]) -> list[EvictedRecord]:
+def grouped(items: Sequence[LeftKey]) -> list[EvictedRecord]:
     """The records of an eviction: one for each key, and beyond some hundreds of a rank one for
     each stretch of turns, so that one commit stays bounded."""
     records: list[EvictedRecord] = []
@@ -296,7 +264,7 @@ def grouped(items: Sequence[Left]) -> list[EvictedRecord]:
     return records
 
 
-def _stretches(items: Sequence[Left], rank: int) -> Iterator[EvictedRecord]:
+def _stretches(items: Sequence[LeftKey], rank: int) -> Iterator[EvictedRecord]:
     if not items:
         return
     turns = sorted({item.turn for item in items})
@@ -313,7 +281,7 @@ GROUPS = ("decisions", "constraints", "facts", "files", "entries")
 """What a stretch of many keys of a rank is called."""
 
 
-def counted(items: Iterable[Left]) -> dict[str, int]:
+def counted(items: Iterable[LeftKey]) -> dict[str, int]:
     """How many of each rank, by its name."""
     counts: dict[str, int] = {}
     for item in items:
@@ -323,6 +291,14 @@ def counted(items: Iterable[Left]) -> dict[str, int]:
 
 
 # --- what the model is told ----------------------------------------------------------------------
+
+
+def _listed(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}".capitalize()
+
+
+_KEPT = _listed([noted.words for noted in NOTED.values() if noted.words])
+"""What a compaction leaves as it is, in words."""
 
 
 def _note(
@@ -341,12 +317,9 @@ def _note(
         lines.append(f"Up to @{mask}: answers are shown without their calls.")
     if outputs > mask:
         lines.append(f"Up to @{outputs}: results are shown without long outputs.")
-    kept = _counts(said.get("kept"), KEPT)
+    kept = _counts(said.get("kept"), tuple(NOTED))
     words = f" ({kept})" if kept else ""
-    lines.append(
-        "Decisions, facts, preferences, dead ends, plan, artifacts and open calls are kept in the "
-        f"session's state, word for word{words}."
-    )
+    lines.append(f"{_KEPT} are kept in the session's state, word for word{words}.")
     lines += _left_lines(said, records)
     if summary:
         lines.append("A summary of what is not shown, unverified, each line marked with >:")
@@ -358,7 +331,7 @@ def _left_lines(said: Mapping[str, Any], records: Sequence[EvictedRecord]) -> li
     if not records:
         return []
     ranked = sorted(records, key=order)
-    named = [record for record in ranked if record.rank < CHATTER][:NOTED]
+    named = [record for record in ranked if record.rank < CHATTER][:NAMED_MAX]
     counts = _counts(said.get("left"), RANKS)
     lines = [f"What left this view{f' ({counts})' if counts else ''}, what matters most first:"]
     lines += [f"  {visible(canonical(_noted(record.key)))} @{record.seq}" for record in named]

@@ -173,7 +173,7 @@ def legal(name: str) -> str:
 
 
 @dataclass(slots=True)
-class Result:
+class KnownResult:
     """What is known of a call: a status, why, and a value. `ERASED` marks a value that was erased."""
 
     status: str = "not run"
@@ -256,7 +256,7 @@ _BREAKS = {number: f"\\u{number:04x}" for number in (0x85, 0x2028, 0x2029)}
 """Characters that break a line and are allowed unescaped in JSON."""
 
 
-def late_note(name: str, identifier: str, result: Result) -> str:
+def late_note(name: str, identifier: str, result: KnownResult) -> str:
     """The note to the model about a call whose result it has read already.
 
     The body is one line of JSON, so nothing a tool returned can end the note.
@@ -271,7 +271,7 @@ def late_note(name: str, identifier: str, result: Result) -> str:
 # --- compacted -----------------------------------------------------------------------------------
 
 
-def shortened(result: Result, call: str) -> Result:
+def shortened(result: KnownResult, call: str) -> KnownResult:
     """A result without its output, if that is long; what is known of its call stays."""
     text = result.text()
     if len(text) <= OUTPUT_MAX:

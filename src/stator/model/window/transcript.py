@@ -37,7 +37,7 @@ from stator.model.values.ids import short
 from stator.model.window.compaction import (
     WHOLE,
     Thing,
-    View,
+    TranscriptView,
     view_of,
 )
 from stator.model.window.dialects import VOICES, Voice
@@ -45,9 +45,9 @@ from stator.model.window.messages import (
     ERASED,
     ID,
     Answer,
+    KnownResult,
     Message,
     Part,
-    Result,
     answer_of,
     late_note,
     legal,
@@ -82,7 +82,7 @@ class Transcript:
     stale = False
     """Whether the fed commits no longer suffice: read the log again, from where its view begins."""
 
-    def __init__(self, view: View = WHOLE, *, asof: int = 0) -> None:
+    def __init__(self, view: TranscriptView = WHOLE, *, asof: int = 0) -> None:
         self.view = view
         self._asof = asof
         self._turns: list[_Turn] = [_Turn()]
@@ -97,7 +97,7 @@ class Transcript:
         """Ids of calls that are taken."""
         self._requests: dict[str, _Slot] = {}
         """Requests by the provider's id for them: a call recorded from outside is known by it."""
-        self._early: dict[str, tuple[str, Result]] = {}
+        self._early: dict[str, tuple[str, KnownResult]] = {}
         """Calls recorded from outside before the answer that asked for them was."""
 
     def feed(self, commit: Commit) -> None:
@@ -118,7 +118,7 @@ class Transcript:
         max_tokens: int | None = None,
         count_tokens: CountTokens | None = None,
         upto: int | None = None,
-        view: View | None = None,
+        view: TranscriptView | None = None,
     ) -> list[Message]:
         """The messages for a provider; they are the caller's to change.
 
@@ -151,7 +151,7 @@ class Transcript:
                 messages += msgspec.json.decode(said.rendered(provider, voice, seen))
         return voice.assemble(messages)
 
-    def _seen(self, view: View, upto: int | None) -> list[_Turn]:
+    def _seen(self, view: TranscriptView, upto: int | None) -> list[_Turn]:
         """The turns as a view shows them, or up to a seq."""
         prompts = [said.seq for turn in self._turns for said in turn.said if said.kind == "prompt"]
         stays = max((seq for seq in prompts if seq <= view.summarise), default=0)
@@ -208,7 +208,7 @@ class Transcript:
             self._say(answered)
             for slot in answered.slots:
                 if _foreign(commit):  # whoever asked may have run it, whether we were told or not
-                    slot.result = Result(status="started")
+                    slot.result = KnownResult(status="started")
                 self._meet(slot)
 
     def _meet(self, slot: _Slot) -> None:
@@ -226,7 +226,7 @@ class Transcript:
         slot = self._asked_for(commit)
         foreign = _foreign(commit)
         if slot is None and foreign and commit.seq > self.view.summarise:
-            self._early[foreign] = commit.call, Result(status="started", seq=commit.seq)
+            self._early[foreign] = commit.call, KnownResult(status="started", seq=commit.seq)
             if len(self._early) > EARLY_MAX:
                 del self._early[next(iter(self._early))]
         if slot is None or commit.seq <= self.view.summarise:
@@ -234,19 +234,19 @@ class Transcript:
         self._calls[commit.call] = slot
         if not slot.answered.fixed:
             slot.call = commit.call
-            slot.result = Result(status=commit.status or "started", seq=commit.seq)
+            slot.result = KnownResult(status=commit.status or "started", seq=commit.seq)
 
     def _take_approval(self, commit: Commit) -> None:
         slot = self._slot(commit.call)
         if slot is not None and commit.status == "started" and not slot.answered.fixed:
-            slot.result = Result(status="started", seq=commit.seq)
+            slot.result = KnownResult(status="started", seq=commit.seq)
 
     def _take_outcome(self, commit: Commit) -> None:
         slot = self._slot(commit.call)
         early = slot is None and _foreign(commit) in self._early
         if slot is None and not early and commit.call not in self._unseen:
             return
-        result = Result(
+        result = KnownResult(
             status=commit.status,
             cause=commit.cause,
             known=commit.has("output"),
@@ -368,9 +368,9 @@ class _Said:
     def __init__(self, commit: Commit) -> None:
         self.seq = commit.seq
         self.turn = commit.turn
-        self.cache: dict[Dialect, tuple[View, bytes]] = {}
+        self.cache: dict[Dialect, tuple[TranscriptView, bytes]] = {}
 
-    def rendered(self, provider: Dialect, voice: Voice, view: View) -> bytes:
+    def rendered(self, provider: Dialect, voice: Voice, view: TranscriptView) -> bytes:
         """Its messages as JSON, so that a caller who changes the result of `render` does not change the next one."""
         seen, kept = self.cache.get(provider, (None, b""))
         if seen is not view:
@@ -379,7 +379,7 @@ class _Said:
                 self.cache[provider] = view, kept
         return kept
 
-    def messages(self, voice: Voice, view: View) -> list[Message]:
+    def messages(self, voice: Voice, view: TranscriptView) -> list[Message]:
         raise NotImplementedError
 
     def thing(self) -> Thing:
@@ -399,7 +399,7 @@ class _Spoken(_Said):
         self.field = field
         self.value = _content(commit, field)
 
-    def messages(self, voice: Voice, view: View) -> list[Message]:
+    def messages(self, voice: Voice, view: TranscriptView) -> list[Message]:
         return voice.user(parts_of(_shown(self.value)))
 
     def forget(self, seq: int, fields: Container[str]) -> None:
@@ -420,7 +420,7 @@ class _Answered(_Said):
         self.slots = [_Slot(self, request.index) for request in asked]
         self.fixed = False
 
-    def messages(self, voice: Voice, view: View) -> list[Message]:
+    def messages(self, voice: Voice, view: TranscriptView) -> list[Message]:
         said = self.answer()
         if self.seq <= view.mask and self.asked:
             calls = [
@@ -459,7 +459,7 @@ class _Slot:
         self.index = index
         self.call = ""
         """The call it became, if it was begun before the next answer."""
-        self.result = Result()
+        self.result = KnownResult()
 
     @property
     def is_long(self) -> bool:
@@ -471,7 +471,7 @@ class _Note(_Said):
 
     kind = "note"
 
-    def __init__(self, commit: Commit, slot: _Slot | None, result: Result) -> None:
+    def __init__(self, commit: Commit, slot: _Slot | None, result: KnownResult) -> None:
         super().__init__(commit)
         self.slot = slot
         """Of a call that was asked for before the view begins: none."""
@@ -479,11 +479,11 @@ class _Note(_Said):
         self.tool = commit.tool
         self.result = result
 
-    def messages(self, voice: Voice, view: View) -> list[Message]:
+    def messages(self, voice: Voice, view: TranscriptView) -> list[Message]:
         result = shortened(self.result, self.call) if self.seq <= view.outputs else self.result
         return voice.user([text_part(late_note(*self._named(view), result))])
 
-    def _named(self, view: View) -> tuple[str, str]:
+    def _named(self, view: TranscriptView) -> tuple[str, str]:
         """Its call as the model knows it: by the provider's id where that is still to be seen."""
         if self.slot is None or self.slot.answered.seq <= max(view.mask, view.summarise):
             return legal(self.tool), short(self.call)
@@ -532,7 +532,7 @@ def _left_out(
     turns: list[_Turn],
     provider: Dialect,
     voice: Voice,
-    view: View,
+    view: TranscriptView,
     max_tokens: int,
     count: CountTokens,
 ) -> int:

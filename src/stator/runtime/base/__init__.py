@@ -1,1 +1,1 @@
-"""Base: the clock, ids and arguments every use case is given, and a project's own session."""
+"""Base: what every use case is given (clock, ids, checked arguments), pages, and a project's own session."""

@@ -1,4 +1,4 @@
-"""What callers pass, checked: a typed error with the argument's name, never an `AttributeError`."""
+"""Checks what callers pass: a typed error with the argument's name, never an `AttributeError`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def thousandths(value: object, name: str) -> int:
 
 
 def cause(value: str) -> str:
-    """A reason as a commit's structure may hold it: short, and valid UTF-8."""
+    """A reason as it may be in a commit's structure: short, and text that UTF-8 can hold."""
     return value[:CAUSE_MAX].encode("utf-8", "replace").decode()
 
 

@@ -1,4 +1,4 @@
-"""What the projects' own sessions say of others: held, in the trash, or purged.
+"""Reads what the projects' own sessions record of others: held, in the trash, or purged.
 
 A mark is a flag there, on the session's id, with who put it on and why. What is left of a purged
 session is its tombstone: the input of the commit that purged it.
@@ -24,7 +24,7 @@ from stator.model.records.types import FlagRecord
 from stator.model.values.ids import short
 from stator.runtime.base import project_session
 from stator.runtime.base.context import Context
-from stator.runtime.base.paging import commit_at, matching
+from stator.runtime.base.pages import commit_at, matching
 from stator.store.port import StorePort
 
 HOLD, TRASH, PURGED = "hold", "trash", "purged"
@@ -65,7 +65,7 @@ def project_sessions(store: StorePort) -> Iterator[SessionRow]:
 
 
 def marks(store: StorePort, *names: str) -> Iterator[tuple[SessionRow, ProjectFlag]]:
-    """The marks of those names, each with the project session that holds it."""
+    """The flags of those names, each with the project's session that it is in."""
     for row in project_sessions(store):
         for entry in store.entries(row.id, "flags"):
             record = entry.record

@@ -80,7 +80,7 @@ def sealed(
 
 
 class _Standing:
-    """The state of a session as the reducer asks for it; empty if there is no session."""
+    """The state of a session as the reducer asks for it; empty where there is no session yet."""
 
     def __init__(self, store: StorePort, session: str) -> None:
         self._store, self._session = store, session

@@ -1,4 +1,4 @@
-"""Knows which commits came from a bundle, from a flag in the project's own session.
+"""Tells what came from a bundle: a flag in the project's own session records it, for each session and up to where.
 
 The flag names each session and the seq up to which it was imported. Structure is under the hash, so an imported
 commit cannot be marked in place: its own provenance is only a claim. Commits before the mark are shown as

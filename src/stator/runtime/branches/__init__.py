@@ -1,1 +1,1 @@
-"""Branches: forks, rewinds, retries and reruns."""
+"""Branches: opening a session, forks, rewinds, retries, reruns, and files restored to a position."""

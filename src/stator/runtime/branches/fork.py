@@ -1,4 +1,4 @@
-"""Forks: a session that starts from a position of another, by reference."""
+"""Forks a session: a new one starts from a position of another, by reference."""
 
 from __future__ import annotations
 
@@ -11,14 +11,8 @@ from stator.errors import Conflict, InvalidInput
 from stator.model.log.check import encode_checked
 from stator.model.log.commit import Draft, Upsert
 from stator.model.log.query import SessionRow
-from stator.model.records.types import SessionRecord
-from stator.model.sessions.lifecycle import (
-    Parent,
-    ParentKind,
-    Segment,
-    check_name,
-    lent_upto,
-)
+from stator.model.records.types import Parent, ParentKind, Segment, SessionRecord
+from stator.model.sessions.lifecycle import check_name, lent_upto
 from stator.model.values.ids import short
 from stator.runtime.base.context import Context
 from stator.runtime.views.refs import Point

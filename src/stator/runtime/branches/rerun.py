@@ -24,7 +24,7 @@ from stator.model.values import canon
 from stator.model.values.position import turn_numbers
 from stator.runtime.base.context import Context
 from stator.runtime.branches import fork
-from stator.runtime.branches.opening import drive
+from stator.runtime.branches.open_driver import drive
 from stator.runtime.branches.retry import labels_of
 from stator.runtime.driving.call import entered
 from stator.runtime.driving.children import MANY
@@ -118,7 +118,7 @@ def chains(reader: SessionReader, turns: str | None) -> list[Chain]:
 
 
 def rewound(reader: SessionReader, turns: str | None) -> set[int]:
-    """Which of some turns are no longer in force."""
+    """Which of some turns were rewound."""
     left = reader.rewound()
     first, last = turn_numbers(turns, reader.head.turn, left)
     return {turn for turn in left if first <= turn <= last}
@@ -142,8 +142,9 @@ def toolbox(tools: Tools) -> Toolbox:
 
 
 def terms(context: Context, effects: Effects, why: str, driver: Terms | None = None) -> Terms:
-    """The policy of a rerun: its writes need approval, whatever other rules allow. `driver`: the policy of
-    the original session's driver; what it denies is denied here.
+    """The terms on which calls are run again: writes ask, also where a rule allows them.
+
+    `driver`: the terms of the driver of the session they are from; what those deny is denied here.
     """
     if effects not in ("ask", "run"):
         raise InvalidInput(f"unknown effects {effects!r:.40}", hint="ask or run", path="$.effects")
@@ -170,7 +171,7 @@ def rerun(
     name: str = "",
     driver: Terms | None = None,
 ) -> Rerun:
-    """Run the calls of a session again, or of some of its turns, and report which results changed.
+    """Run the calls of a session again, or of some of its turns, and show which results changed.
 
     Where a write waits for a person, the rest is not run; once it is approved, the same rerun continues.
     """
@@ -201,7 +202,7 @@ def rerun(
 def _branch(
     store: StorePort, context: Context, source: str, start: int, name: str, effects: Effects
 ) -> SessionRow:
-    """The session to rerun in: one that waits for approval is continued, else a new one is made."""
+    """The session to rerun in: one that waits for approval is continued, else it is a new one."""
     record = store.session(source).record
     point, labels = Point(source, start, ""), labels_of(record, effects)
     base = check_name(name) if name else f"{record.name}~rerun"

@@ -19,7 +19,7 @@ from stator.model.log.commit import Commit, Draft, Upsert
 from stator.model.log.delta import Version
 from stator.model.records.types import FileOp, FileRecord, file_key
 from stator.model.values import paths
-from stator.model.views.patch import FilePatch, Side, file_patch
+from stator.model.views.patch import FilePatch, FileSide, file_patch
 from stator.runtime.base.arguments import text, texts
 from stator.runtime.driving.writer import SessionWriter
 from stator.runtime.files import safe_io
@@ -56,9 +56,9 @@ class Restoring(msgspec.Struct, frozen=True, kw_only=True):
     """From what is on disk to what was there then."""
     reason: str = ""
     changed_since: bool = False
-    """Whether it was changed by another program since the session wrote it."""
+    """Whether it is no longer as the session left it: it was changed by others."""
     needs_force: bool = False
-    """Whether `force` would lift the refusal."""
+    """Whether it is refused only because `force` was not given."""
 
 
 class Restoration(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class Restoration(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: int = 0
     """The seq to restore to in order to undo it."""
     seq: int = 0
-    """Of the commit that says what was restored."""
+    """Of the commit that records what was restored."""
 
     def of(self, *actions: str) -> list[Restoring]:
         return [file for file in self.files if file.action in actions]
@@ -123,7 +123,7 @@ def restore(
             hint="force=True does it all the same" if stops[0].needs_force else "leave it out",
             session=writer.id,
         )
-    # What a restore that was killed had done already, and could not say any more.
+    # What a restore that was killed had done already, and could not record any more.
     done = [each for each in plan if each.item.action == "unchanged" and each.item.changed_since]
     if not todo:
         return msgspec.structs.replace(
@@ -143,7 +143,7 @@ def restore(
 
 
 def _stopped(error: Conflict, n: int, snapshot: Commit) -> Conflict:
-    """A restore that ends in the middle says what is done and where the rest of it was kept."""
+    """The error of a restore that stops in the middle: what is done, and where the rest was kept."""
     if not n:
         return error
     before = "the file before it was" if n == 1 else f"the {n} files before it were"
@@ -156,7 +156,7 @@ def _stopped(error: Conflict, n: int, snapshot: Commit) -> Conflict:
 
 
 def _keeper(writer: SessionWriter) -> ContentKeeper:
-    """Captures the present contents, by git's ignore rules instead of the caller's."""
+    """Keeps what is on disk now: by git's rules, not by those the session was tracked with."""
     rules = Rules(writer.root, scrub_of(writer.store, writer.id), (), BYTES_LIMIT)
     standing = standing_in(writer.store, writer.id)
     return ContentKeeper(writer.root, rules, standing, lambda: writer.draft("file").id)
@@ -284,8 +284,8 @@ def _decide(each: _Planned, action: Action, reason: str = "") -> None:
     change = None
     if action in ACTIONS and (each.now.data is not None or not each.now.there):
         mode = each.now.mode & 0o777
-        now = Side(each.path, each.now.data, mode) if each.now.data is not None else None
-        then = Side(each.path, each.then[0], each.then[1] & 0o777) if each.then else None
+        now = FileSide(each.path, each.now.data, mode) if each.now.data is not None else None
+        then = FileSide(each.path, each.then[0], each.then[1] & 0o777) if each.then else None
         change = file_patch(each.path, each.file.root, now, then)
     each.item = msgspec.structs.replace(
         each.item, action=action, reason=reason, change=change, changed_since=since
@@ -295,7 +295,7 @@ def _decide(each: _Planned, action: Action, reason: str = "") -> None:
 def _refuse(
     plan: Sequence[_Planned], keeper: ContentKeeper, reader: contents.ContentReader, force: bool
 ) -> None:
-    """A restore stops, unless forced, where content would be lost or another program changed the file."""
+    """Refuse files whose content would be lost or that others changed, unless `force` is given."""
     todo = [each for each in plan if each.item.action in ACTIONS]
     unfit = keeper.unfit({_id(each): (each.file, each.now) for each in todo if each.now.there})
     for each in todo:
@@ -371,7 +371,7 @@ def _carry_out(each: _Planned, tag: str) -> None:
 
 
 def _say(writer: SessionWriter, point: Point, done: Sequence[_Planned], batch: KeptContents) -> int:
-    """Record what was restored; the seq that says so."""
+    """Record what was restored; the seq of that commit."""
     if not done:
         return 0
     kept = {file_key(record.root, record.path): record for record in batch.records}

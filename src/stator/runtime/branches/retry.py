@@ -1,4 +1,4 @@
-"""Retries a turn in a fork beside its session, and adopts the fork if it is better.
+"""Tries a turn again beside its session, and adopts a retry in place of the original.
 
 A retry is a fork of the end of the turn before. The original is not touched: its driver may continue.
 What a retry writes would happen a second time, so a person is asked first, until it is adopted.
@@ -19,7 +19,7 @@ from stator.model.sessions.lifecycle import NAME_MAX
 from stator.model.values.position import AtTurn, parse_ref
 from stator.runtime.base.context import Context
 from stator.runtime.branches import fork
-from stator.runtime.branches.opening import EFFECTS, take_up
+from stator.runtime.branches.open_driver import EFFECTS, take_up
 from stator.runtime.driving.driver import Driver
 from stator.runtime.driving.lifecycle import held
 from stator.runtime.views.refs import (
@@ -51,12 +51,12 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Adopted(msgspec.Struct, frozen=True, kw_only=True):
-    """Which session was adopted for another."""
+    """Which session now continues another."""
 
     original: str
     name: str
     by: str
-    """The adopted session; the original itself where an adoption was undone."""
+    """The session that continues; the original itself where an adoption was taken back."""
     by_name: str
 
 
@@ -160,7 +160,7 @@ def adopt(
     *,
     driver: Driver | None = None,
 ) -> Adopted:
-    """Adopt a retry or a fork for the session it came from, or (`t5.1`) undo an adoption.
+    """Let a retry or a fork continue the session it came from; `t5.1` takes that back.
 
     Needs the lease of the original: `driver` has it, or the session is held for a moment.
     """

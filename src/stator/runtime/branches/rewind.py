@@ -59,9 +59,9 @@ class Rewound(msgspec.Struct, frozen=True, kw_only=True):
     tag: str
     """Names the head that was left: rewind there to undo this."""
     turns: list[int]
-    """Turns that are no longer in force."""
+    """Turns that are undone by it."""
     again: list[int]
-    """Turns that an earlier rewind left, and that are in force again."""
+    """Turns that an earlier rewind undid, and that count again."""
     effects: list[CallItem]
     """Writes it crosses: they happened, or may have, and are not undone."""
     records: int
@@ -82,7 +82,7 @@ def plan(store: StorePort, session: str, to: str) -> Rewound:
 
 
 def rewind(store: StorePort, context: Context, session: str, to: str, *, by: str = "") -> Rewound:
-    """Rewind a session to a position, with a short lease; `Busy` while it is driven."""
+    """Take a session back to a position, holding it for a moment; `Busy` while it is driven."""
     target = _target(store, session, to)
     with held(store, context, session) as hold:
         left = hold.paused_after()

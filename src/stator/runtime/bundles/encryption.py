@@ -1,4 +1,4 @@
-"""Locking a bundle with a passphrase: AES-256-GCM over each frame, the key from scrypt.
+"""Locks a bundle with a passphrase: AES-256-GCM over each frame, the key from scrypt.
 
 A frame's place is part of what is authenticated, and so is whether it is the last: frames that were
 left out, moved, or taken from another bundle are not opened. Needs the extra `stator[crypto]`.

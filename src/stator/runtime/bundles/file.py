@@ -1,4 +1,4 @@
-"""Writes and reads bundle files: frames one after the other, within limits.
+"""Writes and reads a bundle as a file: frames one after the other, read within limits.
 
 Neither side holds more than a few frames. A file gets its name when it is complete and on disk; reading first
 checks its digest, and its frames are unpacked only as far as they
@@ -23,9 +23,9 @@ from stator.model.exchange import bundle
 from stator.model.exchange.bundle import (
     FRAME,
     LIMITS,
+    BundleLimits,
     End,
     Header,
-    Limits,
     Lock,
     Manifest,
     refuse,
@@ -94,7 +94,7 @@ class BundleWriter:
         os.fsync(self._file.fileno())
         self._file.close()
         if not self._replace:
-            _check_target(self.path, False)  # somebody may have put something there meanwhile
+            _check_target(self.path, False)  # another program may have put a file there since
         os.replace(self._partial, self.path)
         _sync_folder(self.path)
 
@@ -164,7 +164,7 @@ class BundleReader:
         path: str,
         passphrase: Callable[[], str] | None = None,
         *,
-        limits: Limits = LIMITS,
+        limits: BundleLimits = LIMITS,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self.path = path

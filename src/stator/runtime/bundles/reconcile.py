@@ -1,4 +1,4 @@
-"""Reconciles the sessions of a bundle with the local ones, and decides what happens to each.
+"""Reconciles the sessions of a bundle with those that are here, and decides what is done with each.
 
 A session that is not here is new. One that is here is compared commit by commit: one log is the
 beginning of the other, or both have new commits after a shared one. Then the imported commits become a fork
@@ -17,10 +17,10 @@ from stator.model.exchange.bundle import Bundled, Packed
 from stator.model.exchange.graft import Graft, root
 from stator.model.log.commit import Commit
 from stator.model.log.query import SessionQuery, SessionRow
-from stator.model.records.types import SessionRecord
-from stator.model.sessions.lifecycle import Parent, driven
+from stator.model.records.types import Parent, SessionRecord
+from stator.model.sessions.lifecycle import driven
 from stator.model.values.ids import from_bytes, short
-from stator.runtime.base import paging, project_flags, project_session
+from stator.runtime.base import pages, project_flags, project_session
 from stator.runtime.base.context import Context
 from stator.runtime.branches.fork import lineage
 from stator.store.port import StorePort
@@ -291,7 +291,7 @@ def _grafting(
 def _meet(store: StorePort, one: Bundled, packed: Iterator[Packed]) -> Met:
     """Go through both logs until they part, on into forks of ours that came from there."""
     session, cuts, common = one.id, list[int](), one.after
-    local = paging.commits(store, session, after=common, load=False)
+    local = pages.commits(store, session, after=common, load=False)
     mine = next(local, None)
     for theirs in packed:
         while mine is None or not _same(mine, theirs, cuts):
@@ -301,7 +301,7 @@ def _meet(store: StorePort, one: Bundled, packed: Iterator[Packed]) -> Met:
                     session=session, cuts=cuts, common=common, here=mine is not None, there=True
                 )
             session, cuts = fork.id, [*cuts, common]
-            local = paging.commits(store, session, after=common + len(cuts), load=False)
+            local = pages.commits(store, session, after=common + len(cuts), load=False)
             mine = next(local, None)
         common, mine = theirs.seq, next(local, None)
     return Met(session=session, cuts=cuts, common=common, here=mine is not None, there=False)

@@ -1,4 +1,4 @@
-"""Exports sessions to a bundle and imports them from one.
+"""Exports sessions to a file, and imports them from one.
 
 Exporting reads, and needs neither the lease nor a key. Importing is one transaction: every commit is checked
 against its hash and every head against the manifest before anything becomes visible. A local session is
@@ -37,7 +37,7 @@ from stator.model.records.types import SessionRecord
 from stator.model.sessions.lifecycle import lent_upto
 from stator.runtime.base import project_session
 from stator.runtime.base.context import Context
-from stator.runtime.base.paging import matching
+from stator.runtime.base.pages import matching
 from stator.runtime.base.provenance import mark
 from stator.runtime.bundles.encryption import SALT_BYTES, new_lock
 from stator.runtime.bundles.file import BundleReader, BundleWriter
@@ -206,7 +206,7 @@ def _chosen(store: StorePort, sessions: Sequence[str]) -> list[Bundled]:
 
 
 def _bundled(store: StorePort, session: str, seq: int, *, whole: bool) -> Bundled:
-    """A session as its own log describes it; its project in this store may be another."""
+    """A session as its own log says it is; here it may be in another project."""
     low = lent_upto(store.session(session).record.lineage)
     first = store.commits(session, after=low, upto=low + 1, limit=1)[0]
     puts = (getattr(op, "record", None) for op in first.delta)
@@ -405,7 +405,7 @@ def _erase_shared(
 
 
 class _BundleStream:
-    """The commits to import, read and checked each time they are iterated."""
+    """The commits to take in, read and checked again each time they are asked for."""
 
     def __init__(
         self,

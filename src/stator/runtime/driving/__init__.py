@@ -1,1 +1,1 @@
-"""Driving: turns, calls and the agent loop of a session that this program holds the lease of."""
+"""Driving: the driver of a session, its turns, calls and agent loop, and steering a session from outside."""

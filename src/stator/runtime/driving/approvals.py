@@ -69,11 +69,11 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     why: str = ""
     answer: str = ""
-    """approved or denied, if it was answered and the driver has not continued yet."""
+    """approved or denied, if it was answered and the driver has not seen the answer yet."""
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """A person's approval or denial, and where it is recorded."""
+    """An approval or a denial that a person gave, and the session it is recorded in."""
 
     id: str
     session: str
@@ -170,9 +170,11 @@ def _own(store: StorePort, session: str) -> list[Entry]:
 
 
 def _is_brought(entry: Entry, upto: int) -> bool:
-    """Whether an approval came with a bundle. A grant that was revoked or used up here and then put back in
-    another copy of the log still has its valid mark; so an imported approval answers nothing. A denial stays
-    in force."""
+    """Whether a yes came with a bundle, so that it answers nothing here. A no still holds.
+
+    The signature alone does not tell: a yes that was given here, then withdrawn or used up, and put
+    into the log again by someone who held a copy of it, still has a valid signature.
+    """
     return entry.seq <= upto and getattr(entry.record, "verdict", "") != "denied"
 
 
@@ -215,7 +217,7 @@ def approve(store: StorePort, context: Context, call: str, *, by: str, **how: An
 
 
 def deny(store: StorePort, context: Context, call: str, *, by: str, **how: Any) -> Grant:
-    """Refuse a waiting call, with the reason that the agent is shown."""
+    """Refuse a waiting call, with the reason the agent is given."""
     return answer(store, context, call, "denied", by=by, **how)
 
 

@@ -20,8 +20,8 @@ from stator.model.calls.budget import (
 from stator.model.log.commit import Draft, Provenance, Upsert
 from stator.model.values.ids import short
 from stator.runtime.base.context import Context
-from stator.runtime.views.spending import spent as spent
-from stator.runtime.views.spending import spent_tree as spent_tree
+from stator.runtime.views.spend import spent as spent
+from stator.runtime.views.spend import spent_tree as spent_tree
 from stator.store.port import StorePort
 
 TRIES = 100
@@ -64,7 +64,7 @@ def check(
     """The first limit that is used up, of the session or of one above it; None if work may continue.
 
     `running` is what is being spent and not recorded yet, such as the seconds of the open turn.
-    Without `turns`, the limit on turns is ignored: a turn that has begun may continue.
+    Without `turns`, the limit on turns does not count: a turn that has begun may continue.
     """
     for limit in limits(store, session):
         used = total([spent_tree(store, limit.session), running or {}])
@@ -91,7 +91,7 @@ def spent_up(store: StorePort, breach: Breach) -> BudgetSpent:
 def change(
     store: StorePort, context: Context, session: str, amounts: Sequence[Amount], *, by: str
 ) -> dict[str, int]:
-    """Change a session's limits, also while it is driven; return the new budget."""
+    """Change a session's limits, also while it is driven; the budget that holds then."""
     for _ in range(TRIES):
         try:
             return _change(store, context, session, amounts, by)

@@ -22,17 +22,17 @@ from stator.model.calls import backoff, known
 from stator.model.calls.life import (
     Answer,
     Asked,
-    Found,
     Granted,
     Life,
     Note,
     Outcome,
     Pause,
-    Raised,
     Reconcile,
-    Returned,
-    Run,
+    Reconciled,
+    RunTool,
     TimedOut,
+    ToolRaised,
+    ToolReturned,
     life,
 )
 from stator.model.log.commit import (
@@ -212,7 +212,7 @@ class Calling:
         held = kept.drafts(self.turn.draft, call=self.asked.call) if kept is not None else []
         return [*held, made]
 
-    def run(self, effect: Run) -> Returned | Raised:
+    def run(self, effect: RunTool) -> ToolReturned | ToolRaised:
         self.look()
         clock = self.turn.driver.context.monotonic
         context = contextvars.copy_context()
@@ -223,8 +223,8 @@ class Calling:
             else:
                 value = self._bounded(context, self.tool.timeout_s)
         except BaseException as error:
-            return Raised(error, clock(), began)
-        return Returned(value, clock(), began)
+            return ToolRaised(error, clock(), began)
+        return ToolReturned(value, clock(), began)
 
     def look(self) -> None:
         """Look at the files that the call may change, before it runs."""
@@ -348,12 +348,12 @@ def is_exhausted(effect: Effect, outcome: Outcome) -> bool:
     return failed and error is not None and backoff.may_repeat(effect, error)
 
 
-def found(said: Any, tool: Tool[..., Any]) -> Found:
-    """What a tool's `reconcile` says, typed."""
+def found(said: Any, tool: Tool[..., Any]) -> Reconciled:
+    """The answer of a tool's `reconcile`, checked."""
     verdict, value = said if isinstance(said, tuple) and len(said) == 2 else (said, None)
     if verdict not in ("done", "not_done", "unknown"):
         raise BadType(
             f"reconcile of {tool.name} said {said!r:.60}",
             hint='return "done", "not_done", "unknown" or ("done", value)',
         )
-    return Found(verdict, value)
+    return Reconciled(verdict, value)

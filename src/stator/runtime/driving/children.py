@@ -7,8 +7,8 @@ import msgspec
 
 from stator.errors import BadTurn, NotFound
 from stator.model.log.commit import Commit, Upsert
-from stator.model.records.types import ChildRecord, SessionRecord
-from stator.model.sessions.lifecycle import Parent, check_name
+from stator.model.records.types import ChildRecord, Parent, SessionRecord
+from stator.model.sessions.lifecycle import check_name
 from stator.model.window.reply import text_of
 from stator.runtime.driving.driver import Driver
 from stator.runtime.driving.open_turn import OpenTurn
@@ -49,7 +49,7 @@ def announce(turn: OpenTurn, name: str) -> tuple[ChildRecord, list[list[int]] | 
 
 def conclude(turn: OpenTurn, record: ChildRecord, child: Driver, status: str) -> None:
     """Copy a child's end into its parent: its status, and its last answer."""
-    if turn.take_child_end(record.session):
+    if turn.take_child_end(record.session):  # recorded by the run that is being repeated
         return
     ended = msgspec.structs.replace(record, status=status)
     said = _last_said(child.store, child.id)

@@ -54,7 +54,7 @@ def compact_from_outside(
     *,
     record: bool = True,
 ) -> Compaction:
-    """Compact a session without a driver; without `record`, only report what that would do."""
+    """Compact a session that nobody drives; without `record`, only report what that would do."""
     refuse_recorded(store, session)
     if not record:
         return propose(store, session, Rendering(store, session).current(), options).found

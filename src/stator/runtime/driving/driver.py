@@ -31,10 +31,10 @@ from stator.model.calls.known import Known, Scrub
 from stator.model.calls.life import (
     Asked,
     Granted,
-    Raised,
     Refused,
-    Returned,
     Stop,
+    ToolRaised,
+    ToolReturned,
     judge,
 )
 from stator.model.log.commit import (
@@ -46,6 +46,7 @@ from stator.model.log.commit import (
     Upsert,
 )
 from stator.model.log.query import Lease, SessionRow
+from stator.model.records.registry import SHOWN
 from stator.model.records.types import FileRecord, RunRecord
 from stator.model.values.ids import retype, run_id
 from stator.model.window.transcript import Transcript
@@ -70,8 +71,6 @@ from stator.store.port import StorePort
 T = TypeVar("T")
 FROM_USER = Provenance("user", "verified")
 FROM_TOOL = Provenance("tool", "unverified")
-SHOWN = frozenset({"turn", "outcome", "settlement", "entry"})
-"""Kinds whose content the model is shown: its next answer derives from them."""
 INPUTS_MAX = 100
 PARALLEL_MAX = 32
 """Calls of one response that run at once."""
@@ -165,7 +164,7 @@ class Driver:
         )
 
     def append(self, drafts: Sequence[Draft], *, if_head: str | None = None) -> list[Commit]:
-        """Append commits in one transaction, and notice what other processes appended before them."""
+        """Append commits in one transaction, and notice what other processes appended."""
         if self.left:
             raise WrongState(f"session {self.id} was left", hint="open it again", session=self.id)
         outside = self._outside
@@ -297,6 +296,7 @@ class Driver:
         """Whole seconds since this was last asked, as spend."""
         now = self.context.monotonic()
         seconds = int(now - self._timed)
+        # The fraction of a second is left for the next time: many short turns must not cost nothing.
         self._timed += seconds
         return {"seconds": seconds} if seconds else None
 
@@ -346,6 +346,7 @@ class Driver:
         """Run several calls at once, each in a thread of its own, in this context."""
         if len(calls) < 2:
             return [call() for call in calls]
+        # Each thread gets a copy of this context: calls must find their turn and their parent call.
         with ThreadPoolExecutor(min(len(calls), PARALLEL_MAX), "stator call") as pool:
             begun = [pool.submit(contextvars.copy_context().run, call) for call in calls]
             return [future.result() for future in begun]
@@ -353,11 +354,13 @@ class Driver:
     def settle_late(self, asked: Asked, done: Future[Any]) -> None:
         """Settle a call with the result that its tool returned after the time was up."""
         error = done.exception()
-        outcome, fields, _ = judge(asked, Raised(error) if error else Returned(done.result()))
+        outcome, fields, _ = judge(
+            asked, ToolRaised(error) if error else ToolReturned(done.result())
+        )
         if outcome.status == "in doubt":
             return
         with contextlib.suppress(BadDelta, LeaseLost, WrongState, WrongProcess):
-            # Settled by another writer meanwhile, or this run is over: the record stays as it is.
+            # Settled by another writer in the meantime, or this run is over: the record stays as it is.
             self.submit(
                 self.draft(
                     "settlement",
@@ -399,6 +402,8 @@ class Driver:
                 turn.interrupt(f"left: {reason}")
             self.append(drafts)
         finally:
+            # Also where the append failed: a lease that is kept would make the session busy for
+            # as long as this process lives. The next driver records what is missing here.
             self.left = True
             self.store.release(self.lease)
         self.on_leave("interrupted" if status != "ok" else ENDED[kind])

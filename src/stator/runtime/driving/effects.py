@@ -1,4 +1,4 @@
-"""Drivers: carry out the effects of a call's life, synchronously or on an event loop."""
+"""Carries out the effects of a call's life, synchronously or on an event loop."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from stator.model.calls.life import (
     Note,
     Outcome,
     Pause,
-    Raised,
     Reconcile,
-    Returned,
-    Run,
+    RunTool,
+    ToolRaised,
+    ToolReturned,
 )
 
 
@@ -23,7 +23,7 @@ class Hands(Protocol):
     """What a synchronous driver needs to be able to do."""
 
     def append(self, note: Note) -> Answer: ...
-    def run(self, effect: Run) -> Returned | Raised: ...
+    def run(self, effect: RunTool) -> ToolReturned | ToolRaised: ...
     def pause(self, effect: Pause) -> None: ...
     def answer(self) -> Answer: ...
     def reconcile(self, effect: Reconcile) -> Answer: ...
@@ -33,14 +33,17 @@ class AsyncHands(Protocol):
     """The same, awaited."""
 
     async def append(self, note: Note) -> Answer: ...
-    async def run(self, effect: Run) -> tuple[Returned | Raised, BaseException | None]: ...
+    async def run(
+        self, effect: RunTool
+    ) -> tuple[ToolReturned | ToolRaised, BaseException | None]: ...
     async def pause(self, effect: Pause) -> None: ...
     async def answer(self) -> Answer: ...
     async def reconcile(self, effect: Reconcile) -> Answer: ...
 
 
 def drive(life: Life, hands: Hands) -> Outcome:
-    """Run a call to its outcome. An interrupt is recorded, then raised again."""
+    """Run a call to its outcome. An interrupt is recorded, then raised again: if it were raised at once, the
+    log would have an intent without an outcome, and a write would be in doubt for no reason."""
     answer: Answer = None
     interrupt: BaseException | None = None
     while True:
@@ -49,9 +52,9 @@ def drive(life: Life, hands: Hands) -> Outcome:
             return effect
         if isinstance(effect, Note):
             answer = hands.append(effect)
-        elif isinstance(effect, Run):
+        elif isinstance(effect, RunTool):
             answer = hands.run(effect)
-            if isinstance(answer, Raised) and not isinstance(answer.error, Exception):
+            if isinstance(answer, ToolRaised) and not isinstance(answer.error, Exception):
                 interrupt = answer.error
         elif isinstance(effect, Pause):
             answer = hands.pause(effect)  # type: ignore[func-returns-value]
@@ -72,7 +75,7 @@ async def adrive(life: Life, hands: AsyncHands) -> Outcome:
             return effect
         if isinstance(effect, Note):
             answer = await hands.append(effect)
-        elif isinstance(effect, Run):
+        elif isinstance(effect, RunTool):
             answer, interrupt = await hands.run(effect)
         elif isinstance(effect, Pause):
             answer = await hands.pause(effect)  # type: ignore[func-returns-value]

@@ -29,7 +29,7 @@ MakeDraft = Callable[..., Draft]
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a session that was to be moved."""
+    """The result of pausing, closing, archiving or resuming a session."""
 
     session: str
     name: str
@@ -48,7 +48,7 @@ def pause(
     by: str = "",
     **said: Any,
 ) -> Moved:
-    """Pause a session; a live driver is asked to pause, and the answer names it."""
+    """Pause a session; if it is driven, ask its driver to pause, and return who was asked."""
     try:
         return _move(store, context, session, "pause", reason, by, **said)
     except Busy as busy:
@@ -67,7 +67,7 @@ def close(
     by: str = "",
     **said: Any,
 ) -> Moved:
-    """Close a session: it accepts no more turns until it is resumed. `Busy` while it is driven."""
+    """Close a session: it takes no more turns until it is resumed. `Busy` while it is driven."""
     return _move(store, context, session, "close", reason, by, **said)
 
 
@@ -102,7 +102,7 @@ def _move(
     by: str,
     **said: Any,
 ) -> Moved:
-    """`said`: fields of the commit that differ from a person's."""
+    """`said`: fields of the commits, where another than a person moves the session."""
     if reason not in REASONS:
         raise InvalidInput(
             f"unknown reason {reason!r:.40}", path="$.reason", hint=", ".join(REASONS)
@@ -165,18 +165,18 @@ class Hold:
         return _draft(self._context, self._session, kind, **fields)
 
     def left_behind(self) -> list[Draft]:
-        """The commits that record what a dead driver left."""
+        """The commits that record what a dead driver left open."""
         return [] if self._lease is None else close_out(self._store, self._lease, self.draft)
 
     def paused_after(self) -> list[Draft]:
-        """The same, with a pause after it, because nothing drives the session now."""
+        """The same, and the session paused after it: it is not driven from here."""
         left = self.left_behind()
         return [*left, self.draft("pause", cause=DIED, actor="system")] if left else []
 
 
 @contextmanager
 def held(store: StorePort, context: Context, session: str) -> Iterator[Hold]:
-    """Lease a session for a moment; `Busy` if it is driven. A recorded session needs no lease."""
+    """Hold a session; `Busy` if it is driven. One that Stator only records has no lease to hold."""
     if store.session(session).record.mode != "driven":
         yield Hold(store, context, session, None)
         return
@@ -242,5 +242,5 @@ def fate(record: CallRecord) -> str:
 
 
 def left_to_settle(call: CallRecord | Asked, why: str) -> Upsert:
-    """The pending item of a call in doubt, which asks a person to settle it."""
+    """The pending item of a call in doubt: a person has to find out what became of it."""
     return Upsert("pending", PendingRecord(what=to_settle(call.call), why=f"{call.tool}: {why}"))

@@ -153,9 +153,9 @@ class Stream:
         return False
 
     def done(self) -> None:
-        """Record a complete response."""
+        """Record a response that is complete."""
         said = self._assembler.result()
-        # Bare text has no way to say that it is whole; that nothing broke says it.
+        # Bare text has no mark of its end: that the stream did not break means that it is whole.
         status = "" if self._assembler.complete or isinstance(said, str) else "partial"
         turn, entry = self._turn, self._entry(said, status)
         if self._calling is None:
@@ -165,7 +165,7 @@ class Stream:
         self.reply = turn.reply(said, seq)
 
     def broken(self, error: BaseException) -> None:
-        """Record one that did not."""
+        """Record a response that broke off."""
         status, cause = verdict("read", error)
         if isinstance(error, GeneratorExit):
             status, cause = "cancelled", "left before its end"
@@ -319,7 +319,8 @@ def by_name(
 
 
 def unwrapped(outcome: Outcome, in_doubt: DoubtMode) -> Any:
-    """What a wrapped dispatch function returns: the result, the note about a doubt, or an error."""
+    """What a wrapped dispatch function returns: the result, the text that describes a doubt to a
+    model, or an error."""
     if outcome.status == "in doubt" and in_doubt == "tell":
         return outcome.told()
     return outcome.result()

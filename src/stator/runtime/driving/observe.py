@@ -32,9 +32,9 @@ from stator.runtime.files.safe_io import (
 )
 
 TREE_MAX = 20_000
-"""Files a tracked folder may hold; a larger one is not observed, and that is recorded."""
+"""Files a tracked folder may hold. A larger one is not observed, which is recorded."""
 PATHS_MAX = 1000
-"""The most files one call may record as touched."""
+"""Files that are recorded as touched by one call."""
 
 
 class FilesBefore:
@@ -76,7 +76,7 @@ class FilesBefore:
         return tuple(Upsert("files", record) for record in self.kept.records)
 
     def landed(self) -> None:
-        """Called when what `changes` returned is in the log."""
+        """What `changes` returned is in the log."""
         if self._keeper is not None and self.kept is not None:
             self._keeper.landed(self.kept)
 
@@ -155,7 +155,7 @@ class FilesBefore:
 
 
 def _skipped(why: str) -> TouchedFile:
-    """What was not observed, and why."""
+    """A record of files that were not looked at, and why."""
     record = FileRecord(path=".", op="skipped", how="observed", reason=why)
     return TouchedFile(record, NOTHING, NOTHING)
 
@@ -184,7 +184,7 @@ def before(
     tree: str,
     keeper: ContentKeeper | None = None,
 ) -> FilesBefore | None:
-    """Look before a call runs; None where observing is off."""
+    """Look at files before a call runs; None where nothing is to be observed."""
     return FilesBefore(root, tool, given, tree, keeper) if tool.files or tree else None
 
 

@@ -218,6 +218,7 @@ class OpenTurn:
     def reply(self, said: Any, seq: int) -> Any:
         """A response as the loop reads it; which entry it is, is remembered."""
         reply = Reply(said) if isinstance(said, dict) else said
+        # The reply itself is kept too: while it lives, no other object can have its `id()`.
         self._replies[id(reply)] = (reply, seq)
         return reply
 
@@ -240,6 +241,7 @@ class OpenTurn:
     def end(self, status: Literal["ok", "aborted", "interrupted"], cause: str) -> None:
         """End the turn; one that comes from the record has its end there."""
         if not self.reused:
+            # Asking git takes a while, so that another thread may have ended the turn by then.
             git = self.driver.git_facts()
             self.check_open()
             end = self.draft(

@@ -43,6 +43,9 @@ class OutsideRequests:
         with self._lock:
             self._flying -= len(commits)
             self._own += len(commits)
+            # Several threads of this driver may append at once. What the others have sent counts
+            # as known, though it may not be in the log: at worst, a foreign commit is noticed at
+            # the next append instead of this one.
             known = self._base + self._own + self._flying + self._foreign
             strange = commits[-1].seq > known
         if strange:

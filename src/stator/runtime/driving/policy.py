@@ -1,4 +1,4 @@
-"""The terms a session is driven on: what needs a person's yes, what may be spent, what things cost."""
+"""Decides what a driver may do: which calls need a person's approval, what may be spent, what usage costs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POLL_S = 0.25
 
 
 class Terms:
-    """The options a driver was given when it opened its session."""
+    """What one driver was given when it opened its session."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Terms:
         self.waits = approve == "wait"
         self.prices = prices
         self.ask_writes = ""
-        """Why writes that nothing else asks for need a person's yes all the same; "": they do not."""
+        """Why every write needs a person's approval; empty: only those that a rule or a tool names."""
 
     def asking_writes(self, why: str) -> Terms:
         """The same terms, but nothing is written without a person's yes."""
@@ -48,14 +48,14 @@ class Terms:
         return found
 
     def gate(self, tool: Tool[..., Any], given: Mapping[str, Any]) -> tuple[Gate, str]:
-        """Whether a call may run: directly, after approval, or not at all; and why."""
+        """Whether a call may run: as it is, after a person approved it, or not at all; and why."""
         gate, why = self._ruled(tool, given)
         if not gate and self.ask_writes and tool.effect == "write":
             return "ask", self.ask_writes
         return gate, why
 
     def _ruled(self, tool: Tool[..., Any], given: Mapping[str, Any]) -> tuple[Gate, str]:
-        """What the rules, or else the tool itself, say of a call."""
+        """What the rules, or else the tool itself, decide about a call."""
         if self.rules:
             rule = approval.decide(self.rules, tool.name, tool.effect, given)
             if rule is not None:
@@ -63,15 +63,17 @@ class Terms:
         return ("ask", "") if tool.approve and tool.needs_approval(given) else ("", "")
 
     def priced(self, usage: dict[str, int], model: str) -> dict[str, int]:
-        """Usage with its price added, or with what says that the price is not known."""
+        """Usage with its price added, or with a mark that the price is not known."""
         return {**usage, **budget.price(usage, model, self.prices or {})} if usage else usage
 
 
 def answer(
     store: StorePort, context: Context, session: str, asked: Asked, scrub: known.Scrub
 ) -> Granted | Refused | None:
-    """People's answer to a call: yes, no, or none yet. A grant for one use is used up."""
+    """What people answered to a call: yes, no, or nothing yet. A yes that holds once is used up."""
     standing = approvals.standing(store, session)
+    # An approval names the digest of the arguments as they were recorded: redacted, or plain if
+    # the store was opened without redaction at the time.
     for how in (scrub, None):
         entry = approval.answer(
             standing,
@@ -93,7 +95,7 @@ def answer(
 
 
 def _reason(store: StorePort, session: str, entry: Entry) -> str:
-    """The reason that was given with a denial."""
+    """The reason that was given for denying a call."""
     for commit in store.commits(session, after=entry.seq - 1, upto=entry.seq, limit=1):
         if commit.kind == "approval" and any(op.id == entry.id for op in commit.delta):
             return str(commit.known("why", ""))
@@ -101,10 +103,12 @@ def _reason(store: StorePort, session: str, entry: Entry) -> str:
 
 
 class Limits:
-    """Whether a session may spend more; without a limit the store is not asked."""
+    """Whether a session may spend more; the store is not asked while no limit holds for it."""
 
     def __init__(self, store: StorePort, session: str) -> None:
         self._store, self._session = store, session
+        # A limit may be set on a session above a child while the child runs. That is written to the
+        # other session's log, where this driver would not notice it, so a child always checks.
         parent = store.session(session).record.parent
         self._child = parent is not None and parent.kind == "child"
         self.refresh()

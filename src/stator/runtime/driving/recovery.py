@@ -1,6 +1,6 @@
-"""Coming back: what an interrupted run left, and which of its turns the same program runs again.
+"""Finds out what an interrupted run left, and which of its turns the same program runs again.
 
-Reading and classifying only; nothing here executes anything.
+It only reads and classifies: nothing is executed here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stator.model.calls.known import Known, KnownCall, Scrub
 from stator.model.log.commit import Commit
 from stator.model.log.query import SessionRow, TurnRow
 from stator.model.window.reply import requests
-from stator.runtime.base.paging import commit_at
+from stator.runtime.base.pages import commit_at
 from stator.runtime.driving import settlement
 from stator.runtime.driving.settlement import Doubt
 from stator.runtime.views import reflog
@@ -76,13 +76,13 @@ class LastRun(msgspec.Struct, frozen=True):
 
 
 def last_run(store: StorePort, row: SessionRow, program: list[list[int]] | None = None) -> LastRun:
-    """How the last run of a session ended, and the turns its program had reached.
+    """How the last run of a session ended, and the turns its program had begun.
 
-    A run that ended in order has none, unless it began no turn: a run that only looked, or settled a call,
-    interrupts no program. `program`: these turns instead, regardless of the last run, up to the last existing
-    one.
+    A run that was left in order has none. One that began no turn keeps those of the run before it:
+    opening a session only to look, or to settle a call, must not end the program it interrupts.
+    `program`: the turns are these instead, up to the last there is.
     """
-    if program is not None:
+    if program is not None:  # a child or a rerun: its caller knows which turns are its program's
         upto = store.head(row.id).turn
         spans = [[first, min(last, upto)] for first, last in program if first <= min(last, upto)]
         return cut(store, row.id, LastRun(_began(store, row.id)[1] == "interrupted", spans))
@@ -111,7 +111,7 @@ def cut(store: StorePort, session: str, run: LastRun) -> LastRun:
 def _began(
     store: StorePort, session: str
 ) -> tuple[int | None, Literal["ok", "idle", "interrupted"]]:
-    """Where the last run began (None: there was none, or it does not say), and how it ended; "idle":
+    """Where the last run began (None: there was none, or it is not recorded), and how it ended; "idle":
     in order, and without coming to a turn."""
     stale = store.entries(session, "runs")
     if stale:
@@ -130,7 +130,7 @@ def _began(
                 whole = began if isinstance(began, int) else None
                 if commit.status == "interrupted":
                     return whole, "interrupted"
-                # A driver that closed its session said that it is over.
+                # A driver that closed its session ended its program.
                 return whole, "ok" if commit.attempt or closed == commit.run else "idle"
             if commit.kind in ("open", "fork"):
                 return None, "ok"
@@ -143,7 +143,7 @@ def _began(
 
 
 class Past(msgspec.Struct):
-    """A recorded turn that a program reaches again."""
+    """A recorded turn that a program has reached again."""
 
     row: TurnRow
     first: Commit
@@ -192,7 +192,7 @@ def _turn_commits(store: StorePort, session: str, row: TurnRow) -> list[Commit]:
 
 
 def report(store: StorePort, session: str, run: LastRun) -> Recovery:
-    """What the last run left, after its open ends were recorded."""
+    """What the last run left, once what it left open has been recorded."""
     doubts = settlement.doubts(store, session=session)
     rows = store.turns(session, newest_first=True, limit=1)
     if not run.interrupted or not rows:
@@ -232,7 +232,7 @@ def _unfinished(call: KnownCall) -> Unfinished:
 
 
 def _never_started(commits: list[Commit]) -> list[Unstarted]:
-    """The calls that the model requested last and that were never started."""
+    """What the model asked for last and no call began."""
     entries = [c for c in commits if c.kind == "entry" and c.actor == "model" and not c.status]
     if not entries:
         return []

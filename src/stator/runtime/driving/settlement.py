@@ -70,7 +70,7 @@ class OpenDoubt:
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
-    """What was settled about a call."""
+    """How a call was settled."""
 
     session: str
     name: str
@@ -157,7 +157,7 @@ def settle(
             commit = store.append(owner, [draft], barrier=True)[-1]
         else:
             commit = _settle_left(store, context, owner, fields)
-    except BadDelta:  # somebody else was quicker
+    except BadDelta:  # another process settled it first
         raise _settled_already(store, owner, intent) from None
     return Settled(
         session=owner,
@@ -173,8 +173,9 @@ def settle(
 def _settle_left(
     store: StorePort, context: Context, session: str, fields: dict[str, Any]
 ) -> Commit:
-    """Settle a call its dead driver left running: first say that it is in doubt."""
+    """Settle a call that its dead driver left running: first record that it is in doubt."""
     with held(store, context, session) as hold:
+        # Paused in the same transaction: the session would look driven, and it is not.
         paused = hold.draft("pause", cause=DIED, actor="system")
         drafts = [*hold.left_behind(), paused, hold.draft("settlement", **fields)]
         return store.append(session, drafts, barrier=True)[-1]

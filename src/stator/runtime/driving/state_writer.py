@@ -77,7 +77,8 @@ class StateWriter:
         factors: Mapping[str, Any] | None = None,
         supersedes: str = "",
     ) -> str:
-        """Record a choice and its reason. One on the same `topic` supersedes the earlier one.
+        """Record a choice and its reason. One on the same `topic` supersedes the current one
+        there.
 
         `confidence` is from 0 to 1. `supersedes` names the id of a decision that has no topic.
         """

@@ -1,4 +1,4 @@
-"""Tools: functions with what Stator must know of them.
+"""Declares tools: functions, and what Stator must know of each.
 
 Called directly inside a turn, a tool is recorded like any call; outside one it is just the
 function.
@@ -22,7 +22,7 @@ R = TypeVar("R")
 Files = str | Callable[[Mapping[str, Any], Any], Iterable[str]]
 """Which files a call touches: the name of an argument, or a function of arguments and result."""
 Approve = bool | Callable[[Mapping[str, Any]], bool]
-"""Whether a person must say yes first: always, or as the arguments are."""
+"""Whether a person must approve first: always, or depending on the arguments."""
 Exhausted = Literal["error", "pause"]
 KEY_ARGUMENT = "idempotency_key"
 """A tool with an argument of this name is given the call's idempotency key."""
@@ -138,7 +138,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
 
 def _nothing() -> None:
-    """Takes the place of a function that is not known yet."""
+    """A placeholder for a function that is not known yet."""
 
 
 def declare(function: Callable[..., Any] | Tool[..., Any]) -> Tool[..., Any]:

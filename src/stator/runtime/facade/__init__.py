@@ -1,1 +1,1 @@
-"""The facade: Store, Session and their asynchronous twins, which is what users hold."""
+"""The facade: what users hold. Store, Session, Turn, SessionView, Contributor, Run and their asynchronous twins."""

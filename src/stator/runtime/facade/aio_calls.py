@@ -1,4 +1,4 @@
-"""Calls and streams on an event loop: the hands of the asynchronous driver."""
+"""Runs calls and streams on an event loop."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from stator.model.calls.life import (
     Note,
     Outcome,
     Pause,
-    Raised,
     Reconcile,
-    Returned,
-    Run,
+    RunTool,
     Stop,
     TimedOut,
+    ToolRaised,
+    ToolReturned,
 )
 from stator.runtime.driving.call import Calling, found
 from stator.runtime.driving.effects import adrive
@@ -44,7 +44,7 @@ class LoopHands:
         self._cancelled: asyncio.CancelledError | None = None
 
     async def append(self, note: Note) -> Answer:
-        """Record; a caller cancelled in between leaves no intent without its outcome."""
+        """Record. A cancellation that comes during it leaves no intent without its outcome."""
         calling = self._calling
         commits, cancelled = await self._pool.whole(
             lambda: calling.turn.write(calling.drafts(note))
@@ -59,7 +59,7 @@ class LoopHands:
             raise self._cancelled
         return None
 
-    async def run(self, effect: Run) -> tuple[Returned | Raised, BaseException | None]:
+    async def run(self, effect: RunTool) -> tuple[ToolReturned | ToolRaised, BaseException | None]:
         calling = self._calling
         calling.look()
         clock = calling.turn.driver.context.monotonic
@@ -67,10 +67,10 @@ class LoopHands:
         try:
             value = await self._value()
         except Exception as error:
-            return Raised(error, clock(), began), self._cancelled
+            return ToolRaised(error, clock(), began), self._cancelled
         except BaseException as error:
-            return Raised(error, clock(), began), error
-        return Returned(value, clock(), began), self._cancelled
+            return ToolRaised(error, clock(), began), error
+        return ToolReturned(value, clock(), began), self._cancelled
 
     async def _value(self) -> Any:
         calling, tool = self._calling, self._calling.tool
@@ -167,7 +167,7 @@ class AsyncStream:
     async def __aiter__(self) -> AsyncIterator[Any]:
         replayed, cancelled = await self._pool.whole(self._stream.begin)
         if cancelled is not None:
-            if not replayed:  # its intent is on disk: say that nothing came of it
+            if not replayed:  # its intent is on disk: record that nothing came of it
                 await self._pool.run(self._stream.broken, cancelled)
             raise cancelled
         if replayed:

@@ -1,4 +1,4 @@
-"""Keeping, awaited: the same names as `runtime.facade.retention`, over the store's pool of threads."""
+"""Retention, awaited: the same names as `runtime.facade.retention`, over the store's pool of threads."""
 
 from __future__ import annotations
 

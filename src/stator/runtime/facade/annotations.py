@@ -67,7 +67,7 @@ class Marker(StateWriter):
         """Show how to restore files as they were at a position; `apply` does it.
 
         Only files this session wrote; `everything` is all of them. What is there now is kept first.
-        Files that another program changed since, or whose present content cannot be kept, need
+        Files that were changed by others since, or whose present content cannot be kept, need
         `force`; those outside the session's root need the folder they are in as `root`.
         """
         return restoring.restore(

@@ -52,7 +52,7 @@ class Contributor(Marker):
     # -- its lifecycle ----------------------------------------------------------------------------
 
     def pause(self, reason: str = "user") -> Moved:
-        """Pause the session; a live driver is asked to stop at its next call."""
+        """Pause the session; if it is driven, ask its driver to stop at its next call."""
         return lifecycle.pause(
             self._store, self.context, self._id, reason=reason, by=self._principal
         )
@@ -78,7 +78,7 @@ class Contributor(Marker):
     # -- its branches -----------------------------------------------------------------------------
 
     def rewind(self, to: str) -> Rewound:
-        """Rewind the session to a position, with a short lease. `Busy` while it is driven."""
+        """Take the session back to a position, holding it for a moment. `Busy` while it is driven."""
         return rewinding.rewind(self._store, self.context, self._id, to, by=self._principal)
 
     def adopt(self, ref: str) -> Adopted:
@@ -90,14 +90,14 @@ class Contributor(Marker):
     def approve(
         self, call: str, *, scope: Scope = "once", pattern: str = "", expires: int = 0
     ) -> Grant:
-        """Let a call run that waits for a person's word."""
+        """Let a call run that waits for a person's approval."""
         return approvals.approve(
             self._store, self.context, call,
             by=self._principal, scope=scope, pattern=pattern, expires=expires,
         )  # fmt: skip
 
     def deny(self, call: str, *, why: str = "") -> Grant:
-        """Refuse a waiting call, with the reason that the agent is shown."""
+        """Refuse a call that waits, with the reason the agent is given."""
         return approvals.deny(self._store, self.context, call, by=self._principal, why=why)
 
     def settle(self, call: str, verdict: Verdict, value: Any = UNSET, *, why: str = "") -> Settled:

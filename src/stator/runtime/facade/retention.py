@@ -1,4 +1,4 @@
-"""What a store can do about keeping: policies, holds, what goes and what is erased. Loaded when it is asked for."""
+"""Gives a store retention and erasure: policies, holds, collecting. Their code is loaded when it is first used."""
 
 from __future__ import annotations
 

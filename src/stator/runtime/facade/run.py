@@ -11,7 +11,7 @@ from stator.errors import Ambiguous, InvalidInput, NotFound
 from stator.model.log.commit import Commit
 from stator.model.records.types import CallRecord
 from stator.model.sessions import detached_run as decide
-from stator.model.sessions.detached_run import GRACE_S, RunInfo, Status, Stop
+from stator.model.sessions.detached_run import GRACE_S, RunInfo, Status, StopRequest
 from stator.model.values.ids import short, suffix_of
 from stator.runtime.base.context import Context, nap
 from stator.runtime.facade.view import SessionView
@@ -25,7 +25,7 @@ TITLE_MAX = 200
 
 
 class RunReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The status of a run, and what its session's log says about it."""
+    """The state of a run, and what its session's log has of it."""
 
     info: RunInfo
     status: Status
@@ -40,7 +40,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run:
-    """A detached run: its status, its output, waiting for it and stopping it."""
+    """A detached run: its state, what it prints, waiting for it and stopping it."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Run:
 
     @property
     def status(self) -> Status:
-        """running, done, failed, stopped; or lost: it has no supervisor and no recorded end."""
+        """running, done, failed, stopped; or lost: its supervisor is gone, and it has no end on record."""
         return self._now()[1]
 
     def _now(self) -> tuple[RunInfo, Status]:
@@ -117,15 +117,15 @@ class Run:
         if not 0 <= grace_s <= 86_400:
             raise InvalidInput(f"a grace is 0 to 86,400 seconds, got {grace_s!r:.40}")
         info, status = self._now()
-        asked = Stop(by=self._context.principal, grace_s=grace_s)
+        asked = StopRequest(by=self._context.principal, grace_s=grace_s)
         if status == "running" and self.files.ask(asked):
             return self.wait(grace_s + 30)
         if self.status == "lost":
             self._end_orphan(info, asked)
         return self.status
 
-    def _end_orphan(self, info: RunInfo, asked: Stop) -> None:
-        """End what a dead supervisor left, and record that; with the lock, so that only one process does."""
+    def _end_orphan(self, info: RunInfo, asked: StopRequest) -> None:
+        """End what a dead supervisor left, and put it on record; with the lock, so that no other process does."""
         with self.files.hold(self._sleep):
             number = processes.end_group(info, boot_id(), asked.grace_s, self._sleep)
             if number is not None:

@@ -1,4 +1,4 @@
-"""The part of a store that starts and finds runs. Its code is loaded when it is used."""
+"""Gives a store its detached runs. Their code is loaded when one of them is first used."""
 
 from __future__ import annotations
 

@@ -21,10 +21,10 @@ from stator.model.window.transcript import CountTokens
 from stator.runtime.base.arguments import mapping, text
 from stator.runtime.base.context import warn_on_loop
 from stator.runtime.branches import fork as forks
-from stator.runtime.branches import opening
+from stator.runtime.branches import open_driver
 from stator.runtime.branches import retry as retries
 from stator.runtime.branches import rewind as rewinding
-from stator.runtime.branches.opening import HeldMode
+from stator.runtime.branches.open_driver import HeldMode
 from stator.runtime.branches.retry import Adopted, RetryEffects
 from stator.runtime.branches.rewind import Rewound
 from stator.runtime.driving import children, compact, observe, settlement
@@ -66,7 +66,7 @@ class Turn(TurnWriter, Loop):
         self._token: Token[Any] | None = None
         self.id, self.number = turn.id, turn.number
         self.continued = turn.continued
-        """Whether this turn was interrupted and is continued here."""
+        """Whether this turn was interrupted and continues here."""
         self.reused = turn.reused
         """Whether this turn ended in an earlier run: everything in it comes from the record."""
 
@@ -77,6 +77,7 @@ class Turn(TurnWriter, Loop):
 
     @property
     def ended(self) -> bool:
+        """Whether this turn has ended."""
         return self._open.ended
 
     def _draft(self, kind: str, **fields: Any) -> Draft:
@@ -107,7 +108,7 @@ class Turn(TurnWriter, Loop):
         """Run a tool and return its result; its intent is on disk before it runs, its outcome
         after.
 
-        Raises `CallFailed` with the tool's exception as cause, or `InDoubt` where the outcome is unknown.
+        Raises `CallFailed` with the tool's exception as cause, or `InDoubt` if it is not known.
         """
         return Calling(self._open, function, args, kwargs).drive().result()
 
@@ -125,7 +126,7 @@ class Turn(TurnWriter, Loop):
             self._open.end("ok", "")
 
     def abort(self, why: str) -> None:
-        """Give the turn up, and say why."""
+        """Give the turn up, with the reason."""
         self._open.check_open()
         self._open.end("aborted", text(why, "why"))
 
@@ -182,16 +183,13 @@ class Session(SessionView, Marker, Generic[A]):
     def turn(self, prompt: Any = None, *, key: str = "", new: bool = False) -> Turn:
         """Begin a turn: `with s.turn("fix the login bug") as t`.
 
-        If the last run was interrupted and this is the turn it had reached, the turn is continued
-        (`t.continued`), or answered from the record if it had ended (`t.reused`). `key` identifies a turn
-        regardless of its prompt; `new=True` begins a new one.
+        If the last run was interrupted and this is the turn it had reached, it continues there
+        (`t.continued`), or comes from the record if it had ended (`t.reused`). `key` pins a turn
+        whatever its prompt; `new=True` begins afresh.
         """
         warn_on_loop()
-        self._turn = self._begin_turn(prompt, key, new)
+        self._turn = OpenTurn(self._driver, prompt, key=key, new=new)
         return Turn(self, self._turn, self._app_version)
-
-    def _begin_turn(self, prompt: Any, key: str, new: bool) -> OpenTurn:
-        return OpenTurn(self._driver, prompt, key=key, new=new)
 
     def wrap(
         self, dispatch: Dispatch, *, effects: Effects | None = None, in_doubt: DoubtMode = "tell"
@@ -252,7 +250,10 @@ class Session(SessionView, Marker, Generic[A]):
             self._driver, known, agent=agent, budget=check_budget(mapping(budget, "budget"))
         )
         terms = self._driver.terms
-        driver = opening.drive(self._store, self.context, record, terms, busy=busy, program=program)
+        driver = open_driver.drive(
+            self._store, self.context, record, terms, busy=busy, program=program
+        )
+        # The turn that is open when the child is left, which need not be the one it began in.
         driver.on_leave = lambda status: children.conclude(
             self._turn_for(name), known, driver, status
         )
@@ -279,8 +280,8 @@ class Session(SessionView, Marker, Generic[A]):
 
         A fork of the end of the turn before, called `NAME~t5.2` unless it is given a name, driven
         for as long as the block lasts. It begins with the prompt of that turn, or another one. Its
-        writes need a person's yes, unless `effects="run"`. Given the name of an existing retry, it continues
-        that one.
+        writes need a person's yes, unless `effects="run"`. Given the name of a retry that is there,
+        it continues that one.
         """
         again, asked = self._begin_retry(turn, effects=effects, prompt=prompt, name=name)
         with again, again.turn(asked) as retried:
@@ -311,7 +312,7 @@ class Session(SessionView, Marker, Generic[A]):
         effects: RerunEffects = "ask",
         name: str = "",
     ) -> Rerun:
-        """Run the recorded calls again, of all turns or of some (`"t3..t5"`), and report which results changed.
+        """Make the recorded calls again, of all turns or of some (`"t3..t5"`), and show which results changed.
 
         It happens in a retry of its own. Writes wait for a person's yes, or `effects="run"` lets them run.
         """

@@ -1,4 +1,4 @@
-"""A store of sessions, as `stator.connect` gives it: opening, reading and asking."""
+"""The store of sessions that `stator.connect` returns: opening, reading and asking."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from stator.model.log.query import (
     StoreInfo,
 )
 from stator.model.records.app_state import Upcast, schema_name
-from stator.model.records.types import SessionRecord, file_key
-from stator.model.sessions.lifecycle import ParentKind, check_budget, check_name
+from stator.model.records.types import ParentKind, SessionRecord, file_key
+from stator.model.sessions.lifecycle import check_budget, check_name
 from stator.model.values.ids import is_id
 from stator.runtime.base.arguments import mapping, pairs
 from stator.runtime.base.context import Context, warn_on_loop
@@ -33,10 +33,10 @@ from stator.runtime.views.session import DecisionLine, list_calls
 from stator.runtime.views.why import Reason, explain
 from stator.store import port
 
-if TYPE_CHECKING:  # what driving needs is loaded when somebody drives
+if TYPE_CHECKING:  # what driving needs is loaded when a session is driven
     from stator.model.calls.approval import Rule
     from stator.model.calls.budget import PriceFunction, PriceTable
-    from stator.runtime.branches.opening import HeldMode
+    from stator.runtime.branches.open_driver import HeldMode
     from stator.runtime.bundles.transfer import Exported, Imported, Progress
     from stator.runtime.driving.policy import ApproveMode
     from stator.runtime.facade.contributor import Contributor
@@ -92,7 +92,7 @@ class Store(Runner, Keeper, OutsideDoors):
         approve: ApproveMode = "raise",
         prices: PriceTable | PriceFunction | None = None,
     ) -> Session[Any]:
-        """Create the session or take it up again, and drive it.
+        """Create the session or open it again, and drive it.
 
         `busy` says what to do when another driver has it: "fail" with who it is, "wait" until it is
         left, "read" it only (as `read` does), "fork" it and drive the fork, or "take" it from a
@@ -105,11 +105,12 @@ class Store(Runner, Keeper, OutsideDoors):
         warn_on_loop()
         from stator.model.calls.approval import parse_policy
         from stator.model.calls.budget import parse_prices
-        from stator.runtime.branches.opening import drive
+        from stator.runtime.branches.open_driver import drive
         from stator.runtime.driving.policy import Terms
         from stator.runtime.facade.session import Session
 
-        if exact := is_id(str(name), "session"):  # that session, whoever goes on for it
+        # An id is that session itself; a name leads to the session that was adopted for it.
+        if exact := is_id(str(name), "session"):
             known = self.port.session(name).record
             name, project, tenant = known.name, known.project, known.tenant
         record = SessionRecord(

@@ -1,1 +1,1 @@
-"""Files: what calls did to them, what they held, and putting them back."""
+"""Files on disk: reading and writing them safely, keeping what they hold, and what git says of them."""

@@ -1,4 +1,4 @@
-"""Captures file contents before and after a write, where the caller asked for it.
+"""Keeps what files held before and after a write, where the caller asked for it.
 
 Contents are the input of a `file` commit, under their digests, appended just before the commit
 whose records name it. The same content is kept once. What is not kept is reported with the reason:

@@ -1,4 +1,4 @@
-"""Compares files on disk with what was recorded about them."""
+"""Compares files on disk with what was recorded of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DIGEST = re.compile(rf"[0-9a-f]{{{DIGITS}}}|size:\d+")
 
 
 class Compared(NamedTuple):
-    """Whether a file is as recorded, and how many bytes were read to find out."""
+    """How a file compares with what was recorded of it, and how many bytes were read to see that."""
 
     said: str
     read: int = 0

@@ -1,4 +1,4 @@
-"""What git says of the folder an agent works in: HEAD, branch, and a digest of what is not committed."""
+"""Asks git about the folder an agent works in: HEAD, branch, and a digest of what is not committed."""
 
 from __future__ import annotations
 

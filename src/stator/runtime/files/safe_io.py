@@ -24,7 +24,7 @@ DIGEST_MAX = 64 * 1024 * 1024
 TEMPORARY = ".stator-restore-"
 """What a file is called until it is whole."""
 BESIDE = ("-wal", "-shm", "-journal")
-"""Files beside a database that is in use."""
+"""Endings of the files beside a database while it is in use."""
 FORBIDDEN = frozenset({".git", ".hg", ".svn", ".stator"})
 """Folders whose files run or decide things by being there; nothing is ever written into them."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -44,7 +44,7 @@ class Look(NamedTuple):
 
     @property
     def there(self) -> bool:
-        """Whether anything is there at all."""
+        """Whether there is anything at the path."""
         return bool(self.digest or self.why)
 
 
@@ -61,7 +61,7 @@ def parts(path: str) -> list[str]:
 
 
 def look(root: str, path: str, limit: int = DIGEST_MAX) -> Look:
-    """What is at a path below a folder, with its content if that is at most `limit` bytes."""
+    """What is at a path below a folder; its content if that is at most `limit` bytes."""
     *folders, name = parts(path)
     try:
         with _folder(root, folders) as folder:
@@ -73,7 +73,7 @@ def look(root: str, path: str, limit: int = DIGEST_MAX) -> Look:
 
 
 def size(root: str, path: str) -> int | None:
-    """The size of a file below a folder; None if nothing is there, 0 if it is not a plain file."""
+    """How large a file below a folder is; None if there is nothing, 0 if it is no plain file."""
     *folders, name = parts(path)
     try:
         with _folder(root, folders) as folder:
@@ -196,7 +196,7 @@ def write(root: str, path: str, data: bytes, mode: int, before: Look, tag: str) 
 
 
 def remove(root: str, path: str, before: Look) -> None:
-    """Remove the file at a path; `Conflict` if it changed."""
+    """Remove what is at a path; `Conflict` if it is not as it was."""
     *folders, name = parts(path)
     with _reached(path), _folder(root, folders) as folder:
         _check_same(folder, name, before, path)

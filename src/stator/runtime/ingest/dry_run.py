@@ -1,8 +1,8 @@
-"""Predicts what a recorder would append: makes the same drafts and compares them with the log, without appending."""
+"""Counts what a recorder would append, without appending it: the same drafts, compared with the record."""
 
 from __future__ import annotations
 
-from stator.model.exchange.item_commits import Standing
+from stator.model.exchange.item_commits import DraftingState
 from stator.model.exchange.items import Compacted, Conversation, commit_id
 from stator.model.log.commit import Commit, Draft
 from stator.runtime.base.context import Context
@@ -53,7 +53,7 @@ class Foreteller(Recorder):
         )
         return base if would_be else "", False
 
-    def _load(self) -> Standing:
+    def _load(self) -> DraftingState:
         if self._unbegun and self._standing is not None:
             return self._standing  # nothing is ever appended that it could be read from
         return super()._load()

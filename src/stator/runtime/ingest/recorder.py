@@ -18,8 +18,8 @@ from msgspec import UNSET
 from stator.errors import Conflict, HeadMoved, InvalidInput, NotFound
 from stator.model.exchange.item_commits import (
     Drafter,
+    DraftingState,
     Open,
-    Standing,
     legible,
 )
 from stator.model.exchange.items import (
@@ -34,28 +34,27 @@ from stator.model.log.commit import Commit, Draft, Upsert
 from stator.model.log.query import SessionQuery, SessionRow
 from stator.model.records.text import prompt_text
 from stator.model.records.types import (
+    READ_POSITION,
     ApprovalRecord,
     CallRecord,
+    Parent,
     PlanRecord,
     ScratchRecord,
     SessionRecord,
 )
-from stator.model.sessions.lifecycle import Parent
 from stator.model.values import canon
 from stator.model.values.ids import derived, short
 from stator.runtime.base.context import Context
 from stator.runtime.base.first_commit import opening
-from stator.runtime.base.paging import commit_at, commits
+from stator.runtime.base.pages import commit_at, commits
 from stator.runtime.base.project_flags import purged
 from stator.runtime.branches import fork
 from stator.runtime.views.refs import Point
 from stator.runtime.window import compaction
 from stator.store.port import StorePort
 
-CURSOR = "where reading goes on"
-"""The note that holds, for each source of a session, how far it was read."""
 ATTEMPTS = 50
-"""How often an append is recomputed because another process appended first."""
+"""How often an append is worked out again because another writer was first."""
 LOOKUPS_MAX = 8
 """Prompts that are looked up one by one."""
 PLACES_MAX = 20_000
@@ -90,7 +89,7 @@ class Recorder:
         self._root = root_of(context, project if row is None else row.record.project, conversation)
         self._items: list[Item] = []
         self._latest = 0
-        self._standing: Standing | None = None
+        self._standing: DraftingState | None = None
         self._head = ""
         self._seq = 0
         self._past = False
@@ -152,7 +151,7 @@ class Recorder:
                 self._standing = None
                 raise
         raise Conflict(
-            f"session {self.session} does not stand still: {ATTEMPTS} times somebody was first",
+            f"session {self.session}: gave up after {ATTEMPTS} conflicting appends by other writers",
             hint="try again when less is recorded into it",
             session=self.session,
         )
@@ -171,9 +170,9 @@ class Recorder:
 
     # -- how it stands ----------------------------------------------------------------------------
 
-    def _load(self) -> Standing:
+    def _load(self) -> DraftingState:
         if self._unbegun:
-            self._standing = Standing(known=self._is_known)
+            self._standing = DraftingState(known=self._is_known)
             return self._standing
         head = self._store.head(self.session)
         if self._standing is not None and head.hash == self._head:
@@ -182,7 +181,7 @@ class Recorder:
         store, session = self._store, self.session
         self._head, self._seq = head.hash, head.seq
         prompt, asked = self._last_turn()
-        self._standing = Standing(
+        self._standing = DraftingState(
             status=store.session(session).record.status,
             turn_open=head.turn_open,
             prompt=prompt,
@@ -315,8 +314,8 @@ class Recorder:
         return new
 
     def _begin(self, drafts: list[Draft]) -> list[Commit]:
-        """Begin the session with these. A fork begins without them, and these drafts did not know of a
-        session that another process began: both are recomputed from what is there."""
+        """Begin the session with these. A fork begins without them, and what another process began was
+        drafted without knowing: both are worked out again, from what is there."""
         named = self.conversation
         if not named.name.strip():
             named = msgspec.structs.replace(named, name=asked_first(self._items))
@@ -355,7 +354,7 @@ class Recorder:
         return drafts
 
     def _noted(self, name: str, value: Any) -> Draft:
-        note = ScratchRecord(name=f"{CURSOR}: {name}", value=value)
+        note = ScratchRecord(name=f"{READ_POSITION}: {name}", value=value)
         return Draft(
             id=self._context.mint("commit"),
             session=self.session,
@@ -424,7 +423,7 @@ def _told_at(commit: Commit) -> int:
 
 def noted_cursor(store: StorePort, session: str, name: str) -> Any:
     """What a reader of a session's source left under a name, or None."""
-    entry = store.find(session, "scratch", f"{CURSOR}: {name}")
+    entry = store.find(session, "scratch", f"{READ_POSITION}: {name}")
     return getattr(entry.record, "value", None) if entry is not None else None
 
 

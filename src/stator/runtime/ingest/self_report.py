@@ -1,7 +1,7 @@
-"""Records what an agent reports about its own work, for example over MCP.
+"""Records what an agent reports of its own work from outside, for example over MCP.
 
-It drives nothing: sessions it begins are `recorded`, and what it adds to a driven session is a contribution.
-All it reports is a model's word, unverified, under a principal of its own.
+It drives nothing: sessions it begins are `recorded`, and what it adds to a driven session is a
+contribution. Everything it reports is unverified, and has a principal of its own.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import msgspec
 from stator.errors import Busy, Conflict, IdReused, InvalidInput, NotFound, WrongState
 from stator.model.log.commit import Commit, Draft, Upsert
 from stator.model.log.query import SessionQuery, SessionRow
-from stator.model.records.types import ChildRecord, SessionRecord
-from stator.model.sessions.lifecycle import Parent, check_name
+from stator.model.records.types import ChildRecord, Parent, SessionRecord
+from stator.model.sessions.lifecycle import check_name
 from stator.model.values.ids import derived, short
 from stator.runtime.base.context import Context
 from stator.runtime.base.first_commit import opening
@@ -184,9 +184,8 @@ def close(store: StorePort, context: Context, session: str) -> Moved:
     parent = row.record.parent
     if recorded and parent is not None and parent.kind == "child":
         child = ChildRecord(session=session, name=row.record.name.rpartition("/")[2])
-        with contextlib.suppress(
-            Busy, NotFound, WrongState
-        ):  # whoever drives it sees for themselves
+        # A driven parent records the end of its child itself.
+        with contextlib.suppress(Busy, NotFound, WrongState):
             _tell_parent(store, context, parent, child, "closed")
     return moved
 

@@ -1,1 +1,1 @@
-"""Replay: programs run against their record, and workflows made from one."""
+"""Replay: programs run against their record, and workflows made from a record and run."""

@@ -17,9 +17,9 @@ from stator.errors import ApprovalNeeded, InvalidInput
 from stator.model.calls import expectations as scripts
 from stator.model.calls import known
 from stator.model.calls.expectations import (
-    Asking,
     Cue,
     Divergence,
+    ProgramRequest,
     Script,
 )
 from stator.model.calls.known import is_redacted
@@ -37,6 +37,7 @@ from stator.model.log.commit import (
 )
 from stator.model.log.delta import Put
 from stator.model.log.query import Lease, SessionRow
+from stator.model.records.registry import COMPARED
 from stator.model.values.ids import retype, short
 from stator.runtime.branches import rewind as rewinding
 from stator.runtime.branches.rewind import Rewound, check_between_turns
@@ -154,7 +155,7 @@ class ReplayDriver(Driver):
         """The commit that recorded what the program records now."""
         play = self.play
         play.check()
-        if draft.kind not in scripts.CHECKED:
+        if draft.kind not in COMPARED:
             return draft.id
         with play.lock:
             found, same = self.script.mark(draft, self.scrub)
@@ -166,7 +167,7 @@ class ReplayDriver(Driver):
                 turn=self.number,
                 got=_said(draft),
             )
-            if draft.kind == "entry":  # what was said is what the rest builds on
+            if draft.kind == "entry":  # the rest of the turn builds on it
                 play.diverge(extra, self.id)
             play.differ(extra, self.id)
             return draft.id
@@ -203,7 +204,7 @@ class ReplayDriver(Driver):
         )
         if status == "interrupted" and script.status in ("ok", "aborted"):
             play.diverge(found, self.id)
-        # A record that breaks off here says nothing of how the program would have ended.
+        # A record that breaks off here does not show how the program would have ended.
         open_end = status != script.status and self.ends_here(self.number)
         differs = not open_end and (status, kind) != (script.status, recorded)
         if differs:
@@ -295,7 +296,7 @@ class ReplayTurn(OpenTurn):
         super().__init__(driver, prompt, key=key, new=new)
         self._script = driver.script
 
-    def take(self, asking: Asking) -> Cue:
+    def take(self, asking: ProgramRequest) -> Cue:
         """The next thing in the script, if it is what is asked for; else the replay ends."""
         self.check_open()
         play, driver = self.driver.play, self.driver
@@ -330,7 +331,7 @@ class ReplayTurn(OpenTurn):
     ) -> Outcome:
         driver, play = self.driver, self.driver.play
         hashes = [known.fingerprint(given, how) for how in (driver.scrub, None)]
-        asking = Asking(
+        asking = ProgramRequest(
             kind="call", name=tool.name, given=given, key=tool.key, origin=origin, hashes=hashes
         )
         cue = self.take(asking)
@@ -386,7 +387,7 @@ class ReplayTurn(OpenTurn):
             self.driver.play.diverge(hole, self.driver.id)
 
     def next_entry(self, question: Mapping[str, Any] | None = None) -> Commit:
-        cue = self.take(Asking(kind="answer"))
+        cue = self.take(ProgramRequest(kind="answer"))
         play = self.driver.play
         if question is not None and not scripts.same_question(cue.given, question):
             difference = self._divergence(
@@ -415,11 +416,11 @@ class ReplayTurn(OpenTurn):
 
 
 def _as_told(script: Script, cue: Cue) -> Outcome:
-    """The outcome that the program saw; redacted secrets stay redacted."""
+    """What the program was given of a call; secrets that were redacted stay out."""
     call = cue.call
     assert call is not None
     told = call.outcome()
-    if call.instead:  # it was told of the call because of which this one did not run
+    if call.instead:  # it was given the call because of which this one did not run
         doubt = next((c.call for c in script.cues if c.call and c.call.call == call.instead), None)
         if doubt is not None and doubt.status in ("started", "in doubt"):
             return msgspec.structs.replace(doubt.outcome(), cause=call.cause)

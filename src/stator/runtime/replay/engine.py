@@ -13,10 +13,10 @@ from typing import Any, NoReturn
 
 from stator.errors import InvalidInput
 from stator.model.calls import expectations as scripts
-from stator.model.calls.expectations import Asking, Divergence
+from stator.model.calls.expectations import Divergence, ProgramRequest
 from stator.model.values.position import turn_numbers
 from stator.runtime.base.context import Context
-from stator.runtime.branches.opening import HeldMode
+from stator.runtime.branches.open_driver import HeldMode
 from stator.runtime.branches.rewind import Rewound
 from stator.runtime.facade.session import Session, Turn
 from stator.runtime.replay.driver import ReplayDriver, ReplayTurn
@@ -72,7 +72,7 @@ class ReplaySession(Session[Any]):
         turn, play = self._turn, self._replayed.play
         if not isinstance(turn, ReplayTurn) or turn.ended:
             raise InvalidInput(f"child {name!r:.60} needs an open turn", session=self.id)
-        cue = turn.take(Asking(kind="child", name=name))
+        cue = turn.take(ProgramRequest(kind="child", name=name))
         assert cue.child is not None
         play.reach(self.id, cue.seq)
         if cue.child.session not in play.source.logs:

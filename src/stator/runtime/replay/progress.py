@@ -16,6 +16,7 @@ from stator.runtime.replay.sources import Source
 from stator.store.port import StorePort
 
 
+# Not an `Exception`: an agent that catches those would continue without its record.
 class Halted(BaseException):
     """Ends a replay, even if the agent catches exceptions."""
 

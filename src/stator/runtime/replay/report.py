@@ -1,4 +1,4 @@
-"""What came of a replay, and what no replay can check because it was never captured."""
+"""Reports the result of a replay, and what no replay can check because it was never captured."""
 
 from __future__ import annotations
 

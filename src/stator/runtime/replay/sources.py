@@ -1,4 +1,4 @@
-"""Loads the record to replay: the sealed commits of a session, from a store, a fixture or a list."""
+"""Collects what a replay needs: the sealed commits of a session, from a store, a fixture, or in hand."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def own_rewinds(log: Sequence[Commit]) -> list[Commit]:
 
 
 def left_by_others(log: Sequence[Commit]) -> set[int]:
-    """Turns that were rewound from outside: the program, run again, does not reach them."""
+    """Turns that another program undid with a rewind: the replayed program does not reach them."""
     known = {commit.seq: one for commit in log if (one := rewind_of(commit))}
     others = known.keys() - {commit.seq for commit in own_rewinds(log)}
     if not others:
@@ -89,7 +89,7 @@ def gather(store: StorePort, session: str) -> Source:
             try:
                 logs.append(list(SessionReader(store, child).log()))
             except NotFound:
-                continue  # it was purged, or never began: said when the program comes to it
+                continue  # purged, or never begun: reported when the program reaches it
     return Source(logs, session)
 
 

@@ -1,7 +1,7 @@
 """Makes workflows from recorded calls, and runs them in a session of their own.
 
-A workflow that stopped, because a call failed or waits for a person, continues where it stopped when it is
-run again in the same session with the same parameters: it is an interrupted turn like any other.
+A workflow that stopped, because a call failed or waits for a person, continues where it stopped when it is run
+again in the same session with the same parameters: it is an interrupted turn like any other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from stator.errors import ApprovalNeeded, BadWorkflow, WrongState
 from stator.model.calls import workflow as model
 from stator.model.calls.workflow import (
-    Call,
+    CallTemplate,
     Workflow,
     fill,
     values_for,
@@ -23,7 +23,7 @@ from stator.model.log.query import SessionQuery
 from stator.model.records.types import SessionRecord
 from stator.model.sessions.lifecycle import check_name
 from stator.runtime.base.context import Context
-from stator.runtime.branches.opening import drive
+from stator.runtime.branches.open_driver import drive
 from stator.runtime.branches.rerun import (
     Effects,
     Toolbox,
@@ -48,7 +48,7 @@ class WorkflowCall(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     tool: str
     status: str
-    """As for any call; `not run` if it was not reached."""
+    """As of any call; `not run` if it was not reached."""
     arguments: Any = None
     call: str = ""
     error: str = ""
@@ -168,7 +168,7 @@ def _chain(
 
 def _one(
     turn: OpenTurn,
-    call: Call,
+    call: CallTemplate,
     values: dict[str, Any],
     outputs: dict[str, Any],
     tools: Toolbox,
@@ -181,7 +181,7 @@ def _one(
         return WorkflowCall(id=call.id, tool=call.tool, status="not run", error=error.what)
     try:
         outcome = by_name(turn, call.tool, given, tools, None).drive()
-    except ApprovalNeeded as needed:  # whoever is asked is shown what would run
+    except ApprovalNeeded as needed:  # the person who is asked is shown what would run
         waits = WorkflowCall(
             id=call.id,
             tool=call.tool,

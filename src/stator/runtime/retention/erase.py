@@ -1,4 +1,4 @@
-"""Erases content that a person wants gone, everywhere it was put.
+"""Erases content: finds every place it was put, and removes it there.
 
 A plan says which content of which commits would go; carrying it out is one `erasure` commit for each
 session that holds some of it. Content of a log that forks continue is erased where it was written;
@@ -23,18 +23,13 @@ from stator.model.log.commit import (
 )
 from stator.model.log.delta import Put, Version
 from stator.model.log.query import SessionRow
-from stator.model.records.types import (
-    COLLECTIONS,
-    Entry,
-    FileRecord,
-    FlagRecord,
-    file_key,
-)
+from stator.model.records.registry import COLLECTIONS, EVICTED, STRUCTURE
+from stator.model.records.types import Entry, FileRecord, FlagRecord, file_key
 from stator.model.sessions.lifecycle import lent_upto
 from stator.model.values.ids import short
-from stator.model.window.compaction import PREFIXES, key_for
+from stator.model.window.compaction import key_for
 from stator.runtime.base.context import Context
-from stator.runtime.base.paging import commits
+from stator.runtime.base.pages import commits
 from stator.runtime.base.project_flags import HOLD
 from stator.runtime.runs import folder
 from stator.runtime.views import search
@@ -43,8 +38,6 @@ from stator.store.port import StorePort
 
 PAGE = 500
 """Commits that one erasure is about."""
-STRUCTURE = frozenset({"session", "runs", "calls", "spend"})
-"""Collections that erasing a whole session leaves: the session could not be found or ended without."""
 TOLD = frozenset({"principal", "input"})
 """What stays of an erasure: who erased, and which content of which commits."""
 ASKED = ("input", "input_hash", "output", "output_summary", "why", "key")
@@ -84,9 +77,9 @@ class ErasureResult(msgspec.Struct, frozen=True, kw_only=True):
     pending: bool = False
     """The content is gone from the log, and not yet from the write-ahead log: another process reads an older state."""
     readers: list[str] = []
-    """Which processes: pid and program, where the system shows them."""
+    """Who: pid and program, where the system can tell."""
     indexed: bool = False
-    """Its words are not yet gone from the search index: another process uses it; the next search finishes."""
+    """Its words are not yet gone from the search index: another process reads or holds it; the next search finishes."""
 
 
 # -- the plan -------------------------------------------------------------------------------------
@@ -272,7 +265,7 @@ def _commits(store: StorePort, row: SessionRow, versions: Sequence[Version]) -> 
 def _evicted_as(version: Version) -> str:
     """The key by which a compaction names a record that it takes out of view."""
     op = version.op
-    if not isinstance(op, Put) or op.collection not in PREFIXES:
+    if not isinstance(op, Put) or op.collection not in EVICTED:
         return ""
     return key_for(Entry(op.collection, op.id, version.key, version.seq, version.turn, op.record))
 
@@ -384,7 +377,7 @@ def _by_session(items: Sequence[ErasureItem]) -> dict[str, list[ErasureItem]]:
 
 
 def _forget_output(store: StorePort, session: str) -> None:
-    """The output of the session's runs is deleted too; a run that is still running keeps printing."""
+    """What the session's runs printed goes too; one that still runs keeps printing."""
     for files in _runs(store, session):
         if not files.is_live():
             files.discard_output()

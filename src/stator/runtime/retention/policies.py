@@ -1,4 +1,4 @@
-"""Retention carried out: policies set and read, what they would do now, and doing it.
+"""Sets and reads retention policies, plans what they would do now, and does it.
 
 Everything that is done is a commit: in the session, where its transcript expires or it is archived; in
 the project's own session, where it is put in the trash, taken out or purged. One commit is all or
@@ -24,6 +24,7 @@ from stator.model.log.commit import (
     Upsert,
 )
 from stator.model.log.query import SessionRow
+from stator.model.records.registry import KEEPING, TRANSCRIPT
 from stator.model.records.types import CallRecord, FlagRecord, SessionRecord
 from stator.model.sessions import retention as model
 from stator.model.sessions.lifecycle import lent_upto
@@ -41,8 +42,6 @@ PAGE = 500
 TRIES = 100
 EXPIRED, DONE = "expired", "done"
 """Cause of an erasure that retention made, and its status where it was the last of them."""
-KEPT = frozenset({"close", "archive", "erasure"})
-"""Kinds that keeping appends to a session: they are not something that happened in it."""
 
 
 class Policies(msgspec.Struct, frozen=True, kw_only=True):
@@ -225,7 +224,7 @@ def _is_kept(commit: Commit) -> bool:
     """Whether a commit says what keeping did, or what a driver that died had left."""
     if commit.actor != "system":
         return False
-    return commit.kind in KEPT or commit.cause == open_calls.DIED
+    return commit.kind in KEEPING or commit.cause == open_calls.DIED
 
 
 def _busy(store: StorePort, row: SessionRow) -> str:
@@ -325,7 +324,7 @@ def _pages(store: StorePort, row: SessionRow) -> Iterator[tuple[Erase, ...]]:
 
 def _words(commit: Commit) -> tuple[str, ...]:
     """What of a commit is transcript and still there."""
-    if commit.kind not in model.TRANSCRIPT:
+    if commit.kind not in TRANSCRIPT:
         return ()
     there = (name for name in model.WORDS if name in commit.content)
     return tuple(name for name in there if not isinstance(commit.content[name], Gone))
@@ -349,8 +348,10 @@ def _restore(store: StorePort, context: Context, action: Action, by: str) -> Non
 
 
 def _purge(store: StorePort, context: Context, action: Action, by: str) -> None:
-    """Purge a session; its tombstone is in the project's own session. Only if it is in the trash as when the
-    plan was made: taking it out, holding it or continuing it, in any process, prevents the purge.
+    """Purge a session; its tombstone is in the project's own session.
+
+    Only while it lies in the trash as it did when the plan was made: who takes it out, holds it or
+    goes on with it, in whatever process, comes before.
     """
     own = project_session.own(store, context, store.session(action.session).record)
     _decide(store, own, lambda: _purging(store, context, own, action, by))

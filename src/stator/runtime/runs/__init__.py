@@ -1,1 +1,1 @@
-"""Runs: programs that outlive the terminal that started them."""
+"""Runs: programs that keep running without the terminal that started them: their folders and processes."""

@@ -1,6 +1,6 @@
 """The folder of a detached run, beside the store: `<store>-runs/<run id>/`.
 
-    run.json           what is known of it; replaced whole, and on disk before it is acknowledged
+    run.json           what is known of it; replaced whole, and on disk before it is announced
     lock               flock'ed by the supervisor for its life; a pid or a heartbeat proves nothing
     control            a FIFO the supervisor reads: requests to stop
     output.<offset>    what the program printed, in segments named by their first byte's offset
@@ -23,7 +23,7 @@ from stator.errors import Busy, InvalidInput, NotFound, StoreFailed
 from stator.model.sessions.detached_run import (
     SEGMENT,
     RunInfo,
-    Stop,
+    StopRequest,
     kept,
     place,
 )
@@ -178,7 +178,7 @@ class RunFiles:
         reading = os.open(self.path("control"), os.O_RDONLY | os.O_NONBLOCK)
         return reading, os.open(self.path("control"), os.O_WRONLY | os.O_NONBLOCK)
 
-    def ask(self, stop: Stop) -> bool:
+    def ask(self, stop: StopRequest) -> bool:
         """Hand a request to the supervisor; False if none is listening."""
         try:
             descriptor = os.open(self.path("control"), os.O_WRONLY | os.O_NONBLOCK)
@@ -268,13 +268,13 @@ class OutputWriter:
         except OSError:
             written = 0
         self._size += written
-        if written < len(part):  # what follows stands at its own offset; a reader sees the hole
+        if written < len(part):  # what follows is at its own offset; a reader sees the hole
             self._turn_over(self._start + self._size + len(part) - written)
 
     def _turn_over(self, start: int) -> None:
         self.close()
         if not self._size:
-            self._starts.pop()  # nothing stands there, so nothing older has to go for it
+            self._starts.pop()  # it is empty, so nothing older has to go for it
         self._start, self._size = start, 0
         self._starts, dropped = kept([*self._starts, start])
         for old in dropped:

@@ -141,7 +141,7 @@ def session_for(store: StorePort, context: Context, name: str) -> SessionRow:
 
 
 def check_free(store: StorePort, session: str, *, but: str = "") -> None:
-    """`Busy` if the session is driven, or another run is there to do so."""
+    """`Busy` if the session is driven, or another run is there to drive it."""
     row = store.session(session)
     holder = row.holder
     if holder is not None and holder.live:

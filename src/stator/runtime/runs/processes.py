@@ -1,4 +1,4 @@
-"""Starts the supervisor of a run, and ends a program that has lost its supervisor.
+"""Starts the supervisor of a run, and ends a program whose supervisor is gone.
 
 The supervisor is another program (`stator.surfaces.supervisor`), as git is to `worktree`: it is
 executed, never forked from here, because the caller may have threads, locks and an open store.
@@ -86,7 +86,7 @@ def check_program(program: str, cwd: str) -> None:
 
 
 def start_ticks(pid: int) -> int:
-    """When a process started, in the kernel's ticks since boot; 0 if it does not exist or cannot be read."""
+    """When a process started, in the kernel's ticks since boot; 0 if there is none, or it is not known."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()

@@ -1,1 +1,1 @@
-"""Views: reading sessions without a lease and without changing anything."""
+"""Views: reading sessions and searching them, without a lease and without changing anything."""

@@ -1,4 +1,4 @@
-"""Artifacts: named, versioned documents, read back exactly, compared, and found by the next session.
+"""Reads artifacts: named, versioned documents, as they were recorded, compared, or the newest of a project.
 
 Versions are found by the key they were recorded under; the log is never scanned.
 """
@@ -15,7 +15,7 @@ import msgspec
 from stator.errors import InvalidInput, NotFound
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
-from stator.model.log.query import Touch
+from stator.model.log.query import KeyTouch
 from stator.model.records.types import ArtifactRecord
 from stator.model.values import json_text
 from stator.model.values.ids import short
@@ -30,7 +30,7 @@ is shown as taken out and put in."""
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of a named document, and its position."""
+    """One version of a named document, and where it is recorded."""
 
     name: str
     version: int
@@ -110,7 +110,7 @@ def diff(
 
 def newest(store: StorePort, name: str, project: str) -> Document:
     """The newest version of a document in any session of a project."""
-    last: dict[str, Touch] = {}
+    last: dict[str, KeyTouch] = {}
     for touch in store.touches(
         "artifacts", text(name, "name"), project=project, limit=VERSIONS_MAX
     ):
@@ -142,7 +142,7 @@ def _versions(store: StorePort, session: str, name: str) -> Iterator[Artifact]:
                 yield artifact
 
 
-def _put(store: StorePort, session: str, touch: Touch) -> list[tuple[Commit, Artifact]]:
+def _put(store: StorePort, session: str, touch: KeyTouch) -> list[tuple[Commit, Artifact]]:
     """What a commit put under the key that it touched."""
     (commit,) = store.commits(session, after=touch.seq - 1, upto=touch.seq, limit=1, load=False)
     return [

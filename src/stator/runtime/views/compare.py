@@ -9,7 +9,7 @@ from stator.model.log.commit import Commit
 from stator.model.values.position import AtTurn, parse_ref
 from stator.model.views import compare as comparing
 from stator.model.views.compare import Comparison, Side
-from stator.runtime.base.paging import commits
+from stator.runtime.base.pages import commits
 from stator.runtime.views.ranges import between, common
 from stator.runtime.views.reflog import turn_at
 from stator.runtime.views.refs import Point, session_of, span

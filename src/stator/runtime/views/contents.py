@@ -1,4 +1,4 @@
-"""What files held: one of them at a position, and the net patch of those a range wrote.
+"""Reads what files held: one of them at a position, and the net patch of those a range wrote.
 
 Read from the records that writes left and from the commits that hold contents; nothing on disk is
 looked at. Recorded content may come from elsewhere, so a content counts only if it has the digest
@@ -16,7 +16,7 @@ from stator.errors import Erased, NotFound
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put, Version
 from stator.model.records.types import FileRecord, file_key
-from stator.model.views.patch import FilePatch, Side, file_patch
+from stator.model.views.patch import FilePatch, FileSide, file_patch
 from stator.runtime.files.capture import NOT_KEPT, UNKNOWN_BEFORE, WRITES
 from stator.runtime.files.safe_io import digest_of
 from stator.runtime.views import reflog
@@ -225,7 +225,7 @@ def over(versions: Sequence[Version], *, renames: bool) -> dict[str, Ends]:
 def _rename(
     record: FileRecord, key: str, found: dict[str, Ends], left: dict[str, Held | None]
 ) -> None:
-    """A file continues under another name: its earlier content is that of the old name."""
+    """A renamed file: what it was before is what was under the old name."""
     source = file_key(record.root, record.from_path)
     known = found.get(source)
     start = known.start if known is not None else before(record)
@@ -296,12 +296,12 @@ def _patch(ends: Ends, first: ContentReader, last: ContentReader) -> FilePatch |
     same = same and not ends.from_path
     if same and start == end:
         return None
-    sides: list[Side | None] = []
+    sides: list[FileSide | None] = []
     for held, reader, path in ((start, first, ends.from_path or ends.path), (end, last, ends.path)):
         loaded = reader.load(held) if held is not None else None
         if isinstance(loaded, str):
             return None if same else _unshown(ends, loaded)
-        sides.append(Side(path, loaded[0], loaded[1] & 0o777) if loaded is not None else None)
+        sides.append(FileSide(path, loaded[0], loaded[1] & 0o777) if loaded is not None else None)
     return file_patch(ends.path, ends.root, sides[0], sides[1])
 
 

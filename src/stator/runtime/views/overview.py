@@ -1,4 +1,4 @@
-"""Many sessions at once: which are at work, on what, how far, at what cost, and which wait for a person."""
+"""Shows many sessions at once: which are at work, on what, how far, at what cost, and which wait for a person."""
 
 from __future__ import annotations
 

@@ -7,16 +7,12 @@ from collections.abc import Iterable, Sequence
 from stator.model.log.commit import Commit, Large
 from stator.model.log.delta import Op, Version
 from stator.model.log.query import CallQuery, CallRow
-from stator.model.records.types import (
-    BOOKKEEPING,
-    COLLECTIONS,
-    Entry,
-    SessionRecord,
-)
+from stator.model.records.registry import BOOKKEEPING, COLLECTIONS
+from stator.model.records.types import Entry, SessionRecord
 from stator.model.values.position import AtTurn, Range, parse_range
 from stator.model.views import diff as diffs
 from stator.model.views.diff import CallItem, Diff
-from stator.runtime.base.paging import commit_at
+from stator.runtime.base.pages import commit_at
 from stator.runtime.views.refs import Point, locate, resolve, session_of, span
 from stator.runtime.views.why import why_of
 from stator.store.port import StorePort
@@ -71,7 +67,10 @@ def common(store: StorePort, a: Point, b: Point) -> int:
 
 
 def _range(store: StorePort, session: str, a: Point, b: Point) -> Diff:
-    """Every step of a short range, from its commits, each read once."""
+    """Every step of a short range, from its commits, each read once.
+
+    A long range is not read commit by commit: a diff must not cost more the longer the session is.
+    """
     if b.seq - a.seq > SMALL_RANGE:
         return _long_range(store, session, a, b)
     found: list[Commit] = []

@@ -1,4 +1,4 @@
-"""The reflog: the rewinds of a session, what they left behind, and which part of its log is in force.
+"""Lists the rewinds of a session, and tells which part of its log still counts.
 
 Each rewind leaves a tag on the head it went back from, in the same transaction and just before its
 own commit; the tags are how rewinds are found again without reading the log.
@@ -12,15 +12,8 @@ import msgspec
 
 from stator.model.log.commit import Commit
 from stator.model.log.query import TurnRow
-from stator.model.log.rewinds import (
-    LEARNED,
-    TAG,
-    Rewind,
-    Stretch,
-    agree_upto,
-    stands,
-    visible,
-)
+from stator.model.log.rewinds import TAG, Rewind, Stretch, agree_upto, stands, visible
+from stator.model.records.registry import LEARNED
 from stator.model.records.types import TagRecord
 from stator.store.port import StorePort
 
@@ -87,7 +80,7 @@ def reflog(store: StorePort, session: str) -> list[Reflog]:
 
 
 def undone(store: StorePort, session: str, known: list[Rewind], left: int, to: int) -> list[int]:
-    """Turns that are in force at one seq and not at another."""
+    """Turns that count at one seq and not at another."""
     before, after = visible(known, left), visible(known, to)
     low, high = turn_at(store, session, agree_upto(before, after)), turn_at(store, session, left)
     found: list[int] = []
@@ -107,7 +100,7 @@ def turn_at(store: StorePort, session: str, seq: int) -> int:
 def standing_turn(
     store: StorePort, session: str, seq: int, stretches: list[Stretch]
 ) -> TurnRow | None:
-    """The last turn in force that began at or before a seq."""
+    """The last turn that began at or before a seq and was not rewound."""
     for after, upto in reversed(stretches):
         turn = turn_at(store, session, min(upto, seq)) if after < seq else 0
         rows = store.turns(session, after=turn - 1, upto=turn) if turn else []
@@ -127,7 +120,7 @@ def shown(
 
 
 def left_turns(store: StorePort, session: str) -> set[int]:
-    """Turns that are no longer in force."""
+    """Turns that were rewound."""
     known = rewinds(store, session)
     if not known:
         return set()
@@ -140,7 +133,7 @@ def left_turns(store: StorePort, session: str) -> set[int]:
 
 
 def standing_turns(store: StorePort, session: str, most: int) -> list[TurnRow]:
-    """The last turns in force, newest first."""
+    """The last turns that were not rewound, newest first."""
     known = rewinds(store, session)
     if not known:
         return store.turns(session, newest_first=True, limit=most)
@@ -164,7 +157,7 @@ def end_of_turn(store: StorePort, session: str, row: TurnRow) -> int:
 
 
 def standing_program(store: StorePort, session: str, spans: list[list[int]]) -> list[list[int]]:
-    """The turns of a program, up to the first that is no longer wholly in force."""
+    """The turns of a program, up to the first that was rewound, whole or in part."""
     known = rewinds(store, session)
     if not known or not spans:
         return spans
@@ -182,7 +175,7 @@ def standing_program(store: StorePort, session: str, spans: list[list[int]]) -> 
 
 
 def _stands_whole(store: StorePort, session: str, row: TurnRow, stretches: list[Stretch]) -> bool:
-    """Whether a turn is in force from its beginning to its end."""
+    """Whether no part of a turn was rewound."""
     upto = next((upto for after, upto in stretches if after < row.first <= upto), 0)
     if upto >= row.last or not upto:
         return bool(upto)

@@ -1,4 +1,4 @@
-"""Resolving: from what a person typed to a session and a seq."""
+"""Finds the session, the position or the call that a person typed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from stator.errors import Ambiguous, BadPosition, NotFound, Removed
 from stator.model.log.commit import Commit
 from stator.model.log.query import SessionQuery, SessionRow
-from stator.model.sessions.lifecycle import Parent
+from stator.model.records.types import Parent
 from stator.model.values.ids import is_id, short, suffix_of
 from stator.model.values.position import (
     AtHead,
@@ -22,7 +22,7 @@ from stator.model.values.position import (
     parse_ref,
 )
 from stator.runtime.base import project_flags
-from stator.runtime.base.paging import matching
+from stator.runtime.base.pages import matching
 from stator.runtime.views.reflog import end_of_turn, standing_turns, turn_at
 from stator.store.port import StorePort
 
@@ -41,7 +41,7 @@ class Point(msgspec.Struct, frozen=True):
 def find_session(store: StorePort, text: str, *, project: str | None = None) -> SessionRow:
     """The session a person means: id, end of an id, name, alias, or `last` (newest in the project).
 
-    A name means the session that was adopted for it; an id means exactly that session.
+    A name means the session that was adopted for it; an id means that session itself.
     """
     if text == "last":
         newest = last_used(store, project)
@@ -79,7 +79,7 @@ def find_session(store: StorePort, text: str, *, project: str | None = None) -> 
 
 
 def followed(store: StorePort, row: SessionRow) -> SessionRow:
-    """The session adopted for another, followed to the end, or to the last before a circle."""
+    """The session that continues another: the one adopted for it, and so on; the last before a circle."""
     seen = {row.id}
     while row.record.adopted and row.record.adopted not in seen:
         seen.add(row.record.adopted)

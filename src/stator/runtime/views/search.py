@@ -1,7 +1,7 @@
-"""Searches every session of a store, and keeps the search index up to date.
+"""Searches every session of a store, and keeps the index of words up to date.
 
-The index is filled from the log by searches, never while recording. It holds words and positions; what is shown
-is read from the log, so nothing that was erased can be shown.
+The index is filled from the log by searches, never by recording. It knows words
+and places; what is shown is read from the log, so nothing that was erased can be shown.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from contextlib import suppress
 import msgspec
 
 from stator.errors import BadQuery, NotFound, StoreBusy, StoreError
-from stator.model.log.commit import KINDS
 from stator.model.log.query import SessionRow, check_limit
 from stator.model.log.rewinds import stands, visible
+from stator.model.records.registry import KINDS
 from stator.model.sessions.lifecycle import lent_upto
 from stator.model.views.search import (
     Advance,
-    Document,
     Mark,
+    SearchDocument,
     SearchQuery,
     Span,
     Stretch,
@@ -29,18 +29,18 @@ from stator.model.views.search import (
 )
 from stator.model.views.search_text import document, said_in
 from stator.runtime.base.context import Context
-from stator.runtime.base.paging import commits
+from stator.runtime.base.pages import commits
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.views import reflog
 from stator.runtime.views.refs import find_session
 from stator.store.port import Index, IndexLost, StorePort
 
 ROUNDS = 3
-"""How often a search repeats for commits that arrived while it read: a busy writer may never stop."""
+"""How often a search looks for what was appended while it read: writers may never stop."""
 BATCH_COMMITS, BATCH_CHARACTERS = 2000, 2_000_000
-"""What is indexed in one transaction, so that other processes get their turn."""
+"""What is put into the index in one transaction, so that others get their turn."""
 TRIES = 5
-"""How often a search restarts with an index that was broken, or that another process emptied."""
+"""How often a search begins again with an index that was found broken, or that another process emptied."""
 SPARE = 20
 """Matches asked for beyond those wanted: some may be in the trash."""
 
@@ -135,7 +135,7 @@ def _found(
     fresh: bool,
     progress: Progress | None,
 ) -> list[Match]:
-    """At most `limit` matches; from a recreated index, if the existing one was unusable."""
+    """At most `limit` matches; from an index that is made again if the one that was there was lost."""
     for _ in range(TRIES):
         try:
             if fresh:
@@ -186,9 +186,8 @@ def _hits(store: StorePort, found: Iterable[Match], query: SearchQuery) -> Itera
         except NotFound:  # purged since it was found
             continue
         part = snippet(said_in(commit), query.terms)
-        if (
-            not part.text
-        ):  # erased since, or since the index was told; that it matched is not to be said
+        # Erased since, or since it was indexed: that it matched must not be shown either.
+        if not part.text:
             continue
         yield Hit(
             session=row.id,
@@ -210,7 +209,7 @@ def _hits(store: StorePort, found: Iterable[Match], query: SearchQuery) -> Itera
 
 
 def catch_up(store: StorePort, index: Index, *, progress: Progress | None = None) -> None:
-    """Add new commits to the index, and drop removed ones."""
+    """Put into the index what the log has gained since, and take out what is gone."""
     for _ in range(ROUNDS):
         moved, gone = index.behind()
         if gone:
@@ -257,7 +256,7 @@ def _advances(store: StorePort, session: str, mark: Mark) -> Iterator[Advance]:
     before = mark
     after = low if anew or not mark.seq else mark.seq
     size = 0
-    documents: list[Document] = []
+    documents: list[SearchDocument] = []
     for commit in commits(store, session, after=after, upto=row.head):
         found = document(commit)
         if found is not None:
@@ -271,7 +270,7 @@ def _advances(store: StorePort, session: str, mark: Mark) -> Iterator[Advance]:
 
 
 def _advance(
-    row: SessionRow, before: Mark, after: Mark, documents: list[Document], anew: bool
+    row: SessionRow, before: Mark, after: Mark, documents: list[SearchDocument], anew: bool
 ) -> Advance:
     return Advance(
         session=row.id,
@@ -297,8 +296,10 @@ def _goes_on(store: StorePort, row: SessionRow, mark: Mark) -> bool:
 
 
 def forget(store: StorePort, context: Context, sessions: Iterable[str]) -> bool:
-    """Reindex these sessions from what is left of them; False if that, or overwriting the old bytes, is left
-    to the next search. What was never indexed need not be removed.
+    """Let the index, if there is one, know of these sessions only what is still there; False if that, or
+    overwriting what it knew, is left to the next search.
+
+    What it never indexed it need not forget.
     """
     if context.index is None:
         return True

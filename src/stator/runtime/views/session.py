@@ -21,10 +21,8 @@ from stator.model.log.query import (
     SessionRow,
     TurnRow,
 )
+from stator.model.records.registry import COLLECTIONS, HOT
 from stator.model.records.types import (
-    COLLECTIONS,
-    HOT,
-    HOT_LIMIT,
     DecisionRecord,
     Entry,
     FactRecord,
@@ -51,7 +49,7 @@ FAILED = ("error", "timeout", "cancelled", "denied", "in doubt")
 
 
 class DecisionLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision, whether it is in force, and what superseded it."""
+    """A decision, whether it is current, and what superseded it."""
 
     id: str
     record: DecisionRecord
@@ -173,10 +171,9 @@ class SessionReader:
     def hot(self, at: str = "head") -> dict[str, list[Entry]]:
         """What an agent needs first: small collections whole, the newest decisions and files."""
         point = self.at(at)
-        limits = {"decisions": HOT_LIMIT, "files": HOT_LIMIT}
         return {
-            name: self._store.entries(point.session, name, at=point.seq, limit=limits.get(name))
-            for name in HOT
+            name: self._store.entries(point.session, name, at=point.seq, limit=hot.newest)
+            for name, hot in HOT.items()
         }
 
     def entries(
@@ -202,7 +199,7 @@ class SessionReader:
         return reflog(self._store, self._id)
 
     def rewound(self) -> set[int]:
-        """Turns that were rewound: in the log, and no longer in force."""
+        """Turns that were rewound: they are in the log, and no longer count."""
         return left_turns(self._store, self._id)
 
     # -- diff -------------------------------------------------------------------------------------
@@ -214,7 +211,7 @@ class SessionReader:
     # -- questions --------------------------------------------------------------------------------
 
     def files(self, *, last: int | None = None, reads: bool = False) -> list[FileChange]:
-        """Files touched in the last `last` turns (default: all turns), net, newest first."""
+        """Files touched in the last `last` turns (default: ever), net, newest first."""
         after = 0
         if last is not None:
             rows = self._store.turns(self._id, newest_first=True, limit=last)
@@ -222,12 +219,13 @@ class SessionReader:
         versions = self._store.versions(
             self._id, after=after, upto=self.head.seq, collections=("files",)
         )
-        back = {rewind.seq for rewind in rewinds(self._store, self._id)}  # it touches no file
+        # A rewind puts older file records back without writing any file.
+        back = {rewind.seq for rewind in rewinds(self._store, self._id)}
         versions = [version for version in versions if version.seq not in back]
         return net_files(versions, reads=reads, session=self._id)
 
     def decisions(self, *, standing: bool | None = None) -> list[DecisionLine]:
-        """Decisions in the order they were made; those in force, those superseded, or all."""
+        """Decisions in the order they were made; those that are current, those that are not, or all."""
         lines: dict[str, DecisionLine] = {}
         versions = self._store.versions(
             self._id, after=0, upto=self.head.seq, collections=("decisions",)
@@ -289,6 +287,6 @@ def _precise(store: StorePort, row: CallRow) -> CallRow:
 
 
 def statuses_of(status: str | None) -> tuple[str, ...]:
-    """The statuses that a filter means: itself, all that `failed` or `open` include, or any."""
+    """What a status asks for: itself, or every status that `failed` or `open` means; any, if none is given."""
     named = {"failed": FAILED, "open": (WAITS, "started", "in doubt")}
     return named.get(status or "", (status,) if status else ())

@@ -1,8 +1,8 @@
-"""Tails a session: gives every commit after a cursor, in order, exactly once, as it is appended.
+"""Follows a session: every commit after a cursor, in order, exactly once, as it comes.
 
-A cursor is the seq of the last commit that was delivered. A reader that keeps it can stop, die, or be another
-process tomorrow, and continues from it with no gap and no duplicate, regardless of what the writer did:
-the log numbers its commits without holes, and a read sees them as one transaction left them.
+A cursor is the seq of the last commit that was delivered. A program that keeps it can stop, crash or
+be another process tomorrow, and continue from it with no gap and no duplicate: the log numbers its
+commits without holes, and a read sees them as one transaction left them.
 
 Looking is one synchronous operation (`Tailing.look`); waiting between looks is the caller's, so that
 threads sleep and event loops await.
@@ -82,7 +82,7 @@ class Tailing:
             self._cursor = head
         elif self._cursor > head:
             # Another store, or one that was put back to an earlier time: what would follow this
-            # cursor is not what its holder was told to expect.
+            # cursor is not what its holder expects.
             raise NotFound(
                 f"no commit @{self._cursor} in session {self._session}: its head is @{head}",
                 hint="the cursor is of another store, or the store is an older copy",

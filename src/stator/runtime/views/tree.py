@@ -11,10 +11,10 @@ from stator.errors import NotFound
 from stator.model.log.query import SessionQuery, SessionRow
 from stator.model.log.rewinds import TAG
 from stator.model.views.tree import Branch, Tree, in_order
-from stator.runtime.base.paging import matching
+from stator.runtime.base.pages import matching
 from stator.runtime.views.reflog import turn_at
 from stator.runtime.views.refs import rows_of
-from stator.runtime.views.spending import spent
+from stator.runtime.views.spend import spent
 from stator.store.port import StorePort
 
 LIMIT = 1000

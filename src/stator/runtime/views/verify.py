@@ -1,4 +1,4 @@
-"""Verifying: the store's own audit, then every session's chain, commit by commit."""
+"""Verifies a store: its own audit, then every session's chain, commit by commit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _all(store: StorePort) -> Iterator[str]:
 def verify_session(
     store: StorePort, session: str, progress: Progress | None = None
 ) -> Iterator[Finding]:
-    """The first commit of a session that breaks the chain, if any does."""
+    """The first commit of a session that does not belong at its place, if there is one."""
     prev, seq = chain.GENESIS, 0
     erasures: dict[tuple[str, int], int] = {}
     while True:

@@ -1,5 +1,4 @@
-"""Explains a file: its edits, turn by turn, with their calls and decisions, or the prompts and answers around
-them."""
+"""Explains a path: its edits, turn by turn, with their calls and decisions, or what was asked and said."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
 from stator.model.records.types import FileRecord
 from stator.model.window.reply import dialect, text_of
-from stator.runtime.base.paging import commit_at
+from stator.runtime.base.pages import commit_at
 from stator.store.port import StorePort
 
 WORDS_MAX = 6

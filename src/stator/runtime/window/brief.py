@@ -14,20 +14,21 @@ from typing import Any
 import msgspec
 
 from stator.errors import NotFound, StatorError
-from stator.model.log.commit import KINDS, Commit
+from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
 from stator.model.log.query import CallQuery, CallRow, TurnRow
 from stator.model.log.rewinds import TAG, visible
-from stator.model.records.text import (
-    arguments_text,
-    prompt_text,
-    record_text,
-    value_text,
-)
-from stator.model.records.types import (
+from stator.model.records.registry import (
     BOOKKEEPING,
+    BRIEFED,
+    CONTRIBUTIONS,
+    KINDS,
+    NEWS,
+    record_text,
+)
+from stator.model.records.text import arguments_text, prompt_text, value_text
+from stator.model.records.types import (
     CallRecord,
-    DecisionRecord,
     Entry,
     ErasedRecord,
     EvictedRecord,
@@ -37,16 +38,15 @@ from stator.model.records.types import (
     PlanRecord,
     file_key,
 )
-from stator.model.sessions.lifecycle import CONTRIBUTIONS
 from stator.model.values.ids import is_id, short
 from stator.model.views import brief as briefs
 from stator.model.views.brief import (
     Brief,
+    BriefItem,
     Gathered,
     SectionName,
     Target,
     Tell,
-    Told,
     Topic,
 )
 from stator.model.window.compaction import (
@@ -123,14 +123,11 @@ class _Gathering:
         turns = self._store.turns(self._id, newest_first=True, limit=1)
         calls = self._store.entries(self._id, "calls")
         topics: dict[SectionName, Topic] = {
+            **{name: self._live(name, row.note) for name, row in BRIEFED.items()},
             "goal": self._goal(turns),
-            "decisions": self._live("decisions", _decision_note),
-            "preferences": self._live("preferences"),
             "facts": self._facts(),
             "plan": self._plan(),
-            "artifacts": self._live("artifacts", _artifact_note),
             "files": self._files(),
-            "dead_ends": self._live("dead_ends"),
             "failed": self._failed(),
             "in_doubt": self._calls(open_calls.in_doubt(self._row, calls), "stator settle"),
             "pending": self._pending(),
@@ -164,11 +161,9 @@ class _Gathering:
 
     # -- the state --------------------------------------------------------------------------------
 
-    def _live(
-        self, collection: str, note: Callable[[Any], str] = lambda record: "", limit: int = 0
-    ) -> Topic:
+    def _live(self, collection: str, note: Callable[[Any], str]) -> Topic:
         """Records of a collection, the newest first."""
-        entries = self._store.entries(self._id, collection, limit=limit or self._items)
+        entries = self._store.entries(self._id, collection, limit=self._items)
         return self._topic(
             collection,
             entries,
@@ -181,7 +176,7 @@ class _Gathering:
         collection: str,
         entries: Sequence[Entry],
         chosen: Iterable[Entry],
-        tell: Callable[[Entry], Told],
+        tell: Callable[[Entry], BriefItem],
     ) -> Topic:
         """Chosen entries of those that were read, and how many there are altogether."""
         tells = [functools.partial(_unless_erased, tell, entry) for entry in chosen]
@@ -192,8 +187,8 @@ class _Gathering:
             tells=tells, total=total if cut else len(tells), exact=not self._is_fork or not cut
         )
 
-    def _told(self, entry: Entry, *, mark: str = "", note: str = "") -> Told:
-        return Told(
+    def _told(self, entry: Entry, *, mark: str = "", note: str = "") -> BriefItem:
+        return BriefItem(
             text=record_text(entry.record),
             mark=mark,
             note=note,
@@ -231,7 +226,7 @@ class _Gathering:
         )
 
     def _pending(self) -> Topic:
-        """Pending items; a call to settle is listed among the calls."""
+        """What is intended; a call to settle is listed among the calls."""
         entries = self._store.entries(self._id, "pending", limit=self._items)
         chosen = [entry for entry in entries if not _is_to_settle(entry)]
         return self._topic(
@@ -246,9 +241,9 @@ class _Gathering:
         tells = [functools.partial(_unless_erased, self._told_evicted, entry) for entry in chosen]
         return Topic(tells=tells, total=len(entries), exact=len(entries) < EVICTED_MAX)
 
-    def _told_evicted(self, entry: Entry) -> Told:
+    def _told_evicted(self, entry: Entry) -> BriefItem:
         held = int(getattr(entry.record, "seq", 0))
-        return Told(
+        return BriefItem(
             text=record_text(entry.record), note=f"@{held}", source=self._source(held), seq=held
         )
 
@@ -263,13 +258,13 @@ class _Gathering:
         net = {
             file_key(change.root, change.path): change for change in net_files(versions, reads=True)
         }
-        # What came and went again since is not told.
+        # A file that was created and deleted since is left out.
         chosen = [entry for entry in entries if entry.seq <= start or entry.key in net]
         return self._topic(
             "files", entries, chosen, lambda entry: self._told_file(entry, net.get(entry.key))
         )
 
-    def _told_file(self, entry: Entry, net: FileChange | None) -> Told:
+    def _told_file(self, entry: Entry, net: FileChange | None) -> BriefItem:
         record = entry.record
         assert isinstance(record, FileRecord)
         op = net.op if net is not None else record.op
@@ -278,7 +273,7 @@ class _Gathering:
         return msgspec.structs.replace(told, text=digest)
 
     def _on_disk(self, record: FileRecord) -> str:
-        """Whether a file is as recorded; empty where that is unknown."""
+        """How a file compares with what was recorded of it; empty where that is not known."""
         root = self._here.root
         if not root or record.root != "." or record.op in ("deleted", "skipped"):
             return ""
@@ -296,11 +291,11 @@ class _Gathering:
         ]
         return Topic(tells=tells, total=len(records))
 
-    def _told_call(self, record: CallRecord, command: str) -> Told:
+    def _told_call(self, record: CallRecord, command: str) -> BriefItem:
         intent = intent_of(self._store, self._id, record.call)
         call = short(record.call) if is_id(record.call, "call") else "c_?"
         turn = f"t{intent.turn}, " if intent is not None else ""
-        return Told(
+        return BriefItem(
             text=_joined(arguments_text(record.tool, arguments_of(intent)), record.cause, by=" — "),
             note=f"{turn}{call}: {command} {call}",
             source=self._label(intent) if intent is not None else "unknown",
@@ -316,14 +311,14 @@ class _Gathering:
         more = page.cursor is not None
         return Topic(tells=tells, total=len(tells) + more, exact=not more)
 
-    def _told_failed(self, row: CallRow) -> Told:
+    def _told_failed(self, row: CallRow) -> BriefItem:
         intent = self._commit(row.seq)
         outcome = self._commit(row.outcome) if row.outcome else None
         output = outcome.known("output") if outcome is not None else None
         said = output.get("message", "") if isinstance(output, Mapping) else output
         how = ": ".join(filter(None, [row.status, row.cause, value_text(said) if said else ""]))
         told = outcome or intent
-        return Told(
+        return BriefItem(
             text=f"{arguments_text(row.tool, arguments_of(intent))} — {how}",
             note=f"t{row.turn}",
             source=self._label(told) if told is not None else "unknown",
@@ -342,7 +337,7 @@ class _Gathering:
             end = self._end_of(current)
             if end is not None and end.cause:
                 tells.append(
-                    lambda: Told(
+                    lambda: BriefItem(
                         text=end.cause, mark="it was left with", source="system", seq=end.seq
                     )
                 )
@@ -361,11 +356,11 @@ class _Gathering:
         stretches = visible(reflog.rewinds(self._store, self._id), self._head.seq)
         return reflog.standing_turn(self._store, self._id, self._head.seq, stretches)
 
-    def _asked(self, row: TurnRow, how: str) -> Told:
+    def _asked(self, row: TurnRow, how: str) -> BriefItem:
         commit = self._commit(row.first)
         prompt = commit.known("input") if commit is not None else None
         text = "" if prompt is None else prompt_text(prompt)
-        return Told(
+        return BriefItem(
             text=text,
             mark="" if text else "(no prompt on record)",
             note=f"(t{row.turn}, {how})",
@@ -451,18 +446,18 @@ class _Gathering:
             return False
         if not commit.run and commit.kind in CONTRIBUTIONS:
             return True
-        return whole and commit.kind in ("turn", "run", "resume", "rewind", "compaction")
+        return whole and commit.kind in NEWS
 
-    def _since(self, start: int) -> Told:
+    def _since(self, start: int) -> BriefItem:
         commits = self._head.seq - start
-        return Told(text="", mark=f"since @{start}: {commits:,} commit{'s' * (commits != 1)}")
+        return BriefItem(text="", mark=f"since @{start}: {commits:,} commit{'s' * (commits != 1)}")
 
-    def _news(self, seq: int) -> Told:
+    def _news(self, seq: int) -> BriefItem:
         commit = self._commit(seq)
         assert commit is not None
         by = value_text(commit.known("principal", ""))
         text = _joined(_said_by(commit), by and f"by {by}", by=", ")
-        return Told(
+        return BriefItem(
             text=text,
             mark=commit.kind.replace("_", " ") if commit.kind in KINDS else "commit",
             note=_joined(f"@{seq}", _day(commit.when)),
@@ -484,7 +479,9 @@ class _Gathering:
         if now is None or not isinstance(then, Mapping) or _at(then) == _at(now):
             return []
         return [
-            lambda: Told(text=f"{_at(then)} → {_at(now)}", mark="git has moved:", source="file")
+            lambda: BriefItem(
+                text=f"{_at(then)} → {_at(now)}", mark="git has moved:", source="file"
+            )
         ]
 
 
@@ -495,19 +492,10 @@ def _joined(*parts: str, by: str = ", ") -> str:
     return by.join(part for part in parts if part)
 
 
-def _unless_erased(tell: Callable[[Entry], Told], entry: Entry) -> Told:
+def _unless_erased(tell: Callable[[Entry], BriefItem], entry: Entry) -> BriefItem:
     if isinstance(entry.record, ErasedRecord):
-        return Told(text="", mark=f"(erased by @{entry.record.erased})", seq=entry.seq)
+        return BriefItem(text="", mark=f"(erased by @{entry.record.erased})", seq=entry.seq)
     return tell(entry)
-
-
-def _decision_note(record: DecisionRecord) -> str:
-    sure = record.confidence
-    return "" if sure is None else f"{sure / 10:g}% sure"
-
-
-def _artifact_note(record: Any) -> str:
-    return f"v{record.version}, {record.size:,} bytes"
 
 
 def _is_verified(entry: Entry) -> bool:
@@ -545,8 +533,8 @@ def _waiting(calls: Sequence[Entry]) -> list[CallRecord]:
     return sorted(found, key=lambda record: (record.since, record.call))
 
 
-def _gap(since: str) -> Told:
-    return Told(
+def _gap(since: str) -> BriefItem:
+    return BriefItem(
         text=since,
         mark="a gap: the expected head",
         note="is not in this log; what you remember from there may not be on record",

@@ -25,22 +25,22 @@ from stator.model.log.commit import (
     Upsert,
 )
 from stator.model.log.delta import Drop, Put
-from stator.model.records.types import Entry, EvictedRecord, ScratchRecord
+from stator.model.records.registry import COMPACTIBLE, EVICTED, NOTED
+from stator.model.records.types import Entry, ErasedRecord, EvictedRecord
 from stator.model.window import compaction
 from stator.model.window.compaction import (
     CHATTER,
     DURABLE,
-    KEPT,
     LEVELS,
     UNDONE,
-    Left,
+    LeftKey,
     Level,
 )
 from stator.model.window.reply import Dialect
 from stator.model.window.transcript import CountTokens, Transcript, tokens
 from stator.runtime.base.arguments import texts
 from stator.runtime.base.context import Context
-from stator.runtime.base.paging import commit_at
+from stator.runtime.base.pages import commit_at
 from stator.runtime.window.transcript import Rendering, latest, stands_for
 from stator.store.port import StorePort
 
@@ -119,8 +119,8 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     said: dict[str, Any] = {}
     base: int = 0
     """The compaction that was in force when it was computed."""
-    scratch: list[str] = []
-    """Notes that go with it."""
+    dropped: list[tuple[str, str]] = []
+    """Notes that it drops: their collections and keys."""
 
     def fields(self, store: StorePort) -> dict[str, Any]:
         """The fields of its commit."""
@@ -132,7 +132,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
                 session=found.session,
             )
         cuts = (found.outputs, found.mask, found.summarise)
-        dropped = [Remove("scratch", name) for name in self.scratch]
+        dropped = [Remove(collection, key) for collection, key in self.dropped]
         changes = (*_replaced(store, found.session, found.evicted), *dropped)
         return {
             "input": _said(cuts, self.said),
@@ -166,10 +166,10 @@ class _Work:
         self._reach = compaction.reach(self._things, options.keep)
         self._cuts = transcript.view.cuts
         self._levels: list[str] = []
-        self._items: list[Left] = []
+        self._items: list[LeftKey] = []
         self._records: list[EvictedRecord] = []
         self._durable, kept = _durable(store, session)
-        self._scratch = store.entries(session, "scratch") if options.scratch else []
+        self._scratch = _compactible(store, session) if options.scratch else []
         last = latest(store, session)
         self._base = _seq(last)
         self._said: dict[str, Any] = {
@@ -209,7 +209,7 @@ class _Work:
         return summarised(self._options.summary, leaving)
 
     def _settle(self) -> None:
-        """What leaves the view with these boundaries, and the size of the rendering."""
+        """What leaves with these boundaries, and the size of the rendering then."""
         items = self._items + self._notes()
         self._records = compaction.grouped(items)
         self._said["left"] = compaction.counted(items)
@@ -218,11 +218,11 @@ class _Work:
             self._transcript.render(self._options.provider, view=shown)
         )
 
-    def _notes(self) -> list[Left]:
+    def _notes(self) -> list[LeftKey]:
         return [
-            Left(compaction.key_for(entry), CHATTER, entry.seq, entry.turn)
+            LeftKey(compaction.key_for(entry), EVICTED[entry.collection], entry.seq, entry.turn)
             for entry in self._gone()
-            if isinstance(entry.record, ScratchRecord)
+            if not isinstance(entry.record, ErasedRecord)
         ]
 
     def _gone(self) -> list[Entry]:
@@ -247,7 +247,9 @@ class _Work:
             found=found,
             said=self._said | {"tokens": [self._before, self._after]},
             base=self._base,
-            scratch=[entry.key for entry in self._gone()] if self._levels else [],
+            dropped=[(entry.collection, entry.key) for entry in self._gone()]
+            if self._levels
+            else [],
         )
 
 
@@ -273,10 +275,14 @@ def summarised(summary: Summary | None, messages: list[dict[str, Any]]) -> str:
 
 def _durable(store: StorePort, session: str) -> tuple[list[Entry], dict[str, int]]:
     """The records whose eviction is named, and how many there are of all that is kept."""
-    kept = {name: store.entries(session, name) for name in KEPT}
-    counts = {name: len(found) for name, found in kept.items() if found}
-    files = store.entries(session, "files")
-    return [*files, *(entry for name in DURABLE for entry in kept.get(name, ()))], counts
+    found = {name: store.entries(session, name) for name in {*NOTED, *DURABLE}}
+    counts = {name: len(found[name]) for name in NOTED if found[name]}
+    return [entry for name in DURABLE for entry in found[name]], counts
+
+
+def _compactible(store: StorePort, session: str) -> list[Entry]:
+    """The records that a compaction may drop."""
+    return [entry for name in sorted(COMPACTIBLE) for entry in store.entries(session, name)]
 
 
 def _named_by(seq: int) -> EvictedRecord:
@@ -311,7 +317,7 @@ def _replaced(store: StorePort, session: str, records: Sequence[EvictedRecord]) 
 
 
 def undoing(store: StorePort, session: str) -> tuple[Compaction, dict[str, Any]]:
-    """The result of undoing the current compaction, and the fields of the commit that does it."""
+    """What undoing the current compaction leads to, and the fields of the commit that does it."""
     last = latest(store, session)
     if last is None:
         raise NotFound(
@@ -344,20 +350,20 @@ def undoing(store: StorePort, session: str) -> tuple[Compaction, dict[str, Any]]
 
 
 def _notes_again(store: StorePort, session: str, seq: int) -> list[Change]:
-    """The scratch notes a compaction dropped, unless newer notes have replaced them."""
+    """The scratch notes a compaction dropped, unless others took their place since."""
     drops = [
         op
         for op in commit_at(store, session, seq).delta
-        if isinstance(op, Drop) and op.collection == "scratch"
+        if isinstance(op, Drop) and op.collection in COMPACTIBLE
     ]
-    known = {entry.key for entry in store.entries(session, "scratch")} if drops else set()
+    known = {(one.collection, one.key) for one in _compactible(store, session)} if drops else set()
     return [
-        Upsert("scratch", version.op.record)
+        Upsert(version.op.collection, version.op.record)
         for version in (store.replaced(session, drops) if drops else ())
         if version is not None
         and isinstance(version.op, Put)
-        and isinstance(version.op.record, ScratchRecord)
-        and version.op.record.name not in known
+        and not isinstance(version.op.record, ErasedRecord)
+        and (version.op.collection, version.key) not in known
     ]
 
 

@@ -1,4 +1,4 @@
-"""Recalls what left an agent's view: evicted keys, and the content behind a key.
+"""Lists what left an agent's view, and reads the content behind a key.
 
 A key is what a compaction names (`decision:auth`, `call:c_…`, `entry:@12`). Nothing is ever taken
 away by compacting, so everything it names can be recalled, unless it was erased or it expired.
@@ -17,30 +17,18 @@ from stator.errors import NotFound
 from stator.model.log.commit import Commit, Gone, Large
 from stator.model.log.delta import Put, Version
 from stator.model.log.query import CallQuery
+from stator.model.records.registry import EVICTED, RECALLED, SPOKEN, recall_note
 from stator.model.records.types import (
     Entry,
     ErasedRecord,
     EvictedRecord,
-    FactRecord,
-    FileRecord,
-    PreferenceRecord,
     Record,
-    ScratchRecord,
 )
 from stator.model.values import canon
 from stator.model.values.json_text import shown
-from stator.model.window.compaction import (
-    CHATTER,
-    GROUPS,
-    PREFIXES,
-    RANKS,
-    UNDONE,
-    bounded,
-    key_for,
-    order,
-)
+from stator.model.window.compaction import CHATTER, GROUPS, RANKS, UNDONE, bounded, key_for, order
 from stator.model.window.reply import requests, text_of
-from stator.runtime.base.paging import commit_at
+from stator.runtime.base.pages import commit_at
 from stator.runtime.base.provenance import imported_upto
 from stator.runtime.views.refs import find_call
 from stator.runtime.window.transcript import latest, stands_for
@@ -53,8 +41,6 @@ NEAR = 5
 STRETCH_MAX = 10_000
 """Things of a stretch of turns that are listed, give or take a page."""
 PAGE = 1000
-COLLECTIONS = {prefix: name for name, (prefix, _) in PREFIXES.items()} | {"artifact": "artifacts"}
-SAID = ("turn", "entry", "call", "outcome", "settlement")
 
 
 class Evicted(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,8 +82,8 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def evicted(store: StorePort, session: str, *, all: bool = False) -> list[Evicted]:
-    """The keys that the current compaction evicted, most important first; or those of every compaction,
-    newest first."""
+    """What the current compaction evicted, what matters most first; or what every one did, newest
+    first."""
     look = _Look(store, session)
     if not all:
         last = latest(store, session)
@@ -155,11 +141,11 @@ class _Look:
 
     def _stands(self, key: str, commit: Commit) -> tuple[Recallable, str]:
         prefix = key.partition(":")[0]
-        if prefix in COLLECTIONS:
+        if prefix in RECALLED:
             record = _put(commit, key)
             if isinstance(record, ErasedRecord):
                 return taken(self._store, self._session, record.erased), ""
-            return "recallable", "" if record is None else _about(record)
+            return "recallable", "" if record is None else _about(RECALLED[prefix], record)
         item = commit.content.get("input" if commit.kind == "turn" else "output")
         if isinstance(item, Gone) and prefix in ("entry", "call"):
             return taken(self._store, self._session, item.by), commit.tool
@@ -174,10 +160,10 @@ def taken(store: StorePort, session: str, by: int) -> Recallable:
 
 def _put(commit: Commit, key: str) -> Record | None:
     """The record a commit put under an evicted key."""
-    collection = COLLECTIONS[key.partition(":")[0]]
+    collection = RECALLED[key.partition(":")[0]]
     puts = [op for op in commit.delta if isinstance(op, Put) and op.collection == collection]
     for op in puts:
-        if collection in PREFIXES:
+        if collection in EVICTED:
             entry = Entry(collection, op.id, "", commit.seq, commit.turn, op.record)
             if key_for(entry) == key or isinstance(op.record, ErasedRecord):
                 return op.record
@@ -197,14 +183,9 @@ def _spoken(commit: Commit) -> str:
     return _gist(f"{shown(words)} {asked}".strip())
 
 
-def _about(record: Record) -> str:
+def _about(collection: str, record: Record) -> str:
     """A line about a record: what its key does not say of it."""
-    if isinstance(record, (FactRecord, PreferenceRecord, ScratchRecord)):
-        return _gist(canon.from_plain(record.value))
-    if isinstance(record, FileRecord):
-        return record.op
-    what, why = getattr(record, "what", ""), getattr(record, "why", "")
-    return _gist(" — ".join(part for part in (what, why) if part))
+    return _gist(recall_note(collection, record))
 
 
 def _gist(value: Any) -> str:
@@ -222,8 +203,8 @@ def recall(store: StorePort, session: str, key: str) -> Recalled:
         found = _entry(store, session, key, int(match[1]))
     elif prefix == "call":
         found = _call(store, session, key, name)
-    elif prefix in COLLECTIONS and name:
-        found = _record(store, session, key, COLLECTIONS[prefix], name)
+    elif prefix in RECALLED and name:
+        found = _record(store, session, key, RECALLED[prefix], name)
     elif prefix in GROUPS and (match := re.fullmatch(r"t([0-9]{1,9})(?:\.\.t([0-9]{1,9}))?", name)):
         found = _stretch(store, session, key, int(match[1]), int(match[2] or match[1]))
     else:
@@ -238,7 +219,7 @@ def recall(store: StorePort, session: str, key: str) -> Recalled:
 def _unknown(store: StorePort, session: str, key: str) -> NotFound:
     evicted = [entry.record for entry in store.entries(session, "evicted")]
     known = [record.key for record in evicted if isinstance(record, EvictedRecord)]
-    for collection in PREFIXES:
+    for collection in EVICTED:
         known += [key_for(entry) for entry in store.entries(session, collection, limit=200)]
     near = difflib.get_close_matches(key, dict.fromkeys(known), NEAR, 0.5)
     hint = f"near: {', '.join(near)}" if near else "stator evicted lists what left the view"
@@ -312,7 +293,7 @@ def _ending(store: StorePort, session: str, intent: Commit) -> Commit | None:
 def _record(
     store: StorePort, session: str, key: str, collection: str, name: str
 ) -> Recalled | None:
-    """The live record under a key, or the last one that was."""
+    """The current record under a key, or the last there was."""
     for seq in _places(store, session, key, collection, name):
         commit = commit_at(store, session, seq)
         if collection == "artifacts":
@@ -321,7 +302,7 @@ def _record(
         if isinstance(record, ErasedRecord):
             return _recalled(commit, key, status=taken(store, session, record.erased))
         if record is not None:
-            return _recalled(commit, key, content=_plain(record), what=_about(record))
+            return _recalled(commit, key, content=_plain(record), what=_about(collection, record))
     return None
 
 
@@ -336,7 +317,7 @@ def _plain(record: Record) -> dict[str, Any]:
 
 
 def _places(store: StorePort, session: str, key: str, collection: str, name: str) -> Iterator[int]:
-    """Where a key was put: its live record, else the evicted one, else the last put."""
+    """Where a key was put: as it is now, as it was evicted, as it was last put."""
     entry = store.find(session, collection, name)
     if entry is not None:
         yield entry.seq
@@ -357,7 +338,7 @@ def _versions(store: StorePort, session: str, collection: str) -> list[Version]:
 
 def _names(collection: str, op: Put, key: str) -> bool:
     entry = Entry(collection, op.id, "", 0, 0, op.record)
-    return collection in PREFIXES and key_for(entry) == bounded(key)
+    return collection in EVICTED and key_for(entry) == bounded(key)
 
 
 def _stretch(store: StorePort, session: str, key: str, first: int, last: int) -> Recalled | None:
@@ -389,11 +370,11 @@ def _stretch(store: StorePort, session: str, key: str, first: int, last: int) ->
 def _of_rank(commit: Commit, rank: int) -> Iterator[dict[str, str]]:
     """What of a commit leaves a view under keys of a rank."""
     for op in commit.delta:
-        if isinstance(op, Put) and PREFIXES.get(op.collection, ("", -1))[1] == rank:
+        if isinstance(op, Put) and EVICTED.get(op.collection) == rank:
             entry = Entry(op.collection, op.id, "", commit.seq, commit.turn, op.record)
             if key := key_for(entry):
-                yield {"key": key, "what": _about(op.record)}
+                yield {"key": key, "what": _about(op.collection, op.record)}
     by_user = commit.kind == "turn" or (commit.kind == "entry" and commit.actor == "user")
-    if commit.kind in SAID and rank == (1 if by_user else CHATTER):
+    if commit.kind in SPOKEN and rank == (1 if by_user else CHATTER):
         key = f"call:{commit.call}" if commit.call else f"entry:@{commit.seq}"
         yield {"key": key, "what": _spoken(commit)}

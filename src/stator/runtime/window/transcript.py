@@ -19,7 +19,7 @@ from stator.model.log.rewinds import (
 from stator.model.records.types import CallRecord
 from stator.model.window.compaction import UNDONE, WHOLE, view_of
 from stator.model.window.transcript import Transcript
-from stator.runtime.base.paging import commit_at
+from stator.runtime.base.pages import commit_at
 from stator.runtime.views import reflog
 from stator.runtime.views.refs import intent_of
 from stator.store.port import StorePort
@@ -35,7 +35,7 @@ class Rendering:
         self._fed = 0
 
     def forget(self) -> None:
-        """Forget the transcript after a rewind, so that it is read again."""
+        """After a rewind: read what is shown again."""
         self._transcript = None
 
     def current(self) -> Transcript:
@@ -91,7 +91,7 @@ def stands_for(commit: Commit) -> int:
 
 
 def _before(store: StorePort, session: str, seq: int, stretches: list[Stretch]) -> Iterator[Commit]:
-    """What is shown of the log up to a boundary: the prompt of the turn it falls into, and the calls
+    """What is shown of the log up to a boundary: the request of the turn it falls into, and the calls
     that were open there and may still become known."""
     row = reflog.standing_turn(store, session, seq, stretches)
     if row is not None:

@@ -23,7 +23,7 @@ from stator.store.contract.fork import TestFork  # noqa: E402
 from stator.store.contract.idempotency import TestIdempotency  # noqa: E402
 from stator.store.contract.ingest import TestIngest, elsewhere  # noqa: E402
 from stator.store.contract.lease import TestLease, TestLifecycle  # noqa: E402
-from stator.store.contract.paging import TestPaging  # noqa: E402
+from stator.store.contract.pages import TestPaging  # noqa: E402
 from stator.store.contract.purge import TestPurge, TestUsage, project  # noqa: E402
 from stator.store.contract.rewind import TestRewind  # noqa: E402
 from stator.store.contract.sessions import TestSessions  # noqa: E402

@@ -27,11 +27,13 @@ from stator.model.records.types import (
     FactRecord,
     FileOp,
     FileRecord,
+    Parent,
     PlanRecord,
+    Segment,
     SessionRecord,
     StepStatus,
 )
-from stator.model.sessions.lifecycle import Parent, Segment, lent_upto
+from stator.model.sessions.lifecycle import lent_upto
 from stator.model.values.ids import PREFIXES, Kind, retype
 from stator.store.port import StorePort
 

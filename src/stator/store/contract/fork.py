@@ -12,9 +12,10 @@ from stator.model.records.types import (
     ApprovalRecord,
     CallRecord,
     FactRecord,
+    Parent,
+    Segment,
     SessionRecord,
 )
-from stator.model.sessions.lifecycle import Parent, Segment
 from stator.store.contract.drive import Drafts, Ids, Story, begin
 from stator.store.port import StorePort
 

@@ -31,12 +31,8 @@ from stator.model.log.query import (
     CallRow,
     SessionQuery,
 )
-from stator.model.records.types import (
-    COLLECTIONS,
-    Entry,
-    ErasedRecord,
-    SessionRecord,
-)
+from stator.model.records.registry import COLLECTIONS
+from stator.model.records.types import Entry, ErasedRecord, SessionRecord
 from stator.model.values import canon
 from stator.model.views.diff import versions_of
 

@@ -32,11 +32,11 @@ from stator.model.log.query import (
     Finding,
     Head,
     Holder,
+    KeyTouch,
     Page,
     SessionQuery,
     SessionRow,
     StoreInfo,
-    Touch,
     TurnRow,
     UsageBy,
     check_limit,
@@ -44,11 +44,8 @@ from stator.model.log.query import (
 from stator.model.log.seal import (
     Salts,
 )
-from stator.model.records.types import (
-    COLLECTIONS,
-    Entry,
-    SessionRecord,
-)
+from stator.model.records.registry import COLLECTIONS
+from stator.model.records.types import Entry, SessionRecord
 from stator.model.sessions.lifecycle import (
     lent_upto,
 )
@@ -277,14 +274,14 @@ class MemoryReads:
         session: str | None = None,
         project: str | None = None,
         limit: int = 100,
-    ) -> list[Touch]:
+    ) -> list[KeyTouch]:
         check_limit(limit)
         check_collection(collection)
         with self._lock:
             self._check()
             chosen = [self._find(session)] if session else list(self._sessions.values())[::-1]
             return [
-                Touch(
+                KeyTouch(
                     session=owner,
                     seq=version.seq,
                     turn=version.turn,

@@ -33,6 +33,7 @@ from stator.model.log.seal import (
     scrub,
     seal,
 )
+from stator.model.records.registry import REMOVALS
 from stator.model.records.types import Entry, SessionRecord
 from stator.model.sessions.lifecycle import (
     check_lease,
@@ -53,9 +54,15 @@ from stator.store.sqlite import (
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.live_session import Live, in_project
 from stator.store.sqlite.projection import SEQ_BITS, SEQ_MASK, SQL, Ledger
-from stator.store.sqlite.queries import commits, lineage, listing, places, state
+from stator.store.sqlite.queries import (
+    commits,
+    lineage,
+    places,
+    session_list,
+    state,
+)
 from stator.store.sqlite.queries.lineage import SessionPlace
-from stator.store.sqlite.writer import REMOVALS, AppendRequest, Writer
+from stator.store.sqlite.writer import AppendRequest, Writer
 
 if TYPE_CHECKING:  # loaded by whoever writes first: reading does without its patterns
     from stator.model.log.redact import Redactor
@@ -337,7 +344,7 @@ class Appender:
             self.flush_session(db, session)
 
     def flush_dirty(self, db: apsw.Connection) -> None:
-        for identifier in listing.dirty(db):
+        for identifier in session_list.dirty(db):
             self.flush_session(db, from_bytes(identifier, "session"))
 
     def rebuild(self, db: apsw.Connection) -> None:

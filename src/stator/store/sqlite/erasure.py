@@ -24,7 +24,8 @@ from stator.model.log.commit import (
     size_of,
 )
 from stator.model.log.delta import Put
-from stator.model.records.types import COLLECTIONS, ErasedRecord
+from stator.model.records.registry import COLLECTIONS
+from stator.model.records.types import ErasedRecord
 from stator.store.rows import to_row
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import SQL, pack_ledger

@@ -33,16 +33,17 @@ from stator.model.log.query import (
     Finding,
     Head,
     Holder,
+    KeyTouch,
     Lease,
     Page,
     SessionQuery,
     SessionRow,
     StoreInfo,
-    Touch,
     TurnRow,
     UsageBy,
     check_limit,
 )
+from stator.model.records.registry import REMOVALS
 from stator.model.records.types import Entry
 from stator.store.port import Durability
 from stator.store.sqlite import connection, projection, space
@@ -53,16 +54,16 @@ from stator.store.sqlite.projection import SEQ_MASK, SQL
 from stator.store.sqlite.queries import (
     calls,
     commits,
-    listing,
     places,
     sandbox,
+    session_list,
     state,
     touches,
     turns,
     usage,
 )
 from stator.store.sqlite.queries.lineage import SessionPlace
-from stator.store.sqlite.writer import PATIENCE_S, REMOVALS, AppendRequest
+from stator.store.sqlite.writer import PATIENCE_S, AppendRequest
 
 T = TypeVar("T")
 
@@ -216,14 +217,14 @@ class SqliteStore:
 
     def session(self, session: str) -> SessionRow:
         with self._reading() as db:
-            return listing.row_of(self._leases.path, self._place(db, session))
+            return session_list.row_of(self._leases.path, self._place(db, session))
 
     def sessions(
         self, query: SessionQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
     ) -> Page[SessionRow]:
         check_limit(limit)
         with self._reading() as db:
-            return listing.page(db, self._leases.path, query, cursor, limit)
+            return session_list.page(db, self._leases.path, query, cursor, limit)
 
     # -- the lease --------------------------------------------------------------------------------
 
@@ -357,7 +358,7 @@ class SqliteStore:
         session: str | None = None,
         project: str | None = None,
         limit: int = 100,
-    ) -> list[Touch]:
+    ) -> list[KeyTouch]:
         check_limit(limit)
         with self._reading() as db:
             if session is not None:
@@ -384,12 +385,12 @@ class SqliteStore:
     def heads(self) -> list[tuple[str, int, int]]:
         """Every session's id, the seq of its head, and when that was appended: what a search index is compared with."""
         with self._reading() as db:
-            return list(listing.heads(db))
+            return list(session_list.heads(db))
 
     def heads_stamp(self) -> str:
         """What differs as soon as `heads` does; much quicker to have."""
         with self._reading() as db:
-            return listing.heads_stamp(db)
+            return session_list.heads_stamp(db)
 
     # -- keeping ----------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ import apsw
 
 from stator.errors import HeadMoved, StatorError, StoreFailed
 from stator.model.log.commit import Commit, Draft
+from stator.model.records.registry import BARRIERS
 from stator.store.port import Durability
 from stator.store.sqlite import connection, space
 from stator.store.sqlite.connection import FileGuard
@@ -26,29 +27,6 @@ GROUP_MAX = 64
 """Appends that may share one transaction."""
 TRIES = 3
 """How often a transaction whose WAL vanished is run again."""
-BARRIERS = frozenset(
-    {
-        "open",
-        "fork",
-        "run",
-        "run_end",
-        "resume",
-        "pause",
-        "close",
-        "archive",
-        "turn_end",
-        "settlement",
-        "approval",
-        "budget",
-        "erasure",
-        "purge",
-        "retention",
-        "tag",
-    }
-)
-"""Kinds that `barrier` durability syncs for, besides the intent of a write."""
-REMOVALS = frozenset({"erasure", "purge"})
-"""Kinds whose transaction takes content away."""
 PATIENCE_S = 1.0
 """How long a removal waits for readers that are about to be done."""
 

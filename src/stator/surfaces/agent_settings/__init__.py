@@ -1,1 +1,1 @@
-"""Recording switched on in other agents: their settings, changed so that they tell Stator what they do."""
+"""Edits the settings of other agents so that they report to Stator what they do."""

@@ -1,4 +1,4 @@
-"""What each agent is to be told, and in which files it looks for that. Data and pure functions."""
+"""Describes the settings each agent needs and the files they belong in. Data and pure functions."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import msgspec
 from stator.errors import InvalidInput
 
 HOOK = "stator-hook"
-"""Our small program; by its name our entries are known again."""
+"""The hook program; entries of ours are recognised by its name."""
 SERVER = "stator"
-"""What our MCP server is called in an agent's settings."""
+"""The name of our MCP server in an agent's settings."""
 
 Scope = Literal["project", "user"]
 Kind = Literal["json", "toml"]
 
 
 class Programs(msgspec.Struct, frozen=True):
-    """The two programs an agent is to start, as a command line names them."""
+    """The two programs an agent starts, as they appear on a command line."""
 
     hook: str
     stator: str
     store: str = ""
-    """The store they are told to use; "": the nearest to where the agent works."""
+    """The store given to them; "" means the nearest one to the agent's working folder."""
 
     def hook_command(self, agent: str) -> str:
-        """One line for a shell, which is how agents start hooks."""
+        """Return the shell command that starts the hook."""
         parts = [quoted(self.hook), agent]
         if self.store:
             parts += ["--store", quoted(self.store)]
@@ -36,34 +36,34 @@ class Programs(msgspec.Struct, frozen=True):
 
     @property
     def server(self) -> dict[str, Any]:
-        """The MCP server, as a program with arguments."""
+        """The command and the arguments that start the MCP server."""
         more = ["--store", self.store] if self.store else []
         return {"command": self.stator, "args": ["mcp", *more]}
 
 
-class Wanted(msgspec.Struct, frozen=True):
-    """What is to stand in one file: hooks by the agent's name for the moment, and our MCP server."""
+class WantedSettings(msgspec.Struct, frozen=True):
+    """What one settings file must contain: hooks by the agent's event names, and our MCP server."""
 
     path: Path
     kind: Kind = "json"
     hooks: dict[str, dict[str, Any]] = {}
     server: dict[str, Any] = {}
     servers_key: str = "mcpServers"
-    base: dict[str, Any] = {}
-    """What the file must hold besides, where it is new."""
+    new_file: dict[str, Any] = {}
+    """What a new file must contain besides."""
 
 
 class Agent(msgspec.Struct, frozen=True):
-    """An agent that can be told to run hooks."""
+    """An agent that can run hooks."""
 
     name: str
-    moments: tuple[str, ...]
+    events: tuple[str, ...]
     flat: bool = False
-    """Whether a hook stands by itself, or in a list within a group."""
+    """Whether an event lists its hooks directly, instead of in groups."""
     timeout: int = 10
-    """In the agent's own unit."""
+    """In the agent's own unit: seconds or milliseconds."""
     note: str = ""
-    """What its user must still do."""
+    """What the user must still do."""
 
 
 CLAUDE = Agent(
@@ -102,22 +102,22 @@ AGENTS: dict[str, Agent] = {agent.name: agent for agent in (CLAUDE, CODEX, GEMIN
 
 
 def agent_of(name: str) -> Agent:
-    """The agent of that name."""
+    """Return an agent by its name."""
     if name not in AGENTS:
         raise InvalidInput(f"unknown agent {name!r:.40}", path="$.agent", hint=", ".join(AGENTS))
     return AGENTS[name]
 
 
 def hooks_of(agent: Agent, programs: Programs) -> dict[str, dict[str, Any]]:
-    """The entry for each moment."""
+    """Return the entry for each event."""
     command = programs.hook_command(agent.name)
     one: dict[str, Any] = {"type": "command", "command": command, "timeout": agent.timeout}
     if agent.flat:
-        return {moment: {"command": command} for moment in agent.moments}
-    return {moment: {"hooks": [one]} for moment in agent.moments}
+        return {event: {"command": command} for event in agent.events}
+    return {event: {"hooks": [one]} for event in agent.events}
 
 
-def wanted(
+def wanted_settings(
     agent: Agent,
     programs: Programs,
     scope: Scope,
@@ -126,39 +126,44 @@ def wanted(
     home: Path,
     environ: Mapping[str, str],
     shared: bool = False,
-) -> list[Wanted]:
-    """The files of an agent and what is to stand in each."""
+) -> list[WantedSettings]:
+    """Return the settings files of an agent and what each must contain."""
     hooks, server = hooks_of(agent, programs), programs.server
-    base = root if scope == "project" else home
+    parent = root if scope == "project" else home
     if agent is CLAUDE:
         folder = Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
         if scope == "user":
             state = (
                 folder / ".claude.json" if "CLAUDE_CONFIG_DIR" in environ else home / ".claude.json"
             )
-            return [Wanted(folder / "settings.json", hooks=hooks), Wanted(state, server=server)]
+            return [
+                WantedSettings(folder / "settings.json", hooks=hooks),
+                WantedSettings(state, server=server),
+            ]
         name = "settings.json" if shared else "settings.local.json"
         return [
-            Wanted(root / ".claude" / name, hooks=hooks),
-            Wanted(root / ".mcp.json", server=server),
+            WantedSettings(root / ".claude" / name, hooks=hooks),
+            WantedSettings(root / ".mcp.json", server=server),
         ]
     if agent is CODEX:
         own = Path(environ.get("CODEX_HOME") or home / ".codex")
         folder = root / ".codex" if scope == "project" else own
         return [
-            Wanted(folder / "hooks.json", hooks=hooks),
-            Wanted(folder / "config.toml", "toml", server=server, servers_key="mcp_servers"),
+            WantedSettings(folder / "hooks.json", hooks=hooks),
+            WantedSettings(
+                folder / "config.toml", "toml", server=server, servers_key="mcp_servers"
+            ),
         ]
     if agent is GEMINI:
-        return [Wanted(base / ".gemini" / "settings.json", hooks=hooks, server=server)]
-    folder = base / ".cursor"
+        return [WantedSettings(parent / ".gemini" / "settings.json", hooks=hooks, server=server)]
+    folder = parent / ".cursor"
     return [
-        Wanted(folder / "hooks.json", hooks=hooks, base={"version": 1}),
-        Wanted(folder / "mcp.json", server=server),
+        WantedSettings(folder / "hooks.json", hooks=hooks, new_file={"version": 1}),
+        WantedSettings(folder / "mcp.json", server=server),
     ]
 
 
 def quoted(word: str) -> str:
-    """A word as a shell takes it."""
+    """Quote a word for a shell."""
     plain = word and all(c.isalnum() or c in "@%+=:,./-_" for c in word)
     return word if plain else "'" + word.replace("'", "'\"'\"'") + "'"

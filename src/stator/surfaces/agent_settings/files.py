@@ -1,4 +1,4 @@
-"""Settings files on disk: read, kept aside, replaced in one step, and never behind somebody's back."""
+"""Reads settings files, backs them up, and replaces them atomically if they did not change."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Literal
 import msgspec
 
 from stator.errors import Conflict, InvalidInput
-from stator.surfaces.agent_settings.agents import Wanted
-from stator.surfaces.agent_settings.merge import added, removed
+from stator.surfaces.agent_settings.agents import WantedSettings
+from stator.surfaces.agent_settings.merge import add_entries, remove_entries
 
 SIZE_MAX = 32 * 2**20
-KEPT = ".before-stator"
+BACKUP_SUFFIX = ".before-stator"
 
 Action = Literal["create", "change", "delete", "nothing"]
 
 
-class Edit(msgspec.Struct, frozen=True):
-    """What is to become of one file."""
+class SettingsEdit(msgspec.Struct, frozen=True):
+    """A planned change of one file."""
 
     path: str
     before: str
@@ -48,28 +48,28 @@ class Edit(msgspec.Struct, frozen=True):
         )
 
 
-def planned(wanted: Wanted, *, remove: bool) -> Edit:
-    """What has to change in a file, worked out from what is there now."""
-    # A link, as people have who keep their settings elsewhere, is followed and stays a link.
+def plan_edit(wanted: WantedSettings, *, remove: bool) -> SettingsEdit:
+    """Plan the change of a file from its present contents."""
+    # A symbolic link is followed and stays a link: people link settings from other folders.
     path = Path(os.path.realpath(wanted.path))
-    before, existed = _read(path)
-    after = removed(before, wanted) if remove else added(before, wanted)
-    return Edit(str(path), before, after, existed)
+    before, existed = _read_file(path)
+    after = remove_entries(before, wanted) if remove else add_entries(before, wanted)
+    return SettingsEdit(str(path), before, after, existed)
 
 
-def apply(edit: Edit) -> str:
-    """Make the change; the path of what was kept of the file before, "" if there was none."""
+def apply_edit(edit: SettingsEdit) -> str:
+    """Make the change; return the path of the backup, "" if the file is new or was deleted."""
     path = Path(edit.path)
-    now, existed = _read(path)
+    now, existed = _read_file(path)
     if (now, existed) != (edit.before, edit.existed):
         raise Conflict(
-            f"{path} was changed meanwhile",
+            f"{path} was changed by another program",
             hint="nothing was written; run the command again",
         )
-    if edit.action == "delete":  # nothing but ours was in it
+    if edit.action == "delete":  # it contained only our entries
         path.unlink()
         return ""
-    kept = _keep(path, edit.before) if edit.existed else ""
+    kept = _back_up(path, edit.before) if edit.existed else ""
     path.parent.mkdir(parents=True, exist_ok=True)
     mode = path.stat().st_mode & 0o777 if edit.existed else 0o600
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
@@ -78,11 +78,11 @@ def apply(edit: Edit) -> str:
     return kept
 
 
-def _keep(path: Path, text: str) -> str:
-    """Keep a copy under a name that is free; the first one is what the file was before us."""
+def _back_up(path: Path, text: str) -> str:
+    """Copy a file to a free name; the first backup is the file before our first change."""
     n = 0
     while True:
-        copy = path.with_name(f"{path.name}{KEPT}{f'.{n}' if n else ''}")
+        copy = path.with_name(f"{path.name}{BACKUP_SUFFIX}{f'.{n}' if n else ''}")
         try:
             _write(copy, text, path.stat().st_mode & 0o777)
         except FileExistsError:
@@ -99,14 +99,14 @@ def _write(path: Path, text: str, mode: int) -> None:
         os.fsync(file.fileno())
 
 
-def _read(path: Path) -> tuple[str, bool]:
+def _read_file(path: Path) -> tuple[str, bool]:
     try:
         if not path.is_file():
             if path.exists():
                 raise InvalidInput(f"{path} is not a file", path=str(path))
             return "", False
         if path.stat().st_size > SIZE_MAX:
-            raise InvalidInput(f"{path} is larger than settings are", path=str(path))
+            raise InvalidInput(f"{path} is too large for a settings file", path=str(path))
         with path.open(encoding="utf-8", newline="") as file:
             return file.read(), True
     except UnicodeDecodeError:

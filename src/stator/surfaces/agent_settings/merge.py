@@ -1,8 +1,7 @@
-"""Other people's settings with our entries added, or taken out; everything else as it was. Pure.
+"""Adds our entries to settings text, or removes them, and leaves everything else unchanged. Pure.
 
-A JSON file keeps its order, its indentation and what we do not know. A TOML file keeps every byte
-outside our own table. What cannot be read, or has another shape than it should, is refused rather
-than written over.
+A JSON file keeps its order, its indentation and all keys we do not know. A TOML file keeps every byte outside
+our own table. A file that cannot be parsed, or has an unexpected shape, is refused and not changed.
 """
 
 from __future__ import annotations
@@ -14,45 +13,45 @@ import tomllib
 from typing import Any
 
 from stator.errors import InvalidInput
-from stator.surfaces.agent_settings.agents import HOOK, SERVER, Wanted
+from stator.surfaces.agent_settings.agents import HOOK, SERVER, WantedSettings
 
 INDENT = 2
 _SETTING = re.compile(r"[A-Za-z_]\w*=")
-"""What a shell line may begin with before the program: a variable for it."""
+"""A variable assignment, which may precede the program in a shell command."""
 _BETWEEN = re.compile(r"(?:\n[ \t]*(?:#[^\n]*)?\r?)*\Z")
-"""Blank lines and comments at the end of a table."""
+"""Blank lines and comments at the end of a TOML table."""
 _INDENTED = re.compile(r"^([ \t]+)\S", re.MULTILINE)
 
 
-def added(text: str, wanted: Wanted) -> str:
-    """The file's text with what is wanted in it."""
+def add_entries(text: str, wanted: WantedSettings) -> str:
+    """Return the text of a file with our entries."""
     if wanted.kind == "toml":
-        return _toml_added(text, wanted)
-    document = _read(text, wanted)
+        return _toml_add(text, wanted)
+    document = _read_json(text, wanted)
     if not document:
-        document = dict(wanted.base)
+        document = dict(wanted.new_file)
     if wanted.hooks:
-        hooks = _part(document, "hooks", wanted)
-        for moment, entry in wanted.hooks.items():
-            hooks[moment] = [*_others(_list(hooks, moment, wanted)), entry]
+        hooks = _object_at(document, "hooks", wanted)
+        for event, entry in wanted.hooks.items():
+            hooks[event] = [*_without_ours(_hook_list(hooks, event, wanted)), entry]
     if wanted.server:
-        _part(document, wanted.servers_key, wanted)[SERVER] = wanted.server
-    return _written(document, text)
+        _object_at(document, wanted.servers_key, wanted)[SERVER] = wanted.server
+    return _dump_json(document, text)
 
 
-def removed(text: str, wanted: Wanted) -> str:
-    """The file's text without anything of ours; "" if nothing else was in it."""
+def remove_entries(text: str, wanted: WantedSettings) -> str:
+    """Return the text of a file without our entries; "" if it contained nothing else."""
     if wanted.kind == "toml":
-        return _toml_without(text, wanted)
-    document = _read(text, wanted)
+        return _toml_remove(text, wanted)
+    document = _read_json(text, wanted)
     hooks = document.get("hooks")
     if wanted.hooks and isinstance(hooks, dict):
-        for moment in list(hooks):
-            groups = hooks[moment]
-            if isinstance(groups, list) and (left := _others(groups)) != groups:
-                hooks[moment] = left
+        for event in list(hooks):
+            groups = hooks[event]
+            if isinstance(groups, list) and (left := _without_ours(groups)) != groups:
+                hooks[event] = left
                 if not left:
-                    del hooks[moment]
+                    del hooks[event]
         if not hooks:
             del document["hooks"]
     servers = document.get(wanted.servers_key)
@@ -60,25 +59,25 @@ def removed(text: str, wanted: Wanted) -> str:
         del servers[SERVER]
         if not servers:
             del document[wanted.servers_key]
-    if not document or document == wanted.base:
+    if not document or document == wanted.new_file:
         return ""
-    return _written(document, text)
+    return _dump_json(document, text)
 
 
 def is_ours(one: Any) -> bool:
-    """Whether an entry starts our program."""
+    """Whether an entry starts our hook program."""
     if not isinstance(one, dict):
         return False
     try:
         words = shlex.split(str(one.get("command", "")))
-    except ValueError:  # a quote that is not closed: no line of ours
+    except ValueError:  # an unclosed quote: not a command of ours
         return False
     program = next((word for word in words if not _SETTING.match(word)), "")
     return program.replace("\\", "/").rpartition("/")[2] == HOOK
 
 
-def _others(groups: list[Any]) -> list[Any]:
-    """What is not ours: of a group that starts other programs too, those."""
+def _without_ours(groups: list[Any]) -> list[Any]:
+    """Return the entries without ours; a group that also starts other programs keeps those."""
     left = []
     for group in groups:
         inner = group.get("hooks") if isinstance(group, dict) else None
@@ -93,7 +92,7 @@ def _others(groups: list[Any]) -> list[Any]:
 # -- JSON -----------------------------------------------------------------------------------------
 
 
-def _read(text: str, wanted: Wanted) -> dict[str, Any]:
+def _read_json(text: str, wanted: WantedSettings) -> dict[str, Any]:
     if not text.strip():
         return {}
     try:
@@ -105,36 +104,35 @@ def _read(text: str, wanted: Wanted) -> dict[str, Any]:
     return document
 
 
-def _part(document: dict[str, Any], key: str, wanted: Wanted) -> dict[str, Any]:
+def _object_at(document: dict[str, Any], key: str, wanted: WantedSettings) -> dict[str, Any]:
     part = document.setdefault(key, {})
     if not isinstance(part, dict):
-        raise _refused(wanted, f"has something else than an object under {key!r}")
+        raise _refused(wanted, f"has a value under {key!r} that is not an object")
     return part
 
 
-def _list(hooks: dict[str, Any], moment: str, wanted: Wanted) -> list[Any]:
-    groups = hooks.get(moment, [])
+def _hook_list(hooks: dict[str, Any], event: str, wanted: WantedSettings) -> list[Any]:
+    groups = hooks.get(event, [])
     if not isinstance(groups, list):
-        raise _refused(wanted, f"has something else than a list under hooks.{moment}")
+        raise _refused(wanted, f"has a value under hooks.{event} that is not a list")
     return groups
 
 
-def _refused(wanted: Wanted, what: str) -> InvalidInput:
+def _refused(wanted: WantedSettings, what: str) -> InvalidInput:
     return InvalidInput(
         f"{wanted.path} {what}",
         path=str(wanted.path),
-        hint="nothing was changed; put it right, or add the entries by hand: stator init --help",
+        hint="nothing was changed; correct the file, or add the entries by hand: stator init --help",
     )
 
 
-def _written(document: dict[str, Any], before: str) -> str:
-    """The document with the indentation the file had."""
+def _dump_json(document: dict[str, Any], before: str) -> str:
+    """Serialise the document with the indentation the file had."""
     found = _INDENTED.search(before)
     indent: int | str = found[1] if found else INDENT
     text = json.dumps(document, indent=indent, ensure_ascii=False) + "\n"
-    if not _is_utf8(
-        text
-    ):  # half a character, as agents cut prompts: only its number can be written
+    if not _is_utf8(text):
+        # agents cut prompts in the middle of a surrogate pair: only its escape can be written
         text = json.dumps(document, indent=indent) + "\n"
     return text.replace("\n", "\r\n") if "\r\n" in before else text
 
@@ -150,14 +148,14 @@ def _is_utf8(text: str) -> bool:
 # -- TOML -----------------------------------------------------------------------------------------
 
 
-def _toml_added(text: str, wanted: Wanted) -> str:
-    document = _parsed(text, wanted)
+def _toml_add(text: str, wanted: WantedSettings) -> str:
+    document = _parse_toml(text, wanted)
     servers = document.get(wanted.servers_key, {})
     if not isinstance(servers, dict):
-        raise _refused(wanted, f"has something else than a table under {wanted.servers_key!r}")
+        raise _refused(wanted, f"has a value under {wanted.servers_key!r} that is not a table")
     if servers.get(SERVER) == wanted.server:
         return text
-    rest = _toml_removed(text)
+    rest = _toml_cut_table(text)
     lines = [f"[{wanted.servers_key}.{SERVER}]"]
     # A JSON string, or a list of them, is TOML too.
     lines += [
@@ -166,26 +164,28 @@ def _toml_added(text: str, wanted: Wanted) -> str:
     gap = "" if not rest else "\n" if rest.endswith("\n") else "\n\n"
     new = rest + gap + "\n".join(lines) + "\n"
     expected = document | {wanted.servers_key: {**servers, SERVER: wanted.server}}
-    if _parsed(new, wanted) != expected:
-        raise _refused(wanted, f"has {wanted.servers_key!r} in a form that cannot be added to")
+    if _parse_toml(new, wanted) != expected:
+        raise _refused(wanted, f"has {wanted.servers_key!r} in a form that Stator cannot extend")
     return new
 
 
-def _toml_without(text: str, wanted: Wanted) -> str:
-    document = _parsed(text, wanted)
-    left = _toml_removed(text)
+def _toml_remove(text: str, wanted: WantedSettings) -> str:
+    document = _parse_toml(text, wanted)
+    left = _toml_cut_table(text)
     servers = document.get(wanted.servers_key)
     if isinstance(servers, dict):
         servers.pop(SERVER, None)
     expected = {key: value for key, value in document.items() if value != {}}
-    if {key: value for key, value in _parsed(left, wanted).items() if value != {}} != expected:
-        raise _refused(wanted, f"has {wanted.servers_key!r} in a form that cannot be taken out of")
+    if {key: value for key, value in _parse_toml(left, wanted).items() if value != {}} != expected:
+        raise _refused(
+            wanted, f"has {wanted.servers_key!r} in a form that Stator cannot remove from"
+        )
     return left
 
 
-def _toml_removed(text: str) -> str:
-    """Without our table: from its header to the last line before the next one that says something; a
-    comment above that belongs to it."""
+def _toml_cut_table(text: str) -> str:
+    """Remove our table and its subtables. Comments and blank lines before the next table belong to that table
+    and stay."""
     header = re.compile(
         rf"^\[mcp_servers\.(?:{SERVER}|\"{SERVER}\")(?:\..*)?\][ \t]*(?:#.*)?\r?$", re.MULTILINE
     )
@@ -198,10 +198,10 @@ def _toml_removed(text: str) -> str:
     before, after = text[: found.start()], text[end:].lstrip("\r\n")
     gap = ("\n\n" if after else "\n") if before.strip() else ""
     left = before.rstrip("\n") + gap + after
-    return _toml_removed(left) if left.strip() else ""
+    return _toml_cut_table(left) if left.strip() else ""
 
 
-def _parsed(text: str, wanted: Wanted) -> dict[str, Any]:
+def _parse_toml(text: str, wanted: WantedSettings) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -1,5 +1,5 @@
-"""The command line: one file per command, each with a rendering for people and one in JSON.
+"""The command line: one file per command in `commands/`, what they share in `parts/`, output in `render/`.
 
-A command holds no rule of its own and imports what it needs when it runs, so that every command
-starts fast. Exit codes: 0 ok, 1 a finding, 2 usage, 3 not found, 4 busy, 5 store unusable.
+Commands contain no rules of their own: they call `runtime` and print the answer as text or as JSON. A command is
+imported only when it runs, so that every command starts fast. `exits` lists the exit codes.
 """

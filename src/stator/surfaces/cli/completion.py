@@ -1,11 +1,11 @@
-"""Shell completion: a script made from the commands as they are, put where the shell looks for it."""
+"""Installs shell completion: generates a script from the commands, and puts it where the shell finds it."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 
-from stator.surfaces.cli.exits import OK, USAGE, say
+from stator.surfaces.cli.exits import OK, USAGE, write_stderr
 from stator.surfaces.cli.parser import app
 
 SHELLS = ("bash", "zsh", "fish")
@@ -15,7 +15,9 @@ def install(words: Sequence[str]) -> int:
     """`stator --install-completion [SHELL] [--print]`."""
     names = [word for word in words if word != "--print"]
     if len(names) > 1 or any(name not in SHELLS for name in names):
-        say(f"stator: --install-completion takes one shell ({', '.join(SHELLS)}), or --print")
+        write_stderr(
+            f"stator: --install-completion takes one shell ({', '.join(SHELLS)}), and --print"
+        )
         return USAGE
     shell = names[0] if names else None
     made = app()
@@ -25,7 +27,7 @@ def install(words: Sequence[str]) -> int:
             return OK
         path = made.install_completion(shell=shell)  # type: ignore[arg-type]
     except Exception as error:
-        say(f"stator: {error} (name the shell: stator --install-completion bash)")
+        write_stderr(f"stator: {error} (name the shell: stator --install-completion bash)")
         return USAGE
-    sys.stdout.write(f"completion is in {path}; it works in the next shell you open\n")
+    sys.stdout.write(f"installed completion in {path}; open a new shell to use it\n")
     return OK

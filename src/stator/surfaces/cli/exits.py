@@ -1,4 +1,4 @@
-"""How the program ends: an exit code for every error, and one line that says what happened.
+"""Turns errors into exit codes and into one line on stderr.
 
 0 ok · 1 a finding · 2 usage · 3 not found · 4 busy · 5 store unusable · 130 interrupted
 """
@@ -13,6 +13,7 @@ from stator.surfaces.cli.render.escape import bounded
 
 OK, FINDING, USAGE, NOT_FOUND, BUSY, UNUSABLE, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
+# The order matters: StoreBusy is a StoreError too, and every error is a StatorError.
 _CODES: tuple[tuple[type[errors.StatorError], int], ...] = (
     (errors.NotFound, NOT_FOUND),
     (errors.Busy, BUSY),
@@ -24,7 +25,7 @@ _CODES: tuple[tuple[type[errors.StatorError], int], ...] = (
     (errors.BadBundle, FINDING),
     (errors.StatorError, USAGE),
 )
-"""The first that fits; a caller's mistake (bad position, bad query, ambiguous name) is usage."""
+"""The first class that matches decides. All other errors are mistakes in the arguments."""
 MESSAGE_MAX = 2000
 
 
@@ -33,9 +34,9 @@ def code_of(error: errors.StatorError) -> int:
 
 
 def report(error: errors.StatorError, *, json: bool) -> int:
-    """Say on stderr what went wrong; the exit code."""
+    """Print the error on stderr, and with `json` as a JSON line too; returns the exit code."""
     code = code_of(error)
-    say(f"stator: {error}")
+    write_stderr(f"stator: {error}")
     if json:
         from stator.surfaces.cli.render.wire import dumps
 
@@ -44,7 +45,7 @@ def report(error: errors.StatorError, *, json: bool) -> int:
     return code
 
 
-def say(text: str) -> None:
-    """One line on stderr, whatever is in the text."""
+def write_stderr(text: str) -> None:
+    """Write one line to stderr; control characters in the text are escaped."""
     if sys.stderr is not None:
         sys.stderr.write(bounded(text, MESSAGE_MAX) + "\n")

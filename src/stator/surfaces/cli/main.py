@@ -1,8 +1,8 @@
-"""The `stator` program: from arguments to an exit code.
+"""The `stator` program: runs one command and returns its exit code.
 
-Starting fast is a feature, so this file imports next to nothing. The help and the version come from plain data; a
-command without arguments is called with its defaults; only arguments that need reading load the parser (cyclopts), and
-only a terminal that shows colour loads rich.
+Starting fast is a feature, so this file imports almost nothing. The help and the version come from plain data; a
+command without arguments is called with its defaults; only arguments load the parser (cyclopts), and only output in
+colour loads rich.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stator.surfaces.cli import registry
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command. The exit code is returned, never raised."""
+    """Run one command and return its exit code; no error is raised."""
     words = list(sys.argv[1:] if argv is None else argv)
     _prepare_streams()
     try:
@@ -29,12 +29,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         _forget_stdout()
         return 0
     except OSError as error:
-        return _failed(error)
+        return _report_os_error(error)
 
 
 def _main(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help"):
-        sys.stdout.write(registry.help_text())
+        from stator.surfaces.cli.program_help import help_text
+        from stator.surfaces.cli.render.width import widths
+
+        sys.stdout.write(help_text(widths(sys.stdout.isatty())[0]))
         return 0
     if words[0] in ("--version", "-V"):
         from stator import __version__
@@ -49,7 +52,7 @@ def _main(words: list[str]) -> int:
 
         return install(words[1:])
     if words[0] not in registry.COMMANDS:
-        return _unknown(words[0])
+        return _report_unknown(words[0])
     return _run(words)
 
 
@@ -58,17 +61,18 @@ def _run(words: list[str]) -> int:
 
     from stator.errors import NotFound, StatorError
     from stator.surfaces.cli import exits
-    from stator.surfaces.cli.render.screen import Left
+    from stator.surfaces.cli.render.screen import PagerClosed
 
-    warnings.showwarning = lambda message, *_: exits.say(f"stator: {message}")
+    # A warning is one line for the user, without the source line that Python would add.
+    warnings.showwarning = lambda message, *_: exits.write_stderr(f"stator: {message}")
     try:
         return _command(words)
-    except Left:
+    except PagerClosed:
         return exits.OK
     except StatorError as error:
         return exits.report(error, json="--json" in words)
     except UnicodeEncodeError:
-        what = "an argument is not text in UTF-8, and nothing recorded has such a name"
+        what = "an argument is not valid UTF-8, so it cannot name anything recorded"
         return exits.report(NotFound(what), json="--json" in words)
 
 
@@ -76,7 +80,8 @@ def _command(words: list[str]) -> int:
     from stator.surfaces.cli.commands import load
 
     function = load(words[0])
-    if len(words) == 1 and _needs_nothing(function):
+    # The parser takes longer to import than most commands take to run; a bare command does not need it.
+    if len(words) == 1 and _runs_without_arguments(function):
         return function()
     from stator.surfaces.cli.parser import parse
 
@@ -84,25 +89,25 @@ def _command(words: list[str]) -> int:
     return ready() if ready is not None else 0
 
 
-def _needs_nothing(function: Callable[..., int]) -> bool:
-    """Whether a command can be called as it is."""
+def _runs_without_arguments(function: Callable[..., int]) -> bool:
+    """Whether a command can be called without arguments."""
     return function.__code__.co_argcount == len(function.__defaults__ or ())
 
 
-def _unknown(word: str) -> int:
+def _report_unknown(word: str) -> int:
     from difflib import get_close_matches
 
-    from stator.surfaces.cli.exits import USAGE, say
+    from stator.surfaces.cli.exits import USAGE, write_stderr
 
-    near = get_close_matches(word[:40], registry.COMMANDS, n=1)
-    hint = f"did you mean {near[0]}?" if near else "stator --help lists what there is"
+    similar = get_close_matches(word[:40], registry.COMMANDS, n=1)
+    hint = f"did you mean {similar[0]}?" if similar else "stator --help lists all commands"
     what = "option" if word.startswith("-") else "command"
-    say(f"stator: no {what} {word!r:.60} ({hint})")
+    write_stderr(f"stator: unknown {what} {word!r:.60} ({hint})")
     return USAGE
 
 
 def _prepare_streams() -> None:
-    """Output that cannot be spelled in the terminal's encoding is escaped; a closed stream swallows."""
+    """Escape characters the terminal cannot encode; discard output to a closed stream."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -112,18 +117,18 @@ def _prepare_streams() -> None:
 
 
 def _forget_stdout() -> None:
-    """Nobody reads any more: keep the interpreter from complaining when it flushes at exit."""
+    """Redirect stdout to /dev/null once its reader is gone: the interpreter flushes it again at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _failed(error: OSError) -> int:
-    """The world refused: a full disk under the output, a folder that cannot be written."""
-    from stator.surfaces.cli.exits import UNUSABLE, say
+def _report_os_error(error: OSError) -> int:
+    """Report an operating system error, such as a full disk or a folder without write permission."""
+    from stator.surfaces.cli.exits import UNUSABLE, write_stderr
 
     _forget_stdout()
     where = f"{error.filename}: " if isinstance(error.filename, str) else ""
-    say(f"stator: {where}{error.strerror or error}")
+    write_stderr(f"stator: {where}{error.strerror or error}")
     return UNUSABLE
 
 

@@ -1,30 +1,29 @@
-"""From words to a call: cyclopts reads the arguments of one command, by the signature of its function."""
+"""Parses the arguments of one command with cyclopts, using the signature of its function."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, get_type_hints
 
 from cyclopts import App, CycloptsError, Parameter
-from cyclopts.exceptions import CycloptsError as _Error
+from cyclopts.exceptions import MissingArgumentError, UnusedCliTokensError
 
 from stator import __version__
 from stator.errors import BadQuery
 from stator.surfaces.cli import options
-from stator.surfaces.cli.commands import examples, load
+from stator.surfaces.cli.commands import load
 from stator.surfaces.cli.registry import COMMANDS, GROUPS
 
 __all__ = ["CycloptsError", "app", "parse"]
 
 
 def app(names: Sequence[str] = tuple(COMMANDS)) -> App:
-    """The program with these commands."""
+    """The cyclopts application with these commands."""
     made = App(
         name="stator",
         version=f"stator {__version__}",
         help_format="plaintext",
-        help_formatter="default" if sys.stdout.isatty() else "plain",
+        group_parameters="Options",
         default_parameter=Parameter(negative=(), show_default=False),
         exit_on_error=False,
         print_error=False,
@@ -34,34 +33,27 @@ def app(names: Sequence[str] = tuple(COMMANDS)) -> App:
     for group, commands in GROUPS.items():
         for name in commands:
             if name in names:
-                made.command(
-                    resolved(load(name)), name=name, group=group, help_epilogue=_epilogue(name)
-                )
+                made.command(resolved(load(name)), name=name, group=group)
     return made
 
 
 def resolved(function: Callable[..., int]) -> Callable[..., int]:
-    """The function with its annotations made real; the command's own file does not load the parser."""
+    """The function with its annotations resolved: as strings they do not load the parser before it is needed."""
     function.__annotations__ = get_type_hints(function, localns=vars(options), include_extras=True)
     return function
 
 
-def _epilogue(name: str) -> str:
-    lines = examples(name).strip().splitlines()
-    return "Examples:\n" + "\n".join(f"  {line}" for line in lines)
-
-
 def parse(words: Sequence[str]) -> Callable[[], int] | None:
-    """The command with its arguments, ready to run; None if it was only asked for help."""
-    made = app(words[:1])
+    """The command with its arguments, ready to run; None if the words ask for help, which is printed."""
+    made = app(words[:1])  # one command only: adding all of them would import all of them
     if _asked_for_help(words):
-        from stator.surfaces.cli.help import print_help
+        from stator.surfaces.cli.command_help import print_help
 
         print_help(made, words[0])
         return None
     try:
         command, bound, _ = made.parse_args(list(words), exit_on_error=False, print_error=False)
-    except _Error as error:
+    except CycloptsError as error:
         raise BadQuery(_message(error), hint=f"stator {words[0]} --help") from None
     arguments: tuple[Any, ...] = bound.args
     keywords: dict[str, Any] = bound.kwargs
@@ -74,6 +66,11 @@ def _asked_for_help(words: Sequence[str]) -> bool:
 
 
 def _message(error: CycloptsError) -> str:
-    """What the parser says, on one line and without a full stop."""
-    text = " ".join(str(error).split())
-    return text.rstrip(".") or type(error).__name__
+    """The parser's message on one line, in the style of our own."""
+    if isinstance(error, UnusedCliTokensError):
+        return f"unexpected argument {(error.unused_tokens or [''])[0]!r:.60}"
+    if isinstance(error, MissingArgumentError) and error.argument is not None:
+        name = error.keyword or error.argument.name
+        return f"{name} needs a value" if name.startswith("-") else f"{name} is missing"
+    text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    return text[0].lower() + text[1:]

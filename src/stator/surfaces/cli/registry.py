@@ -1,7 +1,7 @@
-"""The commands there are, and what each is for. Plain data: printing the help imports nothing else.
+"""Lists all commands with their summaries, and the other text of `stator --help`.
 
-A command `name` is the function of that name in `commands/name.py`; a test holds every summary here against the
-command's own first line, so that the fast help cannot say what the program does not do.
+Plain data, because help must print fast: a command's file is not imported for it. The command `name` is the function
+of that name in `commands/name.py`, and a test compares each summary with the first line of its docstring.
 """
 
 from __future__ import annotations
@@ -10,68 +10,68 @@ GROUPS: dict[str, dict[str, str]] = {
     "Ask": {
         "ls": "List sessions, most recently used first.",
         "show": "Show a session at a glance, or one commit in full.",
-        "log": "Show what happened, commit by commit, the newest turn first.",
-        "diff": "Show what changed in the last turn, in a turn, or between two positions.",
+        "log": "Show what happened, commit by commit, newest turn first.",
+        "diff": "Show what changed in a turn or between two positions.",
         "state": "Show the state at a position, collection by collection.",
-        "files": "Show which files were touched, with their net change.",
-        "decisions": "Show which decisions stand, and why.",
-        "calls": "Show tool calls and how they ended.",
-        "evicted": "Show what left an agent's view, what matters most first.",
-        "why": "Show what lies behind a file: edits, decisions, calls, words.",
-        "search": "Search what was said, done, decided and learned, in every session.",
-        "tree": "Show sessions with their forks, retries and children, and what each spent.",
-        "reflog": "Show the rewinds of a session, and where each left it, newest first.",
-        "brief": "Show what the next session must know, within a budget of tokens.",
-        "artifact": "Show named documents, their content, their versions and what changed.",
-        "du": "Show what takes the space in the store.",
-        "top": "Show every session at work or waiting for you, live.",
-        "sql": "Ask in SQL, read-only, over documented views.",
+        "files": "List the files a session touched, with their net change.",
+        "decisions": "Show the decisions in force, and the reasons for them.",
+        "calls": "List tool calls and how they ended.",
+        "evicted": "List what compaction removed from the agent's view.",
+        "why": "Show why a file changed: edits, decisions, calls and messages.",
+        "search": "Search the sessions of this project, or of the whole store.",
+        "tree": "Show forks, retries and children of sessions, and what each spent.",
+        "reflog": "List the rewinds of a session, newest first.",
+        "brief": "Print what the next session must know, within a token budget.",
+        "artifact": "List named documents, or show their content, versions and changes.",
+        "du": "Show what uses space in the store.",
+        "top": "Watch the sessions that are running or waiting for you.",
+        "sql": "Run a read-only SQL query over documented views.",
     },
     "Steer": {
-        "resume": "Show where a session stands and how to go on with it, or go on.",
-        "pause": "Pause a session, or ask its driver to.",
-        "close": "Close a session: it takes no more turns until it is resumed.",
-        "approvals": "Show which calls wait for a person's word, or what was granted.",
-        "approve": "Let a waiting call run.",
-        "deny": "Refuse a waiting call.",
-        "budget": "Show what a session may spend and has spent, or change it.",
-        "fork": "Start a session from a position of another: nothing is copied.",
-        "retry": "Try a turn again, in a session of its own that begins where the turn did.",
-        "adopt": "Go on from a retry or a fork: the name of the original leads there.",
-        "rewind": "Go back to a position: the state is what it was, the log stays.",
-        "score": "Judge a session, a turn or a call, with a number.",
-        "flag": "Mark a session, a turn or a call for somebody to look at.",
-        "tag": "Name a position, to come back to it.",
-        "run": "Run a program with a session of its own, here or detached.",
-        "ps": "List runs and how they stand, the lost ones first.",
-        "attach": "Follow a run or a session: commits and output, as they come.",
-        "stop": "End a run, and record that it was asked for.",
+        "resume": "Show where a session stopped and how to continue it, or do so.",
+        "pause": "Pause a session, or ask its driver to pause it.",
+        "close": "Close a session; it accepts no turns until it is resumed.",
+        "approvals": "List calls that wait for approval, or the approvals given.",
+        "approve": "Approve a call that waits for approval.",
+        "deny": "Deny a call that waits for approval.",
+        "budget": "Show a session's budget and spending, or change the budget.",
+        "fork": "Start a new session from a position of another one.",
+        "retry": "Try a turn again, in a new session that starts before that turn.",
+        "adopt": "Make a retry or a fork replace the original session.",
+        "rewind": "Return a session to an earlier state; the log keeps everything.",
+        "score": "Rate a session, a turn or a call with a number.",
+        "flag": "Flag a session, a turn or a call for review.",
+        "tag": "Give a position a name.",
+        "run": "Run a program with its own session, in the foreground or detached.",
+        "ps": "List runs and their status, lost ones first.",
+        "attach": "Follow the commits and the output of a run or a session.",
+        "stop": "Stop a run, and record that the stop was requested.",
     },
     "Recover": {
-        "settle": "Say what became of a call in doubt.",
-        "restore": "Show what it takes to have files as they were, or do it.",
-        "replay": "Drive an agent against its record; say where it would do otherwise.",
-        "rerun": "Make recorded calls again, and show which end otherwise.",
-        "verify": "Check every page, every index and every commit's hash.",
-        "doctor": "Say what is wrong with the store, and what to do about it.",
+        "settle": "Record whether a call in doubt happened.",
+        "restore": "Preview or restore files as they were at a position.",
+        "replay": "Run an agent against a recorded session; report where it diverges.",
+        "rerun": "Run recorded tool calls again and show which results changed.",
+        "verify": "Check all database pages, indexes and commit hashes.",
+        "doctor": "Find problems with the store and show how to fix them.",
     },
     "Keep": {
-        "compact": "Shorten what an agent is shown, and say what left.",
-        "recall": "Show the content behind a key, with where it came from.",
-        "export": "Write sessions to one file that another store takes up.",
-        "import": "Take in what agents did, from their own transcripts or from bundles.",
-        "archive": "Archive a closed session: it can be read and forked, never driven.",
-        "retention": "Show how long sessions are kept, or change it.",
-        "hold": "Keep a session whatever the policies say, or show what is held.",
-        "gc": "Show what the policies would archive, expire, trash or purge now, or do it.",
-        "erase": "Take content out of the record for good, or show what would go.",
+        "compact": "Shorten the transcript an agent sees, and list what was removed.",
+        "recall": "Show the content behind a key, and where it came from.",
+        "export": "Write sessions to one file that another store can import.",
+        "import": "Import sessions from agents' transcripts or from bundles.",
+        "archive": "Archive a closed session; it can be read and forked, not driven.",
+        "retention": "Show or change how long sessions are kept.",
+        "hold": "Exempt a session from retention policies, or list exempt sessions.",
+        "gc": "Preview or apply the retention policies.",
+        "erase": "Preview or permanently erase recorded content.",
     },
     "Connect": {
-        "init": "Make this folder a project; switch recording on in an agent.",
+        "init": "Make this folder a project, or turn on recording in an agent.",
         "mcp": "Serve sessions to an agent over MCP.",
-        "ingest": "Take in what hooks left, and read transcripts once more.",
-        "proxy": "Stand between an agent and an MCP server, and record its calls.",
-        "workflow": "Make a workflow of recorded calls, show one, or run one.",
+        "ingest": "Import what hooks have queued, and read transcripts again.",
+        "proxy": "Record the calls between an agent and an MCP server.",
+        "workflow": "Extract a workflow from recorded calls, show one, or run one.",
     },
 }
 COMMANDS: dict[str, str] = {
@@ -80,27 +80,16 @@ COMMANDS: dict[str, str] = {
 
 USAGE = "Usage: stator COMMAND [ARGUMENTS] [OPTIONS]"
 ABOUT = "Session state for AI agents: ask what an agent did, what changed, and why."
-POSITIONS = """\
-Positions   head  head~3 (commits back)  t5 (end of turn 5)  t-1 (last turn)  @42 (seq)
-            a tag  a hash;  ranges t4..t5;  in another session SESSION:t5
-Sessions    a name, an id or the end of one, or last; $STATOR_SESSION sets the default
-Store       --store, $STATOR_STORE, the nearest .stator/store.db upward, the user's own"""
+NAMING = {
+    "position": (
+        "head, head~3 (3 commits back), t5 (end of turn 5), t-1 (last turn), @42 (commit number), "
+        "a tag or a hash; t4..t5 is a range, SESSION:t5 is in another session"
+    ),
+    "session": "a name, an id or its last characters, or last; default: $STATOR_SESSION, then last",
+    "store": "--store, $STATOR_STORE, the nearest .stator/store.db upward, or your user store",
+}
 OPTIONS = {
-    "-h, --help": "Show this; stator COMMAND --help shows one command.",
+    "-h, --help": "Show this help; stator COMMAND --help shows one command.",
     "--version": "Show the version.",
     "--install-completion": "Install completion for your shell (bash, zsh, fish).",
 }
-
-
-def help_text() -> str:
-    """What `stator --help` prints."""
-    width = max(map(len, COMMANDS)) + 2
-    parts = [USAGE, "", ABOUT]
-    for group, commands in GROUPS.items():
-        if commands:
-            parts += ["", group]
-            parts += [f"  {name:{width}}{summary}" for name, summary in commands.items()]
-    parts += ["", "Options"]
-    width = max(map(len, OPTIONS)) + 2
-    parts += [f"  {name:{width}}{summary}" for name, summary in OPTIONS.items()]
-    return "\n".join([*parts, "", POSITIONS, ""])

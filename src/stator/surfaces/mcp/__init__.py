@@ -1,4 +1,4 @@
-"""The MCP server: sessions for the agent itself, over stdio or loopback HTTP.
+"""Serves sessions to the agent itself over MCP, on stdio or loopback HTTP.
 
-Only this package imports the `mcp` SDK, and only when the server runs: it takes over a second to load.
+Only this package imports the `mcp` SDK, and only when the server runs: loading it takes over a second.
 """

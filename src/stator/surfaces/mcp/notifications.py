@@ -1,7 +1,7 @@
-"""Notices: clients that asked for it are told when a session's head moves, whoever moved it.
+"""Notifies subscribed clients when the head of a session changes, also when another process changed it.
 
-Another process may have: heads are looked at now and then, and only while somebody wants to know. A
-notice says that something is new, not what; nothing is lost by missing one.
+Heads are polled, but only while a client is subscribed. A notification says that something is new, not what:
+a client that misses one loses nothing.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from stator.errors import StatorError
 from stator.surfaces.mcp import resources
 from stator.surfaces.mcp.scope import Scope
 
-LOOK_S = 0.5
-"""How often heads are looked at while somebody listens."""
+CHECK_S = 0.5
+"""How often heads are polled while a client is subscribed."""
 SEND_S = 5.0
-"""How long a client that does not read may hold the others up."""
+"""How long a client that does not read may delay the others."""
 WATCHED_MAX = 1024
-"""Resources that are watched at once; those asked for first are forgotten first."""
+"""Most resources watched at once; the oldest subscription is dropped first."""
 CLIENTS_MAX = 256
-"""Connections that are told of one resource: of one that went without a word nobody hears."""
+"""Most connections notified of one resource: a connection that was lost silently is never removed."""
 
 Ctx = ServerRequestContext[Any, Any]
 
 
 @dataclass
-class _Watch:
-    """A resource somebody wants to hear of."""
+class _WatchedResource:
+    """A resource with subscribers."""
 
     session: str
     hash: str
     listeners: int = 0
-    """Streams of the revision without `initialize`."""
+    """Streams of the protocol revision without `initialize`."""
     clients: dict[str, ServerSession] = field(default_factory=dict)
-    """Connections of the one with it, by the id of their transport."""
+    """Connections of the revisions with `initialize`, by transport id."""
 
 
-class Notices:
-    """Who listens to what, and where each head was when they were last told."""
+class Notifier:
+    """Holds the subscriptions and the head of each session at the last notification."""
 
     def __init__(
         self, scope: Scope, sleep: Callable[[float], Awaitable[None]] = anyio.sleep
@@ -57,11 +57,11 @@ class Notices:
         self._sleep = sleep
         self._bus = InMemorySubscriptionBus()
         self._streams = ListenHandler(self._bus)
-        self._watched: dict[str, _Watch] = {}
+        self._watched: dict[str, _WatchedResource] = {}
 
     @asynccontextmanager
-    async def watching(self, _: Any = None) -> AsyncIterator[None]:
-        """Looks at heads for as long as this lasts."""
+    async def running(self, _: Any = None) -> AsyncIterator[None]:
+        """Poll heads while the context is open."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._watch)
             try:
@@ -72,11 +72,11 @@ class Notices:
 
     async def _watch(self) -> None:
         while True:
-            await self._sleep(LOOK_S)
-            await self.look()
+            await self._sleep(CHECK_S)
+            await self.check_heads()
 
-    async def look(self) -> None:
-        """Tell whoever listens to a session whose head has moved."""
+    async def check_heads(self) -> None:
+        """Notify the subscribers of every session whose head has changed."""
         if not self._watched:
             return
         sessions = {watch.session for watch in self._watched.values()}
@@ -92,7 +92,9 @@ class Notices:
                 try:
                     with anyio.move_on_after(SEND_S):
                         await client.send_resource_updated(uri)
-                except Exception:  # whatever it is, that client is gone, and the others are not
+                except (
+                    Exception
+                ):  # that client has left, for any reason; the others must still be notified
                     watch.clients.pop(connection, None)
             self._forget(uri)
 
@@ -102,7 +104,7 @@ class Notices:
         for session in sessions:
             try:
                 found[session] = self._scope.store.port.head(session).hash
-            except StatorError:  # purged, or the store is busy: the next look will tell
+            except StatorError:  # purged, or the store is busy: the next poll will show
                 continue
         return found
 
@@ -111,9 +113,9 @@ class Notices:
     async def listen(
         self, ctx: Ctx, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """One stream; of a resource that is not to be seen from here it never hears."""
+        """Serve one stream; it gets no notifications of resources that are out of scope."""
         wanted = params.notifications.resource_subscriptions or []
-        heard: list[tuple[str, _Watch]] = []
+        heard: list[tuple[str, _WatchedResource]] = []
         for uri in wanted[:WATCHED_MAX]:
             try:
                 watch = await self._add(uri)
@@ -146,11 +148,11 @@ class Notices:
             self._forget(uri)
         return types.EmptyResult()
 
-    async def _add(self, uri: str) -> _Watch:
+    async def _add(self, uri: str) -> _WatchedResource:
         session, head = await anyio.to_thread.run_sync(self._find, uri)
         while uri not in self._watched and len(self._watched) >= WATCHED_MAX:
             del self._watched[next(iter(self._watched))]
-        return self._watched.setdefault(uri, _Watch(session, head))
+        return self._watched.setdefault(uri, _WatchedResource(session, head))
 
     def _find(self, uri: str) -> tuple[str, str]:
         row = self._scope.find(resources.parse(uri).session)
@@ -163,6 +165,6 @@ class Notices:
 
 
 def _connection(ctx: Ctx) -> str:
-    """What tells the connections of a server apart: over stdio there is only one."""
+    """Return the id of a connection; over stdio the server has only one."""
     headers = getattr(ctx.request, "headers", None)
     return "" if headers is None else str(headers.get("mcp-session-id", ""))

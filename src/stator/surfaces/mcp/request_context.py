@@ -1,4 +1,4 @@
-"""The desk: who is asking, what they may see, and the shapes that several tools answer with."""
+"""Holds who makes a request and what they may see, and builds rows that several tools answer with."""
 
 from __future__ import annotations
 
@@ -12,66 +12,66 @@ from stator.runtime.base.context import Context
 from stator.runtime.driving import settlement
 from stator.runtime.facade.view import SessionView
 from stator.surfaces.mcp.scope import Scope
-from stator.surfaces.mcp.tools.answers import when
+from stator.surfaces.mcp.tools.answers import iso_time
 
-Given = dict[str, Any]
+Arguments = dict[str, Any]
 
 SOURCE = "mcp"
-"""Where what is recorded here came from, in a commit's origin and in its principal."""
+"""The source recorded in a commit's origin and in its principal."""
 CLIENT_MAX = 80
-"""Characters of what a client calls itself."""
+"""Most characters of a client's name."""
 
 DOUBTS_SHOWN = 50
-"""Calls in doubt in one answer."""
+"""Most calls in doubt in one answer."""
 
 
 @dataclass(frozen=True)
-class Desk:
-    """Who is asking, and what they may see."""
+class RequestContext:
+    """Who makes a request, and which sessions they may see."""
 
     scope: Scope
     client: str
-    """What the client calls itself. Nobody has checked that."""
+    """The name the client gives itself; it is not verified."""
 
     @property
     def principal(self) -> str:
         return f"{SOURCE}:{self.client}"
 
-    def find(self, given: Given) -> tuple[SessionRow, SessionView]:
+    def find(self, given: Arguments) -> tuple[SessionRow, SessionView]:
         row = self.scope.find(given["session"])
         return row, self.scope.view(row)
 
     def context(self, row: SessionRow | None = None) -> Context:
-        """The world in which this client adds to a session; without one, begins its own."""
+        """Return the context in which this client adds to a session, or creates one if `row` is None."""
         if row is None:
             return replace(self.scope.store.context, principal=self.principal)
         return self.scope.context(row, self.principal)
 
 
 def client_name(name: str | None) -> str:
-    """What a client calls itself, as it may be recorded: visible, on one line, short."""
+    """Return a client's name in the form that is recorded: visible, on one line, short."""
     return visible((name or "").strip()[:CLIENT_MAX]) or "unknown"
 
 
-def about(row: SessionRow) -> dict[str, Any]:
-    """A session as answers name it; `session` is its handle."""
+def session_fields(row: SessionRow) -> dict[str, Any]:
+    """Return the fields by which answers name a session; `session` is its handle."""
     return {"session": row.id, "name": row.record.name, "status": row.shown}
 
 
-def head_of(view: SessionView) -> dict[str, Any]:
+def head_fields(view: SessionView) -> dict[str, Any]:
     head = view.head
     return {"seq": head.seq, "hash": head.hash, "turn": head.turn}
 
 
-def doubts_of(desk: Desk, row: SessionRow) -> list[dict[str, Any]]:
-    """Calls of a session that may or may not have happened."""
-    found = settlement.doubts(desk.scope.store.port, session=row.id)
+def in_doubt_rows(request: RequestContext, row: SessionRow) -> list[dict[str, Any]]:
+    """Return the calls of a session that may or may not have happened."""
+    found = settlement.doubts(request.scope.store.port, session=row.id)
     rows: list[dict[str, Any]] = [
         {
             "call": doubt.call,
             "tool": doubt.tool,
             "asked": arguments_text(doubt.tool, doubt.arguments),
-            "since": when(doubt.since),
+            "since": iso_time(doubt.since),
             "cause": doubt.cause,
             "turn": doubt.turn,
             "seq": doubt.seq,
@@ -79,10 +79,12 @@ def doubts_of(desk: Desk, row: SessionRow) -> list[dict[str, Any]]:
         for doubt in found[:DOUBTS_SHOWN]
     ]
     if len(found) > DOUBTS_SHOWN:
-        rows.append({"what": f"{len(found) - DOUBTS_SHOWN} more: they show once these are settled"})
+        rows.append(
+            {"what": f"{len(found) - DOUBTS_SHOWN} more: they are listed once these are settled"}
+        )
     return rows
 
 
-def filled(**fields: Any) -> dict[str, Any]:
-    """The fields that say something."""
+def without_empty(**fields: Any) -> dict[str, Any]:
+    """Return the fields that are not empty."""
     return {name: value for name, value in fields.items() if value not in ("", None, [])}

@@ -1,4 +1,4 @@
-"""Resources: a session's state, brief, log and head, each under a URI that names its session."""
+"""Serves the state, brief, log and head of a session as MCP resources."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from stator.errors import BadQuery, NotFound
 from stator.model.log.query import SessionRow
+from stator.model.records import registry
 from stator.model.values.escape import visible
 from stator.runtime.facade.view import SessionView
-from stator.surfaces.mcp.request_context import Desk, about, head_of
+from stator.surfaces.mcp.request_context import RequestContext, head_fields, session_fields
 from stator.surfaces.mcp.tools import questions
-from stator.surfaces.mcp.tools.answers import MARK, shown
+from stator.surfaces.mcp.tools.answers import DATA_NOTE, visible_json
 
 SCHEME = "session"
 JSON, MARKDOWN = "application/json", "text/markdown"
 URI_MAX = 500
 ENTRIES_MAX = 200
-"""Records of one collection in a state."""
+"""Most records of one collection in a state."""
 COMMITS_MAX = 100
-"""Commits in one page of a log."""
+"""Most commits in one page of a log."""
 LISTED = 25
-"""Sessions whose resources are in one page of the list."""
+"""Most sessions in one page of the list of resources."""
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A resource every session has."""
+class ResourceKind:
+    """A kind of resource that every session has."""
 
     name: str
     title: str
@@ -41,45 +42,51 @@ class Kind:
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("state", "Records that stand, by collection", JSON, "session://{id}/state"),
-        Kind("brief", "What whoever goes on must know", MARKDOWN, "session://{id}/brief"),
-        Kind("log", "Commits after a seq, oldest first", JSON, "session://{id}/log{?after}"),
-        Kind("head", "The latest commit: seq and hash", JSON, "session://{id}/head"),
+        ResourceKind("state", "Current records, by collection", JSON, "session://{id}/state"),
+        ResourceKind(
+            "brief", "What an agent must know to continue", MARKDOWN, "session://{id}/brief"
+        ),
+        ResourceKind(
+            "log", "Commits after a seq, oldest first", JSON, "session://{id}/log{?after}"
+        ),
+        ResourceKind("head", "The latest commit: seq and hash", JSON, "session://{id}/head"),
     )
 }
 
 
 @dataclass(frozen=True)
-class Address:
-    """What a URI names."""
+class ResourceAddress:
+    """The session and resource a URI names."""
 
     session: str
     kind: str
     after: int = 0
 
 
-def parse(uri: str) -> Address:
-    """The session and resource a URI names, or `NotFound`."""
+def parse(uri: str) -> ResourceAddress:
+    """Parse a URI; raise `NotFound` if it names no resource."""
     try:
         parts = urlsplit(uri) if len(uri) <= URI_MAX else None
-    except ValueError:  # brackets that hold no address
+    except ValueError:  # brackets without an IP address
         parts = None
     kind = "" if parts is None else parts.path.removeprefix("/")
     if parts is None or parts.scheme != SCHEME or kind not in KINDS or not parts.netloc:
         raise NotFound("no such resource", hint=", ".join(k.template for k in KINDS.values()))
     after = parse_qs(parts.query).get("after", ["0"])[0]
     if not re.fullmatch(r"[0-9]{1,13}", after):
-        raise BadQuery("after is a seq", path="$.after")
-    return Address(unquote(parts.netloc), kind, int(after))
+        raise BadQuery("after must be a seq", path="$.after")
+    return ResourceAddress(unquote(parts.netloc), kind, int(after))
 
 
 def uri_of(session: str, kind: str) -> str:
     return f"{SCHEME}://{session}/{kind}"
 
 
-def listed(desk: Desk, cursor: tuple[int, ...] | None) -> tuple[list[dict[str, Any]], Any]:
-    """The resources of the sessions used last, and where the list goes on."""
-    page = desk.scope.listed(cursor, LISTED)
+def listed(
+    request: RequestContext, cursor: tuple[int, ...] | None
+) -> tuple[list[dict[str, Any]], Any]:
+    """Return the resources of the sessions used last, and the cursor of the next page."""
+    page = request.scope.listed(cursor, LISTED)
     found = [
         {
             "uri": uri_of(row.id, kind.name),
@@ -93,44 +100,59 @@ def listed(desk: Desk, cursor: tuple[int, ...] | None) -> tuple[list[dict[str, A
     return found, page.cursor
 
 
-def read(desk: Desk, uri: str) -> tuple[str, str]:
-    """A resource's text, and what kind of text it is."""
+def read(request: RequestContext, uri: str) -> tuple[str, str]:
+    """Return the text and the media type of a resource."""
     address = parse(uri)
-    row = desk.scope.find(address.session)
-    view = desk.scope.view(row)
+    row = request.scope.find(address.session)
+    view = request.scope.view(row)
     if address.kind == "brief":
         return view.brief().text, MARKDOWN
-    data = _DATA[address.kind](desk, row, view, address)
-    plain = {"schema": f"stator.session_{address.kind}/1", "note": MARK, "session": row.id, **data}
-    return json.dumps(shown(plain), ensure_ascii=False, separators=(",", ":")), JSON
+    data = _DATA[address.kind](request, row, view, address)
+    plain = {
+        "schema": f"stator.session_{address.kind}/1",
+        "note": DATA_NOTE,
+        "session": row.id,
+        **data,
+    }
+    return json.dumps(visible_json(plain), ensure_ascii=False, separators=(",", ":")), JSON
 
 
-def _head(desk: Desk, row: SessionRow, view: SessionView, address: Address) -> dict[str, Any]:
-    return {**about(row), **head_of(view)}
+def _head(
+    request: RequestContext, row: SessionRow, view: SessionView, address: ResourceAddress
+) -> dict[str, Any]:
+    return {**session_fields(row), **head_fields(view)}
 
 
-def _log(desk: Desk, row: SessionRow, view: SessionView, address: Address) -> dict[str, Any]:
-    head = head_of(view)  # first, so that whoever goes on from it misses nothing
-    found = desk.scope.store.port.commits(
+def _log(
+    request: RequestContext, row: SessionRow, view: SessionView, address: ResourceAddress
+) -> dict[str, Any]:
+    head = head_fields(view)  # read first, so that a client that continues from it misses nothing
+    found = request.scope.store.port.commits(
         row.id, after=address.after, limit=COMMITS_MAX, load=False
     )
     rest = found[-1].seq if found and found[-1].seq < head["seq"] else None
     return {"head": head, "commits": [questions.commit_row(c) for c in found], "after": rest}
 
 
-def _state(desk: Desk, row: SessionRow, view: SessionView, address: Address) -> dict[str, Any]:
-    head = head_of(view)
+def _state(
+    request: RequestContext, row: SessionRow, view: SessionView, address: ResourceAddress
+) -> dict[str, Any]:
+    head = head_fields(view)
     at = f"@{head['seq']}"
     collections: dict[str, Any] = {}
-    for name in (*questions.STANDING, "calls", "children"):
+    for name in (*registry.LISTED, "calls", "children"):
         entries = view.entries(name, at, limit=ENTRIES_MAX + 1)
         collections[name] = [questions.entry_row(entry) for entry in entries[:ENTRIES_MAX]]
         if len(entries) > ENTRIES_MAX:
-            collections[name].append({"what": "there are more: the tool log, what: state"})
+            collections[name].append(
+                {"what": "more records exist: the tool log lists them with what: state"}
+            )
     return {"head": head, "state": collections}
 
 
-_DATA: dict[str, Callable[[Desk, SessionRow, SessionView, Address], dict[str, Any]]] = {
+_DATA: dict[
+    str, Callable[[RequestContext, SessionRow, SessionView, ResourceAddress], dict[str, Any]]
+] = {
     "head": _head,
     "log": _log,
     "state": _state,

@@ -1,6 +1,6 @@
-"""Scope: which sessions a server shows. Having a handle is not enough to see what it names.
+"""Decides which sessions a server shows. A handle alone gives no access.
 
-A session of another project, one in the trash and one that never was are all the same here: not found.
+A session of another project, a session in the trash and one that never existed all give the same error: not found.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from stator.runtime.views.refs import followed, last_used
 
 CANDIDATES = 8
 TENANT = ""
-"""Sessions of other tenants are nobody's here, whatever their project."""
+"""Sessions of other tenants are never shown, in any project."""
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The sessions of a project, or of every project."""
+    """Finds the sessions of a project, or of every project."""
 
     store: Store
     project: str | None
-    """None: every project's."""
+    """None means every project."""
 
     def context(self, row: SessionRow, principal: str) -> Context:
-        """The world of whoever adds to a session: its root is known only where its project is here."""
+        """Return the context for adding to a session; its root is known only if its project is this one."""
         here = self.store.context
         project = row.record.project
         root = here.root if project == here.project else ""
         return replace(here, principal=principal, project=project, root=root)
 
     def find(self, handle: str) -> SessionRow:
-        """The session a handle, the end of one or a name means, if it is one to be seen."""
-        rows = [row for row in self._meant(handle) if self.shows(row)]
+        """Find a visible session by its handle, the end of a handle, or its name."""
+        rows = [row for row in self._candidates(handle) if self.is_visible(row)]
         if len(rows) > 1:
             raise Ambiguous(
-                f"{len(rows)} sessions answer to {handle!r:.80}",
+                f"{len(rows)} sessions match {handle!r:.80}",
                 candidates=[row.id for row in rows],
-                hint="give one of the candidates",
+                hint="use one of the candidates",
             )
         if not rows:
-            raise unknown(handle)
+            raise session_not_found(handle)
         return rows[0]
 
     def view(self, row: SessionRow) -> SessionView:
@@ -57,40 +57,40 @@ class Scope:
         return SessionView(self.store.port, row.id, root=root)
 
     def newest(self) -> SessionRow | None:
-        """The session used last."""
+        """Return the visible session that was used last."""
         found = last_used(self.store.port, self.project)
-        if found is None or self.shows(found):
+        if found is None or self.is_visible(found):
             return found
         return next(iter(self.listed().rows), None)
 
     def listed(self, cursor: tuple[int, ...] | None = None, limit: int = 20) -> Page[SessionRow]:
-        """Sessions, most recently used first."""
+        """List visible sessions, most recently used first."""
         page = self.store.port.sessions(self._query(), cursor=cursor, limit=limit)
         trash = Trash(self.store.port)
-        return Page([row for row in page.rows if self.shows(row, trash)], page.cursor)
+        return Page([row for row in page.rows if self.is_visible(row, trash)], page.cursor)
 
-    def position(self, ref: str) -> str:
-        """A ref whose session, if it names one, is known to be seen from here."""
-        return self._aimed(parse_ref(ref))
+    def checked_position(self, ref: str) -> str:
+        """Check that the session a position names is visible; return the position with its full id."""
+        return self._checked_ref(parse_ref(ref))
 
-    def span(self, text: str) -> str:
-        """The same for a range."""
+    def checked_range(self, text: str) -> str:
+        """Check both ends of a range as `checked_position` does."""
         parsed = parse_range(text)
-        end = self._aimed(parsed.end)
-        return end if parsed.start is None else f"{self._aimed(parsed.start)}..{end}"
+        end = self._checked_ref(parsed.end)
+        return end if parsed.start is None else f"{self._checked_ref(parsed.start)}..{end}"
 
-    def sees(self, sessions: Iterator[str]) -> set[str]:
-        """Those of some ids that are to be seen."""
+    def visible_sessions(self, sessions: Iterator[str]) -> set[str]:
+        """Return those of some session ids that are visible."""
         found = set()
         for session in set(sessions):
             try:
-                if self.shows(self.store.port.session(session)):
+                if self.is_visible(self.store.port.session(session)):
                     found.add(session)
             except NotFound:
                 continue
         return found
 
-    def _aimed(self, ref: Ref) -> str:
+    def _checked_ref(self, ref: Ref) -> str:
         if not ref.session:
             return ref.text or "t0"
         return f"{self.find(ref.session).id}:{ref.text.rpartition(':')[2]}"
@@ -98,8 +98,8 @@ class Scope:
     def _query(self, *, name: str | None = None, suffix: str | None = None) -> SessionQuery:
         return SessionQuery(name=name, suffix=suffix, project=self.project, tenant=TENANT)
 
-    def _meant(self, handle: str) -> list[SessionRow]:
-        """An id is only ever that session's, also where another one is named like it."""
+    def _candidates(self, handle: str) -> list[SessionRow]:
+        """Return the sessions a handle may mean; a full id means only that session, never another's name."""
         if is_id(handle, "session"):
             try:
                 return [self.store.port.session(handle)]
@@ -115,19 +115,19 @@ class Scope:
             else []
         )
 
-    def shows(self, row: SessionRow, trash: Trash | None = None) -> bool:
-        """Whether a session is one to be seen."""
+    def is_visible(self, row: SessionRow, trash: Trash | None = None) -> bool:
+        """Whether a session is visible."""
         record = row.record
         own = self.project is None or record.project == self.project
         listed = record.mode != "project" and record.tenant == TENANT
         return own and listed and row not in (trash or Trash(self.store.port))
 
 
-def unknown(handle: str) -> NotFound:
-    """What is said of every session that is not to be seen, whether or not there is one."""
-    return NotFound(f"no session {handle!r:.80}", hint="the tool sessions lists what there is")
+def session_not_found(handle: str) -> NotFound:
+    """Return the same error for every session that is not visible, whether or not it exists."""
+    return NotFound(f"no session {handle!r:.80}", hint="the tool sessions lists the visible ones")
 
 
-def named(row: SessionRow) -> str:
-    """A session as a line of text names it."""
+def session_label(row: SessionRow) -> str:
+    """Return a session's name and short id for a line of text."""
     return f"{row.record.name} ({short(row.id)})"

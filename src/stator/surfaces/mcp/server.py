@@ -1,4 +1,4 @@
-"""The server: tools, resources and prompts as the SDK wants them, in both revisions of the protocol."""
+"""Connects tools, resources and prompts to the MCP SDK, for all protocol revisions it serves."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from stator import __version__
 from stator.connect import catch_up
 from stator.errors import NotFound, StatorError
 from stator.surfaces.mcp import prompts, resources
-from stator.surfaces.mcp.notifications import Notices
-from stator.surfaces.mcp.request_context import Desk, client_name
+from stator.surfaces.mcp.notifications import Notifier
+from stator.surfaces.mcp.request_context import RequestContext, client_name
 from stator.surfaces.mcp.scope import Scope
 from stator.surfaces.mcp.tools import registry
-from stator.surfaces.mcp.tools.answers import failure, texts
-from stator.surfaces.mcp.tools.arguments import cursor, more
+from stator.surfaces.mcp.tools.answers import failure, text_blocks
+from stator.surfaces.mcp.tools.arguments import cursor_text, read_cursor
 from stator.surfaces.mcp.tools.definitions import (
     BY_NAME,
     DEFINITIONS,
@@ -36,16 +36,16 @@ from stator.surfaces.mcp.tools.definitions import (
 T = TypeVar("T")
 Ctx = ServerRequestContext[Any, Any]
 NO_RESOURCE = -32002
-"""What the revisions with `initialize` call a resource that is not there; later ones retired it."""
+"""Error code of a missing resource in the revisions with `initialize`; later ones retired it."""
 
 
 def build(scope: Scope, sleep: Callable[[float], Awaitable[None]] = anyio.sleep) -> Server[Any]:
-    """A server for the sessions of a scope."""
-    notices = Notices(scope, sleep)
-    answering = Answering(scope, notices)
+    """Build a server for the sessions of a scope."""
+    notifier = Notifier(scope, sleep)
+    handlers = Handlers(scope, notifier)
 
     def lifespan(_: Server[Any]) -> AbstractAsyncContextManager[None]:
-        return notices.watching()
+        return notifier.running()
 
     return Server(
         "stator",
@@ -54,31 +54,31 @@ def build(scope: Scope, sleep: Callable[[float], Awaitable[None]] = anyio.sleep)
         description="Session state for AI agents",
         instructions=INSTRUCTIONS,
         lifespan=lifespan,
-        get_tool_input_schema=lambda name: BY_NAME[name].takes if name in BY_NAME else None,
-        on_list_tools=answering.list_tools,
-        on_call_tool=answering.call_tool,
-        on_list_resources=answering.list_resources,
-        on_list_resource_templates=answering.list_templates,
-        on_read_resource=answering.read_resource,
-        on_subscribe_resource=answering.subscribe,
-        on_unsubscribe_resource=notices.unsubscribe,
-        on_subscriptions_listen=notices.listen,
-        on_list_prompts=answering.list_prompts,
-        on_get_prompt=answering.get_prompt,
+        get_tool_input_schema=lambda name: BY_NAME[name].input_schema if name in BY_NAME else None,
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_templates,
+        on_read_resource=handlers.read_resource,
+        on_subscribe_resource=handlers.subscribe,
+        on_unsubscribe_resource=notifier.unsubscribe,
+        on_subscriptions_listen=notifier.listen,
+        on_list_prompts=handlers.list_prompts,
+        on_get_prompt=handlers.get_prompt,
     )
 
 
-class Answering:
-    """The handlers. The store is synchronous: each of its operations runs in a thread, and one that
-    has begun ends, also where its client has gone."""
+class Handlers:
+    """Handles the requests of the SDK. The store is synchronous, so each operation runs in a thread; one that
+    has begun completes even if its client has left."""
 
-    def __init__(self, scope: Scope, notices: Notices) -> None:
+    def __init__(self, scope: Scope, notifier: Notifier) -> None:
         self._scope = scope
-        self._notices = notices
+        self._notifier = notifier
 
-    def _desk(self, ctx: Ctx) -> Desk:
+    def _request(self, ctx: Ctx) -> RequestContext:
         params = ctx.session.client_params
-        return Desk(self._scope, client_name(params.client_info.name if params else None))
+        return RequestContext(self._scope, client_name(params.client_info.name if params else None))
 
     # -- tools ------------------------------------------------------------------------------------
 
@@ -92,16 +92,17 @@ class Answering:
     ) -> types.CallToolResult:
         if params.name not in BY_NAME:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name!r:.60}")
-        work = partial(registry.call, self._desk(ctx), params.name, params.arguments or {})
+        work = partial(registry.call, self._request(ctx), params.name, params.arguments or {})
         try:
             answer = await self._run(work)
         except Exception as error:
-            return _failed(_known(error))
-        if answer.moved:
-            await self._notices.look()
+            return _error_result(_as_stator_error(error))
+        if answer.appended:
+            await self._notifier.check_heads()
         structured = answer.structured()
         content: list[types.ContentBlock] = [
-            types.TextContent(type="text", text=text) for text in texts(structured, answer.line)
+            types.TextContent(type="text", text=text)
+            for text in text_blocks(structured, answer.line)
         ]
         return types.CallToolResult(content=content, structured_content=structured)
 
@@ -111,8 +112,8 @@ class Answering:
         self, ctx: Ctx, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         given = {"cursor": params.cursor if params else None}
-        work = partial(_listed, self._desk(ctx), given)
-        found, rest = await self._ask(ctx, work)
+        work = partial(_listed, self._request(ctx), given)
+        found, rest = await self._run_or_refuse(ctx, work)
         return types.ListResourcesResult(
             resources=[
                 types.Resource(
@@ -123,7 +124,7 @@ class Answering:
                 )
                 for item in found
             ],
-            next_cursor=more(rest),
+            next_cursor=cursor_text(rest),
         )
 
     async def list_templates(
@@ -145,15 +146,17 @@ class Answering:
         self, ctx: Ctx, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         uri = str(params.uri)
-        text, mime = await self._ask(ctx, partial(resources.read, self._desk(ctx), uri))
+        text, mime = await self._run_or_refuse(
+            ctx, partial(resources.read, self._request(ctx), uri)
+        )
         found = types.TextResourceContents(uri=uri, mime_type=mime, text=text)
         return types.ReadResourceResult(contents=[found])
 
     async def subscribe(self, ctx: Ctx, params: types.SubscribeRequestParams) -> types.EmptyResult:
         try:
-            return await self._notices.subscribe(ctx, params)
+            return await self._notifier.subscribe(ctx, params)
         except StatorError as error:
-            raise _refused(ctx, error) from None
+            raise _protocol_error(ctx, error) from None
 
     # -- prompts ----------------------------------------------------------------------------------
 
@@ -181,16 +184,16 @@ class Answering:
         prompt = prompts.PROMPTS.get(params.name)
         if prompt is None:
             raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {params.name!r:.60}")
-        work = partial(prompts.get, self._desk(ctx), prompt.name, params.arguments or {})
-        text = await self._ask(ctx, work)
-        said = types.TextContent(type="text", text=text)
+        work = partial(prompts.get, self._request(ctx), prompt.name, params.arguments or {})
+        text = await self._run_or_refuse(ctx, work)
+        content = types.TextContent(type="text", text=text)
         return types.GetPromptResult(
             description=prompt.description,
-            messages=[types.PromptMessage(role="user", content=said)],
+            messages=[types.PromptMessage(role="user", content=content)],
         )
 
     async def _run(self, work: Callable[[], T]) -> T:
-        """In a thread, on what is known by now: what hooks left since the server started is part of it."""
+        """Run an operation in a thread, after importing what hooks have queued."""
 
         def current() -> T:
             catch_up(self._scope.store)
@@ -198,15 +201,15 @@ class Answering:
 
         return await anyio.to_thread.run_sync(current)
 
-    async def _ask(self, ctx: Ctx, work: Callable[[], T]) -> T:
+    async def _run_or_refuse(self, ctx: Ctx, work: Callable[[], T]) -> T:
         try:
             return await self._run(work)
         except Exception as error:
-            raise _refused(ctx, _known(error)) from None
+            raise _protocol_error(ctx, _as_stator_error(error)) from None
 
 
-def _listed(desk: Desk, given: dict[str, Any]) -> tuple[list[dict[str, Any]], Any]:
-    return resources.listed(desk, cursor(given, 2))
+def _listed(request: RequestContext, given: dict[str, Any]) -> tuple[list[dict[str, Any]], Any]:
+    return resources.listed(request, read_cursor(given, 2))
 
 
 def _tool(definition: Definition) -> types.Tool:
@@ -214,36 +217,36 @@ def _tool(definition: Definition) -> types.Tool:
         name=definition.name,
         title=definition.title,
         description=definition.description,
-        input_schema=definition.takes,
+        input_schema=definition.input_schema,
         output_schema=definition.output_schema(),
         annotations=types.ToolAnnotations(
             title=definition.title,
-            read_only_hint=definition.reads,
+            read_only_hint=definition.read_only,
             destructive_hint=False,
-            idempotent_hint=definition.repeats,
+            idempotent_hint=definition.idempotent,
             open_world_hint=False,
         ),
     )
 
 
-def _known(error: Exception) -> StatorError:
-    """An error of ours; one that is not is our mistake, said without its words, which may hold anything."""
+def _as_stator_error(error: Exception) -> StatorError:
+    """Return a `StatorError`. Any other error is a bug of ours; its text is dropped, since it may contain anything."""
     if isinstance(error, StatorError):
         return error
     print(f"stator mcp: unexpected {type(error).__name__}", file=sys.stderr)
-    return StatorError(f"unexpected {type(error).__name__}", hint="this is a mistake of Stator's")
+    return StatorError(f"unexpected {type(error).__name__}", hint="this is a bug in Stator")
 
 
-def _failed(error: StatorError) -> types.CallToolResult:
+def _error_result(error: StatorError) -> types.CallToolResult:
     structured = failure(error)
     found = structured["error"]
     hint = f" ({found['hint']})" if "hint" in found else ""
-    said = types.TextContent(type="text", text=f"{found['code']}: {found['what']}{hint}")
-    return types.CallToolResult(content=[said], structured_content=structured, is_error=True)
+    content = types.TextContent(type="text", text=f"{found['code']}: {found['what']}{hint}")
+    return types.CallToolResult(content=[content], structured_content=structured, is_error=True)
 
 
-def _refused(ctx: Ctx, error: StatorError) -> MCPError:
-    """An error where the protocol has no result to put it in."""
+def _protocol_error(ctx: Ctx, error: StatorError) -> MCPError:
+    """Build a protocol error, for requests whose results cannot carry one."""
     found = failure(error)["error"]
     retired = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
     missing = isinstance(error, NotFound) and ctx.method.startswith("resources/") and not retired

@@ -1,5 +1,5 @@
-"""The recording proxy: stands between an MCP client and a server, passes on every byte, and records calls.
+"""Records the tool calls between an MCP client and its server, and passes every byte on unchanged.
 
-What is understood is recorded; what is not is passed on all the same. The server that is started or
-spoken to is named by whoever starts the proxy, never by anything that comes over the wire.
+Messages the proxy understands are recorded; all others are passed on as well. Only the person who starts the
+proxy names the server; no message can name another one.
 """

@@ -1,7 +1,7 @@
-"""What a JSON-RPC message is, read from a copy of its bytes. Pure.
+"""Classifies JSON-RPC messages from a copy of their bytes. Pure.
 
-Only what the record needs is looked at; everything else stays unread. A message that is not
-understood is nobody's fault and no reason to hold it back.
+Only the members the record needs are decoded; the rest stays bytes. A message this module does not understand
+is still passed on.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ TEXT_MAX = 2_000
 """Characters of an error's text."""
 CALL, LIST, CANCELLED = "tools/call", "tools/list", "notifications/cancelled"
 CLAUDE_CALL = "claudecode/toolUseId"
-"""Where Claude Code says which of its tool uses a request is."""
+"""The member of `_meta` in which Claude Code puts the id of its tool use."""
 
 
-class _Wire(msgspec.Struct):
-    """The members of a message; what is inside them is left as bytes."""
+class _RawMessage(msgspec.Struct):
+    """The members of a message; their contents stay undecoded bytes."""
 
     jsonrpc: Any = UNSET
     id: Any = UNSET
@@ -36,26 +36,26 @@ class _Wire(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """Somebody asks, and waits for an answer."""
+class RpcRequest:
+    """A request: its sender waits for a response."""
 
     id: str
-    """The id as JSON text: 1 and "1" are two."""
+    """The id as JSON text, so that 1 and "1" stay different."""
     method: str
     params: Any
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
-    """Somebody says something; nobody answers."""
+class RpcNotification:
+    """A notification: it has no response."""
 
     method: str
     params: Any
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The answer to a request: a result or an error, not read until somebody wants to know."""
+class RpcResponse:
+    """The response to a request: a result or an error, decoded only on demand."""
 
     id: str
     result: msgspec.Raw | None = None
@@ -63,42 +63,44 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Strange:
-    """JSON, and no message of the protocol."""
+class NotAMessage:
+    """Valid JSON that is not a message of the protocol."""
 
 
-Message = Request | Notice | Answer | Strange
+Message = RpcRequest | RpcNotification | RpcResponse | NotAMessage
 
-_decoder = msgspec.json.Decoder(_Wire)
-_batch = msgspec.json.Decoder(list[_Wire])
+_decoder = msgspec.json.Decoder(_RawMessage)
+_batch = msgspec.json.Decoder(list[_RawMessage])
 
 
 def classify(data: bytes) -> list[Message] | None:
-    """The messages in some bytes: one, those of a batch, or None if it is not JSON."""
+    """Return the messages in some bytes: one, or those of a batch; None if the bytes are not JSON."""
     try:
         if data.lstrip()[:1] == b"[":
             return [_message(wire) for wire in _batch.decode(data)]
         return [_message(_decoder.decode(data))]
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _as_others_read(data)
+        return _classify_leniently(data)
     except RecursionError:
-        return [Strange()]
+        return [NotAMessage()]
 
 
-def _as_others_read(data: bytes) -> list[Message] | None:
-    """The same for what a strict reader refuses: what both sides understand must not be lost on us."""
+def _classify_leniently(data: bytes) -> list[Message] | None:
+    """Classify bytes that a strict decoder refuses: client and server may both accept them."""
     try:
-        value = _lenient(data)
-        return [_message(_wire(one)) for one in (value if isinstance(value, list) else [value])]
+        value = _decode_leniently(data)
+        return [
+            _message(_raw_message(one)) for one in (value if isinstance(value, list) else [value])
+        ]
     except RecursionError:
-        return [Strange()]
+        return [NotAMessage()]
     except ValueError:
         return None
 
 
-def _wire(value: Any) -> _Wire:
-    found = _Wire()
-    for name in _Wire.__struct_fields__ if isinstance(value, dict) else ():
+def _raw_message(value: Any) -> _RawMessage:
+    found = _RawMessage()
+    for name in _RawMessage.__struct_fields__ if isinstance(value, dict) else ():
         if name in value:
             inner = value[name]
             raw = name in ("params", "result", "error")
@@ -106,9 +108,9 @@ def _wire(value: Any) -> _Wire:
     return found
 
 
-def _lenient(data: bytes) -> Any:
-    """What some bytes say, the way most programs read JSON: half a surrogate pair stays, and so does what
-    is no UTF-8; a number that is none, or of no size one can hold, becomes text."""
+def _decode_leniently(data: bytes) -> Any:
+    """Decode JSON as leniently as most programs do. Lone surrogates and bytes that are not UTF-8 are kept;
+    NaN, Infinity and numbers out of range become text."""
     text = data.decode("utf-8-sig", "surrogateescape")
     return json.loads(text, parse_constant=str, parse_float=_float, parse_int=_int)
 
@@ -124,31 +126,31 @@ def _int(text: str) -> int | str:
         return text
 
 
-def _message(wire: _Wire) -> Message:
+def _message(wire: _RawMessage) -> Message:
     if isinstance(wire.method, str):
-        params = inside(wire.params)
+        params = decode_raw(wire.params)
         if wire.id is UNSET:
-            return Notice(wire.method, params)
-        return Request(id_text(wire.id), wire.method, params)
+            return RpcNotification(wire.method, params)
+        return RpcRequest(id_text(wire.id), wire.method, params)
     if wire.id is not UNSET and wire.method is UNSET:
         if bytes(wire.error):
-            return Answer(id_text(wire.id), error=wire.error)
+            return RpcResponse(id_text(wire.id), error=wire.error)
         if bytes(wire.result):
-            return Answer(id_text(wire.id), result=wire.result)
-    return Strange()
+            return RpcResponse(id_text(wire.id), result=wire.result)
+    return NotAMessage()
 
 
-def inside(raw: msgspec.Raw) -> Any:
-    """What some bytes say that are known to be JSON."""
+def decode_raw(raw: msgspec.Raw) -> Any:
+    """Decode bytes that are known to be JSON."""
     data = bytes(raw)
     try:
         return msgspec.json.decode(data) if data else {}
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _lenient(data)
+        return _decode_leniently(data)
 
 
 def id_text(value: Any) -> str:
-    """An id as JSON text; a whole number is the same however it is spelled."""
+    """Return an id as JSON text; 1 and 1.0 give the same text."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     try:
@@ -167,7 +169,7 @@ _TAIL = re.compile(
 
 
 def edge_id(head: bytes, tail: bytes) -> str | None:
-    """The id of an answer too long to be read, from its first or its last bytes."""
+    """Find the id of a response too long to decode, in its first or its last bytes."""
     found = _HEAD.match(head) or _TAIL.search(tail)
     return id_text(msgspec.json.decode(found[1])) if found else None
 
@@ -176,7 +178,7 @@ def edge_id(head: bytes, tail: bytes) -> str | None:
 
 
 def member(value: Any, *names: str) -> Any:
-    """What is inside, name by name; None where there is no such thing."""
+    """Return the value at a path of member names; None if any of them is missing."""
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value
@@ -188,8 +190,8 @@ def text_of(value: Any, *names: str) -> str:
 
 
 def client_name(message: Message) -> str:
-    """What the client calls itself, in `initialize` or in what goes with each request."""
-    params = message.params if isinstance(message, Request) else None
+    """Return the client's name, from `initialize` or from the metadata of a request."""
+    params = message.params if isinstance(message, RpcRequest) else None
     return text_of(params, "clientInfo", "name") or text_of(
         params, "_meta", "io.modelcontextprotocol/clientInfo", "name"
     )
@@ -199,48 +201,50 @@ Status = Literal["ok", "error", "in doubt"]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What an answer says of a call."""
+class CallResult:
+    """How a call ended, according to its response."""
 
     status: Status
     cause: str = ""
     output: Any = None
     task: str = ""
-    """The task it goes on as, where the answer is only that."""
+    """The id of the task that continues the call, if the response only names one."""
 
 
-def told(answer: Answer) -> Told:
-    """How a call ended, by its answer."""
+def call_result(answer: RpcResponse) -> CallResult:
+    """Return how a call ended, from its response."""
     try:
         if answer.error is not None:
-            return _failed(inside(answer.error))
-        return _ended(inside(answer.result or msgspec.Raw(b"{}")))
+            return _failed(decode_raw(answer.error))
+        return _ended(decode_raw(answer.result or msgspec.Raw(b"{}")))
     except RecursionError:
-        return Told("in doubt", cause="its answer is nested too deep to be read")
+        return CallResult("in doubt", cause="its answer is nested too deep to be read")
 
 
-def _failed(error: Any) -> Told:
+def _failed(error: Any) -> CallResult:
     code, message = member(error, "code"), text_of(error, "message")
     output = {"error": f"JSON-RPC error {code}", "message": message[:TEXT_MAX]}
     if (data := member(error, "data")) is not None:
         output["data"] = data
-    return Told("error", cause=f"JSON-RPC error {code}", output=output)
+    return CallResult("error", cause=f"JSON-RPC error {code}", output=output)
 
 
-def _ended(result: Any) -> Told:
+def _ended(result: Any) -> CallResult:
     if member(result, "isError") is True:
-        output = {"error": "isError", "message": _said(result), "result": result}
-        return Told("error", cause="isError", output=output)
+        output = {"error": "isError", "message": _error_text(result), "result": result}
+        return CallResult("error", cause="isError", output=output)
     kind = member(result, "resultType")
     task = text_of(result, "taskId") if kind == "task" else text_of(result, "task", "taskId")
     if task and (kind == "task" or "content" not in result):
-        return Told("in doubt", cause="goes on as a task", task=task)
-    return Told("ok", cause="input required" if kind == "input_required" else "", output=result)
+        return CallResult("in doubt", cause="goes on as a task", task=task)
+    return CallResult(
+        "ok", cause="input required" if kind == "input_required" else "", output=result
+    )
 
 
-def task_told(answer: Answer) -> Told | None:
-    """How a task ended, by the answer to somebody who asked for it; None while it goes on."""
-    result = inside(answer.result) if answer.result is not None else None
+def task_result(answer: RpcResponse) -> CallResult | None:
+    """Return how a task ended, from the response to `tasks/get` or `tasks/result`; None while it runs."""
+    result = decode_raw(answer.result) if answer.result is not None else None
     if not isinstance(result, dict):
         return None
     if "content" in result:
@@ -250,22 +254,22 @@ def task_told(answer: Answer) -> Told | None:
     if result.get("status") == "failed":
         return _failed(result.get("error"))
     if result.get("status") == "cancelled":
-        return Told("error", cause="cancelled", output={"error": "cancelled", "message": ""})
+        return CallResult("error", cause="cancelled", output={"error": "cancelled", "message": ""})
     return None
 
 
-def _said(result: Any) -> str:
+def _error_text(result: Any) -> str:
     content = member(result, "content")
     texts = [text_of(part, "text") for part in content] if isinstance(content, list) else []
     return "\n".join(text for text in texts if text)[:TEXT_MAX]
 
 
 def error_answer(id: str, code: int, message: str) -> bytes:
-    """An error in answer to a request, as one line."""
-    said = msgspec.json.encode({"code": code, "message": message})
-    return b'{"jsonrpc":"2.0","id":' + id.encode() + b',"error":' + said + b"}\n"
+    """Build an error response to a request, as one line."""
+    error = msgspec.json.encode({"code": code, "message": message})
+    return b'{"jsonrpc":"2.0","id":' + id.encode() + b',"error":' + error + b"}\n"
 
 
-def shown(data: bytes, limit: int = 200) -> str:
-    """The beginning of some bytes, for people."""
+def excerpt(data: bytes, limit: int = 200) -> str:
+    """Return the first bytes as text that is safe to print."""
     return visible(data[:limit].decode("utf-8", "backslashreplace").strip())

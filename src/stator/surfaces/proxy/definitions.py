@@ -1,4 +1,4 @@
-"""What a server says its tools are: digests to pin, effects to go by, texts that hide something. Pure."""
+"""Reads the tool definitions a server lists: their digests, their effects, and suspicious texts in them. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stator.surfaces.proxy.classify import member
 
 TOOLS_MAX = 2_000
 DIGEST_DIGITS = 32
-"""Of the SHA-256 of a definition, as the runtime's own `tools` records have them."""
+"""Hex digits of a definition's SHA-256; the same number as in the runtime's `tools` records."""
 DEPTH_MAX = 40
 
 _INSTRUCTIONS = re.compile(
@@ -28,27 +28,27 @@ _INSTRUCTIONS = re.compile(
     r"|notify|notifying|reveal|revealing)\b.{0,30}\buser",
     re.IGNORECASE | re.DOTALL,
 )
-"""Words that speak to the model behind the user's back. A mark for a person to look at, no proof."""
+"""Phrases that address the model and exclude the user. A match is a reason to look, not a proof."""
 _JOINED = re.compile("[\u200c\u200d]{2,}")
-"""One joiner is part of ordinary words and pictures; several in a row spell something out."""
+"""One joiner is part of ordinary words and emoji; several in a row can encode hidden text."""
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
-    """One tool, as its server describes it."""
+class ListedTool:
+    """One tool, as its server describes it in tools/list."""
 
     name: str
     digest: str
     effect: Effect
     whole: Any
     suspicion: str = ""
-    """What is strange about its texts; "" if nothing is."""
+    """What is suspicious about its texts; "" if nothing is."""
 
 
-def definitions(result: Any) -> dict[str, Definition]:
-    """The tools in an answer to tools/list, by name."""
+def definitions(result: Any) -> dict[str, ListedTool]:
+    """Return the tools in a result of tools/list, by name."""
     listed = member(result, "tools")
-    found: dict[str, Definition] = {}
+    found: dict[str, ListedTool] = {}
     for tool in listed[:TOOLS_MAX] if isinstance(listed, list) else ():
         name = member(tool, "name")
         if not isinstance(name, str):
@@ -56,23 +56,23 @@ def definitions(result: Any) -> dict[str, Definition]:
         try:
             data = canon.dumps(tool)
         except InvalidInput:
-            # what has no canonical form is still told apart by how it is spelled
+            # a definition without a canonical form still gets a digest, of its spelling
             data = repr(tool).encode("utf-8", "backslashreplace")
             tool = {"name": name, "not kept": "its definition has no canonical form"}
         digest = sha256(data).hexdigest()[:DIGEST_DIGITS]
-        found[name] = Definition(name, digest, effect_of(tool), tool, suspicion(tool))
+        found[name] = ListedTool(name, digest, effect_of(tool), tool, suspicion(tool))
     return found
 
 
 def effect_of(tool: Any) -> Effect:
-    """What a tool may do to the world, by its annotations; what says nothing may do anything."""
+    """Return a tool's effect from its annotations; a tool without any may write."""
     if member(tool, "annotations", "readOnlyHint") is True:
         return "read"
     return "idempotent" if member(tool, "annotations", "idempotentHint") is True else "write"
 
 
 def suspicion(tool: Any) -> str:
-    """What a person should know of a definition's texts: what hides in them, or speaks past the user."""
+    """Describe the first hidden character or instruction to the model in a definition; "" if it has neither."""
     for where, text in _texts(tool, "$", 0):
         hidden = [char for char in text if _hides(char)] + _JOINED.findall(text)
         if hidden:

@@ -1,8 +1,8 @@
-"""Over streamable HTTP: a server on loopback that passes each request on and its answer back.
+"""Serves the proxy over streamable HTTP on loopback: passes each request on and its response back.
 
-Bodies are passed as they are, streams as they come. An answer belongs to the request whose response it
-is in; where the client holds an `Mcp-Session-Id` (older revisions), also to a request of that id that
-it asked before, since such a client may come back for what it missed.
+Bodies are passed on unchanged, streams piece by piece. A message in an HTTP response answers a request of the
+same exchange. If the client has an `Mcp-Session-Id` (older revisions), it may also answer an earlier request
+of that session, since such a client can reconnect for messages it missed.
 """
 
 from __future__ import annotations
@@ -19,27 +19,29 @@ from typing import Any
 import httpx2
 
 from stator.surfaces import loopback
-from stator.surfaces.loopback import Headers, values
+from stator.surfaces.loopback import Headers, header_values
 from stator.surfaces.proxy.classify import error_answer
-from stator.surfaces.proxy.framing import LINE_MAX, Long, ServerSent
+from stator.surfaces.proxy.frames import LINE_MAX, EventStreamReader, LongMessage
 from stator.surfaces.proxy.http_policy import (
-    Gate,
+    RequestPolicy,
     Upstream,
-    back,
-    onward,
+    request_headers,
+    response_headers,
 )
-from stator.surfaces.proxy.pending_requests import Asked, Book
-from stator.surfaces.proxy.recorder import Recording, Unanswered
+from stator.surfaces.proxy.pending_requests import PendingRequest, PendingRequests
+from stator.surfaces.proxy.recorder import ProxyRecorder, UnansweredStatus
 from stator.surfaces.proxy.stdio import ATTEMPTS_MAX, DIED, NOT_RECORDED, TIMED_OUT
 
 HEADERS_MAX = 65_536
 CONNECT_S = 10.0
 BODY_S = 30.0
-"""How long a request may take to arrive."""
-BOOKS_MAX = 1_000
-"""Sessions of older revisions whose open requests are remembered."""
-PAUSE_S = 0.2
-"""Before a call that does no harm is sent again; twice that before the next."""
+"""How long the body of a request may take to arrive."""
+REST_S = 10.0
+"""How long to keep reading a response that has begun after its client has left."""
+SESSIONS_MAX = 1_000
+"""Most sessions of older revisions whose open requests are remembered."""
+RETRY_WAIT_S = 0.2
+"""Pause before a call that is safe to repeat is sent again; doubled for each further attempt."""
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -47,7 +49,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 def serve(
-    recording: Recording,
+    recorder: ProxyRecorder,
     upstream: str,
     *,
     port: int,
@@ -56,12 +58,14 @@ def serve(
     ready: Callable[[str], None],
     say: Callable[[str], None],
 ) -> None:
-    """Serve until interrupted. `ready` is told the address."""
+    """Serve until interrupted; call `ready` with the address."""
     target = Upstream(upstream)
     served = threading.Event()
-    with loopback.bind(port) as listener, _lasting(served):
+    with loopback.bind(port) as listener, _finish_recording(served):
         bound = loopback.port_of(listener)
-        app = App(recording, target, Gate(bound), timeout, timeout_answer=timeout_answer, say=say)
+        app = ProxyApp(
+            recorder, target, RequestPolicy(bound), timeout, timeout_answer=timeout_answer, say=say
+        )
 
         def announce() -> None:
             served.set()
@@ -77,14 +81,16 @@ def serve(
 
 
 @contextlib.contextmanager
-def _lasting(served: threading.Event) -> Iterator[None]:
-    """Being asked to end, which the server has heeded once it served, ends nothing before it is on record."""
+def _finish_recording(served: threading.Event) -> Iterator[None]:
+    """Keep a signal from ending the program before everything is recorded: the server itself stops on it."""
 
-    def asked(number: int, frame: object) -> None:
+    def on_signal(number: int, frame: object) -> None:
         if not served.is_set():
             raise SystemExit(0)
 
-    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield
     finally:
@@ -92,27 +98,27 @@ def _lasting(served: threading.Event) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-class App:
-    """Passes requests on."""
+class ProxyApp:
+    """The ASGI application: passes each request on to the server."""
 
     def __init__(
         self,
-        recording: Recording,
+        recorder: ProxyRecorder,
         upstream: Upstream,
-        gate: Gate,
+        policy: RequestPolicy,
         timeout: float | None,
         *,
         timeout_answer: bool,
         say: Callable[[str], None],
     ) -> None:
-        self.recording = recording
+        self.recorder = recorder
         self.upstream = upstream
         self.timeout = timeout
         self.timeout_answer = timeout_answer
         self.say = say
-        self._gate = gate
-        self._books: OrderedDict[str, Book] = OrderedDict()
-        # not a client, which would keep cookies of one for another and follow where it is sent
+        self._policy = policy
+        self._by_session: OrderedDict[str, PendingRequests] = OrderedDict()
+        # a transport, not a client: a client would share cookies between callers and follow redirects
         self.transport = httpx2.AsyncHTTPTransport(
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
             trust_env=False,
@@ -121,60 +127,76 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._lifespan(receive, send)
             return
         headers: Headers = scope["headers"]
-        refusal = self._gate.refusal(scope["method"], headers)
+        refusal = self._policy.refusal(scope["method"], headers)
         if refusal is not None:
-            await _say(send, *refusal)
+            await _send_text(send, *refusal)
             return
         path = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
         target = self.upstream.target(path, scope["query_string"])
         if target is None:
-            await _say(send, 404, "nothing is served here")
+            await _send_text(send, 404, "the proxy does not pass on requests for this path")
             return
         exchange = Exchange(self, scope["method"], target, headers, receive, send)
         await exchange.run()
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
         while (await receive())["type"] != "lifespan.shutdown":
             await send({"type": "lifespan.startup.complete"})
         await self.transport.aclose()
-        for book in self._books.values():
-            self.give_up(book, book.leave(), "the proxy ended", "cancelled")
+        for pending in self._by_session.values():
+            self.record_unanswered(pending, pending.take_all(), "the proxy ended", "cancelled")
         await send({"type": "lifespan.shutdown.complete"})
 
-    def book(self, session: str) -> Book:
-        """The open requests of a client: those of its session, or of this one exchange."""
+    def pending_of(self, session: str) -> PendingRequests:
+        """Return the open requests of a client's session; without a session, a new empty table."""
         if not session:
-            return Book(self.recording)
-        book = self._books.pop(session, None) or Book(self.recording)
-        self._books[session] = book
-        if len(self._books) > BOOKS_MAX:
-            _, oldest = self._books.popitem(last=False)
-            self.give_up(oldest, oldest.leave(), "nobody came back for it", "cancelled")
-        return book
+            return PendingRequests(self.recorder)
+        pending = self._by_session.pop(session, None) or PendingRequests(self.recorder)
+        self._by_session[session] = pending
+        if len(self._by_session) > SESSIONS_MAX:
+            _, oldest = self._by_session.popitem(last=False)
+            self.record_unanswered(
+                oldest, oldest.take_all(), "nobody came back for it", "cancelled"
+            )
+        return pending
 
-    def end(self, session: str) -> None:
-        """A client has ended its session."""
-        book = self._books.pop(session, None)
-        if book is not None:
-            self.give_up(book, book.leave(), "the client ended its session", "cancelled")
+    def end_session(self, session: str) -> None:
+        """Record that a client has ended its session."""
+        pending = self._by_session.pop(session, None)
+        if pending is not None:
+            self.record_unanswered(
+                pending, pending.take_all(), "the client ended its session", "cancelled"
+            )
 
-    def give_up(self, book: Book, waiting: list[Asked], cause: str, otherwise: Unanswered) -> None:
-        for asked in waiting:
-            self.recording.put(*book.unanswered(asked, cause, otherwise))
+    def record_unanswered(
+        self,
+        pending: PendingRequests,
+        waiting: list[PendingRequest],
+        cause: str,
+        status_if_read: UnansweredStatus,
+    ) -> None:
+        for request in waiting:
+            self.recorder.put(*pending.unanswered(request, cause, status_if_read))
 
 
-class Left(Exception):
-    """The client has gone."""
+class ClientLeft(Exception):
+    """The client closed the connection."""
 
 
 class Exchange:
-    """One request of a client and the response to it."""
+    """One HTTP request of a client and the response to it."""
 
     def __init__(
-        self, app: App, method: str, target: str, headers: Headers, receive: Receive, send: Send
+        self,
+        app: ProxyApp,
+        method: str,
+        target: str,
+        headers: Headers,
+        receive: Receive,
+        send: Send,
     ) -> None:
         self._app = app
         self._method = method
@@ -182,10 +204,12 @@ class Exchange:
         self._headers = headers
         self._receive = receive
         self._send = send
-        self._session = "".join(values(headers, b"mcp-session-id"))
-        self._book = app.book(self._session)
-        self._asked: list[Asked] = []
-        self._begun = False
+        self._session = "".join(header_values(headers, b"mcp-session-id"))
+        self._pending = app.pending_of(self._session)
+        self._requests: list[PendingRequest] = []
+        self._response_began = False
+        self._is_single_message = False
+        """Whether the response is one message instead of a stream."""
         self._resumable = False
 
     async def run(self) -> None:
@@ -193,44 +217,50 @@ class Exchange:
             async with asyncio.timeout(BODY_S):
                 body = await self._body()
         except TimeoutError:
-            await _say(self._send, 408, "the request did not arrive in time")
+            await _send_text(self._send, 408, "the request did not arrive in time")
             return
-        except Left:
+        except ClientLeft:
             return
-        if isinstance(body, bytes) and not await self._intended(body):
+        if isinstance(body, bytes) and not await self._record_intents(body):
             return
         try:
             await self._exchange(body)
         finally:
-            self._conclude("the client went away", "cancelled")
+            self._give_up("the client went away", "cancelled")
 
     async def _exchange(self, body: bytes | AsyncIterator[bytes]) -> None:
-        """Pass it on, until that is done or the client has gone."""
-        passing = asyncio.ensure_future(self._pass(body))
-        leaving = asyncio.ensure_future(self._left()) if isinstance(body, bytes) else None
+        """Forward the request until the response has ended or the client has left."""
+        passing = asyncio.ensure_future(self._forward(body))
+        leaving = asyncio.ensure_future(self._client_left()) if isinstance(body, bytes) else None
         waits = [task for task in (passing, leaving) if task is not None]
-        timeout = self._app.timeout if any(one.call for one in self._asked) else None
+        timeout = self._app.timeout if any(one.call for one in self._requests) else None
         done, _ = await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         if not done:
-            await self._too_late(passing)
+            await self._timed_out(passing)
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        if self._is_single_message and any(
+            self._pending.is_waiting(request) for request in self._requests
+        ):
+            # The client left after the head of the response and before its body: the server has done
+            # the work, and how the call ended is in the body. A stream has no such end to wait for.
+            await asyncio.wait([passing], timeout=REST_S)
         for task in waits:
             task.cancel()
         ended, *_ = await asyncio.gather(*waits, return_exceptions=True)
         if isinstance(ended, Exception):
             self._app.say(f"{type(ended).__name__}: {ended!s:.300}")
         if self._method == "DELETE" and passing.done() and not passing.cancelled():
-            self._app.end(self._session)
+            self._app.end_session(self._session)
 
     # -- the request ------------------------------------------------------------------------------
 
     async def _body(self) -> bytes | AsyncIterator[bytes]:
-        """The body; one too long to be read as it comes."""
+        """Return the body; one that is too long to decode as an iterator."""
         whole = bytearray()
         while True:
             message = await self._receive()
             if message["type"] == "http.disconnect":
-                raise Left
+                raise ClientLeft
             whole += message.get("body", b"")
             if not message.get("more_body", False):
                 return bytes(whole)
@@ -238,29 +268,29 @@ class Exchange:
                 return self._long_body(bytes(whole))
 
     async def _long_body(self, data: bytes) -> AsyncIterator[bytes]:
-        """What cannot be read is on record, by its digest, before the last of it is passed on."""
-        long, more = Long(), True
+        """Record the size and digest of a long body before its last part is passed on."""
+        long, more = LongMessage(), True
         while more:
             long.add(data)
             message = await self._receive()
             if message["type"] == "http.disconnect":
-                raise Left
+                raise ClientLeft
             yield data
             data, more = message.get("body", b""), message.get("more_body", False)
         long.add(data)
-        work = self._app.recording.raw("too long to be read, from the client", long)
-        work.done = Future()
-        self._app.recording.put(work)
-        await asyncio.wrap_future(work.done)
+        write = self._app.recorder.raw("too long to be read, from the client", long)
+        write.done = Future()
+        self._app.recorder.put(write)
+        await asyncio.wrap_future(write.done)
         yield data
 
-    async def _intended(self, body: bytes) -> bool:
-        """Wait until the calls in it are on disk; where they cannot be, they are not made."""
+    async def _record_intents(self, body: bytes) -> bool:
+        """Wait until the intents of its calls are on disk; if that fails, the calls are not made."""
         if self._method != "POST":
             return True
-        found = self._book.outgoing(body)
-        self._asked = found.asked
-        self._app.recording.put(*found.works)
+        found = self._pending.outgoing(body)
+        self._requests = found.requests
+        self._app.recorder.put(*found.writes)
         try:
             for call in found.calls:
                 await asyncio.wrap_future(call.done)
@@ -272,25 +302,25 @@ class Exchange:
             return False
         return True
 
-    async def _pass(self, body: bytes | AsyncIterator[bytes]) -> None:
-        """Send it, once more where that does no harm, and pass the response back."""
+    async def _forward(self, body: bytes | AsyncIterator[bytes]) -> None:
+        """Send the request, again where that is safe, and pass the response back."""
         try:
-            response = await self._sent(body)
+            response = await self._send_upstream(body)
         except (httpx2.TransportError, httpx2.InvalidURL) as error:
-            await self._refused(error)
+            await self._no_response(error)
             return
         try:
-            await self._respond(response)
+            await self._pass_back(response)
         except httpx2.TransportError:
-            await self._broken()
+            await self._response_broke_off()
         finally:
             await response.aclose()
 
-    async def _sent(self, body: bytes | AsyncIterator[bytes]) -> httpx2.Response:
+    async def _send_upstream(self, body: bytes | AsyncIterator[bytes]) -> httpx2.Response:
         while True:
-            headers = onward(self._headers, self._app.upstream)
-            if not isinstance(body, bytes):  # how long it is only the client knows
-                lengths = values(self._headers, b"content-length")
+            headers = request_headers(self._headers, self._app.upstream)
+            if not isinstance(body, bytes):  # the length is known only from the client's header
+                lengths = header_values(self._headers, b"content-length")
                 headers += [(b"content-length", length.encode()) for length in lengths]
             request = httpx2.Request(
                 self._method,
@@ -302,164 +332,167 @@ class Exchange:
             try:
                 return await self._app.transport.handle_async_request(request)
             except httpx2.TransportError as error:
-                if not await self._again(error):
+                if not await self._may_retry(error):
                     raise
 
-    async def _again(self, error: httpx2.TransportError) -> bool:
-        """Whether all of it is calls that do no harm, and there are attempts left."""
-        calls = [one.call for one in self._asked if one.call is not None]
+    async def _may_retry(self, error: httpx2.TransportError) -> bool:
+        """Record another attempt if every request in it is a call that is safe to repeat."""
+        calls = [one.call for one in self._requests if one.call is not None]
         harmless = [
             call for call in calls if call.effect != "write" and call.attempt < ATTEMPTS_MAX
         ]
-        if not calls or len(harmless) < len(self._asked):
+        if not calls or len(harmless) < len(self._requests):
             return False
-        await asyncio.sleep(PAUSE_S * 2 ** (calls[0].attempt - 1))
+        await asyncio.sleep(RETRY_WAIT_S * 2 ** (calls[0].attempt - 1))
         for call in calls:
-            self._app.recording.again(call, _reason(error))
+            self._app.recorder.retry(call, _reason(error))
             await asyncio.wrap_future(call.done)
         return True
 
     # -- the response -----------------------------------------------------------------------------
 
-    async def _respond(self, response: httpx2.Response) -> None:
-        headers = back(response.headers.raw)
+    async def _pass_back(self, response: httpx2.Response) -> None:
+        headers = response_headers(response.headers.raw)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         session = response.headers.get("mcp-session-id", "")
         if session and not self._session:
-            # the session begins with this response: what is asked in it later belongs to its book
+            # the session begins with this response; later requests belong to it
             self._session = session
+        reader = EventStreamReader() if kind == "text/event-stream" else None
+        self._is_single_message = reader is None
         start = {"type": "http.response.start", "status": response.status_code, "headers": headers}
         await self._send(start)
-        self._begun = True
-        reader = ServerSent() if kind == "text/event-stream" else None
-        copy, long = bytearray(), Long()
+        self._response_began = True
+        copy, long = bytearray(), LongMessage()
         stated = response.headers.get("content-length", "")
         length = int(stated) if stated.isdecimal() else -1
         async for chunk in response.aiter_raw():
             if reader is not None:
                 for data in reader.feed(chunk):
-                    # a stream that is taken up again may repeat what was said
-                    found = self._book.incoming(data, again=self._method == "GET")
-                    self._app.recording.put(*(found.works if found is not None else ()))
+                    # a resumed stream may repeat messages
+                    found = self._pending.incoming(data, may_repeat=self._method == "GET")
+                    self._app.recorder.put(*(found.writes if found is not None else ()))
                 self._resumable = reader.resumable
             else:
                 long.add(chunk)
                 copy += chunk if long.size <= LINE_MAX else b""
                 if long.size == length:
-                    self._read(bytes(copy), long)
+                    self._record_body(bytes(copy), long)
             await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
         if reader is None and long.size != length:
-            self._read(bytes(copy), long)
-        self._closed(response.status_code, reader)
+            self._record_body(bytes(copy), long)
+        self._response_ended(response.status_code, reader)
         await self._send({"type": "http.response.body", "body": b""})
 
-    def _read(self, data: bytes, long: Long) -> None:
-        """Look at a response that is one message."""
+    def _record_body(self, data: bytes, long: LongMessage) -> None:
+        """Record a response that is one message."""
         if long.size > LINE_MAX:
-            for asked in self._asked:
-                if asked.call is not None and self._book.withdraw(asked):
-                    self._app.recording.put(self._app.recording.unread(asked.call, long))
+            for request in self._requests:
+                if request.call is not None and self._pending.withdraw(request):
+                    self._app.recorder.put(self._app.recorder.unread(request.call, long))
             return
-        found = self._book.incoming(data) if data.strip() else None
+        found = self._pending.incoming(data) if data.strip() else None
         if found is not None:
-            self._app.recording.put(*found.works)
+            self._app.recorder.put(*found.writes)
 
-    def _closed(self, status: int, reader: ServerSent | None) -> None:
-        """The response is through: what it left unanswered stays so, unless its client may come back."""
+    def _response_ended(self, status: int, reader: EventStreamReader | None) -> None:
+        """Record the calls a finished response left unanswered, unless its client can reconnect."""
         if status >= 400:
-            for asked in self._asked:
-                if asked.call is not None and self._book.withdraw(asked):
-                    self._app.recording.put(self._rejected(asked, status))
+            for request in self._requests:
+                if request.call is not None and self._pending.withdraw(request):
+                    self._app.recorder.put(self._rejection(request, status))
         elif reader is None or not (reader.resumable and self._session):
             long = reader is not None and reader.unread
             ended = "an answer too long to be read" if long else "no answer in the response"
-            self._conclude(ended, "error")
+            self._give_up(ended, "error")
 
-    def _rejected(self, asked: Asked, status: int) -> Any:
-        assert asked.call is not None
+    def _rejection(self, request: PendingRequest, status: int) -> Any:
+        assert request.call is not None
         if status < 500:
-            return self._app.recording.failed(asked.call, f"HTTP {status}")
-        return self._app.recording.unanswered(asked.call, f"HTTP {status}", "error")
+            return self._app.recorder.failed(request.call, f"HTTP {status}")
+        return self._app.recorder.unanswered(request.call, f"HTTP {status}", "error")
 
     # -- no response ------------------------------------------------------------------------------
 
-    async def _left(self) -> None:
-        """Returns when the client has gone."""
+    async def _client_left(self) -> None:
+        """Return when the client has left."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
-    async def _refused(self, error: Exception) -> None:
-        """No response came: nothing was done if nobody was reached, else who knows."""
+    async def _no_response(self, error: Exception) -> None:
+        """Record that no response came: the call had no effect if the server was not reached, else it is in doubt."""
         unreached = isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout))
         cause = _reason(error)
-        for asked in self._asked:
-            if asked.call is not None and self._book.withdraw(asked):
-                work = (
-                    self._app.recording.failed(asked.call, cause)
+        for request in self._requests:
+            if request.call is not None and self._pending.withdraw(request):
+                write = (
+                    self._app.recorder.failed(request.call, cause)
                     if unreached
-                    else self._app.recording.unanswered(asked.call, cause, "error")
+                    else self._app.recorder.unanswered(request.call, cause, "error")
                 )
-                self._app.recording.put(work)
+                self._app.recorder.put(write)
         self._app.say(cause)
         await self._answer(502, DIED, f"stator proxy: {cause}")
 
-    async def _broken(self) -> None:
-        """The response broke off. A stream that cannot be taken up again ends with an error."""
-        waiting = [asked for asked in self._asked if self._book.waits(asked)]
+    async def _response_broke_off(self) -> None:
+        """End a response that broke off; a stream that cannot be resumed ends with an error message."""
+        waiting = [request for request in self._requests if self._pending.is_waiting(request)]
         if self._resumable and self._session:
             await self._send({"type": "http.response.body", "body": b""})
             return
-        self._conclude("the server broke off", "error")
+        self._give_up("the server broke off", "error")
         lines = [
-            b"data: " + error_answer(asked.id, DIED, "stator proxy: the server broke off") + b"\n"
-            for asked in waiting
+            b"data: " + error_answer(request.id, DIED, "stator proxy: the server broke off") + b"\n"
+            for request in waiting
         ]
         await self._send({"type": "http.response.body", "body": b"".join(lines)})
 
-    async def _too_late(self, passing: asyncio.Future[None]) -> None:
+    async def _timed_out(self, passing: asyncio.Future[None]) -> None:
         timeout = self._app.timeout
         cause = f"no answer within {timeout:g} s"
-        waiting = [one for one in self._asked if one.call is not None and self._book.waits(one)]
-        for asked in waiting:
-            self._app.recording.put(*self._book.unanswered(asked, cause, "timeout"))
-        if waiting and self._app.timeout_answer and not self._begun:
+        waiting = [
+            one for one in self._requests if one.call is not None and self._pending.is_waiting(one)
+        ]
+        for request in waiting:
+            self._app.recorder.put(*self._pending.unanswered(request, cause, "timeout"))
+        if waiting and self._app.timeout_answer and not self._response_began:
             passing.cancel()
             await asyncio.gather(passing, return_exceptions=True)
             await self._answer(504, TIMED_OUT, f"stator proxy: {cause}")
 
     async def _answer(self, status: int, code: int, text: str) -> None:
-        """Answer in the server's stead: an error for each request that waits."""
-        answers = [error_answer(asked.id, code, text).strip() for asked in self._asked]
+        """Answer in place of the server: an error for each request that waits."""
+        answers = [error_answer(request.id, code, text).strip() for request in self._requests]
         body = answers[0] if len(answers) == 1 else b"[" + b",".join(answers) + b"]"
         self._withdraw()
         if not answers:
-            await _say(self._send, status, text)
+            await _send_text(self._send, status, text)
             return
-        await _whole(self._send, status, b"application/json", body)
+        await _send_body(self._send, status, b"application/json", body)
 
     def _withdraw(self) -> None:
-        for asked in self._asked:
-            self._book.withdraw(asked)
+        for request in self._requests:
+            self._pending.withdraw(request)
 
-    def _conclude(self, cause: str, otherwise: Unanswered) -> None:
+    def _give_up(self, cause: str, status_if_read: UnansweredStatus) -> None:
         if self._session and self._resumable:
-            return  # its client may come back for the answer
-        waiting = [asked for asked in self._asked if self._book.withdraw(asked)]
-        self._app.give_up(self._book, waiting, cause, otherwise)
+            return  # its client can reconnect for the response
+        waiting = [request for request in self._requests if self._pending.withdraw(request)]
+        self._app.record_unanswered(self._pending, waiting, cause, status_if_read)
 
 
 def _reason(error: Exception) -> str:
-    said = str(error) or type(error).__name__
+    text = str(error) or type(error).__name__
     if isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout)):
-        return f"the server could not be reached: {said:.200}"
-    return f"the server went away: {said:.200}"
+        return f"the server could not be reached: {text:.200}"
+    return f"the server went away: {text:.200}"
 
 
-async def _say(send: Send, status: int, words: str) -> None:
-    await _whole(send, status, b"text/plain; charset=utf-8", words.encode())
+async def _send_text(send: Send, status: int, words: str) -> None:
+    await _send_body(send, status, b"text/plain; charset=utf-8", words.encode())
 
 
-async def _whole(send: Send, status: int, kind: bytes, body: bytes) -> None:
+async def _send_body(send: Send, status: int, kind: bytes, body: bytes) -> None:
     headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -1,7 +1,7 @@
-"""Who may speak to the proxy over HTTP, and which headers go on to the other side.
+"""Decides which HTTP requests the proxy accepts and which headers it passes on.
 
-A page in a browser can reach loopback too, under any name that resolves to it: so Host and Origin are
-held against what they must be, and a body that a page could send without asking first is refused.
+A web page can reach loopback under any name that resolves to it. Host and Origin must therefore match, and a
+body that a page could send without a CORS preflight is refused.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from stator.errors import InvalidInput
-from stator.surfaces.loopback import Callers, Headers, is_json, values
+from stator.surfaces.loopback import AllowedCallers, Headers, header_values, is_json
 
 METHODS = ("GET", "POST", "DELETE")
 WELL_KNOWN = "/.well-known/"
-"""Where servers say how to be authorized; part of the protocol, beside its own path."""
+"""Where servers publish how clients authorize; the protocol needs it beside the server's own path."""
 HOP_BY_HOP = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer "
     b"transfer-encoding upgrade".split()
 )
-"""Headers that are between two neighbours, and nobody else's."""
+"""Headers that belong to one connection and are never passed on."""
 _OURS = frozenset({b"host", b"content-length", b"accept-encoding", b"expect"})
 
 
-_CLIMBS = re.compile(r"\.\.|%2e|%2f|%5c|\\", re.IGNORECASE)
+_TRAVERSAL = re.compile(r"\.\.|%2e|%2f|%5c|\\", re.IGNORECASE)
 
 
 class Upstream:
-    """The server behind the proxy, as whoever started it named it."""
+    """The server behind the proxy, from the address given at the start."""
 
     def __init__(self, url: str) -> None:
         try:
@@ -39,20 +39,20 @@ class Upstream:
             known = False
         if not known or parts.fragment or parts.username is not None:
             raise InvalidInput(
-                f"not the address of a server: {_shown(url)!r:.200}",
+                f"not an HTTP address of a server: {_without_password(url)!r:.200}",
                 hint="for example http://127.0.0.1:3001/mcp",
             )
         self.origin = f"{parts.scheme}://{parts.netloc}"
         self.path = parts.path or "/"
         self.query = parts.query
         host = (parts.hostname or "").lower()
-        # what is said to this machine stays on it, whatever proxies the environment names
+        # traffic to this machine never leaves it, even if the environment names an HTTP proxy
         local = host in ("127.0.0.1", "localhost", "::1") or proxy_bypass(host)
         self.proxy = None if local else getproxies().get(parts.scheme)
 
     def target(self, path: str, query: bytes) -> str | None:
-        """Where a request for that path goes; None if it goes nowhere."""
-        if path != self.path and (not path.startswith(WELL_KNOWN) or _CLIMBS.search(path)):
+        """Return the address to which a request for a path is passed on; None if it is not."""
+        if path != self.path and (not path.startswith(WELL_KNOWN) or _TRAVERSAL.search(path)):
             return None
         given = query.decode("latin-1")
         own = self.query if path == self.path else ""
@@ -60,34 +60,34 @@ class Upstream:
         return self.origin + path + (f"?{both}" if both else "")
 
 
-def _shown(url: str) -> str:
-    """An address as it may be said: what stands before an @ in it may be a password."""
+def _without_password(url: str) -> str:
+    """Return an address that is safe to print: the part before an @ may be a password."""
     return re.sub(r"//.*@", "//…@", url)
 
 
-class Gate:
-    """Says why a request is not let in."""
+class RequestPolicy:
+    """Refuses requests that the proxy must not pass on."""
 
     def __init__(self, port: int) -> None:
-        self._callers = Callers(port)
+        self._callers = AllowedCallers(port)
 
     def refusal(self, method: str, headers: Headers) -> tuple[int, str] | None:
-        """The status and the words with which a request is turned away; None: it is let in."""
+        """Return the status and text of a refusal; None if the request is accepted."""
         refusal = self._callers.refusal(headers)
         if refusal is not None:
             return refusal
         if method not in METHODS:
-            return 405, "GET, POST or DELETE"
+            return 405, "method not allowed: use GET, POST or DELETE"
         if method == "POST" and not is_json(headers):
-            return 415, "a message is application/json"
+            return 415, "Content-Type must be application/json"
         return None
 
 
-def onward(headers: Headers, upstream: Upstream) -> Headers:
-    """The headers of a request as the server gets them: all but those between neighbours.
+def request_headers(headers: Headers, upstream: Upstream) -> Headers:
+    """Return the headers of a request as the server receives them: all but those of one connection.
 
-    The answer is asked for as it is, not compressed, since a copy of it is read here. Our own origin
-    becomes the server's: it was checked here.
+    The server is asked for an uncompressed response, since the proxy reads a copy of it. An Origin of the
+    proxy, which was checked before, becomes the server's.
     """
     kept = [
         (name, upstream.origin.encode() if name.lower() == b"origin" else value)
@@ -97,15 +97,15 @@ def onward(headers: Headers, upstream: Upstream) -> Headers:
     return [*kept, (b"accept-encoding", b"identity")]
 
 
-def back(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """The headers of an answer as the client gets them."""
+def response_headers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """Return the headers of a response as the client receives them."""
     return _end_to_end(list(headers))
 
 
 def _end_to_end(headers: Headers) -> Headers:
     named = {
         name.strip().lower().encode("latin-1")
-        for value in values(headers, b"connection")
+        for value in header_values(headers, b"connection")
         for name in value.split(",")
     }
     return [

@@ -1,7 +1,7 @@
-"""What was asked on a connection and not yet answered: whose answer is this, and may it pass?
+"""Matches responses to the open requests of a connection and decides whether to pass them on.
 
-One book per connection: requests of a client by their ids. Nothing here reads or writes; messages are
-looked at as they go by, and what is to be recorded of them is handed back as work.
+One `PendingRequests` exists per connection; it holds the client's requests by id. It does no I/O: it
+inspects messages and returns the writes that record them.
 """
 
 from __future__ import annotations
@@ -15,52 +15,52 @@ from stator.surfaces.proxy.classify import (
     CANCELLED,
     CLAUDE_CALL,
     LIST,
-    Answer,
-    Notice,
-    Request,
-    Strange,
+    NotAMessage,
+    RpcNotification,
+    RpcRequest,
+    RpcResponse,
     classify,
     client_name,
     edge_id,
+    excerpt,
     id_text,
     member,
-    shown,
     text_of,
 )
-from stator.surfaces.proxy.framing import Long
+from stator.surfaces.proxy.frames import LongMessage
 from stator.surfaces.proxy.recorder import (
-    Call,
-    Recording,
-    Unanswered,
-    Work,
+    PendingWrite,
+    ProxiedCall,
+    ProxyRecorder,
+    UnansweredStatus,
 )
 
 PENDING_MAX = 20_000
-"""Requests without an answer that are remembered; a server that never answers must not cost more."""
+"""Most open requests that are remembered: a server that never answers must not fill the memory."""
 ANSWERED_MAX = 10_000
-"""Ids that were answered, to know a second answer when it comes."""
+"""Most answered ids that are remembered, to detect a second response."""
 
 
 @dataclass(slots=True, eq=False)
-class Asked:
-    """A request that was passed on."""
+class PendingRequest:
+    """A request that was passed on to the server."""
 
     id: str
     method: str
-    call: Call | None = None
+    call: ProxiedCall | None = None
     task: str = ""
-    """The task it asks after."""
+    """The id of the task it asks about, if it does."""
     data: bytes = b""
-    """The line it came in."""
-    told: bool = False
-    """Whether the client has been answered in the server's stead."""
+    """The line it arrived in, kept only if it may have to be sent again."""
+    answered_by_proxy: bool = False
+    """Whether the proxy has answered it in place of the server."""
     cancelled: bool = False
-    """Whether the client has said that it waits no longer."""
+    """Whether the client has cancelled it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """What is remembered of a request that was answered: not what was in it."""
+class AnsweredRequest:
+    """What is remembered of an answered request: not its contents."""
 
     method: str
     call: str = ""
@@ -68,217 +68,226 @@ class Answered:
 
 @dataclass(slots=True)
 class Outgoing:
-    """What is in some bytes from the client."""
+    """What a message, or a batch, from the client contains."""
 
-    asked: list[Asked] = field(default_factory=list)
-    works: list[Work] = field(default_factory=list)
-    """To be recorded once they are passed on."""
+    requests: list[PendingRequest] = field(default_factory=list)
+    writes: list[PendingWrite] = field(default_factory=list)
+    """To be recorded once the bytes are passed on."""
     handshake: bool = False
-    """Whether it is part of how older revisions begin."""
+    """Whether it belongs to the handshake of older protocol revisions."""
 
     @property
-    def calls(self) -> list[Call]:
-        return [one.call for one in self.asked if one.call is not None]
+    def calls(self) -> list[ProxiedCall]:
+        return [one.call for one in self.requests if one.call is not None]
 
 
 @dataclass(slots=True)
 class Incoming:
-    """What is in some bytes from the server."""
+    """What a message, or a batch, from the server contains."""
 
     forward: bool = True
-    works: list[Work] = field(default_factory=list)
-    answered: list[Asked] = field(default_factory=list)
+    writes: list[PendingWrite] = field(default_factory=list)
+    answered: list[PendingRequest] = field(default_factory=list)
 
 
-class Book:
-    """Requests of one client, by id."""
+class PendingRequests:
+    """The open requests of one client, by id."""
 
-    def __init__(self, recording: Recording) -> None:
-        self._recording = recording
-        self._pending: dict[str, deque[Asked]] = {}
-        self._answered: OrderedDict[str, Answered] = OrderedDict()
+    def __init__(self, recorder: ProxyRecorder) -> None:
+        self._recorder = recorder
+        self._pending: dict[str, deque[PendingRequest]] = {}
+        self._answered: OrderedDict[str, AnsweredRequest] = OrderedDict()
         self._waiting_count = 0
         self._lock = threading.Lock()
 
     # -- from the client --------------------------------------------------------------------------
 
     def outgoing(self, data: bytes, *, keep: bool = False) -> Outgoing:
-        """Look at what a client sends; the intents of its calls are being recorded from here on."""
+        """Inspect bytes from the client and begin to record the intents of its calls."""
         found = Outgoing()
-        messages = classify(data) or [Strange()]
+        messages = classify(data) or [NotAMessage()]
         for message in messages:
-            if isinstance(message, Request):
+            if isinstance(message, RpcRequest):
                 found.handshake |= message.method == "initialize"
-                found.asked.append(self._ask(message, data if keep else b""))
-            elif isinstance(message, Notice):
+                found.requests.append(self._add_request(message, data if keep else b""))
+            elif isinstance(message, RpcNotification):
                 found.handshake |= message.method == "notifications/initialized"
-                found.works += self._noticed(message)
-        if data.strip() and any(isinstance(message, Strange) for message in messages):
-            found.works.append(self._recording.raw("not understood, from the client", data))
+                found.writes += self._handle_notification(message)
+        if data.strip() and any(isinstance(message, NotAMessage) for message in messages):
+            found.writes.append(self._recorder.raw("not understood, from the client", data))
         return found
 
-    def _ask(self, message: Request, data: bytes) -> Asked:
-        self._recording.client = self._recording.client or client_name(message)
-        asked = Asked(message.id, message.method, data=data)
+    def _add_request(self, message: RpcRequest, data: bytes) -> PendingRequest:
+        self._recorder.client = self._recorder.client or client_name(message)
+        request = PendingRequest(message.id, message.method, data=data)
         if message.method == CALL:
-            asked.call = self._call(message)
-            self._recording.begin(asked.call)
+            request.call = self._proxied_call(message)
+            self._recorder.begin(request.call)
         elif message.method.startswith("tasks/"):
-            asked.task = text_of(message.params, "taskId")
-        self.enter(asked)
-        return asked
+            request.task = text_of(message.params, "taskId")
+        self.add(request)
+        return request
 
-    def enter(self, asked: Asked) -> None:
-        """From here on, the request waits for its answer."""
+    def add(self, request: PendingRequest) -> None:
+        """Add a request that now waits for its response."""
         with self._lock:
-            self._pending.setdefault(asked.id, deque()).append(asked)
-            self._answered.pop(asked.id, None)
+            self._pending.setdefault(request.id, deque()).append(request)
+            self._answered.pop(request.id, None)
             self._waiting_count += 1
-            oldest = self._oldest() if self._waiting_count > PENDING_MAX else None
+            oldest = self._take_oldest() if self._waiting_count > PENDING_MAX else None
         if oldest is not None:
             cause = f"no answer, and {PENDING_MAX} requests since"
-            self._recording.put(*self.unanswered(oldest, cause, "error"))
+            self._recorder.put(*self.unanswered(oldest, cause, "error"))
 
-    def _oldest(self) -> Asked:
-        """Let go of the request that waits longest, as far as ids tell."""
+    def _take_oldest(self) -> PendingRequest:
+        """Remove and return the first request under the id that was used first."""
         id, waiting = next(iter(self._pending.items()))
-        asked = waiting.popleft()
-        self._left(id, waiting)
-        return asked
+        request = waiting.popleft()
+        self._forget(id, waiting)
+        return request
 
-    def _left(self, id: str, waiting: deque[Asked]) -> None:
-        """One of those that wait under an id does no longer."""
+    def _forget(self, id: str, waiting: deque[PendingRequest]) -> None:
+        """Update the count and the table after one request under an id was removed."""
         self._waiting_count -= 1
         if not waiting:
             del self._pending[id]
 
-    def _call(self, message: Request) -> Call:
+    def _proxied_call(self, message: RpcRequest) -> ProxiedCall:
         arguments = member(message.params, "arguments")
-        return Call(
+        return ProxiedCall(
             tool=text_of(message.params, "name") or "?",
             input={} if arguments is None else arguments,
-            at=self._recording.now(),
+            at=self._recorder.now(),
             request=message.id[:100],
             use=text_of(message.params, "_meta", CLAUDE_CALL)[:200],
         )
 
-    def _noticed(self, message: Notice) -> list[Work]:
+    def _handle_notification(self, message: RpcNotification) -> list[PendingWrite]:
         if message.method != CANCELLED:
             return []
-        asked = self._waiting(id_text(member(message.params, "requestId")))
-        if asked is None or asked.call is None:
+        request = self._first_waiting(id_text(member(message.params, "requestId")))
+        if request is None or request.call is None:
             return []
-        asked.cancelled = True
-        return [self._recording.unanswered(asked.call, "cancelled by the client", "cancelled")]
+        request.cancelled = True
+        return [self._recorder.unanswered(request.call, "cancelled by the client", "cancelled")]
 
-    def _waiting(self, id: str) -> Asked | None:
+    def _first_waiting(self, id: str) -> PendingRequest | None:
         with self._lock:
             waiting = self._pending.get(id)
             return waiting[0] if waiting else None
 
     # -- from the server --------------------------------------------------------------------------
 
-    def incoming(self, data: bytes, *, again: bool = False) -> Incoming | None:
-        """Look at what a server sends; None if it is not JSON. `again`: it may repeat what was said."""
+    def incoming(self, data: bytes, *, may_repeat: bool = False) -> Incoming | None:
+        """Inspect bytes from the server; return None if they are not JSON.
+
+        `may_repeat`: a resumed stream may repeat a response, which is then no second answer.
+        """
         messages = classify(data)
         if messages is None:
             return None
-        found, second = Incoming(), 0
+        found, repeats = Incoming(), 0
         for message in messages:
-            if isinstance(message, Answer):
-                second += not self._answer(message, data, found, again=again)
-        if any(isinstance(message, Strange) for message in messages):
-            found.works.append(self._recording.raw("not understood, from the server", data))
-        # a batch goes through whole or not at all: it is not ours to rewrite
-        found.forward = not messages or second < len(messages)
+            if isinstance(message, RpcResponse):
+                repeats += not self._handle_response(message, data, found, may_repeat=may_repeat)
+        if any(isinstance(message, NotAMessage) for message in messages):
+            found.writes.append(self._recorder.raw("not understood, from the server", data))
+        # a batch is passed on whole or held back whole: the proxy changes no bytes
+        found.forward = not messages or repeats < len(messages)
         return found
 
-    def _answer(self, answer: Answer, data: bytes, found: Incoming, *, again: bool) -> bool:
-        """Take an answer in; whether the client should have it."""
-        asked = self._settle(answer.id)
-        recording = self._recording
-        if asked is None:
-            before = self._answered.get(answer.id)
-            if before is not None and again:
+    def _handle_response(
+        self, response: RpcResponse, data: bytes, found: Incoming, *, may_repeat: bool
+    ) -> bool:
+        """Record a response; return whether the client should receive it."""
+        request = self._match(response.id)
+        recorder = self._recorder
+        if request is None:
+            earlier = self._answered.get(response.id)
+            if earlier is not None and may_repeat:
                 return True
-            if before is not None:
-                why = f"{before.method} {answer.id}: {shown(data)}"
-                found.works.append(recording.flag("answered twice", before.call, why))
-                found.works.append(recording.raw("second answer", data))
+            if earlier is not None:
+                why = f"{earlier.method} {response.id}: {excerpt(data)}"
+                found.writes.append(recorder.flag("answered twice", earlier.call, why))
+                found.writes.append(recorder.raw("second answer", data))
                 return False
-            found.works.append(recording.raw("answer to nothing that was asked", data))
+            found.writes.append(recorder.raw("answer to nothing that was asked", data))
             return True
-        found.answered.append(asked)
-        if asked.call is not None:
-            found.works.append(recording.answered(asked.call, answer))
-        elif asked.method == LIST:
-            found.works.append(recording.offered(answer))
-        elif asked.task:
-            found.works.append(recording.task(asked.task, answer))
-        return not asked.told
+        found.answered.append(request)
+        if request.call is not None:
+            found.writes.append(recorder.answered(request.call, response))
+        elif request.method == LIST:
+            found.writes.append(recorder.offered(response))
+        elif request.task:
+            found.writes.append(recorder.task(request.task, response))
+        return not request.answered_by_proxy
 
-    def incoming_long(self, long: Long) -> Incoming:
-        """The same for what was too long to be read."""
+    def incoming_long(self, long: LongMessage) -> Incoming:
+        """Inspect a message that was too long to decode."""
         id = edge_id(long.head, long.tail)
-        asked = self._settle(id) if id is not None else None
-        if asked is None or asked.call is None:
+        request = self._match(id) if id is not None else None
+        if request is None or request.call is None:
             return Incoming(
-                works=[self._recording.raw("too long to be read, from the server", long)]
+                writes=[self._recorder.raw("too long to be read, from the server", long)]
             )
-        return Incoming(works=[self._recording.unread(asked.call, long)], answered=[asked])
+        return Incoming(writes=[self._recorder.unread(request.call, long)], answered=[request])
 
-    def _settle(self, id: str) -> Asked | None:
-        """The request that an answer to that id answers; None if none waits."""
+    def _match(self, id: str) -> PendingRequest | None:
+        """Remove and return the request that a response with this id answers; None if no request waits."""
         with self._lock:
             waiting = self._pending.get(id)
             if not waiting:
                 return None
-            asked = waiting.popleft()
-            self._left(id, waiting)
-            asked.data = b""
-            self._answered[id] = Answered(asked.method, asked.call.id if asked.call else "")
+            request = waiting.popleft()
+            self._forget(id, waiting)
+            request.data = b""
+            self._answered[id] = AnsweredRequest(
+                request.method, request.call.id if request.call else ""
+            )
             if len(self._answered) > ANSWERED_MAX:
                 self._answered.popitem(last=False)
-            return asked
+            return request
 
-    # -- no answer --------------------------------------------------------------------------------
+    # -- requests without a response --------------------------------------------------------------
 
-    def withdraw(self, asked: Asked) -> bool:
-        """Take a request out that will not be answered; False if it was meanwhile."""
+    def withdraw(self, request: PendingRequest) -> bool:
+        """Remove a request that will not be answered; return False if it was answered before."""
         with self._lock:
-            waiting = self._pending.get(asked.id)
-            if not waiting or asked not in waiting:
+            waiting = self._pending.get(request.id)
+            if not waiting or request not in waiting:
                 return False
-            waiting.remove(asked)
-            self._left(asked.id, waiting)
+            waiting.remove(request)
+            self._forget(request.id, waiting)
             return True
 
-    def unanswered(self, asked: Asked, cause: str, otherwise: Unanswered) -> list[Work]:
-        """What is to be said of a request that stays without an answer."""
-        if asked.call is None:
+    def unanswered(
+        self, request: PendingRequest, cause: str, status_if_read: UnansweredStatus
+    ) -> list[PendingWrite]:
+        """Return the writes that record a request without a response."""
+        if request.call is None:
             return []
-        return [self._recording.unanswered(asked.call, cause, otherwise)]
+        return [self._recorder.unanswered(request.call, cause, status_if_read)]
 
-    def waits(self, asked: Asked) -> bool:
-        """Whether a request is still without an answer."""
+    def is_waiting(self, request: PendingRequest) -> bool:
+        """Whether a request still waits for its response."""
         with self._lock:
-            return asked in self._pending.get(asked.id, ())
+            return request in self._pending.get(request.id, ())
 
-    def tell(self, asked: Asked) -> bool:
-        """Answer a request in the server's stead; False if it was answered: nobody is told twice."""
+    def answer_instead(self, request: PendingRequest) -> bool:
+        """Mark a request as answered by the proxy; return False if the server has answered it."""
         with self._lock:
-            asked.told = asked in self._pending.get(asked.id, ())
-            return asked.told
+            request.answered_by_proxy = request in self._pending.get(request.id, ())
+            return request.answered_by_proxy
 
-    def leave(self) -> list[Asked]:
-        """Everything that waits, which it does no longer."""
+    def take_all(self) -> list[PendingRequest]:
+        """Remove and return all requests that wait."""
         with self._lock:
-            pending = [asked for waiting in self._pending.values() for asked in waiting]
+            pending = [request for waiting in self._pending.values() for request in waiting]
             self._pending.clear()
             self._waiting_count = 0
             return pending
 
     @property
     def waiting(self) -> int:
-        """How many requests wait."""
+        """Number of requests that wait."""
         return self._waiting_count

@@ -1,7 +1,8 @@
-"""The one thread that writes to the store, and what those who pass messages on ask of it.
+"""Records what a proxy sees, in one thread that writes to the store.
 
-They hand over work and go on; only for an intent do they wait until it is on disk. What is handed over
-together is written together, in the order it came, so what was offered is known before it is called.
+Other threads queue a write and continue; only for the intent of a call do they wait until it is on disk.
+Writes that are queued together are written together, in order, so that a tool's definition is recorded before
+its first call.
 """
 
 from __future__ import annotations
@@ -28,279 +29,299 @@ from stator.model.exchange.items import (
 from stator.model.log.query import SessionQuery
 from stator.model.records.types import Effect, ToolRecord
 from stator.model.values.escape import visible
-from stator.runtime.base.paging import commit_at
+from stator.runtime.base.pages import commit_at
 from stator.runtime.facade.store import Store
 from stator.runtime.ingest.recorder import Recorder
-from stator.surfaces.proxy.classify import Answer, Told, inside, shown, task_told, told
-from stator.surfaces.proxy.definitions import Definition, definitions
-from stator.surfaces.proxy.framing import Long
+from stator.surfaces.proxy.classify import (
+    CallResult,
+    RpcResponse,
+    call_result,
+    decode_raw,
+    excerpt,
+    task_result,
+)
+from stator.surfaces.proxy.definitions import ListedTool, definitions
+from stator.surfaces.proxy.frames import LongMessage
 
 CLAIM_US = 10_000_000
-"""How long ago, at most, somebody else recorded the intent of the call that is seen here."""
-EARLIER_MAX = 50
-"""Sessions of the project, the newest, that are asked what a tool was there."""
+"""A hook may record a call before the proxy sees it: the longest time between the two, in µs."""
+PINNED_SESSIONS_MAX = 50
+"""Newest sessions of the project that are searched for earlier digests of a tool."""
 TASKS_MAX = 1_000
 USES_MAX = 100_000
-"""Ids that calls were given by their client, to know one that is given twice."""
+"""Most client-given call ids that are remembered, to detect one that is used twice."""
 LINGER_S = 0.003
-TOGETHER_MAX = 500
-"""Things that are written in one transaction."""
+BATCH_MAX = 500
+"""Most writes in one transaction."""
 
 Say = Callable[[str], None]
-Unanswered = Literal["timeout", "cancelled", "error"]
+UnansweredStatus = Literal["timeout", "cancelled", "error"]
 
 
 @dataclass(slots=True, eq=False)
-class Call:
-    """A call as it goes by."""
+class ProxiedCall:
+    """A tool call that passes through the proxy."""
 
     tool: str
-    """As the server has it."""
+    """Its name on the server, without the prefix."""
     input: Any
     at: int
     request: str
     use: str = ""
-    """The client's own id for it."""
+    """The client's own id for the call, if it gives one."""
     id: str = ""
     effect: Effect = "write"
     attempt: int = 1
     status: str = ""
-    """"": not begun."""
+    """"" until the intent is recorded."""
     done: Future[None] = field(default_factory=Future)
-    """Done when the intent is on disk."""
+    """Done when the intent is on disk, or could not be written."""
 
 
 @dataclass(slots=True, eq=False)
-class Work:
-    """Something to be recorded."""
+class PendingWrite:
+    """Items to be recorded, built in the writing thread."""
 
     make: Callable[[Recorder], list[Item]]
     done: Future[None] | None = None
     _items: list[Item] | None = None
 
     def items(self, recorder: Recorder) -> list[Item]:
-        """What it comes to; worked out once, also where it has to be written again."""
+        """Return the items; they are built once, even if they have to be written again."""
         if self._items is None:
             self._items = self.make(recorder)
         return self._items
 
 
-class Recording:
-    """What one run of the proxy records."""
+class ProxyRecorder:
+    """Records what one run of the proxy sees.
+
+    Methods that return a `PendingWrite` only build it; `put` queues it for the writing thread.
+    """
 
     def __init__(
         self,
         store: Store,
-        opened: Callable[[str], Recorder],
+        open_recorder: Callable[[str], Recorder],
         *,
         server: str,
         run: str,
         shared: bool,
         say: Say,
     ) -> None:
-        """`opened` begins the session, given what the client calls itself; `shared`: others record in
-        it too."""
+        """`open_recorder` opens the session, given the client's name; `shared`: other programs record in it
+        too."""
         self._store = store.port
         self._clock = store.context.clock
-        self._opened = opened
+        self._open_recorder = open_recorder
         self._server = server
         self._run = run
         self._shared = shared
         self._say = say
         self.client = ""
         self.lost = 0
-        """Things that could not be recorded."""
+        """Number of writes that failed and that no thread waited for."""
         self._recorder: Recorder | None = None
-        self._known: dict[str, Definition] = {}
+        self._tools: dict[str, ListedTool] = {}
         self._pinned: dict[str, str] | None = None
-        self._tasks: dict[str, Call] = {}
+        self._tasks: dict[str, ProxiedCall] = {}
         self._claimed: dict[str, None] = {}
         self._numbers = itertools.count(1)
-        self._queue: SimpleQueue[Work | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._serve, name="stator proxy", daemon=True)
+        self._queue: SimpleQueue[PendingWrite | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._write_loop, name="stator proxy", daemon=True)
         self._thread.start()
 
-    # -- what is asked of it ----------------------------------------------------------------------
+    # -- called by other threads ------------------------------------------------------------------
 
-    def put(self, *works: Work) -> None:
-        for work in works:
-            self._queue.put(work)
+    def put(self, *writes: PendingWrite) -> None:
+        for write in writes:
+            self._queue.put(write)
 
-    def begin(self, call: Call) -> None:
-        """Record the intent of a call; `call.done` says when that is on disk."""
-        self.put(Work(lambda recorder: self._begin(recorder, call), call.done))
+    def begin(self, call: ProxiedCall) -> None:
+        """Record the intent of a call; `call.done` is done when it is on disk."""
+        self.put(PendingWrite(lambda recorder: self._begin(recorder, call), call.done))
 
-    def again(self, call: Call, cause: str) -> None:
-        """Record that an attempt failed and another begins; `call.done` as in `begin`."""
+    def retry(self, call: ProxiedCall, cause: str) -> None:
+        """Record that an attempt failed and another one begins; `call.done` works as in `begin`."""
         call.done = Future()
         at = self.now()
-        self.put(Work(lambda recorder: self._again(call, cause, at), call.done))
+        self.put(PendingWrite(lambda recorder: self._retry(call, cause, at), call.done))
 
-    def answered(self, call: Call, answer: Answer) -> Work:
-        """How a call ended, by its answer."""
+    def answered(self, call: ProxiedCall, response: RpcResponse) -> PendingWrite:
+        """Record how a call ended, from its response."""
         at = self.now()
-        return Work(lambda recorder: self._ended(call, told(answer), at))
+        return PendingWrite(lambda recorder: self._ended(call, call_result(response), at))
 
-    def unread(self, call: Call, long: Long) -> Work:
-        """That a call was answered by more than is read."""
-        at, known = self.now(), Told("ok", f"{long.size} bytes, not read", _described(long))
-        return Work(lambda recorder: self._ended(call, known, at))
+    def unread(self, call: ProxiedCall, long: LongMessage) -> PendingWrite:
+        """Record that a response was too long to decode."""
+        at, result = self.now(), CallResult("ok", f"{long.size} bytes, not read", _described(long))
+        return PendingWrite(lambda recorder: self._ended(call, result, at))
 
-    def failed(self, call: Call, cause: str) -> Work:
-        """That a call had no effect, and why that is known."""
-        at, known = self.now(), Told("error", cause, {"error": "not done", "message": cause})
-        return Work(lambda recorder: self._ended(call, known, at))
+    def failed(self, call: ProxiedCall, cause: str) -> PendingWrite:
+        """Record that a call certainly had no effect, and why."""
+        at, result = self.now(), CallResult("error", cause, {"error": "not done", "message": cause})
+        return PendingWrite(lambda recorder: self._ended(call, result, at))
 
-    def unanswered(self, call: Call, cause: str, otherwise: Unanswered) -> Work:
-        """That nobody will say how a call ended: in doubt, unless it only reads."""
+    def unanswered(
+        self, call: ProxiedCall, cause: str, status_if_read: UnansweredStatus
+    ) -> PendingWrite:
+        """Record that a call has no response: it is in doubt, or `status_if_read` if it only reads."""
         at = self.now()
-        return Work(lambda recorder: self._unanswered(call, cause, otherwise, at))
+        return PendingWrite(lambda recorder: self._unanswered(call, cause, status_if_read, at))
 
-    def offered(self, answer: Answer) -> Work:
-        """What tools there are."""
+    def offered(self, response: RpcResponse) -> PendingWrite:
+        """Record the tools that a server lists."""
         at = self.now()
-        return Work(lambda recorder: self._offered(recorder, answer, at))
+        return PendingWrite(lambda recorder: self._offered(recorder, response, at))
 
-    def task(self, task: str, answer: Answer) -> Work:
-        """What somebody was told who asked how a task stands."""
+    def task(self, task: str, response: RpcResponse) -> PendingWrite:
+        """Record the status of a task, if it ended the call that began it."""
         at = self.now()
-        return Work(lambda recorder: self._task(task, answer, at))
+        return PendingWrite(lambda recorder: self._task(task, response, at))
 
-    def raw(self, why: str, data: bytes | Long) -> Work:
-        """Something that is kept as it is: nobody knows what it means."""
+    def raw(self, why: str, data: bytes | LongMessage) -> PendingWrite:
+        """Record a message that the proxy does not understand, as text."""
         at = self.now()
-        kept = _described(data) if isinstance(data, Long) else {"text": shown(data, 4_096)}
-        item = Unknown(id=self._id("raw"), at=at, raw={"proxy": why, **kept})
-        return Work(lambda recorder: [item])
+        kept = _described(data) if isinstance(data, LongMessage) else {"text": excerpt(data, 4_096)}
+        item = Unknown(id=self._item_id("raw"), at=at, raw={"proxy": why, **kept})
+        return PendingWrite(lambda recorder: [item])
 
-    def flag(self, name: str, on: str, why: str) -> Work:
-        """Something a person should look at; it is said at once, too."""
+    def flag(self, name: str, on: str, why: str) -> PendingWrite:
+        """Record something a person should look at, and print it now."""
         items = self._flagged(name, on, why, self.now())
-        return Work(lambda recorder: items)
+        return PendingWrite(lambda recorder: items)
 
     def close(self) -> None:
-        """Write what is left and end."""
+        """Write everything that is queued, then end the thread."""
         self._queue.put(None)
         self._thread.join()
         if self.lost:
-            self._say(f"{self.lost} things could not be recorded")
+            self._say(f"{self.lost} messages could not be recorded")
 
     def now(self) -> int:
         return self._clock()
 
-    # -- in the thread ----------------------------------------------------------------------------
+    # -- in the writing thread --------------------------------------------------------------------
 
-    def _serve(self) -> None:
+    def _write_loop(self) -> None:
         ended = False
         while not ended:
-            works, ended = self._gather()
-            self._write(works)
+            writes, ended = self._next_batch()
+            self._write(writes)
         if self._recorder is not None and not self._shared:
-            self._write([Work(lambda recorder: [Ended(id=self._id("end"), at=self.now())])])
+            self._write(
+                [PendingWrite(lambda recorder: [Ended(id=self._item_id("end"), at=self.now())])]
+            )
 
-    def _gather(self) -> tuple[list[Work], bool]:
-        """What is to be written together, and whether it is the last.
+    def _next_batch(self) -> tuple[list[PendingWrite], bool]:
+        """Return the writes to write together, and whether they are the last.
 
-        What nobody waits for lets what comes next pass first: the message that brought it is just being
-        passed on, and an intent that follows at once is written with it.
+        A write that no thread waits for lingers a few milliseconds: writing now would compete with the
+        message that is being passed on, and an intent that follows shares the transaction.
         """
-        works: list[Work] = []
-        work = self._queue.get()
-        while work is not None:
-            works.append(work)
-            if len(works) == TOGETHER_MAX:
-                return works, False
-            wanted = any(one.done is not None for one in works)
+        writes: list[PendingWrite] = []
+        write = self._queue.get()
+        while write is not None:
+            writes.append(write)
+            if len(writes) == BATCH_MAX:
+                return writes, False
+            awaited = any(one.done is not None for one in writes)
             try:
-                work = self._queue.get_nowait() if wanted else self._queue.get(timeout=LINGER_S)
+                write = self._queue.get_nowait() if awaited else self._queue.get(timeout=LINGER_S)
             except Empty:
-                return works, False
-        return works, True
+                return writes, False
+        return writes, True
 
-    def _write(self, works: list[Work]) -> None:
-        """Write them together; where that fails, each by itself, so that one cannot take others along."""
-        if not works:
+    def _write(self, writes: list[PendingWrite]) -> None:
+        """Write all in one transaction; if that fails, write each one alone: one bad write loses only itself."""
+        if not writes:
             return
         try:
-            recorder = self._ready()
-            for work in works:
-                for item in work.items(recorder):
+            recorder = self._opened_recorder()
+            for write in writes:
+                for item in write.items(recorder):
                     recorder.take(item)
             recorder.flush(barrier=False)
         except Exception as error:
             if self._recorder is not None:
                 self._recorder.forget()
-            if len(works) > 1:
-                for work in works:
-                    self._write([work])
+            if len(writes) > 1:
+                for write in writes:
+                    self._write([write])
                 return
-            self._refused(works[0], error)
+            self._write_failed(writes[0], error)
         else:
-            for work in works:
-                if work.done is not None and not work.done.done():
-                    work.done.set_result(None)
+            for write in writes:
+                if write.done is not None and not write.done.done():
+                    write.done.set_result(None)
 
-    def _refused(self, work: Work, error: Exception) -> None:
-        if work.done is not None:
-            work.done.set_exception(error)
+    def _write_failed(self, write: PendingWrite, error: Exception) -> None:
+        if write.done is not None:
+            write.done.set_exception(error)
             return
         self.lost += 1
         what = error if isinstance(error, StatorError) else f"{type(error).__name__}: {error}"
-        self._say(f"could not be recorded: {visible(str(what)[:300])}")
+        self._say(f"a message could not be recorded: {visible(str(what)[:300])}")
 
-    def _ready(self) -> Recorder:
+    def _opened_recorder(self) -> Recorder:
         if self._recorder is None:
-            self._recorder = self._opened(self.client)
+            self._recorder = self._open_recorder(self.client)
             if not self._shared:
                 self._recorder.take(
-                    Began(id=self._id("begin"), at=self.now(), how=f"proxy of {self._server}")
+                    Began(id=self._item_id("begin"), at=self.now(), how=f"proxy of {self._server}")
                 )
-            self._recorder.flush(barrier=False)  # it is there before anything is asked of it
+            self._recorder.flush(barrier=False)  # the session must exist before it is queried
         return self._recorder
 
-    def _begin(self, recorder: Recorder, call: Call) -> list[Item]:
-        known = self._known.get(call.tool)
-        call.effect = known.effect if known else "write"
+    def _begin(self, recorder: Recorder, call: ProxiedCall) -> list[Item]:
+        tool = self._tools.get(call.tool)
+        call.effect = tool.effect if tool else "write"
         call.id = (
             call.id
-            or self._taken(call.use)
-            or self._claim(recorder, call)
-            or self._id(call.request)
+            or self._claim_id(call.use)
+            or self._id_from_hook(recorder, call)
+            or self._item_id(call.request)
         )
         call.status = "started"
-        tool, made = self._named(call.tool), call.input
-        return [Called(id=call.id, at=call.at, tool=tool, input=made, effect=call.effect)]
+        return [
+            Called(
+                id=call.id, at=call.at, tool=self._full_name(call.tool), input=call.input,
+                effect=call.effect,
+            )
+        ]  # fmt: skip
 
-    def _again(self, call: Call, cause: str, at: int) -> list[Item]:
+    def _retry(self, call: ProxiedCall, cause: str, at: int) -> list[Item]:
         ended = _returned(
-            call, Told("error", cause, {"error": "not answered", "message": cause}), at
+            call, CallResult("error", cause, {"error": "not answered", "message": cause}), at
         )
         call.attempt = ended.attempt + 1
         return [
             ended,
             Called(
-                id=call.id, at=at, tool=self._named(call.tool), input=call.input,
+                id=call.id, at=at, tool=self._full_name(call.tool), input=call.input,
                 effect=call.effect, attempt=call.attempt,
             ),
         ]  # fmt: skip
 
-    def _ended(self, call: Call, known: Told, at: int) -> list[Item]:
+    def _ended(self, call: ProxiedCall, result: CallResult, at: int) -> list[Item]:
         if call.status not in ("started", "in doubt"):
-            # it is settled that nobody waited for it; what came is kept
-            late = {"proxy": "late answer", "call": call.id, "answer": known.output}
-            return [Unknown(id=self._id("raw"), at=at, raw=late)]
-        if known.task and len(self._tasks) < TASKS_MAX:
-            self._tasks[known.task] = call
-        call.input = None  # it is on record, and may be large
-        item = _returned(call, known, at)
-        call.status = known.status
+            # the call is closed on record; keep the late response as a raw record
+            late = {"proxy": "late answer", "call": call.id, "answer": result.output}
+            return [Unknown(id=self._item_id("raw"), at=at, raw=late)]
+        if result.task and len(self._tasks) < TASKS_MAX:
+            self._tasks[result.task] = call
+        call.input = None  # free it: it is on record, and may be large
+        item = _returned(call, result, at)
+        call.status = result.status
         return [item]
 
-    def _unanswered(self, call: Call, cause: str, otherwise: Unanswered, at: int) -> list[Item]:
+    def _unanswered(
+        self, call: ProxiedCall, cause: str, status_if_read: UnansweredStatus, at: int
+    ) -> list[Item]:
         if call.status != "started":
             return []
-        # one that may be done twice may still have been done: only of a read is it no matter
-        status = otherwise if call.effect == "read" else "in doubt"
+        # an idempotent call may have happened too; only for a read does it not matter
+        status = status_if_read if call.effect == "read" else "in doubt"
         call.status = status
         return [
             Returned(
@@ -309,80 +330,80 @@ class Recording:
             )
         ]  # fmt: skip
 
-    def _task(self, task: str, answer: Answer, at: int) -> list[Item]:
-        call, known = self._tasks.get(task), task_told(answer)
-        if call is None or known is None:
+    def _task(self, task: str, response: RpcResponse, at: int) -> list[Item]:
+        call, result = self._tasks.get(task), task_result(response)
+        if call is None or result is None:
             return []
         self._tasks.pop(task)
-        return self._ended(call, known, at)
+        return self._ended(call, result, at)
 
-    def _offered(self, recorder: Recorder, answer: Answer, at: int) -> list[Item]:
-        result = inside(answer.result) if answer.result is not None else None
-        news: dict[str, Definition] = {}
+    def _offered(self, recorder: Recorder, response: RpcResponse, at: int) -> list[Item]:
+        result = decode_raw(response.result) if response.result is not None else None
+        new: dict[str, ListedTool] = {}
         items: list[Item] = []
         changed: list[str] = []
         for name, found in definitions(result).items():
-            before = self._before(recorder, name)
-            self._known[name] = found
+            before = self._pinned_digest(recorder, name)
+            self._tools[name] = found
             if before == found.digest:
                 continue
-            news[self._named(name)] = found
+            new[self._full_name(name)] = found
             if before:
-                changed.append(self._named(name))
-                why = f"{self._named(name)}: {before} is {found.digest} now"
-                items += self._flagged("tool definition changed", self._named(name), why, at)
+                changed.append(self._full_name(name))
+                why = f"{self._full_name(name)}: {before} is {found.digest} now"
+                items += self._flagged("tool definition changed", self._full_name(name), why, at)
             if found.suspicion:
-                why = f"{self._named(name)}: {found.suspicion}"
-                items += self._flagged("tool description", self._named(name), why, at)
-        if news:
+                why = f"{self._full_name(name)}: {found.suspicion}"
+                items += self._flagged("tool description", self._full_name(name), why, at)
+        if new:
             made = Offered(
-                id=self._id("tools"), at=at,
-                tools={name: found.digest for name, found in news.items()},
-                definitions=[found.whole for found in news.values()], changed=tuple(changed),
+                id=self._item_id("tools"), at=at,
+                tools={name: found.digest for name, found in new.items()},
+                definitions=[found.whole for found in new.values()], changed=tuple(changed),
             )  # fmt: skip
             items.insert(0, made)
         return items
 
     def _flagged(self, name: str, on: str, why: str, at: int) -> list[Item]:
         self._say(f"{name}: {visible(why)}")
-        return [Flagged(id=self._id("flag"), at=at, name=name, on=on, why=why)]
+        return [Flagged(id=self._item_id("flag"), at=at, name=name, on=on, why=why)]
 
-    def _before(self, recorder: Recorder, name: str) -> str:
-        """The digest a tool was pinned with: in this run, in this session, in this project."""
-        if name in self._known:
-            return self._known[name].digest
+    def _pinned_digest(self, recorder: Recorder, name: str) -> str:
+        """Return the digest a tool was pinned with in this run, this session or this project."""
+        if name in self._tools:
+            return self._tools[name].digest
         if self._pinned is None:
-            self._pinned = self._earlier(recorder.session)
-        return self._pinned.get(self._named(name), "")
+            self._pinned = self._load_pinned(recorder.session)
+        return self._pinned.get(self._full_name(name), "")
 
-    def _earlier(self, session: str) -> dict[str, str]:
-        """Digests by tool, as this session has them, else the newest of the project that does."""
+    def _load_pinned(self, session: str) -> dict[str, str]:
+        """Load digests by tool: from this session, else from the newest session of the project that has one."""
         project = self._store.session(session).record.project
         query = SessionQuery(project=project, mode="recorded")
-        rows = self._store.sessions(query, limit=EARLIER_MAX).rows
+        rows = self._store.sessions(query, limit=PINNED_SESSIONS_MAX).rows
         found: dict[str, str] = {}
-        for known in dict.fromkeys([session, *(row.id for row in rows)]):
-            for entry in self._store.entries(known, "tools"):
+        for one in dict.fromkeys([session, *(row.id for row in rows)]):
+            for entry in self._store.entries(one, "tools"):
                 if isinstance(entry.record, ToolRecord) and entry.record.definition:
                     found.setdefault(entry.record.name, entry.record.definition)
         return found
 
-    def _claim(self, recorder: Recorder, call: Call) -> str:
-        """The id of the call that somebody else, a hook, has just seen begin."""
+    def _id_from_hook(self, recorder: Recorder, call: ProxiedCall) -> str:
+        """Return the id under which a hook has just recorded the same call; "" if no hook has."""
         if not self._shared:
             return ""
-        for foreign, known in recorder.open_calls().items():
-            same = known.tool in (call.tool, self._named(call.tool)) and not known.doubtful
-            if not same or foreign in self._claimed or call.at - known.at > CLAIM_US:
+        for foreign, started in recorder.open_calls().items():
+            same = started.tool in (call.tool, self._full_name(call.tool)) and not started.doubtful
+            if not same or foreign in self._claimed or call.at - started.at > CLAIM_US:
                 continue
-            for _, seq in self._store.locate(known.call[2:], recorder.session):
+            for _, seq in self._store.locate(started.call[2:], recorder.session):
                 intent = commit_at(self._store, recorder.session, seq)
                 if intent.kind == "call" and intent.known("input") == call.input:
-                    return self._taken(foreign)
+                    return self._claim_id(foreign)
         return ""
 
-    def _taken(self, id: str) -> str:
-        """That id, which is a call's from now on; "" if it is another's: that one's intent is not its."""
+    def _claim_id(self, id: str) -> str:
+        """Claim an id for one call; return "" if another call has it: each call needs its own intent."""
         if not id or id in self._claimed:
             return ""
         self._claimed[id] = None
@@ -390,23 +411,23 @@ class Recording:
             del self._claimed[next(iter(self._claimed))]
         return id
 
-    def _named(self, tool: str) -> str:
+    def _full_name(self, tool: str) -> str:
         return f"mcp__{self._server}__{tool}"
 
-    def _id(self, what: str) -> str:
+    def _item_id(self, what: str) -> str:
         return f"proxy/{self._run}/{what}/{next(self._numbers)}"
 
 
-def _returned(call: Call, known: Told, at: int) -> Returned:
+def _returned(call: ProxiedCall, result: CallResult, at: int) -> Returned:
     return Returned(
         id=call.id,
         at=at,
-        status=known.status,
-        cause=known.cause,
-        output=known.output,
+        status=result.status,
+        cause=result.cause,
+        output=result.output,
         attempt=call.attempt,
     )
 
 
-def _described(long: Long) -> dict[str, Any]:
-    return {"size": long.size, "sha256": long.digest, "text": shown(long.head)}
+def _described(long: LongMessage) -> dict[str, Any]:
+    return {"size": long.size, "sha256": long.digest, "text": excerpt(long.head)}

@@ -16,9 +16,9 @@ from stator.model.window.dialects import (
 )
 from stator.model.window.messages import (
     Answer,
+    KnownResult,
     Message,
     Part,
-    Result,
 )
 from stator.model.window.reply import Dialect
 
@@ -34,7 +34,7 @@ class Voice(Protocol):
         """A model's message: verbatim if it was given in this dialect."""
         ...
 
-    def results(self, said: Answer, results: list[Result]) -> list[Message]:
+    def results(self, said: Answer, results: list[KnownResult]) -> list[Message]:
         """The results of the calls it asked for, one for each, in order."""
         ...
 

@@ -12,9 +12,9 @@ from stator.model.window.messages import (
     REDACTED,
     Answer,
     Ask,
+    KnownResult,
     Message,
     Part,
-    Result,
 )
 from stator.model.window.reply import blocks_of
 
@@ -89,7 +89,7 @@ def _tool_use(ask: Ask) -> dict[str, Any]:
     return {"type": "tool_use", "id": ask.id, "name": ask.name, "input": ask.arguments}
 
 
-def results(said: Answer, results: list[Result]) -> list[Message]:
+def results(said: Answer, results: list[KnownResult]) -> list[Message]:
     blocks: list[dict[str, Any]] = []
     for ask, result in zip(said.asks, results, strict=True):
         block = {"type": "tool_result", "tool_use_id": ask.id, "content": result.text()}

@@ -13,9 +13,9 @@ from stator.model.values.json_text import canonical
 from stator.model.window.messages import (
     REDACTED,
     Answer,
+    KnownResult,
     Message,
     Part,
-    Result,
 )
 from stator.model.window.reply import items_of, texts
 
@@ -103,7 +103,7 @@ def _easy(text: str) -> Message:
     return {"type": "message", "role": "assistant", "content": text}
 
 
-def results(said: Answer, results: list[Result]) -> list[Message]:
+def results(said: Answer, results: list[KnownResult]) -> list[Message]:
     own = _verbatim(said) is not None
     outputs: list[Message] = []
     for ask, result in zip(said.asks, results, strict=True):

@@ -12,9 +12,9 @@ from typing import Any
 from stator.model.window.messages import (
     Answer,
     Ask,
+    KnownResult,
     Message,
     Part,
-    Result,
 )
 from stator.model.window.reply import message_of
 
@@ -61,7 +61,7 @@ def _tool_call(ask: Ask, said: Answer) -> dict[str, Any]:
     return {"id": ask.id, "type": "function", "function": tool}
 
 
-def results(said: Answer, results: list[Result]) -> list[Message]:
+def results(said: Answer, results: list[KnownResult]) -> list[Message]:
     return [
         {"role": "tool", "tool_call_id": ask.id, "content": result.text()}
         for ask, result in zip(said.asks, results, strict=True)

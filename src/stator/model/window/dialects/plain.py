@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from stator.model.window.messages import (
     Answer,
+    KnownResult,
     Message,
     Part,
-    Result,
 )
 
 
@@ -29,7 +29,7 @@ def answer(said: Answer) -> list[Message]:
     return [message] if said.text.strip() or said.asks else []
 
 
-def results(said: Answer, results: list[Result]) -> list[Message]:
+def results(said: Answer, results: list[KnownResult]) -> list[Message]:
     return [
         {
             "role": "tool",

@@ -7,7 +7,7 @@ from typing import Any
 
 import apsw
 
-from stator.model.log.query import Touch
+from stator.model.log.query import KeyTouch
 from stator.model.values.ids import from_bytes
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import (
@@ -22,10 +22,10 @@ from stator.store.sqlite.versions import (
 )
 
 
-def _touch(connection: apsw.Connection, s: int, collection: str, row: Sequence[Any]) -> Touch:
+def _touch(connection: apsw.Connection, s: int, collection: str, row: Sequence[Any]) -> KeyTouch:
     seq, _, op, turn, identifier, known = row
     found = one(connection, SQL["session_id"], (s,))
-    return Touch(
+    return KeyTouch(
         session=from_bytes(found[0], "session"),
         seq=seq,
         turn=turn,
@@ -38,7 +38,7 @@ def _touch(connection: apsw.Connection, s: int, collection: str, row: Sequence[A
 
 def store_touches(
     connection: apsw.Connection, collection: str, wanted: str, project: str | None, limit: int
-) -> list[Touch]:
+) -> list[KeyTouch]:
     """Touches of a key anywhere, or anywhere in a project: newest session first, newest seq first."""
     number = check_collection(collection)
     values = (number, key_hash(number, wanted), project, project, limit)
@@ -59,11 +59,11 @@ def store_touches(
 
 def place_touches(
     connection: apsw.Connection, place: SessionPlace, collection: str, wanted: str, limit: int
-) -> list[Touch]:
+) -> list[KeyTouch]:
     """Touches of a key in a session and its lineage, newest first."""
     number = check_collection(collection)
     found = [
-        Touch(
+        KeyTouch(
             session=place.record.id,
             seq=version[0],
             turn=version[4],

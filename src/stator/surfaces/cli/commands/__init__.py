@@ -1,7 +1,7 @@
-"""One file per command: the function of the file's name, and `EXAMPLES` for its help.
+"""The commands, one file each: a function named like the file, and `EXAMPLES` for its help.
 
-A command's parameters are its options; their types are names from `options`, resolved only when there are
-arguments to read. It returns its exit code.
+The parameters of the function are the command's options, and it returns the exit code. The types of the parameters
+are names from `options`; they are imported only when there are arguments to parse, because that loads the parser.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ from keyword import iskeyword
 
 
 def load(name: str) -> Callable[..., int]:
-    """The function of a command."""
-    found: Callable[..., int] = getattr(import_module(f"{__name__}.{spelled(name)}"), spelled(name))
+    """Import a command and return its function."""
+    found: Callable[..., int] = getattr(
+        import_module(f"{__name__}.{python_name(name)}"), python_name(name)
+    )
     return found
 
 
-def spelled(name: str) -> str:
-    """A command's name in Python, where some names are taken."""
+def python_name(name: str) -> str:
+    """The command's name in Python: `import` is a keyword there, so it is spelled `import_`."""
     return f"{name}_" if iskeyword(name) else name
 
 
 def examples(name: str) -> str:
-    text: str = import_module(f"{__name__}.{spelled(name)}").EXAMPLES
+    text: str = import_module(f"{__name__}.{python_name(name)}").EXAMPLES
     return text

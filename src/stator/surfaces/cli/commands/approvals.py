@@ -1,4 +1,4 @@
-"""`stator approvals`: what waits for a person, and what persons have said."""
+"""`stator approvals`: lists calls that wait for approval, and the approvals given."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from stator.errors import BadQuery
 from stator.runtime.driving import approvals as use
 from stator.runtime.driving.approvals import Waiting
-from stator.surfaces.cli.parts.scope import Asking, asking, telling
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.waiting_calls import (
+    as_json,
+    grant_as_json,
     grant_line,
-    grant_plain,
-    plain,
     waiting_lines,
 )
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator approvals                   what waits, in this project
-stator approvals --watch           and what comes to wait, with a bell
-stator approvals --grants          what was granted, how wide and until when
-stator approvals --revoke 3fa9…    take a grant back
+stator approvals                   calls that wait in this project
+stator approvals --watch           keep watching; ring the bell for each new one
+stator approvals --grants          approvals given, their scope and expiry
+stator approvals --revoke 3fa9…    revoke an approval
 """
 SECONDS, SHARE = 0.5, 4
-"""Between two looks at the store; at least so many times as long as a look takes."""
+"""--watch waits this long between two reads of the store, and at least SHARE times as long as a read took."""
 
 
 def approvals(
@@ -48,56 +48,58 @@ def approvals(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show which calls wait for a person's word, or what was granted.
+    """List calls that wait for approval, or the approvals given.
 
     Parameters
     ----------
     watch
-        Go on looking, and ring when a call comes to wait.
+        Keep watching, and ring the bell for each new call that waits.
     grants
-        Show what was granted and still stands, and what does not any more.
+        List the approvals and denials given, including expired ones.
     revoke
-        Take a grant back, by its id or the end of one.
+        Revoke an approval, by its id or the last characters of it.
     """
     if sum((watch, grants, revoke is not None)) > 1:
-        raise BadQuery("--watch, --grants and --revoke exclude each other")
+        raise BadQuery("use only one of --watch, --grants and --revoke")
     if revoke is not None:
         return _revoke(revoke, store, json=json)
     pager = not (no_pager or watch)
-    with asking(store) as ask, Screen(json=json, pager=pager) as screen:
-        one = ask.session(session).id if session is not None else None
-        scope = None if all or one else ask.project
+    with open_to_read(store) as opened, Screen(json=json, pager=pager) as screen:
+        one = opened.session(session).id if session is not None else None
+        scope = None if all or one else opened.project
         if grants:
-            return _grants(ask, screen, one, scope)
+            return _grants(opened, screen, one, scope)
         if watch:
-            return _watch(ask, screen, one, scope)
-        found = use.waiting(ask.store.port, now=ask.now, session=one, project=scope)
+            return _watch(opened, screen, one, scope)
+        found = use.waiting(opened.store.port, now=opened.now, session=one, project=scope)
         for item in found:
-            _show(screen, item, ask.now)
+            _show(screen, item, opened.now)
         if not found:
-            return ask.nothing("no call waits for approval" + ("" if all or one else " here"))
+            return opened.report_empty(
+                "no call waits for approval" + ("" if all or one else " in this project")
+            )
         if not json:
             screen.line()
-            screen.line(Line("stator approve CALL lets one run, stator deny CALL does not", "dim"))
+            screen.line(Line("answer with: stator approve CALL, or stator deny CALL", "dim"))
     return 0
 
 
 def _show(screen: Screen, item: Waiting, now: int) -> None:
     if screen.json:
-        screen.item(plain(item))
+        screen.item(as_json(item))
     else:
         screen.lines(waiting_lines(item, now), hang=11)
 
 
-def _watch(ask: Asking, screen: Screen, session: str | None, project: str | None) -> int:
-    """Until it is interrupted; every call is shown once."""
+def _watch(opened: OpenedStore, screen: Screen, session: str | None, project: str | None) -> int:
+    """Show each waiting call once, until interrupted."""
     seen: set[str] = set()
     while True:
         began = time.monotonic()
-        found = use.waiting(ask.store.port, now=ask.now, session=session, project=project)
+        found = use.waiting(opened.store.port, now=opened.now, session=session, project=project)
         for item in found:
             if item.call not in seen and not item.answer:
-                _show(screen, item, ask.now)
+                _show(screen, item, opened.now)
                 if screen.is_terminal and not screen.json:
                     screen.out.write("\a")
         screen.out.flush()
@@ -105,22 +107,22 @@ def _watch(ask: Asking, screen: Screen, session: str | None, project: str | None
         time.sleep(max(SECONDS, SHARE * (time.monotonic() - began)))
 
 
-def _grants(ask: Asking, screen: Screen, session: str | None, project: str | None) -> int:
-    found = use.grants(ask.store.port, now=ask.now, session=session, project=project)
+def _grants(opened: OpenedStore, screen: Screen, session: str | None, project: str | None) -> int:
+    found = use.grants(opened.store.port, now=opened.now, session=session, project=project)
     for item in found:
         if screen.json:
-            screen.item(grant_plain(item))
+            screen.item(grant_as_json(item))
         else:
             screen.line(grant_line(item))
-    return 0 if found else ask.nothing("nothing was granted")
+    return 0 if found else opened.report_empty("no approvals were given")
 
 
 def _revoke(grant: str, store: str | None, *, json: bool) -> int:
-    with telling(store) as ask, Screen(json=json) as screen:
-        context = ask.store.context
-        found = use.revoke(ask.store.port, context, grant, by=context.principal)
+    with open_to_write(store) as opened, Screen(json=json) as screen:
+        context = opened.store.context
+        found = use.revoke(opened.store.port, context, grant, by=context.principal)
         if json:
-            screen.document("stator.revoked/1", grant_plain(found))
+            screen.document("stator.revoked/1", grant_as_json(found))
         else:
-            screen.line(Line("taken back: ").extend(grant_line(found)))
+            screen.line(Line("revoked: ").extend(grant_line(found)))
     return 0

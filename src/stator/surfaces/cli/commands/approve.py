@@ -1,12 +1,12 @@
-"""`stator approve`: yes, it may run."""
+"""`stator approve`: approves calls that wait for approval."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from stator.runtime.driving import approvals as use
-from stator.surfaces.cli.parts.grants import Answer, said
-from stator.surfaces.cli.parts.scope import Asking, telling
+from stator.surfaces.cli.parts.grants import ApprovalAnswer, show_grant
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_write
 from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ EXAMPLES = """
 stator approve c_7f2a91bc          this call, once
 stator approve 7f2a91bc --for session --expires 2h
 stator approve 7f2a91bc --pattern 'pay(amount<=100)' --for project
-stator approve --all               everything that waits in this project
+stator approve --all               every call that waits in this project
 stator approve --pattern 'read_*' -s fix-login
 """
 
@@ -40,28 +40,28 @@ def approve(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Let a waiting call run.
+    """Approve a call that waits for approval.
 
     Parameters
     ----------
     calls
-        Calls, by id or the end of one, as stator approvals shows them.
+        Call ids, or their last characters, as stator approvals shows them.
     all
-        Every call that waits in this project, or in the session.
+        Approve every call that waits in this project, or in the session.
     """
-    with telling(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        answer = Answer(ask, session, scope, pattern, expires, verdict="approved")
-        wanted = calls or (tuple(_waiting(ask, session)) if all else ())
-        found = [] if all and not wanted else answer.give(wanted)
+    with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        answer = ApprovalAnswer(opened, session, scope, pattern, expires, verdict="approved")
+        wanted = calls or (tuple(_waiting(opened, session)) if all else ())
+        found = [] if all and not wanted else answer.apply(wanted)
         for grant in found:
-            said(screen, grant)
+            show_grant(screen, grant)
         if not found:
-            return ask.nothing("no call waits for approval")
+            return opened.report_empty("no call waits for approval")
     return 0
 
 
-def _waiting(ask: Asking, session: str | None) -> list[str]:
-    one = ask.session(session).id if session is not None else None
-    project = None if one else ask.project
-    found = use.waiting(ask.store.port, now=ask.now, session=one, project=project)
+def _waiting(opened: OpenedStore, session: str | None) -> list[str]:
+    one = opened.session(session).id if session is not None else None
+    project = None if one else opened.project
+    found = use.waiting(opened.store.port, now=opened.now, session=one, project=project)
     return [item.call for item in found if not item.answer]

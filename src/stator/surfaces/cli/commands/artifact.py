@@ -1,4 +1,4 @@
-"""`stator artifact`: named documents, their content, their versions and what changed."""
+"""`stator artifact`: lists named documents, and shows their content, versions and changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stator.errors import BadQuery, InvalidInput
 from stator.model.values import canon, json_text
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.artifacts import Artifact, Document, read
-from stator.surfaces.cli.parts.scope import Asking, asking, title
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, title
 from stator.surfaces.cli.render import escape
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import size
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator artifact                          the documents of the last session
-stator artifact notes                    the newest version of one; piped: its bytes
-stator artifact notes --project          the newest in any session of this project
+stator artifact                          documents of the last session
+stator artifact notes                    the newest version; piped: its bytes
+stator artifact notes --project          the newest version in any session of this project
 stator artifact notes --versions
 stator artifact notes --diff 1..3        from version 1 to version 3
 """
@@ -52,44 +52,46 @@ def artifact(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show named documents, their content, their versions and what changed.
+    """List named documents, or show their content, versions and changes.
 
     Parameters
     ----------
     name
-        The document; without one, all of them are listed.
+        The document; without a name, all documents are listed.
     versions
-        Every version of it.
+        List every version of the document.
     """
     asked = [version is not None, versions, diff is not None]
     if name is None and (project or any(asked)):
-        raise BadQuery("which document? its name is missing", hint="stator artifact lists them")
+        raise BadQuery("the name of the document is missing", hint="stator artifact lists them")
     if sum(asked) > 1 or (project and session is not None):
-        raise BadQuery("of --version, --versions and --diff one, of --project and --session one")
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        raise BadQuery(
+            "use only one of --version, --versions and --diff, and one of --project and --session"
+        )
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         if project and name is not None:
-            view = SessionView(ask.store.port, ask.store.artifact(name).session)
+            view = SessionView(opened.store.port, opened.store.artifact(name).session)
         else:
-            view = ask.session(session)
+            view = opened.session(session)
         if name is None:
-            return _listed(screen, ask, view, view.artifacts(), "artifacts")
+            return _listed(screen, opened, view, view.artifacts(), "artifacts")
         if versions:
-            return _listed(screen, ask, view, view.artifact_versions(name), name)
+            return _listed(screen, opened, view, view.artifact_versions(name), name)
         if diff is not None:
             _diff(screen, view, name, diff)
         else:
-            _content(screen, read(ask.store.port, view.id, name, version))
+            _content(screen, read(opened.store.port, view.id, name, version))
     return 0
 
 
 def _listed(
-    screen: Screen, ask: Asking, view: SessionView, found: Sequence[Artifact], what: str
+    screen: Screen, opened: OpenedStore, view: SessionView, found: Sequence[Artifact], what: str
 ) -> int:
     if screen.json:
         for item in found:
             screen.item(msgspec.to_builtins(item))
         return 0
-    title(screen, view, ask.now, what)
+    title(screen, view, opened.now, what)
     names = widest((item.name for item in found), max(20, screen.width - 44))
     for item in found:
         line = Line().add(item.name, width=names).add(f"  v{item.version}", width=6)
@@ -97,11 +99,11 @@ def _listed(
         screen.line(
             line.add(f" {size(item.size)}", "dim", width=9).add(f" {item.media_type}", "dim")
         )
-    return 0 if found else ask.nothing("no artifacts")
+    return 0 if found else opened.report_empty("no artifacts")
 
 
 def _content(screen: Screen, found: Document) -> None:
-    """Its bytes for a program; for a person, the same with nothing in it that a terminal obeys."""
+    """Print the bytes of a document; on a terminal, control sequences in it are escaped."""
     content = found.content
     if screen.json:
         plain = msgspec.to_builtins(msgspec.structs.replace(found, content=None))
@@ -114,7 +116,7 @@ def _content(screen: Screen, found: Document) -> None:
 
 
 def _bytes(content: Any) -> bytes:
-    """Text and bytes as they are; anything else as a line of JSON."""
+    """The content as bytes: text and bytes unchanged, anything else as a line of JSON."""
     if isinstance(content, bytes):
         return content
     if isinstance(content, str):
@@ -138,5 +140,7 @@ def _versions(text: str) -> tuple[int | None, int]:
     first, dots, last = text.partition("..")
     ends = [first, last] if dots else [first]
     if not all(end.isascii() and end.isdecimal() and len(end) < 9 for end in ends):
-        raise InvalidInput(f"not versions: {text!r:.40}", hint="--diff 1..3, or --diff 3")
+        raise InvalidInput(
+            f"--diff takes version numbers, got {text!r:.40}", hint="use --diff 1..3 or --diff 3"
+        )
     return (int(first), int(last)) if dots else (None, int(first))

@@ -1,4 +1,4 @@
-"""`stator attach`: a run or a session, as it goes."""
+"""`stator attach`: follows a run or a session."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from stator.errors import NotFound
 from stator.model.log.commit import Commit
-from stator.model.sessions.detached_run import Cursor, parse_cursor
+from stator.model.sessions.detached_run import OutputCursor, parse_cursor
 from stator.model.values.ids import PREFIXES, short
 from stator.runtime.facade.run import Run
 from stator.runtime.facade.view import SessionView
 from stator.runtime.runs.folder import READ_MAX, Output
 from stator.runtime.views.tail import FIRST_S, Tailing
 from stator.surfaces.cli.commands.log import FOLLOWED, row
-from stator.surfaces.cli.commands.ps import ending, plain
+from stator.surfaces.cli.commands.ps import as_json, ending
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.parts.scope import Asking, title, watching
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_follow, title
 from stator.surfaces.cli.render import escape, wire
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import size
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from stator.surfaces.cli.options import FromOption, JsonFlag, NoPagerFlag, StoreOption
 
 EXAMPLES = """
-stator attach 3fa91c07                       a run, from its beginning, until it ends
-stator attach 3fa91c07 --from 42+1034        go on where an earlier attach was left
-stator attach fix-login                      a session, whoever drives it
+stator attach 3fa91c07                       a run, from its start to its end
+stator attach 3fa91c07 --from 42+1034        continue where an earlier attach stopped
+stator attach fix-login                      a session, whichever program drives it
 stator attach 3fa91c07 --json | jq -c 'select(.commit) | .commit.kind'
 """
 
@@ -42,48 +42,48 @@ def attach(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Follow a run or a session: commits and output, as they come.
+    """Follow the commits and the output of a run or a session.
 
-    Every commit is delivered exactly once and in order; the cursor beside it is where to go on. Output
-    is a live stream of which the last 2 MB are kept, and what is gone is counted. Ctrl-C detaches and
-    never stops the run. It ends with the run, with exit code 1 if that failed or was lost.
+    Every commit is printed exactly once and in order, with a cursor to continue from. The last 2 MB of a run's
+    output are kept; earlier output is counted as lost. Ctrl-C detaches and never stops the run. When the run
+    ends, the exit code is 1 if it failed or was lost.
 
     Parameters
     ----------
     what
-        A run (its id or the end of it) or a session; of a session, also the run that is at work in it.
+        A run (its id or the last characters of it) or a session; of a session, its live run too.
     """
     start = parse_cursor(from_) if from_ is not None else None
-    with watching(store) as ask, Screen(json=json, pager=False) as screen:
-        run, view = _found(ask, what)
-        following = _Following(screen, view, run, start or _default(view, run), ask.wait)
+    with open_to_follow(store) as opened, Screen(json=json, pager=False) as screen:
+        run, view = _found(opened, what)
+        follower = _Follower(screen, view, run, start or _default(view, run), opened.wait)
         try:
             if not json:
-                title(screen, view, ask.now)
+                title(screen, view, opened.now)
                 screen.flush()
             if run is None and not _is_driven(view):
-                note(f"nobody drives {view.name} just now; what comes will be shown, Ctrl-C leaves")
-            return following.follow()
+                note(f"no program drives {view.name} now; waiting for new commits, Ctrl-C to leave")
+            return follower.follow()
         except KeyboardInterrupt:
             name = short(run.id) if run is not None else view.name
-            more = "; the run goes on" if run is not None and run.status == "running" else ""
-            note(f"detached{more}: stator attach {name} --from {following.cursor}")
+            more = "; the run continues" if run is not None and run.status == "running" else ""
+            note(f"detached{more}; attach again: stator attach {name} --from {follower.cursor}")
             return OK
 
 
-def _found(ask: Asking, what: str) -> tuple[Run | None, SessionView]:
+def _found(opened: OpenedStore, what: str) -> tuple[Run | None, SessionView]:
     if not what.startswith(PREFIXES["run"]):
         try:
-            view = ask.session(what)
+            view = opened.session(what)
         except NotFound as missing:
             try:
-                run = ask.store.attach(what)
+                run = opened.store.attach(what)
             except NotFound:
                 raise missing from None
             return run, run.view
-        live = [run for run in ask.store.runs(session=view.id) if run.status == "running"]
+        live = [run for run in opened.store.runs(session=view.id) if run.status == "running"]
         return (live[0] if live else None), view
-    run = ask.store.attach(what)
+    run = opened.store.attach(what)
     return run, run.view
 
 
@@ -92,22 +92,22 @@ def _is_driven(view: SessionView) -> bool:
     return holder is not None and holder.live
 
 
-def _default(view: SessionView, run: Run | None) -> Cursor:
-    """All of a run; of a session, the newest and what comes."""
+def _default(view: SessionView, run: Run | None) -> OutputCursor:
+    """Where to begin: at the start of a run, or at the newest commits of a session."""
     if run is not None:
-        return Cursor(run.info.head)
-    return Cursor(max(0, view.head.seq - FOLLOWED))
+        return OutputCursor(run.info.head)
+    return OutputCursor(max(0, view.head.seq - FOLLOWED))
 
 
-class _Following:
-    """Reads both streams and shows what comes; `cursor` is after what was shown."""
+class _Follower:
+    """Reads commits and output, and shows what is new; `cursor` is the position after what was shown."""
 
     def __init__(
         self,
         screen: Screen,
         view: SessionView,
         run: Run | None,
-        cursor: Cursor,
+        cursor: OutputCursor,
         wait: Callable[[float], None],
     ) -> None:
         self._screen = screen
@@ -117,12 +117,12 @@ class _Following:
         self._seq, self._byte = cursor.seq, cursor.byte
 
     @property
-    def cursor(self) -> Cursor:
-        return Cursor(self._seq, self._byte)
+    def cursor(self) -> OutputCursor:
+        return OutputCursor(self._seq, self._byte)
 
     def follow(self) -> int:
         while True:
-            # Asked before looking: what an ended run left is all there when we look.
+            # Read the status first: once the run has ended, one more read finds all that it left.
             over = self._run is not None and self._run.status != "running"
             news = self._commits() + self._output(whole=over)
             self._screen.flush()
@@ -145,7 +145,7 @@ class _Following:
             self._screen.line(row(commit, self._screen.width))
 
     def _output(self, *, whole: bool) -> int:
-        """Complete lines; what has no end yet only when there will be no more of it."""
+        """Show complete lines of output; an unfinished line only when the run has ended."""
         if self._run is None:
             return 0
         found = self._run.output(self._byte)
@@ -160,11 +160,11 @@ class _Following:
 
     def _print(self, output: Output) -> None:
         if self._screen.json:
-            said = {"cursor": str(self.cursor), "output": output.text, "lost": output.lost}
-            self._screen.item(said)
+            item = {"cursor": str(self.cursor), "output": output.text, "lost": output.lost}
+            self._screen.item(item)
             return
         if output.lost:
-            gone = f"… {size(output.lost)} of output are gone, or were before this cursor"
+            gone = f"… {size(output.lost)} of earlier output is no longer kept"
             self._screen.line(Line(gone, "doubt"))
         for line in escape.lines(output.text.removesuffix("\n")) if output.data else ():
             self._screen.whole([Line("│ ", "dim").add(line)])
@@ -173,7 +173,7 @@ class _Following:
         assert self._run is not None
         standing = self._run.standing()
         if self._screen.json:
-            self._screen.item({"cursor": str(self.cursor), "run": plain(standing)})
+            self._screen.item({"cursor": str(self.cursor), "run": as_json(standing)})
         else:
             self._screen.line(ending(standing))
         return FINDING if standing.status in ("failed", "lost") else OK

@@ -1,4 +1,4 @@
-"""`stator brief`: what the next session must know."""
+"""`stator brief`: prints what the next session must know."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from stator.model.views.brief import MAX_TOKENS, Target
-from stator.surfaces.cli.parts.scope import asking
-from stator.surfaces.cli.render.escape import Shown
+from stator.surfaces.cli.parts.open_store import open_to_read
+from stator.surfaces.cli.render.escape import EscapedText
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator brief                                 the last session, for whoever goes on
+stator brief                                 the last session
 stator brief fix-login --for codex --max-tokens 4000 | codex exec -
-stator brief --since 9f2c1e07                what happened since that head, first of all
-stator brief --json | jq .left_out           what there was no room for
+stator brief --since 9f2c1e07                begin with what happened since that head
+stator brief --json | jq .left_out           what did not fit
 """
 
 
@@ -43,12 +43,12 @@ def brief(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show what the next session must know, within a budget of tokens.
+    """Print what the next session must know, within a token budget.
 
-    The same log gives the same bytes. Recorded text in it is delimited and labelled with where it came from.
+    The same log always gives the same text. Recorded text in it is delimited and labelled with its source.
     """
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        view = ask.store.read(ask.session(session).id)
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        view = opened.store.read(opened.session(session).id)
         made = view.brief(
             max_tokens=max_tokens, target=cast("Target", target), since=since, disk=not no_disk
         )
@@ -62,5 +62,5 @@ def brief(
 
 
 def _line(text: str) -> Line:
-    # Every character of a brief is visible already.
-    return Line(Shown(text), "title" if text.startswith(("#", "<")) else "")
+    # A brief is made of escaped text.
+    return Line(EscapedText(text), "title" if text.startswith(("#", "<")) else "")

@@ -1,4 +1,4 @@
-"""`stator budget`: what a session may spend, and has."""
+"""`stator budget`: shows or changes what a session may spend."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from stator.model.calls.budget import is_amount, parse_amounts, shown
 from stator.model.sessions.lifecycle import BUDGET_UNITS
 from stator.runtime.driving import budgets
 from stator.runtime.facade.view import SessionView
-from stator.runtime.views import spending
-from stator.surfaces.cli.parts.scope import (
-    Asking,
-    asking,
+from stator.runtime.views import spend
+from stator.surfaces.cli.parts.open_store import (
+    OpenedStore,
     heading,
-    telling,
+    open_to_read,
+    open_to_write,
 )
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption
 
 EXAMPLES = """
-stator budget                      the last session: limits, and what is spent
+stator budget                      limits and spending of the last session
 stator budget fix-login +2usd      two dollars more
 stator budget fix-login 50k tokens 3 turns
-stator budget -s fix-login calls=none  no limit on calls any more
+stator budget -s fix-login calls=none  remove the limit on calls
 """
 
 
@@ -40,7 +40,7 @@ def budget(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show what a session may spend and has spent, or change it.
+    """Show a session's budget and spending, or change the budget.
 
     Parameters
     ----------
@@ -49,18 +49,18 @@ def budget(
     """
     name, rest = _session(words, session)
     amounts = parse_amounts(rest)
-    with (telling if amounts else asking)(store) as ask:
-        view = ask.session(name)
+    with (open_to_write if amounts else open_to_read)(store) as opened:
+        view = opened.session(name)
         if amounts:
-            context = ask.store.context
-            budgets.change(ask.store.port, context, view.id, amounts, by=context.principal)
+            context = opened.store.context
+            budgets.change(opened.store.port, context, view.id, amounts, by=context.principal)
         with Screen(json=json, pager=not no_pager) as screen:
-            _show(screen, view, ask)
+            _show(screen, view, opened)
     return 0
 
 
 def _session(words: tuple[str, ...], session: str | None) -> tuple[str | None, list[str]]:
-    """Whether the first word names a session or begins an amount."""
+    """Split a session name, if the first word is one, from the amounts."""
     rest = list(words)
     if session is not None or not rest:
         return session, rest
@@ -73,11 +73,11 @@ def _session(words: tuple[str, ...], session: str | None) -> tuple[str | None, l
     return None, rest
 
 
-def _show(screen: Screen, view: SessionView, ask: Asking) -> None:
-    port = ask.store.port
+def _show(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
+    port = opened.store.port
     limits = view.record.budget
     own, tree = budgets.spent(port, view.id), budgets.spent_tree(port, view.id)
-    children = len(spending.tree(port, view.id)) - 1
+    children = len(spend.tree(port, view.id)) - 1
     above = [limit for limit in budgets.limits(port, view.id) if limit.session != view.id]
     breach = budgets.check(port, view.id)
     if screen.json:
@@ -94,7 +94,7 @@ def _show(screen: Screen, view: SessionView, ask: Asking) -> None:
         }
         screen.document("stator.budget/1", found)
         return
-    screen.line(heading(view, ask.now, "budget"))
+    screen.line(heading(view, opened.now, "budget"))
     screen.line()
     screen.line(
         Line(
@@ -108,17 +108,19 @@ def _show(screen: Screen, view: SessionView, ask: Asking) -> None:
     for limit in above:
         used = budgets.spent_tree(port, limit.session)
         for unit, most in sorted(limit.budget.items()):
-            line = Line(f"  and {limit.name} above it: ", "dim").add(_amount(unit, used))
+            line = Line(f"  limit of its parent {limit.name}: ", "dim").add(_amount(unit, used))
             screen.line(line.add(f" of {shown(unit, most)}"))
     if breach is not None:
         more = "+2usd" if breach.unit.startswith("money:") else f"{breach.unit}=…"
-        line = Line(f"used up: {breach}", "doubt")
+        line = Line(f"budget used up: {breach}", "doubt")
         screen.line()
-        screen.line(line.add(f"; to go on: stator budget {shlex.quote(view.name)} {more}", "dim"))
+        screen.line(
+            line.add(f"; to continue: stator budget {shlex.quote(view.name)} {more}", "dim")
+        )
 
 
 def _units(limits: Mapping[str, int], spent: Mapping[str, int]) -> list[str]:
-    """What there is to show: money is there, if only as unknown, as soon as anything has a price."""
+    """The units to show. Money is among them, if only as unknown, as soon as tokens were used."""
     money = sorted({unit for unit in (*limits, *spent) if unit.startswith("money:")})
     if not money and spent.get("tokens"):
         money = ["money:usd"]
@@ -144,7 +146,7 @@ def _noun(unit: str) -> str:
 
 
 def _amount(unit: str, spent: Mapping[str, int]) -> str:
-    """What was spent: unknown where nothing has a price, `at least` where some of it has none."""
+    """What was spent: unknown if nothing has a price, `>` if only some of it has."""
     if model.is_whole(spent, unit):
         return shown(unit, spent.get(unit, 0))
     return f"> {shown(unit, spent[unit])}" if spent.get(unit) else shown(unit, None)
@@ -159,4 +161,4 @@ def _remarks(spent: Mapping[str, int]) -> Iterator[Line]:
     if parts:
         yield Line(f"  tokens: {', '.join(parts)}", "dim")
     if spent.get(model.UNPRICED):
-        yield Line(f"  {spent[model.UNPRICED]:,} tokens have no price that is known", "doubt")
+        yield Line(f"  {spent[model.UNPRICED]:,} tokens have no known price", "doubt")

@@ -1,4 +1,4 @@
-"""`stator calls`: what the agent did through its tools, and how it ended."""
+"""`stator calls`: lists tool calls and how they ended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stator.model.records.types import CallStatus
 from stator.model.values.ids import short
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.session import statuses_of
-from stator.surfaces.cli.parts.scope import Asking, asking, title
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, title
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import intent
 from stator.surfaces.cli.render.screen import Screen
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator calls                       newest first
-stator calls --failed              those that did not end ok
-stator calls --open --all          without an outcome, in the whole store
+stator calls                       calls of the last session, newest first
+stator calls --failed              calls that did not end ok
+stator calls --open --all          calls without an outcome, in the whole store
 stator calls --tool edit_file --last 3
 """
 LIMIT = 100
@@ -55,7 +55,7 @@ def calls(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show tool calls and how they ended.
+    """List tool calls and how they ended.
 
     Parameters
     ----------
@@ -72,24 +72,26 @@ def calls(
     count = check_limit(LIMIT if limit is None else limit)
     if last is not None:
         check_limit(last)
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         wide = project or all
         if wide:
-            scope = None if all else ask.project
+            scope = None if all else opened.project
             statuses = statuses_of(wanted)
-            found = ask.store.calls(project=scope, statuses=statuses, tool=tool, limit=count).rows
+            found = opened.store.calls(
+                project=scope, statuses=statuses, tool=tool, limit=count
+            ).rows
         else:
-            view = ask.session(session)
+            view = opened.session(session)
             found = view.calls(status=wanted, tool=tool, last=last, limit=count)
             if not json:
-                title(screen, view, ask.now, f"{wanted} calls" if wanted else "calls")
+                title(screen, view, opened.now, f"{wanted} calls" if wanted else "calls")
         for row in found:
             if json:
-                screen.item(_plain(row))
+                screen.item(_as_json(row))
             else:
-                screen.line(_line(row, ask, wide=wide))
+                screen.line(_line(row, opened, wide=wide))
         if not found:
-            return ask.nothing("no such calls")
+            return opened.report_empty("no matching calls")
     return 0
 
 
@@ -100,23 +102,23 @@ def _status(failed: bool, open: bool, status: str | None) -> str | None:
         *([status] if status else []),
     ]
     if len(given) > 1:
-        raise BadQuery("--failed, --open and --status exclude each other")
+        raise BadQuery("use only one of --failed, --open and --status")
     if status is not None and status not in STATUSES:
-        raise BadQuery(f"no status {status!r:.40}", hint=", ".join(STATUSES))
+        raise BadQuery(f"unknown status {status!r:.40}", hint=", ".join(STATUSES))
     return given[0] if given else None
 
 
-def _line(row: CallRow, ask: Asking, *, wide: bool) -> Line:
-    commit = SessionView(ask.store.port, row.session).commit(f"@{row.seq}")
+def _line(row: CallRow, opened: OpenedStore, *, wide: bool) -> Line:
+    commit = SessionView(opened.store.port, row.session).commit(f"@{row.seq}")
     line = Line().add(short(row.call), "id", width=11).add(f"@{row.seq}", "id", width=6).add(" ")
     line.add(stamp(commit.when) if wide else clock(commit.when), "dim").add(
         f" t{row.turn}", "dim", width=5
     )
     line.add(" ").status(row.status, width=10).extend(intent(commit))
     line.add(f" — {row.cause}" if row.cause else "")
-    return line.add(f"  {ask.names()[row.session]}" if wide else "", "dim")
+    return line.add(f"  {opened.names()[row.session]}" if wide else "", "dim")
 
 
-def _plain(row: CallRow) -> dict[str, Any]:
+def _as_json(row: CallRow) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(row)
     return {**plain, "outcome": row.outcome or None}

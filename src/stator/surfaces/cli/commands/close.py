@@ -1,11 +1,11 @@
-"""`stator close`: Close a session: it takes no more turns until it is resumed, from outside."""
+"""`stator close`: closes a session."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from stator.runtime.driving import lifecycle
-from stator.surfaces.cli.parts.change_status import move
+from stator.surfaces.cli.parts.change_status import change_status
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -30,5 +30,7 @@ def close(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Close a session: it takes no more turns until it is resumed."""
-    return move(lifecycle.close, session, reason=reason, store=store, json=json, pager=not no_pager)
+    """Close a session; it accepts no turns until it is resumed."""
+    return change_status(
+        lifecycle.close, session, reason=reason, store=store, json=json, pager=not no_pager
+    )

@@ -1,4 +1,4 @@
-"""`stator compact`: shorten what an agent is shown, and say what left."""
+"""`stator compact`: shortens the transcript an agent sees, and lists what was removed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stator.runtime.driving import compact as compacting
 from stator.runtime.facade.view import SessionView
 from stator.runtime.window import compaction
 from stator.runtime.window.compaction import Compaction
-from stator.surfaces.cli.parts.scope import asking, telling
+from stator.surfaces.cli.parts.open_store import open_to_read, open_to_write
 from stator.surfaces.cli.render.evictions import counts, key_line
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator compact --dry-run           what would leave the view of the last session
-stator compact --max-tokens 20000  outputs first, then calls, until it fits
+stator compact --dry-run           show what would be removed from the last session
+stator compact --max-tokens 20000  remove outputs first, then calls, until it fits
 stator compact --strategy outputs --keep 10
-stator compact --summary gist.txt  the rest is replaced by your own summary
-stator compact --undo              show again what the last compaction left out
+stator compact --summary gist.txt  replace the older part with your own summary
+stator compact --undo              undo the last compaction
 """
 SHOWN = 12
-"""Keys that are listed."""
+"""At most this many keys are listed."""
 
 
 def compact(
@@ -54,22 +54,22 @@ def compact(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Shorten what an agent is shown, and say what left.
+    """Shorten the transcript an agent sees, and list what was removed.
 
     Parameters
     ----------
     summary
-        A file with a summary of what is left out; without one that level is passed over.
+        A file with a summary of what is removed; without it, the summarise strategy is skipped.
     scratch
-        Also drop scratch notes from before.
+        Also drop older scratch notes.
     undo
-        Take the last compaction back; what was seen before it is seen again, exactly.
+        Undo the last compaction; the agent sees exactly what it saw before.
     dry_run
-        Only say what would leave.
+        Only show what would be removed.
     """
     shortens = summary is not None or strategy or max_tokens is not None or keep != compaction.KEEP
     if undo and (shortens or dry_run or scratch):
-        raise BadQuery("--undo takes a compaction back and takes no other option")
+        raise BadQuery("--undo cannot be combined with other compaction options")
     options = compaction.CompactionOptions(
         max_tokens=max_tokens,
         keep=keep,
@@ -77,9 +77,9 @@ def compact(
         summary=None if summary is None else _read(summary),
         scratch=scratch,
     )
-    opening = asking if dry_run else telling
-    with opening(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        view, port, context = ask.session(session), ask.store.port, ask.store.context
+    opening = open_to_read if dry_run else open_to_write
+    with opening(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        view, port, context = opened.session(session), opened.store.port, opened.store.context
         if undo:
             found = compacting.undo_from_outside(port, context, view.id)
         else:
@@ -87,7 +87,7 @@ def compact(
                 port, context, view.id, options, record=not dry_run
             )
         if json:
-            screen.document("stator.compaction/1", _plain(found) | {"dry_run": dry_run})
+            screen.document("stator.compaction/1", _as_json(found) | {"dry_run": dry_run})
         else:
             _show(screen, view, found, dry_run=dry_run)
     return 0 if found.fits else 1
@@ -98,10 +98,10 @@ def _read(path: str) -> str:
         with open(path, encoding="utf-8") as file:
             return file.read(compaction.SUMMARY_MAX + 1)
     except (OSError, UnicodeDecodeError) as error:
-        raise BadQuery(f"cannot read a summary from {path!r:.200}: {error}") from None
+        raise BadQuery(f"cannot read the summary {path!r:.200}: {error}") from None
 
 
-def _plain(found: Compaction) -> dict[str, Any]:
+def _as_json(found: Compaction) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(found)
     return plain | {"evicted": [msgspec.structs.asdict(record) for record in found.evicted]}
 
@@ -109,20 +109,22 @@ def _plain(found: Compaction) -> dict[str, Any]:
 def _show(screen: Screen, view: SessionView, found: Compaction, *, dry_run: bool) -> None:
     line = Line(view.name, "bold").add(" ").add(short(view.id), "id").add(": ")
     if found.undone:
-        line.add(f"undone: the compaction @{found.undone}", "ok")
+        line.add(f"undid the compaction @{found.undone}", "ok")
         screen.line(line.add(f" · @{found.seq}", "id"))
         return
     if not found.levels:
-        limit = "it fits" if found.fits else "it does not fit, and nothing more can leave"
+        limit = "it fits" if found.fits else "it does not fit, and nothing more can be removed"
         screen.line(line.add(f"nothing to compact: {limit} ({found.before:,} tokens)"))
         return
     line.add("would be compacted" if dry_run else "compacted", "changed")
     line.add(f" ({', '.join(found.levels)}): {found.before:,} → {found.after:,} tokens")
     if not found.fits:
-        line.add(", which is still too many", "bad")
+        line.add(", still too many", "bad")
     screen.line(line if dry_run else line.add(f" · @{found.seq}", "id"))
-    screen.line(f"left the view: {counts(found.left)}")
+    screen.line(f"removed from the view: {counts(found.left)}")
     for record in found.evicted[:SHOWN]:
         screen.line(key_line(record))
     if len(found.evicted) > SHOWN:
-        screen.line(Line(f"  and {len(found.evicted) - SHOWN} more: stator evicted", "dim"))
+        screen.line(
+            Line(f"  … {len(found.evicted) - SHOWN} more; list them with stator evicted", "dim")
+        )

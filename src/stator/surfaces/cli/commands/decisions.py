@@ -1,11 +1,11 @@
-"""`stator decisions`: which choices stand."""
+"""`stator decisions`: shows the decisions in force."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from stator.runtime.views.session import DecisionLine
-from stator.surfaces.cli.parts.scope import asking, title
+from stator.surfaces.cli.parts.open_store import open_to_read, title
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import of_record
 from stator.surfaces.cli.render.screen import Screen
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator decisions                   those that stand
-stator decisions --all             also those that were superseded
-stator decisions --superseded      only those
-stator decisions --project --json  of every session of this project
+stator decisions                   decisions in force
+stator decisions --all             superseded decisions too
+stator decisions --superseded      only superseded decisions
+stator decisions --project --json  decisions of every session of this project
 """
 
 
@@ -40,38 +40,40 @@ def decisions(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show which decisions stand, and why.
+    """Show the decisions in force, and the reasons for them.
 
     Parameters
     ----------
     all
-        Also those that were superseded.
+        Include superseded decisions.
     superseded
-        Only those that were superseded, and by what.
+        Show only superseded decisions, and what superseded them.
     """
-    standing = None if all else not superseded
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+    wanted = None if all else not superseded
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         wide = project or everywhere
         if wide:
-            scope = None if everywhere else ask.project
-            known = ask.store.decisions(project=scope)
+            scope = None if everywhere else opened.project
+            known = opened.store.decisions(project=scope)
         else:
-            view = ask.session(session)
+            view = opened.session(session)
             known = view.decisions()
-        found = [line for line in known if standing is None or line.stands is standing]
+        found = [line for line in known if wanted is None or line.stands is wanted]
         if json:
             for line in found:
-                screen.item(_plain(line))
+                screen.item(_as_json(line))
             return 0
         what = "superseded decisions" if superseded else "decisions"
         if not wide:
-            title(screen, view, ask.now, what)
-        names, by_id = ask.names(), {line.id: line for line in known}
+            title(screen, view, opened.now, what)
+        names, by_id = opened.names(), {line.id: line for line in known}
         for line in found:
             shown = _line(line, by_id)
             screen.line(shown.add(f"  {names[line.session]}", "dim") if wide else shown, hang=13)
         if not found:
-            return ask.nothing(f"no {what}" if superseded or all else "no decisions stand")
+            return opened.report_empty(
+                f"no {what}" if superseded or all else "no decisions in force"
+            )
     return 0
 
 
@@ -86,7 +88,7 @@ def _line(line: DecisionLine, by_id: dict[str, DecisionLine]) -> Line:
     return shown
 
 
-def _plain(line: DecisionLine) -> dict[str, Any]:
+def _as_json(line: DecisionLine) -> dict[str, Any]:
     return {
         "id": line.id,
         "session": line.session,

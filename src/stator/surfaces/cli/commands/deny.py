@@ -1,11 +1,11 @@
-"""`stator deny`: no, it may not run."""
+"""`stator deny`: denies calls that wait for approval."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stator.surfaces.cli.parts.grants import Answer, said
-from stator.surfaces.cli.parts.scope import telling
+from stator.surfaces.cli.parts.grants import ApprovalAnswer, show_grant
+from stator.surfaces.cli.parts.open_store import open_to_write
 from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
@@ -37,17 +37,17 @@ def deny(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Refuse a waiting call.
+    """Deny a call that waits for approval.
 
     Parameters
     ----------
     calls
-        Calls, by id or the end of one, as stator approvals shows them.
+        Call ids, or their last characters, as stator approvals shows them.
     why
-        The reason; the agent is told.
+        The reason; the agent sees it.
     """
-    with telling(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        answer = Answer(ask, session, scope, pattern, expires, verdict="denied", why=why)
-        for grant in answer.give(calls):
-            said(screen, grant)
+    with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        answer = ApprovalAnswer(opened, session, scope, pattern, expires, verdict="denied", why=why)
+        for grant in answer.apply(calls):
+            show_grant(screen, grant)
     return 0

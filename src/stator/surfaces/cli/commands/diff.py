@@ -1,4 +1,4 @@
-"""`stator diff`: what changed, as net change by collection, with before, after and why."""
+"""`stator diff`: shows the net change of each collection, with before, after and the reason."""
 
 from __future__ import annotations
 
@@ -7,18 +7,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadPosition
-from stator.model.records.types import (
-    COLLECTIONS,
-    DecisionRecord,
-    FileRecord,
-    Record,
-)
+from stator.model.records.registry import COLLECTIONS, NOT_DIFFED
+from stator.model.records.types import READ_POSITION, DecisionRecord, FileRecord, Record
 from stator.model.views.compare import Comparison
-from stator.model.views.diff import CallItem, Diff, Item
+from stator.model.views.diff import CallItem, Diff, DiffItem
 from stator.runtime.facade.view import SessionView
-from stator.runtime.ingest.recorder import CURSOR
 from stator.runtime.views.compare import are_siblings
-from stator.surfaces.cli.parts.scope import Asking, asking, title
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, title
 from stator.surfaces.cli.render import (
     comparison,
     record_line,
@@ -35,21 +30,19 @@ if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption
 
 EXAMPLES = """
-stator diff                        what the last turn did
-stator diff t5                     what turn 5 did
+stator diff                        what the last turn changed
+stator diff t5                     what turn 5 changed
 stator diff t2..t3                 from the end of turn 2 to the end of turn 3
-stator diff t5 t5.2                two tries at a turn, aligned: answers, decisions, calls, why
+stator diff t5 t5.2                compare two tries at a turn: answers, decisions, calls
 stator diff fix-login:t5 other:head    between two sessions
-stator diff t4..t5 --patch         what files hold now and held then, as git shows it
+stator diff t4..t5 --patch         the changed lines of files, as git shows them
 stator diff --json | jq .decisions
 """
 SIGNS = {"added": "+", "changed": "~", "superseded": "≈", "removed": "-"}
-NOISE = frozenset({"session", "runs", "tools", "working_set", "spend", "calls", "evicted"})
-"""Bookkeeping; calls are listed from the log, what left the view by `stator evicted`."""
 _INCIDENTAL = frozenset({"order", "digest", "commit"})
-"""Fields that change along with the one that says something."""
+"""Fields that always change together with a more important one."""
 CALLS_SHOWN = 12
-"""Calls that ended ok, one by one; above this they are counted by tool."""
+"""Up to this many calls that ended ok are listed one by one; more are counted by tool."""
 
 
 def diff(
@@ -64,9 +57,9 @@ def diff(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show what changed in the last turn, in a turn, or between two positions.
+    """Show what changed in a turn or between two positions.
 
-    + added, ~ changed, - removed, ≈ superseded; what came and went in between folds away.
+    + added, ~ changed, - removed, ≈ superseded. What was added and removed in between is not listed.
 
     Parameters
     ----------
@@ -75,33 +68,31 @@ def diff(
     end
         The second position; either may be in another session: SESSION:t5.
     all
-        Also bookkeeping: session, runs, tools, working set, spend.
+        Include bookkeeping: session, runs, tools, working set, spend.
     patch
-        What changed in the files, line by line, where their contents were kept; git apply takes it.
+        Print the changes of files as a patch for git apply, where their contents were recorded.
     """
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        view, span = ask.aim(session, start)
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        view, span = opened.resolve(session, start)
         if end is not None and (span is None or ".." in span or ".." in end):
-            raise BadPosition(
-                "a diff is of one range, or of two positions", hint="stator diff t4 t5"
-            )
+            raise BadPosition("diff takes one range, or two positions", hint="stator diff t4 t5")
         if patch:
-            return _patch(screen, ask, view, span, end)
+            return _patch(screen, opened, view, span, end)
         found = view.diff(span, end) if end is not None else view.diff(span)
-        port = ask.store.port
+        port = opened.store.port
         siblings = span is not None and end is not None and are_siblings(port, view.id, span, end)
         tries = view.compare(span or "", end or "") if siblings else None
         if json:
             _document(screen, view, found, tries)
             return 0
-        hidden = frozenset() if all else NOISE
-        title(screen, view, ask.now, f"{_place(found.start)} → {_place(found.end)}")
+        hidden = frozenset() if all else NOT_DIFFED
+        title(screen, view, opened.now, f"{_place(found.start)} → {_place(found.end)}")
         if tries is None:
             lines = [*_lines(found, hidden), *_calls(view, found.calls)]
-        else:  # which has said what there is to say of decisions and calls
+        else:  # the comparison covers decisions and calls
             screen.lines(comparison.lines(tries), hang=6)
             screen.line()
-            screen.line(Line("What the state is in the one and in the other", "dim"))
+            screen.line(Line("Differences between the two states", "dim"))
             lines = list(_lines(found, hidden | {"decisions"}))
         lines += _footnotes(found)
         screen.lines(lines or [Line("no change", "dim")], hang=10)
@@ -110,56 +101,56 @@ def diff(
 
 def _document(screen: Screen, view: SessionView, found: Diff, tries: Comparison | None) -> None:
     if tries is None:
-        screen.document("stator.diff/1", plain(view, found))
+        screen.document("stator.diff/1", as_json(view, found))
         return
-    document = {**comparison.plain(tries), "diff": plain(view, found)}
+    document = {**comparison.as_json(tries), "diff": as_json(view, found)}
     screen.document("stator.compare/1", document)
 
 
 def _patch(
-    screen: Screen, ask: Asking, view: SessionView, start: str | None, end: str | None
+    screen: Screen, opened: OpenedStore, view: SessionView, start: str | None, end: str | None
 ) -> int:
-    """The net change of files alone."""
+    """Show the net change of files as patches."""
     found = view.patch(start, end)
     if screen.json:
         span = " ".join(part for part in (start or "t-1", end) if part)
         of = {"session": view.id, "name": view.name}
-        files = [patches.plain(patch) for patch in found]
+        files = [patches.as_json(patch) for patch in found]
         screen.document("stator.patch/1", {"of": of, "span": span, "files": files})
         return 0
     if not found:
-        return ask.nothing("no file was changed there")
+        return opened.report_empty("no file changed in this range")
     patches.show(screen, found)
     return 0
 
 
 def _place(text: str) -> str:
-    """A position of a diff as people read it; in another session it carries that session's id."""
+    """A position of a diff as people read it; in another session it begins with the end of that session's id."""
     session, colon, position = text.rpartition(":")
     return f"{session[:2]}{session[-8:]}:{position}" if colon else text
 
 
-# -- for people -----------------------------------------------------------------------------------
+# -- as text --------------------------------------------------------------------------------------
 
 
 def _lines(found: Diff, hidden: frozenset[str]) -> Iterator[Line]:
     for name in COLLECTIONS:
         if name in hidden:
             continue
-        items = [item for item in found.of(name) if not _is_a_reader_s(item)]
+        items = [item for item in found.of(name) if not _is_read_position(item)]
         if items:
             yield Line(name.replace("_", " "), "title")
             for item in items:
                 yield _line(item)
 
 
-def _is_a_reader_s(item: Item) -> bool:
-    """Whether it only notes how far a transcript was read."""
-    return str(getattr(item.after or item.before, "name", "")).startswith(CURSOR)
+def _is_read_position(item: DiffItem) -> bool:
+    """Whether the item is an importer's note of how far it has read a transcript."""
+    return str(getattr(item.after or item.before, "name", "")).startswith(READ_POSITION)
 
 
-def _line(item: Item) -> Line:
-    """One net change: sign, the commit that did it, what, before → after, and why."""
+def _line(item: DiffItem) -> Line:
+    """One net change: sign, commit, name, before → after, and the reason."""
     line = Line(f"  {SIGNS[item.change]} ", item.change).add(f"@{item.seq}", "id", width=5).add(" ")
     before, after = item.before, item.after
     if isinstance(after, DecisionRecord):
@@ -170,15 +161,15 @@ def _line(item: Item) -> Line:
         _changed(line, before, after)
     else:
         line.extend(record_line.of_record(after or before or Record()))
-    why = item.why if not _says_why(after) else ""
+    why = item.why if not _has_reason(after) else ""
     return line.add(f" — {why}" if why else "", "dim")
 
 
-def _says_why(record: Record | None) -> bool:
+def _has_reason(record: Record | None) -> bool:
     return bool(getattr(record, "why", ""))
 
 
-def _decision(line: Line, item: Item, after: DecisionRecord) -> None:
+def _decision(line: Line, item: DiffItem, after: DecisionRecord) -> None:
     """`auth: use JWT superseded by use cookies via use sessions — because …`"""
     if item.before is None and not item.via:
         line.extend(record_line.of_record(after))
@@ -201,7 +192,7 @@ def _file(line: Line, record: Record | None) -> None:
 
 
 def _changed(line: Line, before: Record, after: Record) -> None:
-    """What is the same once, what differs as before → after."""
+    """The name once, then each field that differs as before → after."""
     old, new = wire.record(before) or {}, wire.record(after) or {}
     name = next((old[key] for key in ("name", "step", "what", "path", "unit") if key in old), "")
     line.add(f"{name}: " if name else "", "bold")
@@ -210,10 +201,10 @@ def _changed(line: Line, before: Record, after: Record) -> None:
     for place, key in enumerate(differing[:4]):
         line.add(", " if place else "")
         line.add(f"{key} " if key not in ("value", "status", "amount") else "", "dim")
-        line.add(_was(before, key)).add(" → ").add(_was(after, key))
+        line.add(_field_text(before, key)).add(" → ").add(_field_text(after, key))
 
 
-def _was(record: Record, key: str) -> str:
+def _field_text(record: Record, key: str) -> str:
     value = getattr(record, key, None)
     if key == "value" and not hasattr(record, "comment"):
         return record_line.recorded(value)
@@ -223,7 +214,7 @@ def _was(record: Record, key: str) -> str:
 
 
 def _calls(view: SessionView, calls: list[CallItem]) -> Iterator[Line]:
-    """Calls that did not end ok one by one; those that did too, unless they are many."""
+    """Calls that did not end ok one by one; the others too, unless there are many."""
     if not calls:
         return
     yield Line("calls", "title")
@@ -239,24 +230,24 @@ def _calls(view: SessionView, calls: list[CallItem]) -> Iterator[Line]:
 
 def _footnotes(found: Diff) -> Iterator[Line]:
     passing, same = (
-        sum(count for name, count in counts.items() if name not in NOISE)
+        sum(count for name, count in counts.items() if name not in NOT_DIFFED)
         for counts in (found.transient, found.unchanged)
     )
     parts = [
-        f"{passing} came and went" if passing else "",
-        f"{same} ended as they began" if same else "",
-        f"{found.read} files only read" if found.read else "",
+        f"{passing} added and removed again" if passing else "",
+        f"{same} changed and changed back" if same else "",
+        f"{record_line.count(found.read, 'file')} only read" if found.read else "",
     ]
     text = ", ".join(part for part in parts if part)
     if text:
         yield Line(f"({text})", "dim")
 
 
-# -- for programs ---------------------------------------------------------------------------------
+# -- as JSON --------------------------------------------------------------------------------------
 
 
-def plain(view: SessionView, found: Diff) -> dict[str, Any]:
-    """The diff as a document: one list per collection, calls from the log, and the delta."""
+def as_json(view: SessionView, found: Diff) -> dict[str, Any]:
+    """The diff as JSON: one list per collection, calls from the log, and the delta."""
     document: dict[str, Any] = {
         "of": {"session": view.id, "name": view.name},
         "from": found.start,
@@ -272,7 +263,7 @@ def plain(view: SessionView, found: Diff) -> dict[str, Any]:
     return document
 
 
-def _entry(item: Item) -> dict[str, Any]:
+def _entry(item: DiffItem) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "key": item.key,
         "change": item.change,

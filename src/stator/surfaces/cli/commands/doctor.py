@@ -1,4 +1,4 @@
-"""`stator doctor`: what is wrong with a store, why it matters, and what to do."""
+"""`stator doctor`: finds problems with a store, and shows how to fix them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from unicodedata import normalize
 
 from stator.connect import POLICY_FILE, StorePlace, connect, known_stores, locate
 from stator.errors import StatorError, StoreError
-from stator.hooks.spool import BAD, standing
+from stator.hooks.spool import BAD, status_of
 from stator.locations import NOTE, path_of, spool_of
 from stator.model.calls.approval import parse_policy
 from stator.model.calls.budget import parse_prices
@@ -18,7 +18,7 @@ from stator.model.log.query import CallRow, Finding, StoreInfo
 from stator.model.values.ids import short
 from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
-from stator.surfaces.cli.commands.verify import plain
+from stator.surfaces.cli.commands.verify import as_json
 from stator.surfaces.cli.exits import FINDING, OK, code_of
 from stator.surfaces.cli.parts.write_transcript import AGENTS
 from stator.surfaces.cli.render.lines import Line
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption
 
 EXAMPLES = """
-stator doctor                      look at everything
-stator doctor --rebuild            make every index again from the log
+stator doctor                      run all checks
+stator doctor --rebuild            rebuild every index from the log
 stator doctor --json | jq '.findings[].what'
 """
 WAL_MAX = 64 * 2**20
 NETWORK = frozenset(
     "nfs nfs4 cifs smb3 smbfs afs ceph glusterfs lustre beegfs fuse.sshfs fuse.s3fs fuse.rclone davfs".split()
 )
-"""Filesystems whose locks cannot be relied on."""
+"""Filesystems with unreliable locks."""
 LAYERED = frozenset({"overlay", "9p", "virtiofs", "aufs", "fuse.grpcfuse", "vboxsf"})
-"""Filesystems of containers and shared folders: they work, but look where the file really is."""
+"""Filesystems of containers and shared folders: they work, but the file may vanish with the container."""
 LISTED = 10
 UNASKED = "?"
-"""What a tool is called of which only a result was recorded."""
+"""The recorded tool name of a result whose call is not in the record."""
 STUCK_US = 3600 * 1_000_000
-"""After an hour, nobody is about to take the spool in."""
+"""Queued hook lines older than an hour are a problem: every program that writes to the store imports them."""
 MARKS = {"error": ("✗", "bad"), "warning": ("!", "doubt"), "note": ("·", "dim")}
 
 
@@ -56,15 +56,15 @@ def doctor(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Say what is wrong with the store, and what to do about it.
+    """Find problems with the store and show how to fix them.
 
-    Looks at the file, its folder and filesystem, and at calls and sessions left behind. `stator verify`
-    reads every commit besides. Exits with 1 if there is something to do.
+    Checks the file, its folder and filesystem, interrupted sessions and calls without an outcome. It does not
+    read every commit: stator verify does. Exits with 1 if there is something to do.
 
     Parameters
     ----------
     rebuild
-        Make every index and projection again from the log. Nothing recorded changes.
+        Rebuild every index and projection from the log. Nothing recorded changes.
     """
     place = locate(store)
     findings = list(_file(place))
@@ -74,19 +74,17 @@ def doctor(
         with connect(place.url, create=False, read_only=not rebuild) as opened:
             if rebuild:
                 opened.port.rebuild()
-                findings.append(
-                    _finding("note", "every index was made again from the log", "rebuild")
-                )
+                findings.append(_finding("note", "rebuilt every index from the log", "rebuild"))
             info = opened.info()
             about |= {"store_schema": info.schema, "sqlite": info.detail.get("sqlite", "")}
             about |= {"bytes": info.detail.get("bytes", 0), "id": info.id}
-            findings += _tails(info)
-            findings += _unfinished(info)
+            findings += _unindexed(info)
+            findings += _unfinished_erasure(info)
             findings += _sessions(opened)
             findings += _calls(opened)
             findings += _policy(opened)
-            findings += _twins(opened)
-            findings += _spool(place, opened.context.clock())
+            findings += _duplicate_names(opened)
+            findings += _hook_queue(place, opened.context.clock())
     except StoreError as error:
         broken = code_of(error)
         findings.append(_finding("error", error.what, "open", error.hint))
@@ -97,7 +95,7 @@ def doctor(
     ]
     with Screen(json=json, pager=not no_pager) as screen:
         if json:
-            found = [plain(finding) for finding in findings]
+            found = [as_json(finding) for finding in findings]
             screen.document("stator.doctor/1", {**about, "findings": found})
         else:
             screen.lines(_screen(about, findings), hang=6)
@@ -106,7 +104,7 @@ def doctor(
 
 
 def _screen(about: dict[str, Any], findings: list[Finding]) -> Iterator[Line]:
-    yield Line(about["store"], "title").add(f" (found: {about['found']})", "dim")
+    yield Line(about["store"], "title").add(f" ({about['found']})", "dim")
     if "store_schema" in about:
         parts = f"{size(about['bytes'])}, schema {about['store_schema']}, SQLite {about['sqlite']}"
         yield Line(f"  {parts}, store {about['id'][:8]}", "dim")
@@ -119,7 +117,11 @@ def _screen(about: dict[str, Any], findings: list[Finding]) -> Iterator[Line]:
         if finding.hint:
             yield Line(f"    → {finding.hint}", "dim")
     if not any(finding.severity != "note" for finding in findings):
-        yield Line("✓ ", "ok").add("nothing to do").add("; stator verify reads every commit", "dim")
+        yield (
+            Line("✓ ", "ok")
+            .add("no problems found")
+            .add("; to check every commit: stator verify", "dim")
+        )
 
 
 def _finding(severity: str, what: str, check: str, hint: str = "", session: str = "") -> Finding:
@@ -130,7 +132,7 @@ def _finding(severity: str, what: str, check: str, hint: str = "", session: str 
 
 
 def _file(place: StorePlace) -> Iterator[Finding]:
-    """What can be seen without opening it."""
+    """What can be checked without opening the store."""
     path = place.url.removeprefix("sqlite:///") if place.url.startswith("sqlite:") else place.url
     try:
         found = os.stat(path)
@@ -139,20 +141,23 @@ def _file(place: StorePlace) -> Iterator[Finding]:
     real = os.path.realpath(path)
     if os.path.islink(path):
         yield _finding(
-            "note", f"a symbolic link to {real}", "link", "name the real path to be sure"
+            "note",
+            f"the store is a symbolic link to {real}",
+            "link",
+            "use the real path to be sure",
         )
     if not stat.S_ISREG(found.st_mode):
         return
     mode = stat.S_IMODE(found.st_mode)
     if mode & 0o077:
-        what = f"others can read or write it (mode {mode:04o})"
+        what = f"other users can read or write the store (mode {mode:04o})"
         yield _finding("warning", what, "mode", f"chmod 600 {real}")
     if found.st_nlink > 1:
         yield _finding(
             "warning",
             f"the file has {found.st_nlink} names (hard links)",
             "links",
-            "opened under two names at once it would lose commits; remove the other name",
+            "two programs that open different names can lose commits; remove the other names",
         )
     yield from _wal(real)
     yield from _filesystem(real)
@@ -168,7 +173,7 @@ def _wal(real: str) -> Iterator[Finding]:
             "warning",
             f"the write-ahead log is {size(wal)}",
             "wal",
-            "a reader has held it open for long; end old readers, it shrinks by itself",
+            "a reader has held it open for a long time; end old readers, and it shrinks by itself",
         )
 
 
@@ -177,13 +182,15 @@ def _filesystem(real: str) -> Iterator[Finding]:
     if kind in NETWORK:
         yield _finding(
             "warning",
-            f"on a network filesystem ({kind}), where locks and shared memory do not hold",
+            f"the store is on a network filesystem ({kind}), where locks and shared memory are unreliable",
             "filesystem",
             "move the store to a local disk",
         )
     elif kind in LAYERED:
-        hint = "keep it on a volume if it should outlive the container"
-        yield _finding("note", f"on a layered or shared filesystem ({kind})", "filesystem", hint)
+        hint = "keep the store on a volume if it must outlive the container"
+        yield _finding(
+            "note", f"the store is on a layered or shared filesystem ({kind})", "filesystem", hint
+        )
 
 
 def _mounts() -> str:
@@ -195,7 +202,7 @@ def _mounts() -> str:
 
 
 def filesystem(path: str, mounts: str) -> str:
-    """The type of the filesystem a path is on, by the longest mount point above it."""
+    """The type of the filesystem that holds a path: that of the longest mount point above it."""
     best, kind = "", ""
     for line in mounts.splitlines():
         fields = line.split(" ")
@@ -207,17 +214,17 @@ def filesystem(path: str, mounts: str) -> str:
     return kind
 
 
-# -- what was left behind -------------------------------------------------------------------------
+# -- unfinished work -------------------------------------------------------------------------
 
 
-def _tails(info: StoreInfo) -> Iterator[Finding]:
+def _unindexed(info: StoreInfo) -> Iterator[Finding]:
     tails = info.detail.get("tails", 0)
     if tails:
         yield _finding(
             "note",
-            f"{count(tails, 'session')} with commits that the indexes do not hold yet",
+            f"{count(tails, 'session')} with commits that are not in the indexes yet",
             "tails",
-            "they are read from the log; whoever drives next, or --rebuild, writes the indexes",
+            "they are read from the log; the next driver, or --rebuild, adds them to the indexes",
         )
 
 
@@ -228,7 +235,7 @@ def _sessions(store: Store) -> Iterator[Finding]:
             "note",
             f"session {view.name} was interrupted: its driver is gone",
             "interrupted",
-            "open it again to go on; nothing is lost",
+            "resume it to continue; no commit is lost",
             view.id,
         )
     if len(interrupted) > LISTED:
@@ -237,7 +244,7 @@ def _sessions(store: Store) -> Iterator[Finding]:
 
 
 def _calls(store: Store) -> Iterator[Finding]:
-    """Calls nobody knows the outcome of, and calls that began and have no driver any more."""
+    """Calls in doubt, calls that started and lost their driver, and results without a call."""
     try:
         doubtful = store.calls(statuses=("in doubt",), limit=LISTED).rows
         begun = store.calls(statuses=("started",), limit=1000).rows
@@ -250,71 +257,73 @@ def _calls(store: Store) -> Iterator[Finding]:
             f"in doubt: {row.tool}, call {short(row.call)}, t{row.turn} of {short(row.session)}. "
             "It may or may not have happened",
             "in doubt",
-            f"look whether it did: stator show {short(row.session)}:@{row.seq}; "
-            f"then say so: stator settle {short(row.call)}{_handed_back(store, row.session)}",
+            f"check whether it did: stator show {short(row.session)}:@{row.seq}; "
+            f"then record it: stator settle {short(row.call)}{_export_hint(store, row.session)}",
             row.session,
         )
-    left = [row for row in begun if _began(store, row) and not _driven(store, row.session)]
+    left = [
+        row for row in begun if _has_started(store, row) and not _has_driver(store, row.session)
+    ]
     for row in left[:LISTED]:
         yield _finding(
             "warning",
             f"without an outcome: {row.tool}, call {short(row.call)}, t{row.turn} of "
-            f"{short(row.session)}, and nobody drives it",
+            f"{short(row.session)}, which has no driver",
             "open call",
-            _left_open(store, row),
+            _open_call_hint(store, row),
             row.session,
         )
     for row in store.calls(tool=UNASKED, limit=LISTED).rows:
         yield _finding(
             "note",
             f"a result without its call: {short(row.call)}, t{row.turn} of {short(row.session)}; "
-            "what asked for it was not in what was recorded",
+            "the call itself was not recorded",
             "orphan",
             f"stator show {short(row.session)}:@{row.seq}",
             row.session,
         )
 
 
-def _handed_back(store: Store, session: str) -> str:
-    """How an agent that keeps its own transcript is told of a call that nobody knows the outcome of."""
+def _export_hint(store: Store, session: str) -> str:
+    """How to inform an agent that keeps its own transcript about a call in doubt."""
     sources = {alias[0] for alias in SessionView(store.port, session).record.aliases}
     written = sorted(sources & set(AGENTS))
     return (
-        f"; or write a transcript that says so: stator export --as {written[0]} {short(session)}"
+        f"; or write a transcript that marks it in doubt: stator export --as {written[0]} {short(session)}"
         if written
         else ""
     )
 
 
-def _left_open(store: Store, row: CallRow) -> str:
-    settle = f"say what became of it: stator settle {short(row.call)}"
+def _open_call_hint(store: Store, row: CallRow) -> str:
+    settle = f"record what happened: stator settle {short(row.call)}"
     if SessionView(store.port, row.session).record.mode == "recorded":
         return (
-            "its agent may still be at it; if it is not, "
+            "its agent may still be running it; if not, "
             + settle
-            + _handed_back(store, row.session)
+            + _export_hint(store, row.session)
         )
     return (
-        "open the session again: it will be said to be in doubt, or cancelled if it only read; "
+        "resume the session: the call is then marked in doubt, or cancelled if it only read; "
         f"or, if it wrote, {settle}"
     )
 
 
-def _unfinished(info: StoreInfo) -> Iterator[Finding]:
-    """Content that was erased or purged and is still in the write-ahead log."""
+def _unfinished_erasure(info: StoreInfo) -> Iterator[Finding]:
+    """An erasure whose bytes are still in the write-ahead log."""
     if info.detail.get("unfinished"):
         who = ", ".join(f"{one.program} (pid {one.pid})" for one in info.detail["readers"])
         yield _finding(
             "warning",
-            "an erasure is not finished: its bytes may still be in the file or its write-ahead log"
+            "an erasure is not finished: its bytes may still be in the file or in the write-ahead log"
             + (f", held by {who}" if who else ""),
             "erasure",
-            "once no program reads an older state: stator gc --apply, or whoever writes next",
+            "end that program; then the next write, or stator gc --apply, finishes it",
         )
 
 
-def _spool(place: StorePlace, now: int) -> Iterator[Finding]:
-    """What hooks left and nobody took in, or could."""
+def _hook_queue(place: StorePlace, now: int) -> Iterator[Finding]:
+    """Hook lines that were queued and not imported, or could not be."""
     path = path_of(place.url)
     folder = spool_of(path) if path else ""
     if not os.path.isdir(folder):
@@ -322,42 +331,42 @@ def _spool(place: StorePlace, now: int) -> Iterator[Finding]:
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         yield _finding(
             "warning",
-            f"{folder} is somebody else's: what your agents do is not recorded here",
+            f"{folder} belongs to another user: hooks of your agents cannot record here",
             "spool",
-            "give them a store of their own: stator init AGENT --store PATH",
+            "use your own store: stator init AGENT --store PATH",
         )
         return
-    stands = standing(folder)
-    if stands.lines:
-        old = now - stands.since > STUCK_US
-        what = f"{count(stands.lines, 'line')} of hooks in {count(stands.files, 'file')}"
+    queue = status_of(folder)
+    if queue.lines:
+        old = now - queue.since > STUCK_US
+        what = f"{count(queue.lines, 'hook line')} queued in {count(queue.files, 'file')}"
         if old:
-            what += f", the oldest {ago(stands.since, now)}: nobody took them in"
+            what += f", the oldest {ago(queue.since, now)}"
         yield _finding(
-            "warning" if old or stands.taken else "note",
-            what + (", and somebody who began to is gone" if stands.taken else ""),
+            "warning" if old or queue.taken else "note",
+            what + ("; a program that began to import them is gone" if queue.taken else ""),
             "spool",
-            "stator ingest takes them in now; whoever writes next does too",
+            "import them: stator ingest; the next program that writes does so too",
         )
-    if stands.bad or stands.torn:
-        bad = count(stands.bad + stands.torn, "piece")
+    if queue.bad or queue.torn:
+        bad = count(queue.bad + queue.torn, "hook line")
         yield _finding(
             "warning",
-            f"{bad} of what hooks wrote could not be used: damaged, cut off, or of no session",
+            f"{bad} could not be imported: damaged, cut off, or without a session",
             "spool",
-            f"kept in {os.path.join(folder, BAD)}; remove it once you have looked",
+            f"kept in {os.path.join(folder, BAD)}; delete it when you no longer need it",
         )
-    if stands.notes:
+    if queue.notes:
         yield _finding(
             "warning",
-            f"{count(stands.notes, 'time')} a hook could not record",
+            f"a hook failed to record {count(queue.notes, 'time')}",
             "spool",
-            f"{os.path.join(folder, NOTE)} says when and why; remove it once you have looked",
+            f"{os.path.join(folder, NOTE)} says when and why; delete it when you no longer need it",
         )
 
 
 def _policy(store: Store) -> Iterator[Finding]:
-    """A policy file that cannot be understood: no session can be driven under it."""
+    """A policy file with errors: no session can be driven until it is fixed."""
     try:
         text = store.context.policy()
         parse_policy(text)
@@ -366,14 +375,14 @@ def _policy(store: Store) -> Iterator[Finding]:
         yield _finding("error", f"{POLICY_FILE}: {error.what}", "policy", error.hint)
 
 
-def _began(store: Store, row: CallRow) -> bool:
-    """Whether a call without an outcome really runs or ran, rather than waits for approval."""
+def _has_started(store: Store, row: CallRow) -> bool:
+    """Whether a call without an outcome has started, rather than waits for approval."""
     entry = store.port.find(row.session, "calls", row.call)
     return getattr(entry and entry.record, "status", "started") == "started"
 
 
-def _twins(store: Store) -> Iterator[Finding]:
-    """Files and facts of one session whose names are the same text in two Unicode forms."""
+def _duplicate_names(store: Store) -> Iterator[Finding]:
+    """Files and facts of one session whose names differ only in their Unicode form."""
     for view in store.views():
         for collection, kind in (("files", "file"), ("facts", "fact")):
             try:
@@ -389,16 +398,16 @@ def _twins(store: Store) -> Iterator[Finding]:
                 if len(alike) > 1:
                     names = " and ".join(
                         map(ascii, sorted(alike))
-                    )  # shown as they are, they look alike
+                    )  # in ASCII, because on a screen they look the same
                     yield _finding(
                         "warning",
-                        f"one {kind} under {len(alike)} names in {short(view.id)}: {names}",
+                        f"one {kind} has {len(alike)} names in {short(view.id)}: {names}",
                         "names",
-                        "they differ in Unicode form only; record it in one of them, best NFC",
+                        "they differ only in Unicode form; record the name in one form, preferably NFC",
                         view.id,
                     )
 
 
-def _driven(store: Store, session: str) -> bool:
+def _has_driver(store: Store, session: str) -> bool:
     holder = SessionView(store.port, session).row.holder
     return holder is not None and holder.live

@@ -1,4 +1,4 @@
-"""`stator du`: what takes the space."""
+"""`stator du`: shows what uses space in the store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from stator.errors import BadQuery
 from stator.model.log.query import check_limit
 from stator.model.values.ids import is_id, short
-from stator.surfaces.cli.parts.scope import Asking, asking
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import size
 from stator.surfaces.cli.render.screen import Screen
@@ -16,8 +16,8 @@ from stator.surfaces.cli.render.screen import Screen
 if TYPE_CHECKING:
     from stator.model.log.query import UsageBy
     from stator.surfaces.cli.options import (
+        CountOption,
         JsonFlag,
-        LimitOption,
         NoPagerFlag,
         SessionOption,
         StoreOption,
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 EXAMPLES = """
 stator du                          the store, and its largest sessions
 stator du -n 3
-stator du --by tier                transcript, state, contents of files, artifacts
-stator du --by kind -s fix-login   of one session
+stator du --by tier                space per tier: transcript, state, file contents, artifacts
+stator du --by kind -s fix-login   one session, by kind of commit
 stator du --json | jq .usage
 """
 LIMIT = 10
@@ -35,10 +35,10 @@ WAYS = ("session", "tier", "kind")
 MEANING = {
     "file": "the store's file",
     "log": "commits",
-    "blobs": "large payloads, each kept once",
-    "indexes": "indexes and projections: can be made again",
-    "free": "free pages: used again by themselves",
-    "wal": "newest commits, on their way into the file",
+    "blobs": "large payloads, each stored once",
+    "indexes": "indexes and projections, can be rebuilt",
+    "free": "free pages, reused automatically",
+    "wal": "newest commits, not yet copied into the file",
 }
 
 
@@ -46,40 +46,39 @@ def du(
     *,
     by: str | None = None,
     session: SessionOption = None,
-    limit: LimitOption = None,
+    limit: CountOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show what takes the space in the store.
+    """Show what uses space in the store.
 
     Parameters
     ----------
     by
-        session, tier (transcript, state, contents of files, artifacts) or kind (of commit).
+        Break the space down by session, by tier (transcript, state, file contents, artifacts) or by kind of
+        commit.
     """
     count = check_limit(LIMIT if limit is None else limit)
     if by is not None and by not in WAYS:
-        raise BadQuery(f"no such way: {by!r:.40}", hint=", ".join(WAYS))
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+        raise BadQuery(f"cannot break the space down by {by!r:.40}", hint=", ".join(WAYS))
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         if by is not None or session is not None:
-            return _split(ask, screen, "tier" if by is None else by, session)
-        usage = dict(ask.store.port.usage())
-        usage["wal"] = _wal(ask)
-        sessions = _sessions(ask)[:count]
+            return _split(opened, screen, "tier" if by is None else by, session)
+        usage = dict(opened.store.port.usage())
+        usage["wal"] = _wal(opened)
+        sessions = _sessions(opened)[:count]
         if json:
-            found = {"store": ask.place.url, "usage": usage, "sessions": sessions}
+            found = {"store": opened.place.url, "usage": usage, "sessions": sessions}
             screen.document("stator.du/1", found)
             return 0
-        screen.line(Line(ask.place.url, "title").add(f" ({ask.place.why})", "dim"))
+        screen.line(Line(opened.place.url, "title").add(f" ({opened.place.why})", "dim"))
         for name, count_of in usage.items():
             line = Line().add(size(count_of), "bold", width=12, right=True)
             screen.line(line.add(f"  {name:9}").add(MEANING.get(name, ""), "dim"))
         if sessions:
             screen.line()
-            screen.line(
-                Line("Largest sessions, by what they recorded (before compression)", "title")
-            )
+            screen.line(Line("Largest sessions (recorded content, before compression)", "title"))
         names = widest((row["name"] for row in sessions), 40)
         for row in sessions:
             line = Line().add(size(row["bytes"]), "bold", width=12, right=True).add("  ")
@@ -88,17 +87,17 @@ def du(
     return 0
 
 
-def _split(ask: Asking, screen: Screen, by: str, session: str | None) -> int:
-    """What the file, or one session of it, holds, in parts that add up."""
-    view = None if session is None else ask.session(session)
-    usage = ask.store.port.usage(by=cast("UsageBy", by), session=view.id if view else None)
+def _split(opened: OpenedStore, screen: Screen, by: str, session: str | None) -> int:
+    """Show the parts that the store, or one session, is made of; they add up to the total."""
+    view = None if session is None else opened.session(session)
+    usage = opened.store.port.usage(by=cast("UsageBy", by), session=view.id if view else None)
     whole = sum(usage.values())
     if screen.json:
-        found = {"store": ask.place.url, "session": view.id if view else None, "by": by}
+        found = {"store": opened.place.url, "session": view.id if view else None, "by": by}
         screen.document("stator.du_by/1", {**found, "usage": usage, "total": whole})
         return 0
-    names = ask.names()
-    screen.line(Line(view.name if view else ask.place.url, "title").add(f" by {by}", "dim"))
+    names = opened.names()
+    screen.line(Line(view.name if view else opened.place.url, "title").add(f" by {by}", "dim"))
     for name, amount in usage.items():
         line = Line().add(size(amount), "bold", width=12, right=True).add("  ")
         if is_id(name, "session"):
@@ -106,21 +105,21 @@ def _split(ask: Asking, screen: Screen, by: str, session: str | None) -> int:
         else:
             line.add(name, "dim" if name.startswith("(") else "")
         screen.line(line)
-    screen.line(Line().add(size(whole), "bold", width=12, right=True).add("  in all", "dim"))
+    screen.line(Line().add(size(whole), "bold", width=12, right=True).add("  total", "dim"))
     return 0
 
 
-def _wal(ask: Asking) -> int:
-    path = ask.store.info().detail.get("path", "")
+def _wal(opened: OpenedStore) -> int:
+    path = opened.store.info().detail.get("path", "")
     try:
         return os.stat(f"{path}-wal").st_size
     except OSError:
         return 0
 
 
-def _sessions(ask: Asking) -> list[dict[str, Any]]:
+def _sessions(opened: OpenedStore) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    for view in ask.store.views():
+    for view in opened.store.views():
         counts = view.counts
         found.append(
             {

@@ -1,4 +1,4 @@
-"""`stator erase`: content goes, the chain stays; first, show what would go."""
+"""`stator erase`: previews or permanently erases content; the hash chain stays verifiable."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stator.model.values.ids import short
 from stator.runtime.retention import erase as erasing
 from stator.runtime.retention.erase import Erasing, ErasureResult
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.parts.scope import Asking, asking, telling
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count, size
 from stator.surfaces.cli.render.screen import Screen
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator erase @42                             what of this commit would go
-stator erase @42 --field input --yes         its input, for good
-stator erase --record facts:phone --yes      every value this fact ever had
-stator erase --call c_7f2a91bc               what a call was asked and answered
-stator erase --path notes.txt                a file's records and kept contents
-stator erase --all -s fix-login --yes        every payload of a session
+stator erase @42                             show what would be erased from this commit
+stator erase @42 --field input --yes         erase its input
+stator erase --record facts:phone --yes      erase every value this fact had
+stator erase --call c_7f2a91bc               arguments and results of a call
+stator erase --path notes.txt                records and contents of a file
+stator erase --all -s fix-login --yes        all content of a session
 """
 LISTED = 20
 
@@ -54,51 +54,53 @@ def erase(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Take content out of the record for good, or show what would go.
+    """Preview or permanently erase recorded content.
 
-    Without --yes nothing changes. The chain still verifies, and says what was erased. Exits with 1 if
-    another program still reads an older state of the store: the content is out of the log then, and
-    leaves the write-ahead log as soon as that program is done and anybody writes.
+    Without --yes nothing changes. The log can still be verified, and it shows what was erased. Exits with 1 if
+    another program is reading an older state of the store: the content is then out of the log, but its bytes
+    stay in the write-ahead log until that program is done and a program writes again.
 
     Parameters
     ----------
     ref
-        A position: the commit whose content is to go.
+        The position of the commit whose content to erase.
     record
-        COLLECTION:KEY, such as facts:phone: every put of that record.
+        Erase every version of a record: COLLECTION:KEY, such as facts:phone.
     call
-        A call: its id, or the end of one.
+        Erase a call: its id, or the last characters of it.
     path
-        A file.
+        Erase the records and contents of a file.
     all
-        Every payload of the session.
+        Erase all content of the session.
     why
-        The reason, as it will stand in the log.
+        The reason, which is recorded in the log.
     """
     if sum((ref is not None, record is not None, call is not None, path is not None, all)) != 1:
         raise InvalidInput(
-            "say what is to go", hint="a position, --record, --call, --path or --all"
+            "name exactly one thing to erase", hint="a position, --record, --call, --path or --all"
         )
     if field and ref is None:
-        raise InvalidInput("--field is of a position", hint="stator erase @42 --field input")
+        raise InvalidInput(
+            "--field needs the position of a commit", hint="stator erase @42 --field input"
+        )
     with (
-        (telling if yes else asking)(store) as ask,
+        (open_to_write if yes else open_to_read)(store) as opened,
         Screen(json=json, pager=not no_pager) as screen,
     ):
-        port, context = ask.store.port, ask.store.context
-        made = _plan(ask, session, ref, tuple(field or ()), record, call, path)
+        port, context = opened.store.port, opened.store.context
+        made = _plan(opened, session, ref, tuple(field or ()), record, call, path)
         result = None
         if yes:
             result = erasing.erase(port, context, made, by=context.principal, why=why)
         if json:
-            screen.document("stator.erase/1", _plain(made, result))
+            screen.document("stator.erase/1", _as_json(made, result))
         else:
-            screen.lines(_lines(made, result, ask), hang=2)
+            screen.lines(_lines(made, result, opened), hang=2)
     return FINDING if result is not None and result.pending else OK
 
 
 def _plan(
-    ask: Asking,
+    opened: OpenedStore,
     session: str | None,
     ref: str | None,
     fields: tuple[str, ...],
@@ -106,60 +108,63 @@ def _plan(
     call: str | None,
     path: str | None,
 ) -> Erasing:
-    port = ask.store.port
+    port = opened.store.port
     if call is not None:
-        within = None if session is None else ask.session(session).id
+        within = None if session is None else opened.session(session).id
         return erasing.of_call(port, call, session=within)
     if ref is not None:
-        view, position = ask.aim(session, ref)
+        view, position = opened.resolve(session, ref)
         if position is None or ".." in position:
-            raise InvalidInput("not the position of one commit", hint="try @42, t5 or head")
+            raise InvalidInput("erase takes the position of one commit", hint="try @42, t5 or head")
         return erasing.of_commit(port, view.at(position), fields)
-    view = ask.session(session)
+    view = opened.session(session)
     if record is not None:
         collection, colon, key = record.partition(":")
         if not colon:
-            raise InvalidInput("a record is COLLECTION:KEY", hint="such as facts:phone")
+            raise InvalidInput("--record takes COLLECTION:KEY", hint="for example facts:phone")
         return erasing.of_record(port, view.id, collection, key)
     if path is not None:
         return erasing.of_path(port, view.id, path)
     return erasing.of_session(port, view.id)
 
 
-def _lines(made: Erasing, result: ErasureResult | None, ask: Asking) -> Iterator[Line]:
-    names = ask.names()
+def _lines(made: Erasing, result: ErasureResult | None, opened: OpenedStore) -> Iterator[Line]:
+    names = opened.names()
     for item in made.items[:LISTED]:
         line = Line().add(f"@{item.seq}", "id", width=8).add(item.kind, width=12)
         line.add(size(item.bytes), width=11, right=True).add("  ")
         fields = ("record" if name.startswith("put") else name for name in item.fields)
         yield line.add(", ".join(fields)).add(f"  {names[item.session]}", "dim")
     if len(made.items) > LISTED:
-        yield Line(f"… and {len(made.items) - LISTED} more", "dim")
+        yield Line(f"… {len(made.items) - LISTED} more", "dim")
     for text in made.left:
-        yield Line(f"not: {text}", "dim")
+        yield Line(f"not erased: {text}", "dim")
     what = f"{size(made.bytes)} in {count(len(made.items), 'commit')}"
     if not made.items and (result is None or not result.pending):
-        yield Line("there is nothing left to erase", "title")
+        yield Line("nothing to erase", "title")
     elif result is None:
-        yield Line(f"{what} would go for good; --yes erases them", "title")
+        yield Line(f"would erase {what}; erase with --yes", "title")
     elif result.pending:
         who = ", ".join(result.readers) or "another program"
-        yield Line(f"{what} erased; not finished", "doubt")
+        yield Line(f"erased {what}; not finished", "doubt")
         if result.indexed:
             yield Line(
-                "its words are still in the search index, which another program reads or keeps; "
+                "the search index still holds words of it: another program is using the index"
             )
-            yield Line("the next stator search of whoever keeps it finishes", "dim")
+            yield Line("the next stator search of that user removes them", "dim")
             if not result.readers:
                 return
-        yield Line(f"{who} reads an older state, so the bytes are still in the write-ahead log; ")
-        yield Line("whoever writes after it is done finishes: stator doctor says whether", "dim")
+        yield Line(f"{who} reads an older state, so the bytes are still in the write-ahead log")
+        yield Line(
+            "the next write after it is done removes them; stator doctor shows whether any are left",
+            "dim",
+        )
     else:
         ids = ", ".join(short(commit) for commit in result.commits)
-        yield Line(f"{what} erased", "title").add(f" by {ids}", "dim")
+        yield Line(f"erased {what}", "title").add(f", recorded as {ids}", "dim")
 
 
-def _plain(made: Erasing, result: ErasureResult | None) -> dict[str, Any]:
+def _as_json(made: Erasing, result: ErasureResult | None) -> dict[str, Any]:
     return {
         "erased": result is not None,
         "pending": result is not None and result.pending,

@@ -1,4 +1,4 @@
-"""`stator evicted`: what left an agent's view."""
+"""`stator evicted`: lists what compaction removed from the agent's view."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stator.runtime.window.recall import Evicted
-from stator.surfaces.cli.parts.scope import asking, title
+from stator.surfaces.cli.parts.open_store import open_to_read, title
 from stator.surfaces.cli.render.evictions import key_line
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator evicted                     by the compaction that stands
-stator evicted --all               by every compaction there was
+stator evicted                     removed by the current compaction
+stator evicted --all               removed by every compaction
 stator evicted --json              then: stator recall KEY
 """
 
@@ -36,15 +36,15 @@ def evicted(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show what left an agent's view, what matters most first."""
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        view = ask.session(session)
+    """List what compaction removed from the agent's view."""
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        view = opened.session(session)
         found = view.evicted(all=all)
         if json:
             for item in found:
-                screen.item(_plain(item))
+                screen.item(_as_json(item))
             return 0
-        title(screen, view, ask.now, "evicted")
+        title(screen, view, opened.now, "evicted")
         last = 0
         for item in found:
             if all and item.by != last:
@@ -52,7 +52,7 @@ def evicted(
                 last = item.by
             screen.line(_line(item), hang=22)
         if not found:
-            return ask.nothing("nothing left the agent's view")
+            return opened.report_empty("nothing was removed from the agent's view")
     return 0
 
 
@@ -63,5 +63,5 @@ def _line(item: Evicted) -> Line:
     return line.add(f" — {item.what}" if item.what else "", "dim")
 
 
-def _plain(item: Evicted) -> dict[str, Any]:
+def _as_json(item: Evicted) -> dict[str, Any]:
     return {**msgspec.structs.asdict(item), "kind": item.kind}

@@ -1,4 +1,4 @@
-"""`stator export`: sessions as one file, to be taken up elsewhere."""
+"""`stator export`: writes sessions to one file that another store can import."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import to_builtins
 
 from stator.errors import BadQuery
 from stator.model.values.ids import short
-from stator.surfaces.cli.parts.scope import asking
+from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.progress import bar
 from stator.surfaces.cli.render.record_line import count, size
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator export fix-login            to fix-login.stator; then, elsewhere: stator import fix-login.stator
+stator export fix-login            writes fix-login.stator, which stator import reads
 stator export a b -o both.stator   two sessions in one file
-stator export fix-login --tree     with every fork and retry
-stator export fix-login --passphrase             locked; asks for a passphrase
+stator export fix-login --tree     with all its forks and retries
+stator export fix-login --passphrase             encrypted; asks for a passphrase
 stator export fix-login --redact "Acme" --no-transcript
-stator export fix-login --as claude-code         a transcript that Claude Code resumes
-stator export fix-login --fixture tests/login.stator     to be replayed by a test
+stator export fix-login --as claude-code         a transcript that Claude Code can resume
+stator export fix-login --fixture tests/login.stator     a fixture that a test replays
 """
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 
@@ -58,45 +58,46 @@ def export(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Write sessions to one file that another store takes up.
+    """Write sessions to one file that another store can import.
 
-    What a session was forked from comes with it. Reads only: it needs no lease, no key and no model, and a
-    session that is being driven is exported as it stands. What the rules about secrets find is left out, as is
-    every piece of content that holds a --redact text; the chain verifies all the same, and whoever reads such a
-    piece is told that it is not in the bundle.
+    The sessions it was forked from are included. Export only reads; a session that is being driven is exported
+    as it is now. Secrets that the redaction rules find are left out, and so is content that contains a --redact
+    text; the hash chain can still be verified, and readers of the bundle see what was left out.
 
-    With --as, one session is written as a transcript of that agent's: a new file, in which every call has a
-    result, and that of a call in doubt says so. It is put where the agent looks for sessions of this folder.
+    With --as, writes one session as a transcript for that agent: a new file in the folder where the agent looks
+    for sessions. Every call in it has a result; the result of a call in doubt says that it is in doubt.
 
     Parameters
     ----------
     tree
-        Also every fork and retry of the sessions; children always come along.
+        Include every fork and retry of the sessions. Children are always included.
     no_transcript
-        Leave out what was said and done: prompts, answers, arguments and results. The state travels.
+        Leave out prompts, answers, arguments and results; export only the state.
     passphrase
-        Lock the file with a passphrase, asked for on the terminal.
+        Encrypt the file with a passphrase, which is asked for on the terminal.
     fixture
-        Write there, marked as something that tests replay.
+        Write this file, marked as a fixture for tests that replay it.
     force
-        Write over a file that is there.
+        Overwrite an existing file.
     """
     if fixture is not None and output is not None:
-        raise BadQuery("--fixture and --output both say where to write", hint="give one of them")
+        raise BadQuery("--fixture and --output both name the file to write", hint="use one of them")
     if as_ is not None:
         given = (tree, redact, no_transcript, passphrase, passphrase_file, fixture, force)
         if any(given) or len(sessions or ()) > 1:
             raise BadQuery(
-                "--as writes one session as it is", hint="besides it: --output, --cwd, --json"
+                "--as writes one session unchanged", hint="it takes only --output, --cwd and --json"
             )
         return _rewrite(sessions, as_, output, cwd, store=store, json=json, pager=not no_pager)
     if cwd is not None:
-        raise BadQuery("--cwd is for --as", hint="give both")
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        views = [ask.session(name) for name in sessions] if sessions else [ask.session()]
+        raise BadQuery(
+            "--cwd only works with --as", hint="stator export NAME --as claude-code --cwd FOLDER"
+        )
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        views = [opened.session(name) for name in sessions] if sessions else [opened.session()]
         target = fixture or output or _default(views[0].name, views[0].id)
         with bar(screen) as progress:
-            made = ask.store.export(
+            made = opened.store.export(
                 [view.id for view in views],
                 target,
                 tree=tree,
@@ -108,7 +109,7 @@ def export(
                 progress=progress,
             )
         if json:
-            screen.document("stator.export/1", plain(made))
+            screen.document("stator.export/1", as_json(made))
         else:
             _show(screen, made)
     return 0
@@ -126,9 +127,9 @@ def _rewrite(
 ) -> int:
     from stator.surfaces.cli.parts import write_transcript
 
-    with asking(store) as ask, Screen(json=json, pager=pager) as screen:
-        view = ask.session(*(sessions or ()))
-        made = write_transcript.rewrite(ask.store, view, agent, output=output, cwd=cwd)
+    with open_to_read(store) as opened, Screen(json=json, pager=pager) as screen:
+        view = opened.session(*(sessions or ()))
+        made = write_transcript.rewrite(opened.store, view, agent, output=output, cwd=cwd)
         if json:
             screen.document("stator.transcript/1", to_builtins(made))
         else:
@@ -141,11 +142,11 @@ def _passphrase(asked: bool, file: str | None) -> str | None:
 
     if file is not None:
         return passphrases.from_file(file)
-    return passphrases.asked("passphrase for the bundle", twice=True) if asked else None
+    return passphrases.from_terminal("passphrase for the bundle", twice=True) if asked else None
 
 
 def _default(name: str, session: str) -> str:
-    """A file named after the session, where its name can be a file's."""
+    """The default file name: the session's name if it is a safe file name, else the end of its id."""
     return f"{name if _PLAIN.match(name) else short(session)}.stator"
 
 
@@ -156,15 +157,15 @@ def _show(screen: Screen, made: Exported) -> None:
     for one in made.sessions:
         line = Line("  ").add(short(one.id), "id").add(f" {one.name} ")
         line.add(f"@{one.seq} {one.hash[:12]}", "dim")
-        screen.line(line if one.whole else line.add(" · only what was forked from it", "dim"))
+        screen.line(line if one.whole else line.add(" · only the part that was forked", "dim"))
     if made.withheld:
-        text = f"  {count(made.withheld, 'piece')} of content left out"
-        screen.line(Line(text, "doubt").add(f", {count(made.secrets, 'secret')} among them"))
+        text = f"  left out {count(made.withheld, 'content field')}"
+        screen.line(Line(text, "doubt").add(f", among them {count(made.secrets, 'secret')}"))
     if made.locked:
-        screen.line(Line("  locked: without the passphrase nobody can read it", "dim"))
+        screen.line(Line("  encrypted: it cannot be read without the passphrase", "dim"))
 
 
-def plain(made: Exported) -> dict[str, Any]:
+def as_json(made: Exported) -> dict[str, Any]:
     return {
         **{name: getattr(made, name) for name in made.__struct_fields__ if name != "sessions"},
         "sessions": [

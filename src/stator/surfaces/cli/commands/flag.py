@@ -1,10 +1,10 @@
-"""`stator flag`: a mark that somebody should look at."""
+"""`stator flag`: flags a session, a turn or a call for review."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stator.surfaces.cli.parts.annotate import mark
+from stator.surfaces.cli.parts.annotate import annotate
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -32,16 +32,16 @@ def flag(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Mark a session, a turn or a call for somebody to look at.
+    """Flag a session, a turn or a call for review.
 
     Parameters
     ----------
     name
-        A word for it: review, odd.
+        The kind of flag: review, odd.
     why
-        What there is to see.
+        What to look at.
     """
-    return mark(
+    return annotate(
         lambda who, place: who.flag(name, on=place, why=why),
         "stator.flag/1",
         session=session, on=on, store=store, json=json, pager=not no_pager,

@@ -1,4 +1,4 @@
-"""`stator fork`: a session that begins at a position of another."""
+"""`stator fork`: starts a session from a position of another one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from stator.model.log.query import SessionRow
 from stator.model.values.ids import short
 from stator.runtime.branches import fork as forks
-from stator.surfaces.cli.parts.scope import Asking, telling
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption
 
 EXAMPLES = """
-stator fork                        the last session, at its head
-stator fork t3 --name plan-b       at the end of turn 3
+stator fork                        from the head of the last session
+stator fork t3 --name plan-b       from the end of turn 3
 stator fork fix-login:@42
 """
 
@@ -31,28 +31,28 @@ def fork(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Start a session from a position of another: nothing is copied.
+    """Start a new session from a position of another one.
 
     Parameters
     ----------
     position
-        Where it begins: t3, @42, a tag, SESSION:t3; default: the head.
+        Where the fork begins: t3, @42, a tag or SESSION:t3; default: the head. No commits are copied.
     name
-        What it is called; default: after its parent.
+        The name of the new session; default: derived from its parent's name.
     """
-    with telling(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        view, ref = ask.aim(session, position)
-        opened = ask.store
-        row = forks.fork(opened.port, opened.context, view.at(ref or "head"), name=name or "")
+    with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        view, ref = opened.resolve(session, position)
+        port, context = opened.store.port, opened.store.context
+        row = forks.fork(port, context, view.at(ref or "head"), name=name or "")
         if json:
-            screen.document("stator.fork/1", plain(row))
+            screen.document("stator.fork/1", as_json(row))
         else:
-            screen.lines(made(row, ask))
+            screen.lines(new_session_lines(row, opened))
     return 0
 
 
-def plain(row: SessionRow) -> dict[str, Any]:
-    """A session that came from another, for programs."""
+def as_json(row: SessionRow) -> dict[str, Any]:
+    """A fork or retry as JSON."""
     parent = row.record.parent
     assert parent is not None
     return {
@@ -64,11 +64,11 @@ def plain(row: SessionRow) -> dict[str, Any]:
     }
 
 
-def made(row: SessionRow, ask: Asking, what: str = "") -> list[Line]:
-    """The session that was made, what it came from, and how to go on in it."""
+def new_session_lines(row: SessionRow, opened: OpenedStore, what: str = "") -> list[Line]:
+    """The new session, its origin, and the command that continues it."""
     parent = row.record.parent
     assert parent is not None
     line = Line(row.record.name, "bold").add(" ").add(short(row.id), "id")
-    origin = ask.names()[parent.session]
+    origin = opened.names()[parent.session]
     line.add(f" · {parent.kind} of {origin}{f' {what}' if what else ''} at @{parent.seq}", "dim")
     return [line, Line(f"  stator resume {short(row.id)} -- COMMAND", "dim")]

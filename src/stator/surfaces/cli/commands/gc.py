@@ -1,4 +1,4 @@
-"""`stator gc`: carry the policies out; first, show what that would be."""
+"""`stator gc`: previews or applies the retention policies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stator.runtime.retention import policies
 from stator.runtime.retention.policies import Done
 from stator.runtime.views import search
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.parts.scope import Asking, asking, telling
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, open_to_write
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import count, size
 from stator.surfaces.cli.render.screen import Screen
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator gc                                what the policies would do now
-stator gc --apply                        do it
-stator gc --max-size 2GB                 the oldest sessions, down to that size
-stator gc --apply --yes                  also when it removes much
-stator gc --restore fix-login            out of the trash
+stator gc                                show what the policies would do now
+stator gc --apply                        apply the policies
+stator gc --max-size 2GB                 trash the oldest sessions, down to that size
+stator gc --apply --yes                  even if it removes much
+stator gc --restore fix-login            take a session out of the trash
 """
 STYLES = {"archive": "dim", "expire": "changed", "trash": "doubt", "purge": "bad", "restore": "ok"}
 
@@ -52,15 +52,16 @@ def gc(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show what the policies would archive, expire, trash or purge now, or do it.
+    """Preview or apply the retention policies.
 
-    Without --apply nothing changes. A run that would remove more than a tenth of the sessions, or more
-    than 1 GB, stops with exit code 1 unless it is told --yes.
+    Sessions are archived, expired, moved to the trash or purged. Without --apply nothing changes. With it, gc
+    stops with exit code 1 if it would remove more than a tenth of the sessions or more than 1 GB, unless you
+    add --yes.
 
     Parameters
     ----------
     apply
-        Do it.
+        Apply the policies.
     project
         Only the sessions of this project.
     restore
@@ -70,11 +71,11 @@ def gc(
         return _restore(restore, store, json=json)
     most = None if max_size is None else parse_size(max_size)
     with (
-        (telling if apply else asking)(store) as ask,
+        (open_to_write if apply else open_to_read)(store) as opened,
         Screen(json=json, pager=not no_pager) as screen,
     ):
-        port, context = ask.store.port, ask.store.context
-        scope = ask.project if project else None
+        port, context = opened.store.port, opened.store.context
+        scope = opened.project if project else None
         made = policies.plan(port, context, project=scope, max_bytes=most)
         stopped = bool(made.breaker) and not yes
         done: list[Done] = []
@@ -82,23 +83,28 @@ def gc(
             by = context.principal
             done = list(policies.apply(port, context, made, by=by, yes=yes))
         failed = [one for one in done if one.failed]
-        unfinished = apply and bool(ask.store.info().detail.get("unfinished"))
+        unfinished = apply and bool(opened.store.info().detail.get("unfinished"))
         if done:
             forgotten = search.forget(port, context, [one.action.session for one in done])
             unfinished = unfinished or not forgotten
         if json:
-            screen.document("stator.gc/1", _plain(made, done, applied=apply and not stopped))
+            screen.document("stator.gc/1", _as_json(made, done, applied=apply and not stopped))
         else:
-            screen.lines(_lines(made, done, ask, apply=apply, stopped=stopped), hang=2)
+            screen.lines(_lines(made, done, opened, apply=apply, stopped=stopped), hang=2)
             if unfinished:
-                screen.line(Line("not finished: another program reads an older state", "doubt"))
+                screen.line(
+                    Line(
+                        "not finished: another program is reading an older state of the store",
+                        "doubt",
+                    )
+                )
     return FINDING if failed or unfinished or (apply and stopped) else OK
 
 
 def _restore(text: str, store: str | None, *, json: bool) -> int:
-    with telling(store) as ask, Screen(json=json, pager=False) as screen:
-        port, context = ask.store.port, ask.store.context
-        session = project_flags.find_in_trash(port, text) or ask.session(text).id
+    with open_to_write(store) as opened, Screen(json=json, pager=False) as screen:
+        port, context = opened.store.port, opened.store.context
+        session = project_flags.find_in_trash(port, text) or opened.session(text).id
         if not policies.restore(port, context, session, by=context.principal):
             raise NotFound(f"session {text!r:.80} is not in the trash", hint="stator ls --trash")
         name = port.session(session).record.name
@@ -106,28 +112,28 @@ def _restore(text: str, store: str | None, *, json: bool) -> int:
             screen.document("stator.restored/1", {"session": session, "name": name})
         else:
             line = Line(name, "bold").add(" ").add(short(session), "id")
-            screen.line(line.add(": out of the trash"))
+            screen.line(line.add(": taken out of the trash"))
     return OK
 
 
 def _lines(
-    made: Plan, done: list[Done], ask: Asking, *, apply: bool, stopped: bool
+    made: Plan, done: list[Done], opened: OpenedStore, *, apply: bool, stopped: bool
 ) -> Iterator[Line]:
     failed = {(one.action.what, one.action.session): one.failed for one in done if one.failed}
     names = widest((action.name for action in made.actions), 32)
     for action in made.actions:
-        yield _line(action, names, ask.now, failed.get((action.what, action.session), ""))
+        yield _line(action, names, opened.now, failed.get((action.what, action.session), ""))
     if made.actions:
         yield Line()
     yield Line(_sum(made, done, apply=apply and not stopped), "title")
     for why, many in Counter(one.why for one in made.skipped).most_common():
-        yield Line(f"  {many} {why}: left alone", "dim")
+        yield Line(f"  {many} {why}: unchanged", "dim")
     if made.breaker:
-        again = "--apply --yes does it"
-        said = f"stopped: {made.breaker}" if stopped and apply else made.breaker
-        yield Line(said, "doubt").add(f"; {again}" if stopped else "", "dim")
+        again = "confirm with --apply --yes"
+        warning = f"stopped: {made.breaker}" if stopped and apply else made.breaker
+        yield Line(warning, "doubt").add(f"; {again}" if stopped else "", "dim")
     elif made.actions and not apply:
-        yield Line("nothing was changed; stator gc --apply does it", "dim")
+        yield Line("nothing was changed; apply with stator gc --apply", "dim")
 
 
 def _line(action: Action, names: int, now: int, failed: str) -> Line:
@@ -142,14 +148,14 @@ def _sum(made: Plan, done: list[Done], *, apply: bool) -> str:
     actions: Iterable[Action] = made.actions
     if apply:
         actions = [one.action for one in done if not one.failed]
-    said = Counter(action.what for action in actions)
-    parts = ", ".join(f"{what} {many}" for what, many in said.items())
+    tally = Counter(action.what for action in actions)
+    parts = ", ".join(f"{what} {many}" for what, many in tally.items())
     freed = sum(action.bytes for action in actions if action.what == "purge")
     whole = f"{parts} of {count(made.sessions, 'session')}" if parts else "nothing to do"
-    return whole + (f", {size(freed)} free again" if freed else "")
+    return whole + (f", {size(freed)} freed" if freed else "")
 
 
-def _plain(made: Plan, done: list[Done], *, applied: bool) -> dict[str, Any]:
+def _as_json(made: Plan, done: list[Done], *, applied: bool) -> dict[str, Any]:
     failed = {(one.action.what, one.action.session): one.failed for one in done if one.failed}
     return {
         "applied": applied,

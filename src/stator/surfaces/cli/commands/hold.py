@@ -1,4 +1,4 @@
-"""`stator hold`: keep a session whatever the policies say."""
+"""`stator hold`: exempts a session from retention policies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stator.model.values.ids import short
 from stator.runtime.base import project_flags
 from stator.runtime.retention import policies
 from stator.surfaces.cli.exits import FINDING
-from stator.surfaces.cli.parts.scope import Asking, asking, telling
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, open_to_write
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.times import ago
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption
 
 EXAMPLES = """
-stator hold                              what is held, by whom and why
+stator hold                              held sessions, by whom and why
 stator hold fix-login --why "case 4711"
 stator hold fix-login --release
 """
@@ -33,42 +33,42 @@ def hold(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Keep a session whatever the policies say, or show what is held.
+    """Exempt a session from retention policies, or list exempt sessions.
 
     Parameters
     ----------
     session
-        Name, id or end of one, or last.
+        A session name, an id or its last characters, or last.
     why
-        The reason, as it will stand in the log.
+        The reason, which is recorded in the log.
     release
-        Let the policies apply to it again.
+        Release the session: the policies apply to it again.
     """
     if session is None:
-        with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-            return _list(ask, screen)
-    with telling(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        view, context = ask.session(session), ask.store.context
+        with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+            return _list(opened, screen)
+    with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        view, context = opened.session(session), opened.store.context
         was = True
         if release:
-            was = policies.release(ask.store.port, context, view.id, by=context.principal)
+            was = policies.release(opened.store.port, context, view.id, by=context.principal)
         else:
-            policies.hold(ask.store.port, context, view.id, by=context.principal, why=why)
+            policies.hold(opened.store.port, context, view.id, by=context.principal, why=why)
         if json:
             found = {"session": view.id, "name": view.name, "held": not release, "was": was}
             screen.document("stator.hold/1", found)
         else:
             line = Line(view.name, "bold").add(" ").add(short(view.id), "id").add(": ")
-            said = "held until it is released" if not release else "not held any more"
-            screen.line(line.add(said if was else "was not held"))
+            now = "held until released" if not release else "no longer held"
+            screen.line(line.add(now if was else "was not held"))
     return 0 if was else FINDING
 
 
-def _list(ask: Asking, screen: Screen) -> int:
+def _list(opened: OpenedStore, screen: Screen) -> int:
     marks = sorted(
-        project_flags.marked(ask.store.port, project_flags.HOLD).values(), key=lambda one: one.at
+        project_flags.marked(opened.store.port, project_flags.HOLD).values(), key=lambda one: one.at
     )
-    names = ask.names()
+    names = opened.names()
     width = widest((names[mark.session] for mark in marks), 32)
     for mark in marks:
         if screen.json:
@@ -77,5 +77,5 @@ def _list(ask: Asking, screen: Screen) -> int:
             continue
         line = Line().add(short(mark.session), "id", width=11)
         line.add(names[mark.session], "bold", width=width).add("  ").add(mark.by, width=16)
-        screen.line(line.add(ago(mark.at, ask.now), "dim", width=14).add(mark.why))
-    return 0 if marks else ask.nothing("no session is held")
+        screen.line(line.add(ago(mark.at, opened.now), "dim", width=14).add(mark.why))
+    return 0 if marks else opened.report_empty("no session is held")

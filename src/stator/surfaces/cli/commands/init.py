@@ -1,4 +1,4 @@
-"""`stator init`: a store of its own for a project, and agents that record into it."""
+"""`stator init`: creates a project's store, and turns on recording in agents."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from stator.surfaces.agent_settings.agents import (
     Programs,
     Scope,
     agent_of,
+    wanted_settings,
 )
-from stator.surfaces.agent_settings.agents import wanted as targets
-from stator.surfaces.agent_settings.files import Edit, apply, planned
+from stator.surfaces.agent_settings.files import SettingsEdit, apply_edit, plan_edit
 from stator.surfaces.cli.exits import FINDING, OK
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
 PLUGIN = Path(__file__).parents[3] / "plugins" / "claude-code"
-"""Our plugin for Claude Code, as it ships."""
+"""The plugin for Claude Code that ships with the package."""
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption
 
 EXAMPLES = """
-stator init                        a store here
-stator init ~/code/shop            there
-stator init claude-code            and Claude Code records into it: shows the change, then asks
-stator init codex gemini --dry-run what would change in their settings
-stator init claude-code --user     in every project
-stator init claude-code --remove   take our entries out again
+stator init                        create a store in this folder
+stator init ~/code/shop            create a store in that folder
+stator init claude-code            also turn on recording in Claude Code; asks first
+stator init codex gemini --dry-run  show what would change in their settings
+stator init claude-code --user     record every project
+stator init claude-code --remove   remove our settings again
 stator init --json | jq -r .store
 """
-WORDS = {"create": "create", "change": "change", "delete": "remove", "nothing": "as wanted"}
+WORDS = {"create": "create", "change": "change", "delete": "remove", "nothing": "unchanged"}
 STYLES = {"create": "added", "change": "changed", "delete": "removed", "nothing": "dim"}
 
 
@@ -59,32 +59,31 @@ def init(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Make this folder a project; switch recording on in an agent.
+    """Make this folder a project, or turn on recording in an agent.
 
-    Creates .stator/store.db and .stator/project (the project's id), in a folder that git ignores by
-    itself. Run again, it changes nothing. Programs and this command line find the store from any folder
-    below.
+    Creates .stator/store.db and .stator/project (the project's id); git ignores this folder automatically.
+    Running it again changes nothing. Programs and this command find the store from every folder below.
 
-    With the name of an agent (claude-code, codex, gemini, cursor), adds our hooks and our MCP server to
-    its settings: the change is shown first, everything else in them stays as it is, and a copy of each
-    changed file is kept beside it.
+    With the name of an agent (claude-code, codex, gemini, cursor), adds our hooks and our MCP server to the
+    agent's settings. The change is shown first, other settings stay as they are, and a copy of each changed
+    file is kept beside it.
 
     Parameters
     ----------
     names
-        The project's folder (default: the current one), agents, or both. ./codex is a folder.
+        The folder of the project (default: this one), agents, or both. Write ./codex for a folder of that name.
     user
-        In the user's own settings, for every project.
+        Change the user's own settings, for every project.
     shared
-        Claude Code: in .claude/settings.json, which a team shares, not in settings.local.json.
+        Claude Code: change .claude/settings.json, which a team shares, instead of settings.local.json.
     remove
-        Take our entries out of an agent's settings.
+        Remove our entries from the agent's settings.
     dry_run
         Only show what would change.
     yes
-        Do not ask.
+        Change the settings without asking.
     plugin
-        Print the folder of our plugin for Claude Code, for claude --plugin-dir.
+        Print the folder of our Claude Code plugin, for claude --plugin-dir.
     """
     if plugin:
         with Screen(json=json, pager=False) as screen:
@@ -97,14 +96,14 @@ def init(
     folders = [name for name in names if name not in AGENTS]
     if len(folders) > 1:
         raise BadQuery(
-            f"one folder, not {len(folders)}", hint=f"a folder and agents: {', '.join(AGENTS)}"
+            f"init takes one folder, got {len(folders)}", hint=f"known agents: {', '.join(AGENTS)}"
         )
     if (user or shared or remove or dry_run) and not wanted:
-        named = f": {folders[0]!r:.40} is none that is known" if folders else ""
-        raise BadQuery(f"which agent{named}?", hint=", ".join(AGENTS))
+        what = f"unknown agent {folders[0]!r:.40}" if folders else "the agent is missing"
+        raise BadQuery(what, hint=f"known agents: {', '.join(AGENTS)}")
     root = Path(os.path.abspath(folders[0] if folders else "."))
     if wanted:
-        where = Where(root, "user" if user else "project", shared, store)
+        where = SetupTarget(root, "user" if user else "project", shared, store)
         return _agents(wanted, where, remove=remove, dry_run=dry_run, yes=yes, json=json)
     made, file, project = _project(root, store)
     with Screen(json=json, pager=not no_pager) as screen:
@@ -113,9 +112,7 @@ def init(
             screen.document("stator.init/1", found)
             return OK
         if not made:
-            screen.line(
-                Line("nothing to do: ", "dim").add(str(file)).add(" is there already", "dim")
-            )
+            screen.line(Line("nothing to do: ", "dim").add(str(file)).add(" exists already", "dim"))
         _show_made(screen, made)
         screen.line(Line(f"project {project}", "dim"))
     return OK
@@ -125,30 +122,30 @@ def init(
 
 
 @dataclass(frozen=True)
-class Where:
-    """Where recording is switched on."""
+class SetupTarget:
+    """Where recording is turned on: project or user, shared or local, and the store to use."""
 
     root: Path
     scope: Scope
     shared: bool
     store: str | None
 
-    def edits(self, agent: Agent, *, remove: bool) -> list[Edit]:
+    def edits(self, agent: Agent, *, remove: bool) -> list[SettingsEdit]:
         home = Path(os.path.expanduser("~"))
         store = os.path.abspath(self.store) if self.store is not None else ""
-        bare = self.shared  # what a team shares cannot name a folder of one of them
+        bare = self.shared  # shared settings must not name a folder of one member's machine
         programs = Programs(
             HOOK if bare else program(HOOK), "stator" if bare else program("stator"), store
         )
-        files = targets(
+        files = wanted_settings(
             agent, programs, self.scope,
             root=self.root, home=home, environ=os.environ, shared=self.shared,
         )  # fmt: skip
-        return [planned(file, remove=remove) for file in files]
+        return [plan_edit(file, remove=remove) for file in files]
 
 
 def _agents(
-    agents: list[Agent], where: Where, *, remove: bool, dry_run: bool, yes: bool, json: bool
+    agents: list[Agent], where: SetupTarget, *, remove: bool, dry_run: bool, yes: bool, json: bool
 ) -> int:
     plans = {agent.name: where.edits(agent, remove=remove) for agent in agents}
     todo = [edit for edits in plans.values() for edit in edits if edit.action != "nothing"]
@@ -158,13 +155,13 @@ def _agents(
                 for edit in edits:
                     _show_edit(screen, edit)
             screen.flush()
-        written = not dry_run and bool(todo) and (yes or _agreed(json))
+        written = not dry_run and bool(todo) and (yes or _confirmed(json))
         made: list[str] = []
         if not dry_run and where.scope == "project" and not remove and (written or not todo):
             made = _project(where.root, where.store)[0]
-        kept = [copy for edit in todo if (copy := apply(edit))] if written else []
+        kept = [copy for edit in todo if (copy := apply_edit(edit))] if written else []
         if json:
-            screen.document("stator.init/1", _plain(plans, made, kept, written=written))
+            screen.document("stator.init/1", _as_json(plans, made, kept, written=written))
         else:
             _show_end(
                 screen, agents, made, kept, bool(todo),
@@ -173,16 +170,16 @@ def _agents(
     return FINDING if todo and not written and not dry_run else OK
 
 
-def _agreed(json: bool) -> bool:
-    """Whether a person at the terminal says yes."""
+def _confirmed(json: bool) -> bool:
+    """Ask the person at the terminal to confirm."""
     if json or not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    sys.stderr.write("make these changes? [y/N] ")
+    sys.stderr.write("Make these changes? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _show_edit(screen: Screen, edit: Edit) -> None:
+def _show_edit(screen: Screen, edit: SettingsEdit) -> None:
     screen.line(Line(WORDS[edit.action], STYLES[edit.action]).add(" ").add(edit.path, "bold"))
     if edit.action != "nothing":
         screen.whole(_coloured(edit.patch()[2:]))
@@ -200,13 +197,13 @@ def _show_end(
 ) -> None:  # fmt: skip
     _show_made(screen, made)
     for copy in kept:
-        screen.line(Line("kept ", "dim").add(copy).add(" (as it was)", "dim"))
+        screen.line(Line("kept ", "dim").add(copy).add(" (the old file)", "dim"))
     if not todo:
         screen.line(Line("nothing to do", "dim"))
     elif dry_run:
         screen.line(Line("nothing was changed: this was a dry run", "dim"))
     elif not written:
-        screen.line(Line("nothing was changed; --yes makes these changes", "doubt"))
+        screen.line(Line("nothing was changed; confirm with --yes", "doubt"))
     elif not remove:
         for agent in agents:
             screen.line(Line(f"{agent.name}: {agent.note}", "dim"))
@@ -214,8 +211,8 @@ def _show_end(
             screen.line(Line("the MCP server needs: pip install 'stator[mcp]'", "doubt"))
 
 
-def _plain(
-    plans: dict[str, list[Edit]], made: list[str], kept: list[str], *, written: bool
+def _as_json(
+    plans: dict[str, list[SettingsEdit]], made: list[str], kept: list[str], *, written: bool
 ) -> dict[str, Any]:
     return {
         "created": made,
@@ -232,7 +229,7 @@ def _plain(
 
 
 def program(name: str) -> str:
-    """A program of ours by the path an agent can start it by, wherever it is started from."""
+    """The full path of one of our programs, so that an agent can start it from any folder."""
     beside = Path(sys.executable).parent / name
     if beside.exists():
         return str(beside)
@@ -243,7 +240,7 @@ def program(name: str) -> str:
 
 
 def _project(root: Path, store: str | None) -> tuple[list[str], Path, str]:
-    """Make the project's store; what was made, where the store is, what the project is called."""
+    """Create the project's store; returns the paths created, the store and the project's id."""
     folder = root / FOLDER
     file = Path(os.path.abspath(store)) if store is not None else folder / FILE
     try:
@@ -261,7 +258,7 @@ def _show_made(screen: Screen, made: list[str]) -> None:
 
 
 def _make(root: Path, folder: Path, file: Path) -> list[str]:
-    """Make what is missing; what was made."""
+    """Create what is missing; returns the paths created."""
     made = []
     root.mkdir(parents=True, exist_ok=True)
     if not folder.is_dir():

@@ -1,4 +1,4 @@
-"""`stator log`: the story of a session."""
+"""`stator log`: shows the commits of a session, turn by turn."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING
 
 from stator.errors import BadQuery
-from stator.model.log.commit import KINDS, Commit
+from stator.model.log.commit import Commit
 from stator.model.log.query import check_limit
+from stator.model.records.registry import KINDS, QUIET
 from stator.runtime.facade.view import SessionView
-from stator.surfaces.cli.parts.scope import (
-    Asking,
-    asking,
+from stator.surfaces.cli.parts.open_store import (
+    OpenedStore,
+    open_to_follow,
+    open_to_read,
     title,
-    watching,
 )
 from stator.surfaces.cli.render import record_line, wire
 from stator.surfaces.cli.render.detail import contents
@@ -40,15 +41,11 @@ stator log t5                      what happened in turn 5
 stator log t2..t4 --reverse        turns 3 and 4, oldest first
 stator log fix-login -n 20         the newest 20 commits of a session
 stator log --kind decision --kind file
-stator log -f                      the newest commits, and those to come
+stator log -f                      the newest commits, then each new one
 stator log --json | jq -r 'select(.status == "error") | .tool'
 """
 FOLLOWED = 10
-"""Commits that are shown before those to come, unless -n says otherwise."""
-QUIET = frozenset(
-    {"open", "run", "run_end", "pause", "resume", "close", "turn_end", "use", "scratch"}
-)
-"""Kinds that are bookkeeping to a reader of the story."""
+"""Commits that --follow shows before it waits for new ones, unless -n is given."""
 
 
 def log(
@@ -66,54 +63,59 @@ def log(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show what happened, commit by commit, the newest turn first.
+    """Show what happened, commit by commit, newest turn first.
 
-    Within a turn, commits are in the order they happened, under what was asked. In JSON every line is
-    a commit, newest first.
+    Within a turn, commits are in the order they happened, under the prompt. With --json each line is one
+    commit, newest first.
 
     Parameters
     ----------
     range
-        A turn (t5), a range (t4..t5), or a session; default: everything.
+        A turn (t5), a range (t4..t5) or a session; default: the whole log.
     full
-        With everything that was recorded, also large payloads.
+        Show everything recorded in each commit, including large payloads.
     reverse
-        Oldest first.
+        Show the oldest first.
     """
     kinds = _kinds(kind or [])
     if limit is not None:
         check_limit(limit)
     with (
-        (watching if follow else asking)(store) as ask,
+        (open_to_follow if follow else open_to_read)(store) as opened,
         Screen(json=json, pager=not no_pager and not follow) as screen,
     ):
-        view, span = ask.aim(session, range)
+        view, span = opened.resolve(session, range)
         if follow:
             if span is not None or reverse:
-                raise BadQuery("what comes has no range and is in the order it comes")
-            return _follow(screen, view, ask, kinds, FOLLOWED if limit is None else limit, full)
-        floor = parse_since(since, ask.now) if since is not None else None
-        found = _chosen(view, span, kinds, floor, limit, reverse=reverse, load=full)
+                raise BadQuery("--follow cannot be combined with a range or --reverse")
+            return _follow(screen, view, opened, kinds, FOLLOWED if limit is None else limit, full)
+        floor = parse_since(since, opened.now) if since is not None else None
+        found = _matching(view, span, kinds, floor, limit, reverse=reverse, load=full)
         if json:
             for commit in found:
                 screen.item(wire.commit(commit))
             return 0
-        first = next(found, None)  # an error comes before any heading
-        title(screen, view, ask.now, *([span] if span else []))
+        first = next(found, None)  # so that an error is printed before the heading
+        title(screen, view, opened.now, *([span] if span else []))
         found = chain([first] if first is not None else [], found)
         if not _show(screen, found, full=full, reverse=reverse):
-            return ask.nothing("no commits there")
+            return opened.report_empty("no matching commits")
     return 0
 
 
 def _follow(
-    screen: Screen, view: SessionView, ask: Asking, kinds: frozenset[str], limit: int, full: bool
+    screen: Screen,
+    view: SessionView,
+    opened: OpenedStore,
+    kinds: frozenset[str],
+    limit: int,
+    full: bool,
 ) -> int:
-    """The newest commits in the order they were made, then every one that comes."""
+    """Show the newest commits, oldest of them first, then each new commit until interrupted."""
     head = view.head.seq
-    recent = _chosen(view, None, kinds, None, limit, reverse=True, load=full)
+    recent = _matching(view, None, kinds, None, limit, reverse=True, load=full)
     if not screen.json:
-        title(screen, view, ask.now)
+        title(screen, view, opened.now)
     coming = (commit for commit in view.tail(head, load=full) if not kinds or commit.kind in kinds)
     try:
         for commit in chain((commit for commit in recent if commit.seq <= head), coming):
@@ -124,7 +126,7 @@ def _follow(
                 if full:
                     screen.whole(contents(commit))
             screen.flush()
-    except KeyboardInterrupt:  # how one leaves
+    except KeyboardInterrupt:  # Ctrl-C is the way to leave
         return 0
     return 0
 
@@ -132,11 +134,11 @@ def _follow(
 def _kinds(given: list[str]) -> frozenset[str]:
     for name in given:
         if name not in KINDS:
-            raise BadQuery(f"no kind of commit {name!r:.40}", hint=", ".join(sorted(KINDS)))
+            raise BadQuery(f"unknown commit kind {name!r:.40}", hint=", ".join(sorted(KINDS)))
     return frozenset(given)
 
 
-def _chosen(
+def _matching(
     view: SessionView,
     span: str | None,
     kinds: frozenset[str],
@@ -146,7 +148,7 @@ def _chosen(
     reverse: bool,
     load: bool,
 ) -> Iterator[Commit]:
-    """The newest `limit` commits that match, in the order they are wanted."""
+    """The newest `limit` commits that match, in the order in which they are shown."""
     plain = not kinds and floor is None
     oldest_first = reverse and limit is None
     found: Iterator[Commit] = view.log(
@@ -162,7 +164,7 @@ def _chosen(
 
 
 def _show(screen: Screen, commits: Iterable[Commit], *, full: bool, reverse: bool) -> bool:
-    """Turn by turn, each under what was asked."""
+    """Show commits turn by turn, each turn under its prompt; whether there were any."""
     any_shown = False
     today = ""
     for _, group in groupby(commits, key=lambda commit: commit.turn):
@@ -175,7 +177,7 @@ def _show(screen: Screen, commits: Iterable[Commit], *, full: bool, reverse: boo
         if date != today:
             screen.line(Line(date, "dim"))
             today = date
-        for commit in turn if full else _story(turn):
+        for commit in turn if full else _condensed(turn):
             screen.line(row(commit, screen.width))
             if full:
                 screen.whole(contents(commit))
@@ -183,8 +185,8 @@ def _show(screen: Screen, commits: Iterable[Commit], *, full: bool, reverse: boo
     return any_shown
 
 
-def _story(turn: list[Commit]) -> list[Commit]:
-    """Without the questions to the model that were answered: what it said stands for them."""
+def _condensed(turn: list[Commit]) -> list[Commit]:
+    """Leave out model calls that were answered: the log shows the answer instead."""
     answered = {commit.call for commit in turn if commit.kind == "entry" and commit.call}
     return [
         commit
@@ -194,7 +196,7 @@ def _story(turn: list[Commit]) -> list[Commit]:
 
 
 def row(commit: Commit, width: int) -> Line:
-    """One aligned line: where, when, who, what kind, and the gist. A turn begins with a rule across the screen."""
+    """One aligned line: position, time, actor, kind, summary. A turn begins with a rule across the screen."""
     if commit.kind == "turn":
         return _rule(commit, width)
     line = Line().add(f"@{commit.seq}", "id", width=max(4, len(str(commit.seq)) + 1)).add(" ")

@@ -1,4 +1,4 @@
-"""`stator ls`: the sessions there are."""
+"""`stator ls`: lists sessions."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from stator.errors import BadQuery
 from stator.model.log.query import SessionRow, check_limit
-from stator.model.sessions.lifecycle import Status
+from stator.model.records.types import Status
 from stator.model.values.ids import short
 from stator.runtime.base.project_flags import Trash, in_trash, tombstones
-from stator.surfaces.cli.parts.scope import Asking, asking
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 stator ls                          sessions of this project
-stator ls --all                    of every project in the store, also those others go on for
-stator ls --status interrupted     whose driver is gone
-stator ls --trash                  in the trash, and what is left of those purged
+stator ls --all                    sessions of every project, and those replaced by adopt
+stator ls --status interrupted     sessions whose driver died
+stator ls --trash                  sessions in the trash, and records of purged ones
 stator ls --since 2d --json | jq -r .name
 """
 LIMIT = 50
@@ -60,40 +60,40 @@ def ls(
     status
         Only sessions that are open, active, interrupted, paused, closed or archived.
     trash
-        Sessions in the trash, and what is left of those that were purged.
+        List sessions in the trash, and what is still known about purged ones.
     """
     wanted = check_limit(LIMIT if limit is None else limit)
     if status is not None and status not in STATUSES:
-        raise BadQuery(f"no status {status!r:.40}", hint=", ".join(STATUSES))
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        floor = parse_since(since, ask.now) if since is not None else 0
+        raise BadQuery(f"unknown status {status!r:.40}", hint=", ".join(STATUSES))
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        floor = parse_since(since, opened.now) if since is not None else 0
         if trash:
-            return _trash(ask, screen, None if all else ask.project)
-        trashed = Trash(ask.store.port)
-        rows = _rows(ask, None if all else ask.project, agent, status)
+            return _trash(opened, screen, None if all else opened.project)
+        trashed = Trash(opened.store.port)
+        rows = _rows(opened, None if all else opened.project, agent, status)
         rows = (row for row in rows if row not in trashed)
         kept = (row for row in rows if row.updated >= floor and (all or not row.record.adopted))
         found = list(islice(kept, wanted + 1))
         if json:
             for row in found[:wanted]:
-                screen.item(plain(row))
+                screen.item(as_json(row))
         else:
-            screen.lines(_lines(found[:wanted], ask.now, projects=all))
+            screen.lines(_lines(found[:wanted], opened.now, projects=all))
         if len(found) > wanted and not json:
-            screen.line(Line(f"… and more; -n {wanted * 2} shows more of them", "dim"))
+            screen.line(Line(f"… more sessions; show them with -n {wanted * 2}", "dim"))
         if not found:
-            return ask.nothing("no sessions" if all else _none(ask))
+            return opened.report_empty("no sessions" if all else _empty_message(opened))
     return 0
 
 
-def _trash(ask: Asking, screen: Screen, project: str | None) -> int:
-    """Sessions in the trash, then what is left of those purged."""
-    port = ask.store.port
+def _trash(opened: OpenedStore, screen: Screen, project: str | None) -> int:
+    """List sessions in the trash, then the records of purged ones."""
+    port = opened.store.port
     found: list[tuple[str, dict[str, Any]]] = []
     for session, mark in in_trash(port).items():
         row = port.session(session)
         about: dict[str, Any] = {"trashed": mark.at, "purged": None, "by": mark.by}
-        found.append((row.record.project, {**plain(row), **about, "policy": mark.why}))
+        found.append((row.record.project, {**as_json(row), **about, "policy": mark.why}))
     for one in tombstones(port):
         about = {"id": one.session, "name": one.name, "project": one.project, "trashed": None}
         about |= {"purged": one.at, "by": one.by, "policy": one.policy, "about": one.about}
@@ -108,24 +108,26 @@ def _trash(ask: Asking, screen: Screen, project: str | None) -> int:
         line = Line().add(short(about["id"]), "id", width=11)
         line.add(about["name"], "bold", width=names).add("  ")
         line.add("purged" if about["purged"] else "in trash", "dim", width=12)
-        screen.line(line.add(ago(at, ask.now), width=14).add(f"{about['policy']} {about['by']}"))
-    return 0 if shown else ask.nothing("the trash is empty")
+        screen.line(line.add(ago(at, opened.now), width=14).add(f"{about['policy']} {about['by']}"))
+    return 0 if shown else opened.report_empty("the trash is empty")
 
 
-def _none(ask: Asking) -> str:
-    others = bool(ask.store.sessions(limit=1).rows)
-    return "no such sessions in this project" + (" (--all shows the others)" if others else "")
+def _empty_message(opened: OpenedStore) -> str:
+    others = bool(opened.store.sessions(limit=1).rows)
+    return "no matching sessions in this project" + (
+        "; --all lists every project" if others else ""
+    )
 
 
 def _rows(
-    ask: Asking, project: str | None, agent: str | None, status: str | None
+    opened: OpenedStore, project: str | None, agent: str | None, status: str | None
 ) -> Iterator[SessionRow]:
-    # What is shown as paused may be on record as something else.
+    # A session recorded as active or open can be shown as interrupted or paused: filter after reading.
     recorded = {"interrupted": "active", "paused": None}.get(status or "", status)
     cursor: tuple[int, ...] | None = None
     while True:
-        page = ask.store.sessions(project=project, agent=agent, status=recorded, cursor=cursor)
-        # What holds for the whole project is no session that anybody works in.
+        page = opened.store.sessions(project=project, agent=agent, status=recorded, cursor=cursor)
+        # The project's own session holds its policies and flags; no agent works in it.
         rows = (row for row in page.rows if project is None or row.record.mode != "project")
         yield from (row for row in rows if status is None or row.shown == status)
         cursor = page.cursor
@@ -141,13 +143,13 @@ def _lines(rows: list[SessionRow], now: int, *, projects: bool) -> Iterator[Line
         line.add(row.record.name, "bold", width=names).add("  ")
         line.status(row.shown, width=12).add(count(row.turns, "turn"), width=11)
         line.add(ago(row.updated, now), "dim", width=14).add(row.record.agent, width=agents)
-        goes_on = row.record.adopted
-        line.add(f"  → {short(goes_on)}" if goes_on else "", "dim")
+        adopted = row.record.adopted
+        line.add(f"  → {short(adopted)}" if adopted else "", "dim")
         yield line.add(f"  {row.record.project}" if projects else "", "dim")
 
 
-def plain(row: SessionRow) -> dict[str, Any]:
-    """A session for programs: its record, and what listings know besides."""
+def as_json(row: SessionRow) -> dict[str, Any]:
+    """A session as JSON: its record, its status as shown, its size and its driver."""
     holder = row.holder
     return {
         **(record(row.record) or {}),

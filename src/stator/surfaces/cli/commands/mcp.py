@@ -1,4 +1,4 @@
-"""`stator mcp`: sessions for the agent itself, over the Model Context Protocol."""
+"""`stator mcp`: serves sessions to an agent over the Model Context Protocol."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stator.connect import connect
 from stator.errors import InvalidInput
-from stator.surfaces.cli.exits import say
+from stator.surfaces.cli.exits import write_stderr
 from stator.surfaces.cli.render import wire
 
 if TYPE_CHECKING:
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from stator.surfaces.mcp.scope import Scope
 
 EXAMPLES = """
-stator mcp                         over stdio: an agent starts this by itself
-stator mcp --http                  over HTTP, for clients of this machine
-stator mcp --http --port 0         on any free port; its address is said on stderr
+stator mcp                         over stdio; the agent starts this command
+stator mcp --http                  over HTTP, for clients on this machine
+stator mcp --http --port 0         on a free port; prints the address to stderr
 """
 PORT = 8717
 
@@ -33,20 +33,20 @@ def mcp(
 ) -> int:
     """Serve sessions to an agent over MCP.
 
-    The agent opens a session, records in it, asks it and goes on with it. It sees the sessions of this
-    project; nothing here approves, erases or exports.
+    The agent can open sessions, record in them, query them and continue them. It sees the sessions of this
+    project. It cannot approve, erase or export anything.
 
     Parameters
     ----------
     http
-        Over streamable HTTP, on loopback only, instead of stdio.
+        Use streamable HTTP on loopback instead of stdio.
     no_token
-        Let in whoever can reach the port; by default they need the token beside the store.
+        Accept every client that can reach the port; by default clients need the token stored beside the store.
     all_projects
         Show the sessions of every project of the store.
     """
     if no_token and not http:
-        raise InvalidInput("over stdio there is no token", hint="--no-token goes with --http")
+        raise InvalidInput("stdio has no token", hint="--no-token needs --http")
     try:
         import jsonschema_rs  # noqa: F401
         import mcp as sdk  # noqa: F401
@@ -74,13 +74,15 @@ def _over_http(scope: Scope, port: int, no_token: bool, json: bool) -> None:
     from stator.surfaces.mcp.transport.http import serve
 
     file = "" if no_token else auth.token_file(scope.store.info().url.removeprefix("sqlite:///"))
-    token = auth.token_in(file) if file else None
+    token = auth.read_or_create_token(file) if file else None
 
     def ready(address: str) -> None:
         if json:
-            said = {"schema": "stator.mcp/1", "address": address, "token_file": file or None}
-            say(wire.dumps(said))
+            found = {"schema": "stator.mcp/1", "address": address, "token_file": file or None}
+            write_stderr(wire.dumps(found))
         else:
-            say(f"serving {address}; " + (f"token in {file}" if file else "no token is asked for"))
+            write_stderr(
+                f"serving {address}; " + (f"token in {file}" if file else "no token required")
+            )
 
     serve(build(scope), port=port, token=token, ready=ready)

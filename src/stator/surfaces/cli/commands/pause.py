@@ -1,11 +1,11 @@
-"""`stator pause`: Pause a session, or ask its driver to, from outside."""
+"""`stator pause`: pauses a session, or asks its driver to pause it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from stator.runtime.driving import lifecycle
-from stator.surfaces.cli.parts.change_status import move
+from stator.surfaces.cli.parts.change_status import change_status
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 stator pause                       the last session
-stator pause fix-login             its driver stops at its next call
+stator pause fix-login             its driver stops before its next call
 stator pause fix-login --reason budget
 """
 
@@ -31,5 +31,7 @@ def pause(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Pause a session, or ask its driver to."""
-    return move(lifecycle.pause, session, reason=reason, store=store, json=json, pager=not no_pager)
+    """Pause a session, or ask its driver to pause it."""
+    return change_status(
+        lifecycle.pause, session, reason=reason, store=store, json=json, pager=not no_pager
+    )

@@ -1,4 +1,4 @@
-"""`stator proxy`: stand between an agent and an MCP server, and record its calls."""
+"""`stator proxy`: records the calls between an agent and an MCP server."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from stator.connect import connect
 from stator.errors import BadQuery, InvalidInput
 from stator.model.values.ids import short
-from stator.surfaces.cli.exits import say
-from stator.surfaces.proxy.recorder import Recording
-from stator.surfaces.proxy.session import choose, clean, server_name
+from stator.surfaces.cli.exits import write_stderr
+from stator.surfaces.proxy.recorder import ProxyRecorder
+from stator.surfaces.proxy.session import choose, clean_name, server_name
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 stator proxy --name files -- npx -y @modelcontextprotocol/server-filesystem .
-stator proxy --session fix-login --name db -- uvx some-server     in a session there is, or is to be
+stator proxy --session fix-login --name db -- uvx some-server     in this session, created if missing
 stator proxy --timeout 60 --timeout-answer -- ./server
-stator proxy --http --upstream http://127.0.0.1:3001/mcp          the address to use is said on stderr
+stator proxy --http --upstream http://127.0.0.1:3001/mcp          prints its address to stderr
 """
 PORT = 8718
 SWITCH_S = 0.0005
@@ -49,50 +49,48 @@ def proxy(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Stand between an agent and an MCP server, and record its calls.
+    """Record the calls between an agent and an MCP server.
 
-    Every byte is passed on as it came. The intent of a call is on disk before the server sees it, its
-    outcome after the agent does; a call that nobody answers is in doubt. What a server says its tools are
-    is pinned, and a change of it is flagged. Without --session it is the one $STATOR_SESSION says, else
-    one of its own for each run.
+    Passes every byte on unchanged. Records a call before the server sees it, and its outcome after the agent has
+    seen it; a call that is never answered is in doubt. Remembers the tool definitions of the server and flags
+    changes. Without --session it uses $STATOR_SESSION, or a new session for each run.
 
     Parameters
     ----------
     name
-        What the server is called: its tools are recorded as mcp__NAME__tool. Default: after its program.
+        The name of the server; its tools are recorded as mcp__NAME__tool. Default: the name of its program.
     timeout
-        Seconds after which a call counts as unanswered. The agent is told nothing, and still gets an
-        answer that comes later.
+        Seconds after which a call counts as unanswered. The agent still gets an answer that arrives later.
     timeout_answer
-        Answer the agent with an error then; a later answer is recorded and not passed on.
+        After the timeout, answer the agent with an error; a later answer is recorded but not passed on.
     restart
-        Start a server that ended again, and send it once more what only reads or does no harm twice.
+        Restart a server that ended, and resend requests that are read-only or idempotent.
     http
-        In front of a server that is spoken to over streamable HTTP; on loopback only.
+        Proxy a server that speaks streamable HTTP; the proxy listens on loopback only.
     """
     if http != (upstream is not None):
-        raise BadQuery("--http and --upstream URL go together", hint="stator proxy --help")
+        raise BadQuery("--http and --upstream URL need each other", hint="stator proxy --help")
     if bool(command) == http:
         raise BadQuery("name one server: a command after --, or --http --upstream URL")
     if timeout is not None and not timeout > 0:
-        raise BadQuery(f"a timeout is more than 0 seconds, got {timeout:g}")
+        raise BadQuery(f"--timeout is more than 0 seconds, got {timeout:g}")
     if timeout_answer and timeout is None:
-        raise BadQuery("--timeout-answer goes with --timeout")
+        raise BadQuery("--timeout-answer needs --timeout")
     if not http and (sys.stdin is None or sys.stdout is None):
-        raise BadQuery("the agent speaks over standard input and output, and one of them is closed")
-    # a thread that passes something on must not wait for the one that records
+        raise BadQuery("the agent uses standard input and output, and one of them is closed")
+    # The threads that pass bytes on must not wait for the one that records.
     sys.setswitchinterval(SWITCH_S)
-    server = clean(name) if name else server_name(command, upstream or "")
-    # an intent that writes is synced before it is passed on; its outcome need only survive a kill
+    server = clean_name(name) if name else server_name(command, upstream or "")
+    # "barrier" syncs the intent of a write before it is passed on; its outcome need only survive a kill.
     with connect(store, durability="barrier") as opened:
         run = opened.context.mint("run")
         wanted = session or os.environ.get("STATOR_SESSION", "")
         chosen = choose(opened, wanted, server, run)
-        if chosen.said:
-            _say(chosen.said)
-        recording = Recording(
+        if chosen.notice:
+            _say(chosen.notice)
+        recording = ProxyRecorder(
             opened,
-            chosen.opened,
+            chosen.open_recorder,
             server=server,
             run=short(run)[2:],
             shared=chosen.shared,
@@ -101,17 +99,17 @@ def proxy(
         try:
             if upstream is not None:
                 return _over_http(recording, upstream, port, timeout, timeout_answer, json)
-            from stator.surfaces.proxy.stdio import Options, Proxy
+            from stator.surfaces.proxy.stdio import StdioOptions, StdioProxy
 
-            options = Options(timeout=timeout, timeout_answer=timeout_answer, restart=restart)
-            return Proxy(command, recording, options, say=_say).run()
+            options = StdioOptions(timeout=timeout, timeout_answer=timeout_answer, restart=restart)
+            return StdioProxy(command, recording, options, say=_say).run()
         finally:
             recording.close()
             opened.sync()
 
 
 def _over_http(
-    recording: Recording,
+    recording: ProxyRecorder,
     upstream: str,
     port: int,
     timeout: float | None,
@@ -130,8 +128,7 @@ def _over_http(
 
     def ready(address: str) -> None:
         if json:
-            said = {"schema": "stator.proxy/1", "address": address}
-            say(wire.dumps(said))
+            write_stderr(wire.dumps({"schema": "stator.proxy/1", "address": address}))
         else:
             _say(f"listening on {address}")
 
@@ -148,15 +145,15 @@ def _over_http(
 
 
 def _say(text: str) -> None:
-    """One line beside the protocol. An agent that does not listen to it must lose nothing by that."""
+    """Write a remark to stderr. An agent that closed stderr must not lose its connection by that."""
     try:
-        say(f"stator proxy: {text}")
+        write_stderr(f"stator proxy: {text}")
         if sys.stderr is not None:
             sys.stderr.flush()
     except ValueError:
         return
     except OSError:
-        # what is left of it would be written once more at the end, and fail the whole run
+        # The unwritten rest would be flushed at exit and fail the whole run: send it to /dev/null.
         with contextlib.suppress(OSError):
             nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
             os.dup2(nowhere, 2)

@@ -1,4 +1,4 @@
-"""`stator ps`: the runs there are, and how they stand."""
+"""`stator ps`: lists runs and their status."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from stator.model.log.commit import Commit
 from stator.model.values.ids import short
 from stator.runtime.facade.run import RunReport
-from stator.surfaces.cli.parts.scope import asking
+from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render import record_line, wire
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import count
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption
 
 EXAMPLES = """
-stator ps                          runs that are running or were lost
-stator ps --all                    also those that ended
+stator ps                          running and lost runs
+stator ps --all                    ended runs too
 stator ps --json | jq -r 'select(.status == "lost") | .id'
 """
 ORDER = {"lost": 0, "running": 1}
@@ -33,34 +33,34 @@ def ps(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """List runs and how they stand, the lost ones first.
+    """List runs and their status, lost ones first.
 
-    A run is lost when nothing watches over it and no end is on record: the machine was restarted, or
-    its supervisor was killed. What it had committed is in its session's log.
+    A run is lost when it has no supervisor and no recorded end: the machine was restarted, or the supervisor
+    was killed. Everything it committed is in its session's log.
 
     Parameters
     ----------
     all
-        Also runs that are done, failed or were stopped.
+        Include runs that are done, failed or stopped.
     """
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        found = ask.store.runs()
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        found = opened.store.runs()
         shown = [run.standing() for run in found if all or run.status in ORDER]
         shown.sort(key=lambda one: ORDER.get(one.status, 2))
         if json:
             for one in shown:
-                screen.item(plain(one))
+                screen.item(as_json(one))
         else:
-            screen.lines(_lines(shown, ask.now))
+            screen.lines(_lines(shown, opened.now))
         if not shown:
             ended = len(found)
-            more = f" ({count(ended, 'run')} ended: stator ps --all)" if ended else ""
-            return ask.nothing(f"no runs{more}")
+            more = f"; --all lists {count(ended, 'ended run')}" if ended else ""
+            return opened.report_empty(f"no running or lost runs{more}")
     return 0
 
 
-def plain(one: RunReport) -> dict[str, Any]:
-    """A run for programs: what is on record, and what is seen of it now."""
+def as_json(one: RunReport) -> dict[str, Any]:
+    """A run as JSON: what is recorded, and its status now."""
     info, last = one.info, one.last
     return {
         **{name: getattr(info, name) for name in info.__struct_fields__},
@@ -89,7 +89,7 @@ def _lines(found: list[RunReport], now: int) -> Iterator[Line]:
 
 
 def _until(one: RunReport, now: int) -> int:
-    """Up to when it is known to have run."""
+    """The last time the run is known to have been alive."""
     if one.status != "lost":
         return now
     return max(one.info.started, one.last.at if one.last is not None else 0)
@@ -104,10 +104,10 @@ def _last(commit: Commit | None, now: int) -> Line:
 
 
 def _remarks(one: RunReport) -> Iterator[Line]:
-    """What somebody should know of a run that did not simply end well."""
+    """Problems of a run: why it ended, whether its program still runs, which calls have no outcome."""
     cause = one.cause
     if one.status == "lost":
-        cause += "; its program runs on" if one.orphaned else ""
+        cause += "; program still runs" if one.orphaned else ""
         if one.unfinished:
             tools = ", ".join(record.tool for record in one.unfinished[:5])
             cause += f"; {count(len(one.unfinished), 'call')} without an outcome ({tools})"
@@ -119,7 +119,7 @@ def _remarks(one: RunReport) -> Iterator[Line]:
 
 
 def ending(one: RunReport) -> Line:
-    """How a run ended, on one line."""
+    """One line that says how a run ended."""
     info = one.info
     line = Line(short(info.id), "id").add(" ").status(one.status)
     line.add(f" ({one.cause})" if one.cause else "")

@@ -1,4 +1,4 @@
-"""`stator recall`: the content behind a key."""
+"""`stator recall`: shows the content behind a key."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from stator.model.values import canon
 from stator.model.values.json_text import shown
 from stator.runtime.window.recall import Recalled
-from stator.surfaces.cli.parts.scope import asking
+from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 stator recall decision:auth        the decision on a topic
-stator recall call:c_7f2a91bc      what a call was asked, and what came back
-stator recall entry:@12            what was said there
+stator recall call:c_7f2a91bc      the arguments and the result of a call
+stator recall entry:@12            the message at that commit
 stator recall file:auth.py --session fix-login
 """
 
@@ -33,23 +33,23 @@ def recall(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show the content behind a key, with where it came from.
+    """Show the content behind a key, and where it came from.
 
     Parameters
     ----------
     key
-        As stator evicted lists it: decision:auth, call:c_7f2a91bc, entry:@12.
+        The key, as stator evicted lists it: decision:auth, call:c_7f2a91bc, entry:@12.
     """
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        found = ask.session(session).recall(key)
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        found = opened.session(session).recall(key)
         if json:
-            screen.document("stator.recalled/1", _plain(found))
+            screen.document("stator.recalled/1", _as_json(found))
         else:
             _show(screen, found)
     return 0 if found.status == "recallable" else 1
 
 
-def _plain(found: Recalled) -> dict[str, Any]:
+def _as_json(found: Recalled) -> dict[str, Any]:
     return {**msgspec.structs.asdict(found), "content": canon.to_plain(found.content)}
 
 

@@ -1,4 +1,4 @@
-"""`stator reflog`: where a session was before it was gone back in."""
+"""`stator reflog`: lists the rewinds of a session and the positions they left."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stator.surfaces.cli.parts.scope import asking, title
+from stator.surfaces.cli.parts.open_store import open_to_read, title
 from stator.surfaces.cli.render.detail import turns_shown
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.screen import Screen
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionArgument, StoreOption
 
 EXAMPLES = """
-stator reflog                      of the last session
+stator reflog                      rewinds of the last session
 stator reflog fix-login
-stator rewind rewind/1             go where one of them left
+stator rewind rewind/1             return to where the first rewind started
 """
 
 
@@ -29,20 +29,20 @@ def reflog(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show the rewinds of a session, and where each left it, newest first."""
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        view = ask.session(session)
+    """List the rewinds of a session, newest first."""
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        view = opened.session(session)
         found = view.reflog()
         if json:
             for one in found:
                 screen.item(msgspec.to_builtins(one))
             return 0
         if not found:
-            return ask.nothing(f"{view.name} was never rewound")
-        title(screen, view, ask.now)
+            return opened.report_empty(f"{view.name} was never rewound")
+        title(screen, view, opened.now)
         tags = widest((one.tag for one in found), 16)
         for one in found:
             line = Line().add(one.tag, "bold", width=tags).add(f"  @{one.seq}", "id", width=9)
             line.add(f"@{one.start} → @{one.end}", width=16).add(f"  {turns_shown(one.turns)}")
-            screen.line(line.add(f" · {one.by} · {ago(one.at, ask.now)}", "dim"))
+            screen.line(line.add(f" · {one.by} · {ago(one.at, opened.now)}", "dim"))
     return 0

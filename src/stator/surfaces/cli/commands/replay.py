@@ -1,4 +1,4 @@
-"""`stator replay`: an agent driven against its record."""
+"""`stator replay`: runs an agent against a recorded session and reports where it diverges."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from stator.runtime.replay import engine
 from stator.runtime.replay.report import Replayed
 from stator.runtime.replay.sources import Source, gather, load_fixture
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.parts.load_function import load_function, quiet
-from stator.surfaces.cli.parts.scope import asking
+from stator.surfaces.cli.parts.load_function import load_function, prints_to_stderr
+from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import brief, count
 from stator.surfaces.cli.render.screen import Screen
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator replay fix-login agent.py:main         against the record of a session
+stator replay fix-login agent.py:main         against a recorded session
 stator replay tests/login.stator agent:main   against a fixture, as a test does
 stator replay fix-login agent:main --turns t3..t5
-stator replay fix-login agent:main --strict   decisions and facts must be the same, too
+stator replay fix-login agent:main --strict   decisions and facts must be the same too
 """
 STYLES = {"-": "removed", "+": "added", "@": "dim"}
 
@@ -50,29 +50,29 @@ def replay(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Drive an agent against its record; say where it would do otherwise.
+    """Run an agent against a recorded session; report where it diverges.
 
-    No tool runs, no model is asked, and nothing is written. The agent is a function of a session:
-    def main(s): with s.turn(…) as t: …; it may be a coroutine function. Exits 1 if it diverges.
+    Runs no tool, asks no model and writes nothing. The agent is a function that takes a session, such as
+    def main(s): with s.turn(…) as t: …; it may be a coroutine function. Exits with 1 if it diverges.
 
     Parameters
     ----------
     source
-        A session, or the file of a fixture.
+        A session, or a fixture file.
     target
         The agent: module:function, or file.py:function.
     strict
-        Decisions, facts and the like that are made otherwise are a divergence, too.
+        Count different decisions, facts and other records as a divergence too.
     """
     agent = load_function(target)
     found = _source(source, session, store)
     with connect("memory:") as copy, Screen(json=json, pager=not no_pager) as screen:
-        with quiet():
+        with prints_to_stderr():
             replayed = engine.replay(
                 found, agent, copy.port, copy.context, turns=turns, strict=strict
             )
         if json:
-            screen.document("stator.replay/1", _plain(replayed))
+            screen.document("stator.replay/1", _as_json(replayed))
         else:
             _show(screen, replayed)
     return OK if replayed.ok else FINDING
@@ -81,9 +81,9 @@ def replay(
 def _source(source: str, session: str | None, store: str | None) -> Source:
     if os.path.isfile(source):
         return Source(load_fixture(source), session or "")
-    with asking(store) as ask:
-        view = ask.session(source)
-        return gather(ask.store.port, view.id)
+    with open_to_read(store) as opened:
+        view = opened.session(source)
+        return gather(opened.store.port, view.id)
 
 
 def _show(screen: Screen, replayed: Replayed) -> None:
@@ -119,17 +119,17 @@ def _divergence(screen: Screen, found: Divergence, style: str) -> None:
     if found.diff:
         screen.lines(diff_lines(found.diff))
         return
-    for name, said in (("recorded", found.expected), ("now", found.got)):
-        if said is not None:
-            screen.line(Line(f"  {name:9} ", "dim").add(brief(said)))
+    for name, value in (("recorded", found.expected), ("now", found.got)):
+        if value is not None:
+            screen.line(Line(f"  {name:9} ", "dim").add(brief(value)))
 
 
 def diff_lines(diff: str) -> list[Line]:
-    """A unified diff, as it is."""
+    """The lines of a unified diff, coloured."""
     return [Line("  ").add(row, STYLES.get(row[:1], "")) for row in diff.splitlines()]
 
 
-def _plain(replayed: Replayed) -> dict[str, Any]:
+def _as_json(replayed: Replayed) -> dict[str, Any]:
     return {
         "session": replayed.session,
         "name": replayed.name,
@@ -154,7 +154,7 @@ def _item(found: Divergence) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
-    """In the recorded form; what has none, such as an agent's own object, as text."""
+    """A value in its recorded form; an object that cannot be recorded, as text."""
     try:
         return canon.to_plain(value)
     except InvalidInput:

@@ -1,4 +1,4 @@
-"""`stator rerun`: recorded calls made again, with the tools of today."""
+"""`stator rerun`: runs recorded calls again, with the present tools."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from stator.runtime.branches import rerun as reruns
 from stator.runtime.branches.rerun import Again, Rerun
 from stator.surfaces.cli.commands.replay import diff_lines
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.parts.load_function import load_tools, quiet
-from stator.surfaces.cli.parts.scope import telling
+from stator.surfaces.cli.parts.load_function import load_tools, prints_to_stderr
+from stator.surfaces.cli.parts.open_store import open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen
-from stator.surfaces.cli.render.waiting_calls import asked, goes_on_line
+from stator.surfaces.cli.render.waiting_calls import call_text, waiting_hint
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator rerun fix-login --tools tools:TOOLS            every call, writes ask first
+stator rerun fix-login --tools tools:TOOLS            every call; writes wait for approval
 stator rerun fix-login --tools tools.py:TOOLS --turns t5
 stator rerun fix-login --tools tools:TOOLS --effects run
 """
@@ -55,24 +55,24 @@ def rerun(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Make recorded calls again, and show which end otherwise.
+    """Run recorded tool calls again and show which results changed.
 
-    Each call is made with its recorded arguments, in order, in a session of its own: a retry that
-    branches off where the first of the turns began. A write waits for a person: approve it, then the
-    same command goes on. Exits 1 unless every call was made and ended as it had.
+    Runs each call with its recorded arguments, in order, in a new session that branches off before the first
+    of the turns. A call that writes waits for approval; approve it, then run the same command again to
+    continue. Exits with 1 unless every call ran and ended as recorded.
 
     Parameters
     ----------
     name
-        What to call the session it happens in; default: SESSION~rerun.
+        The name of the new session; default: SESSION~rerun.
     """
     hands = load_tools(tools)
-    with telling(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        view = ask.session(session)
-        with quiet():
+    with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        view = opened.session(session)
+        with prints_to_stderr():
             found = reruns.rerun(
-                ask.store.port,
-                ask.store.context,
+                opened.store.port,
+                opened.store.context,
                 view.id,
                 hands,
                 turns,
@@ -80,7 +80,7 @@ def rerun(
                 name=name,
             )
         if json:
-            screen.document("stator.rerun/1", _plain(found))
+            screen.document("stator.rerun/1", _as_json(found))
         else:
             _show(screen, view.name, found)
     return OK if found.same else FINDING
@@ -96,19 +96,19 @@ def _show(screen: Screen, name: str, found: Rerun) -> None:
         screen.line(_line(call), hang=4)
         screen.lines(diff_lines(call.diff))
     if found.waiting:
-        screen.lines(["", goes_on_line(found.waiting)])
+        screen.lines(["", waiting_hint(found.waiting)])
 
 
 def _line(call: Again) -> Line:
     line = Line().add(f"t{call.turn}", "dim", width=5).add(f"@{call.seq}", "id", width=6)
     line.add(call.verdict, STYLES[call.verdict], width=14)
-    line.extend(asked(call.tool, call.arguments))
+    line.extend(call_text(call.tool, call.arguments))
     if call.after and call.after != call.before:
         line.add(f" {call.before} → ").status(call.after)
     return line.add(f" — {call.why}" if call.why else "", "dim")
 
 
-def _plain(found: Rerun) -> dict[str, Any]:
+def _as_json(found: Rerun) -> dict[str, Any]:
     calls = [
         {**msgspec.structs.asdict(call), "arguments": canon.to_plain(call.arguments)}
         for call in found.calls

@@ -1,4 +1,4 @@
-"""`stator restore`: files as they were, only what a session wrote, and never without a way back."""
+"""`stator restore`: restores files that a session wrote. What is on disk now is recorded first."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from stator.model.values.ids import short
 from stator.runtime.branches.restore import ACTIONS, Restoration, Restoring
 from stator.runtime.facade.view import SessionView
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.parts.scope import (
-    Asking,
-    asking,
-    telling,
+from stator.surfaces.cli.parts.open_store import (
+    OpenedStore,
+    open_to_read,
+    open_to_write,
     title,
 )
 from stator.surfaces.cli.render import patch
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator restore auth.py --at t3             what it would change
-stator restore auth.py --at t3 --apply     do it; what is there now is kept first
-stator restore --all --at fix-login:t0     everything that session wrote, as before it
+stator restore auth.py --at t3             show what would change
+stator restore auth.py --at t3 --apply     restore it; the present content is recorded first
+stator restore --all --at fix-login:t0     all files the session wrote, as they were before it
 """
 DONE = {"write": "restored", "delete": "deleted"}
 PLANNED = {"write": "would restore", "delete": "would delete"}
@@ -52,35 +52,39 @@ def restore(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show what it takes to have files as they were, or do it.
+    """Preview or restore files as they were at a position.
 
-    Only files the session wrote, and whose contents were kept. What is there now is recorded before
-    anything is touched.
+    Restores only files that the session wrote and whose contents were recorded. Without --apply nothing
+    changes; with it, the present contents are recorded first, so that a restore can be undone.
 
     Parameters
     ----------
     paths
-        Files, by their paths from here.
+        Files, by their paths relative to this folder.
     all
-        Every file the session wrote.
+        Restore every file the session wrote.
     apply
-        Do it.
+        Restore the files.
     force
-        Also where somebody else changed a file since, or where what is there now cannot be kept.
+        Also restore files that were changed since by another program, or whose present content cannot be
+        recorded.
     root
-        A folder outside the project that files the session wrote may be in.
+        A folder outside the project in which files may be restored.
     """
     if at is None:
-        raise BadQuery("as they were when?", hint="stator restore PATH --at t3")
+        raise BadQuery(
+            "--at is missing: the position whose files to restore",
+            hint="stator restore PATH --at t3",
+        )
     if bool(paths) == all:
-        raise BadQuery("which files?", hint="name some, or say --all")
+        raise BadQuery("name files, or use --all, but not both", hint="stator restore PATH --at t3")
     wanted = [os.path.abspath(path) for path in paths]
     with (
-        (telling if apply else asking)(store) as ask,
+        (open_to_write if apply else open_to_read)(store) as opened,
         Screen(json=json, pager=not no_pager) as screen,
     ):
-        view, ref = ask.aim(session, at)
-        act = ask.store.contribute(view.id)
+        view, ref = opened.resolve(session, at)
+        act = opened.store.contribute(view.id)
         options: dict[str, Any] = {
             "at": ref or "head", "force": force, "everything": all,
             "root": os.path.abspath(root) if root else "",
@@ -88,33 +92,33 @@ def restore(
         found = act.restore(*wanted, **options)
         if apply and not found.stops(everything=all):
             found = act.restore(*wanted, **options, apply=True)
-        _show(screen, ask, view, found)
+        _show(screen, opened, view, found)
     return FINDING if found.of("refused", "not kept") else OK
 
 
-def _show(screen: Screen, ask: Asking, view: SessionView, found: Restoration) -> None:
+def _show(screen: Screen, opened: OpenedStore, view: SessionView, found: Restoration) -> None:
     if screen.json:
-        screen.document("stator.restore/1", plain(found))
+        screen.document("stator.restore/1", as_json(found))
         return
-    if view.record.project != ask.project:
+    if view.record.project != opened.project:
         note(
-            f"this session is of another project; its files are looked for in {ask.store.context.root}"
+            f"the session belongs to another project; looking for its files in {opened.store.context.root}"
         )
-    title(screen, view, ask.now, f"files at {found.at}")
+    title(screen, view, opened.now, f"files at {found.at}")
     for file in found.files:
         screen.line(_line(file, applied=found.applied), hang=4)
         if file.change is not None and not found.applied:
             screen.whole(patch.coloured([file.change]))
     back = [file for file in found.of(*ACTIONS) if not file.reason]
     if found.snapshot and back:
-        base = ask.store.context.root
+        base = opened.store.context.root
         here = [os.path.relpath(os.path.join(base, file.path)) for file in back]
         names = [f"./{name}" if name.startswith("-") else name for name in here]
         at = f"{short(found.session)}:@{found.snapshot}"
         screen.whole([Line(f"undo: stator restore {shlex.join(names)} --at {at} --apply")])
     elif not found.applied:
         force = any(file.needs_force for file in found.files)
-        how = "--apply --force does it" if force else "--apply does it"
+        how = "restore with --apply --force" if force else "restore with --apply"
         todo = force or found.of(*ACTIONS)
         screen.line(Line("nothing was changed" + (f"; {how}" if todo else ""), "dim"))
 
@@ -127,11 +131,11 @@ def _line(file: Restoring, *, applied: bool) -> Line:
         line.add(f" +{file.change.added} -{file.change.removed}", "dim")
     line.add(f": {file.reason}" if file.reason else "")
     since = file.changed_since and file.action in ACTIONS and not applied
-    return line.add(" (changed since the session left it)" if since else "", "doubt")
+    return line.add(" (changed since the session wrote it)" if since else "", "doubt")
 
 
-def plain(found: Restoration) -> dict[str, Any]:
-    """A restore for programs."""
+def as_json(found: Restoration) -> dict[str, Any]:
+    """A restore as JSON."""
     return {
         "session": found.session,
         "at": found.at,
@@ -146,7 +150,7 @@ def plain(found: Restoration) -> dict[str, Any]:
                 "reason": file.reason,
                 "changed_since": file.changed_since,
                 "needs_force": file.needs_force,
-                "patch": patch.plain(file.change) if file.change is not None else None,
+                "patch": patch.as_json(file.change) if file.change is not None else None,
             }
             for file in found.files
         ],

@@ -1,4 +1,4 @@
-"""`stator resume`: where a session stands, how to go on with it, and going on."""
+"""`stator resume`: shows where a session stopped and how to continue it, or continues it."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from stator.model.values import canon
 from stator.runtime.driving import approvals, budgets, settlement
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.file_changes import FileChange
-from stator.surfaces.cli.commands.ls import plain as session_plain
+from stator.surfaces.cli.commands.ls import as_json as session_as_json
 from stator.surfaces.cli.commands.show import pair, section
 from stator.surfaces.cli.parts.hand_over import become, environ_for
-from stator.surfaces.cli.parts.scope import Asking, asking, heading
+from stator.surfaces.cli.parts.open_store import OpenedStore, heading, open_to_read
 from stator.surfaces.cli.render import record_line, wire
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
-from stator.surfaces.cli.render.waiting_calls import doubt_lines, plain, waiting_lines
+from stator.surfaces.cli.render.waiting_calls import as_json, doubt_lines, waiting_lines
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption, Text
 
 EXAMPLES = """
-stator resume                      the last session: where it stands, how to go on
+stator resume                      the last session: where it stopped, how to continue
 stator resume fix-login
-stator resume fix-login -- python agent.py
+stator resume fix-login -- python agent.py   continue it with a program
 """
 TURNS = 3
-"""How many of the last turns' files are shown."""
+"""Files touched in this many of the last turns are shown."""
 FILES = 12
 
 
-class Standing(msgspec.Struct, frozen=True):
-    """Where a session stands."""
+class SessionSummary(msgspec.Struct, frozen=True):
+    """What a person needs to know to continue a session."""
 
     turn: TurnRow | None
     began: Commit | None
@@ -58,51 +58,51 @@ def resume(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show where a session stands and how to go on with it, or go on.
+    """Show where a session stopped and how to continue it, or do so.
 
     Parameters
     ----------
     session
-        Name, id or end of one, or last.
+        A session name, an id or its last characters, or last.
     command
-        After --: the program to go on with; it finds $STATOR_STORE and $STATOR_SESSION.
+        After --: the program that continues it; $STATOR_STORE and $STATOR_SESSION are set for it.
     """
-    with asking(store) as ask:
-        view = ask.session(session)
+    with open_to_read(store) as opened:
+        view = opened.session(session)
         if not command:
             with Screen(json=json, pager=not no_pager) as screen:
-                _show(screen, view, ask)
+                _show(screen, view, opened)
             return 0
-        environ = environ_for(view.row, ask)
+        environ = environ_for(view.row, opened)
     return become(command, environ)
 
 
-# -- looking --------------------------------------------------------------------------------------
+# -- showing --------------------------------------------------------------------------------------
 
 
-def _standing(view: SessionView, ask: Asking) -> Standing:
+def _summary(view: SessionView, opened: OpenedStore) -> SessionSummary:
     left = view.rewound()
     turns = [row for row in view.turns(last=len(left) + 1) if row.turn not in left]
-    port = ask.store.port
-    return Standing(
+    port = opened.store.port
+    return SessionSummary(
         turn=turns[-1] if turns else None,
         began=view.beginning(turns[-1].turn) if turns else None,
         doubts=settlement.doubts(port, session=view.id),
-        waiting=approvals.waiting(port, now=ask.now, session=view.id),
+        waiting=approvals.waiting(port, now=opened.now, session=view.id),
         plan=sorted(view.entries("plan"), key=lambda entry: getattr(entry.record, "order", 0)),
         pending=view.entries("pending"),
         files=view.files(last=TURNS)[:FILES],
     )
 
 
-def _show(screen: Screen, view: SessionView, ask: Asking) -> None:
-    found = _standing(view, ask)
+def _show(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
+    found = _summary(view, opened)
     if screen.json:
-        screen.document("stator.resume/1", _plain(view, found, ask))
+        screen.document("stator.resume/1", _as_json(view, found, opened))
         return
-    screen.line(heading(view, ask.now))
-    screen.lines(_status(view, found, ask))
-    screen.lines(_calls(found, ask.now), hang=4)
+    screen.line(heading(view, opened.now))
+    screen.lines(_status(view, found, opened))
+    screen.lines(_calls(found, opened.now), hang=4)
     done = sum(isinstance(e.record, PlanRecord) and e.record.status == "done" for e in found.plan)
     left = [e for e in found.plan if getattr(e.record, "status", "") not in ("done", "dropped")]
     if found.plan:
@@ -110,11 +110,11 @@ def _show(screen: Screen, view: SessionView, ask: Asking) -> None:
     screen.lines(section("Pending", found.pending))
     screen.lines(_files(found.files))
     screen.line()
-    screen.line(Line("To go on", "title"))
-    screen.whole(Line(f"  {line}") for line in _code(view, ask))
+    screen.line(Line("To continue", "title"))
+    screen.whole(Line(f"  {line}") for line in _how_to_continue(view, opened))
 
 
-def _status(view: SessionView, found: Standing, ask: Asking) -> Iterator[Line]:
+def _status(view: SessionView, found: SessionSummary, opened: OpenedStore) -> Iterator[Line]:
     row = view.row
     if row.holder is not None and row.holder.live:
         driver = row.holder
@@ -122,28 +122,28 @@ def _status(view: SessionView, found: Standing, ask: Asking) -> Iterator[Line]:
     elif row.shown == "interrupted":
         yield pair("interrupted", "its driver is gone (process died)")
     elif row.record.reason:
-        yield pair(row.shown, f"because: {row.record.reason}")
+        yield pair(row.shown, f"reason: {row.record.reason}")
     if found.turn is not None:
-        line = pair("last turn", f"t{found.turn.turn} ").status(_ended(found.turn, row.shown))
+        line = pair("last turn", f"t{found.turn.turn} ").status(_turn_status(found.turn, row.shown))
         asked = record_line.of_commit(found.began) if found.began is not None else Line()
         yield line.add(" · ", "dim").extend(asked)
-    for limit in budgets.limits(ask.store.port, view.id):
-        used = budgets.spent_tree(ask.store.port, limit.session)
-        parts = [_of(unit, most, used) for unit, most in sorted(limit.budget.items())]
-        whose = "" if limit.session == view.id else f" ({limit.name} above it)"
+    for limit in budgets.limits(opened.store.port, view.id):
+        used = budgets.spent_tree(opened.store.port, limit.session)
+        parts = [_spent_of_limit(unit, most, used) for unit, most in sorted(limit.budget.items())]
+        whose = "" if limit.session == view.id else f" (limit of its parent {limit.name})"
         yield pair("budget", ", ".join(parts) + whose)
 
 
-def _ended(turn: TurnRow, shown: str) -> str:
+def _turn_status(turn: TurnRow, shown: str) -> str:
     return turn.status or ("interrupted" if shown == "interrupted" else "open")
 
 
-def _of(unit: str, limit: int, used: Mapping[str, int]) -> str:
+def _spent_of_limit(unit: str, limit: int, used: Mapping[str, int]) -> str:
     amount = used.get(unit, 0) if is_whole(used, unit) else None
     return f"{shown(unit, amount)} of {shown(unit, limit)}"
 
 
-def _calls(found: Standing, now: int) -> Iterator[Line]:
+def _calls(found: SessionSummary, now: int) -> Iterator[Line]:
     if found.doubts or found.waiting:
         yield Line()
     for doubt in found.doubts:
@@ -158,18 +158,18 @@ def _files(files: list[FileChange]) -> Iterator[Line]:
     if not files:
         return
     yield Line()
-    yield Line("Files of the last turns", "title")
+    yield Line("Files touched in the last turns", "title")
     for change in files:
         line = Line("  ").add(change.op, record_line.OP_STYLES.get(change.op, ""), width=10)
         yield line.add(change.path).add(f"  t{change.turn}", "dim")
 
 
-def _code(view: SessionView, ask: Asking) -> list[str]:
-    """How a program takes the session up."""
+def _how_to_continue(view: SessionView, opened: OpenedStore) -> list[str]:
+    """How a program continues the session."""
     if view.record.status == "archived":
-        return [f"it is archived; a fork can go on: store.fork({view.name!r})"]
-    where = repr(ask.place.url) if ask.place.why in ("as given", "$STATOR_STORE") else ""
-    other = view.record.project != ask.project
+        return [f"the session is archived; continue in a fork: store.fork({view.name!r})"]
+    where = repr(opened.place.url) if opened.place.why in ("as given", "$STATOR_STORE") else ""
+    other = view.record.project != opened.project
     project = f", project={view.record.project!r}" if other else ""
     return [
         f"with stator.connect({where}).open({view.name!r}{project}) as s, s.turn(…) as t: …",
@@ -177,24 +177,24 @@ def _code(view: SessionView, ask: Asking) -> list[str]:
     ]
 
 
-def _plain(view: SessionView, found: Standing, ask: Asking) -> dict[str, Any]:
+def _as_json(view: SessionView, found: SessionSummary, opened: OpenedStore) -> dict[str, Any]:
     turn = found.turn
     prompt = record_line.value_of(found.began, "input") if found.began is not None else None
     return {
-        "session": session_plain(view.row),
+        "session": session_as_json(view.row),
         "turn": None
         if turn is None
         else {
             "turn": turn.turn,
-            "status": _ended(turn, view.row.shown),
+            "status": _turn_status(turn, view.row.shown),
             "prompt": canon.to_plain(prompt),
         },
-        "in_doubt": [plain(doubt) for doubt in found.doubts],
-        "waiting": [plain(item) for item in found.waiting],
+        "in_doubt": [as_json(doubt) for doubt in found.doubts],
+        "waiting": [as_json(item) for item in found.waiting],
         "plan": [wire.record(entry.record) for entry in found.plan],
         "pending": [wire.record(entry.record) for entry in found.pending],
         "files": [msgspec.to_builtins(change) for change in found.files],
-        "spent": budgets.spent_tree(ask.store.port, view.id),
+        "spent": budgets.spent_tree(opened.store.port, view.id),
         "limits": view.record.budget,
-        "code": _code(view, ask)[0],
+        "code": _how_to_continue(view, opened)[0],
     }

@@ -1,4 +1,4 @@
-"""`stator retention`: how long things are kept."""
+"""`stator retention`: shows or changes how long sessions are kept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stator.errors import InvalidInput
 from stator.model.sessions.retention import POLICIES, parse, shown
 from stator.runtime.retention import policies as runtime
 from stator.runtime.retention.policies import Policies
-from stator.surfaces.cli.parts.scope import asking, telling
+from stator.surfaces.cli.parts.open_store import open_to_read, open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption, WholeFlag
 
 EXAMPLES = """
-stator retention                             what holds for this project
-stator retention trash=90d keep=20           unused for 90 days: in the trash, but for the newest 20
+stator retention                             the policies of this project
+stator retention trash=90d keep=20           trash sessions unused for 90 days, except the newest 20
 stator retention transcript=180d --whole     for every project of the store
-stator retention trash=off                   as if it had never been set
-stator retention trash=never                 never, whatever the store's policy is
+stator retention trash=off                   remove the policy
+stator retention trash=never                 never trash, whatever the store's policy is
 """
 MEANING = {
-    "archive": "unused for so long: archived",
-    "transcript": "unused for so long: what was said expires",
-    "trash": "unused for so long: in the trash",
-    "purge": "so long in the trash: gone",
-    "keep": "the newest so many of each project are left alone",
+    "archive": "archive sessions unused for this long",
+    "transcript": "drop transcripts of sessions unused for this long",
+    "trash": "move sessions unused for this long to the trash",
+    "purge": "delete sessions after this long in the trash",
+    "keep": "always keep this many newest sessions per project",
 }
 
 
@@ -39,21 +39,24 @@ def retention(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show how long sessions are kept, or change it.
+    """Show or change how long sessions are kept.
 
-    Nothing goes unless a policy says so, and then only when `stator gc --apply` is run.
+    Nothing is removed unless a policy requires it, and then only when you run stator gc --apply.
 
     Parameters
     ----------
     words
-        Policies: archive=30d, transcript=180d, trash=90d, purge=30d, keep=20; =off takes one off.
+        Policies to set: archive=30d, transcript=180d, trash=90d, purge=30d, keep=20; NAME=off removes one.
     """
     settings = parse(words)
-    with (telling if settings else asking)(store) as ask:
-        port, context = ask.store.port, ask.store.context
-        project = "" if whole else ask.project
+    with (open_to_write if settings else open_to_read)(store) as opened:
+        port, context = opened.store.port, opened.store.context
+        project = "" if whole else opened.project
         if settings and not whole and not project:
-            raise InvalidInput("this folder is no project", hint="--whole sets it for the store")
+            raise InvalidInput(
+                "this folder is not in a project",
+                hint="set the policy for the whole store with --whole",
+            )
         if settings:
             runtime.set_policies(port, context, settings, project=project, by=context.principal)
         found = runtime.policies(port, project)
@@ -70,8 +73,8 @@ def _lines(found: Policies, project: str) -> Iterator[Line]:
     yield Line(f"project {project}" if project else "every project of the store", "title")
     for name in POLICIES:
         if name in found.holding:
-            where = "this project's" if name in found.project else "the store's"
-            line = Line("  ").add(shown(name, found.holding[name]), "bold", width=18)
-            yield line.add(MEANING[name], width=52).add(where, "dim")
+            where = "this project" if name in found.project else "the store"
+            line = Line("  ").add(shown(name, found.holding[name]), "bold", width=17)
+            yield line.add(MEANING[name], width=51).add(where, "dim")
     if not found.holding:
-        yield Line("  everything is kept", "dim")
+        yield Line("  no policies: everything is kept", "dim")

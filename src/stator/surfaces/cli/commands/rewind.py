@@ -1,4 +1,4 @@
-"""`stator rewind`: go back to a position; the log stays."""
+"""`stator rewind`: returns a session to an earlier state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stator.model.values.ids import short
 from stator.runtime.branches import rewind as rewinding
 from stator.runtime.branches.rewind import Rewound
 from stator.runtime.facade.view import SessionView
-from stator.surfaces.cli.parts.scope import asking, telling
+from stator.surfaces.cli.parts.open_store import open_to_read, open_to_write
 from stator.surfaces.cli.render.detail import call_line, turns_shown
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 stator rewind t3                   to the end of turn 3
-stator rewind t3 --dry-run         what that would do
-stator rewind rewind/1             back to where the first rewind left
+stator rewind t3 --dry-run         show what that would do
+stator rewind rewind/1             return to where the first rewind started
 stator rewind fix-login:@42
 """
 
@@ -38,26 +38,26 @@ def rewind(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Go back to a position: the state is what it was, the log stays.
+    """Return a session to an earlier state; the log keeps everything.
 
-    Nothing outside the store is undone: files on disk and what calls did stay as they are.
+    Nothing outside the store is undone: files on disk and the effects of calls stay.
 
     Parameters
     ----------
     position
-        Where to go back to: t3, @42, a tag, SESSION:t3.
+        The position to return to: t3, @42, a tag or SESSION:t3.
     dry_run
-        Only say what it would do.
+        Only show what it would do.
     """
     with (
-        asking(store) if dry_run else telling(store) as ask,
+        open_to_read(store) if dry_run else open_to_write(store) as opened,
         Screen(json=json, pager=not no_pager) as screen,
     ):
-        view, ref = ask.aim(session, position)
+        view, ref = opened.resolve(session, position)
         if ref is None or ".." in ref:
-            raise BadPosition("say where to go back to", hint="stator rewind t3")
-        do = ask.store.contribute(view.id).rewind
-        found = rewinding.plan(ask.store.port, view.id, ref) if dry_run else do(ref)
+            raise BadPosition("rewind takes one position", hint="stator rewind t3")
+        do = opened.store.contribute(view.id).rewind
+        found = rewinding.plan(opened.store.port, view.id, ref) if dry_run else do(ref)
         if json:
             document = {**msgspec.to_builtins(found), "dry_run": dry_run}
             screen.document("stator.rewind/1", document)
@@ -68,19 +68,23 @@ def rewind(
 
 def _lines(view: SessionView, found: Rewound, *, dry: bool) -> Iterator[Line]:
     line = Line(found.name, "bold").add(" ").add(short(found.session), "id").add(": ")
-    line.add("would go back" if dry else "went back", "doubt" if dry else "")
+    line.add("would rewind" if dry else "rewound", "doubt" if dry else "")
     yield line.add(f" to {_place(found)}, from @{found.start}")
     if found.turns:
-        yield Line(f"  left behind: {turns_shown(found.turns)}, still in the log", "dim")
+        yield Line(
+            f"  no longer in the state: {turns_shown(found.turns)} (still in the log)", "dim"
+        )
     if found.again:
-        yield Line(f"  part of it again: {turns_shown(found.again)}", "dim")
+        yield Line(f"  in the state again: {turns_shown(found.again)}", "dim")
     if found.effects:
-        yield Line("  not undone: these happened, or may have", "doubt")
+        yield Line("  not undone: these calls happened, or may have happened", "doubt")
         yield from (call_line(view, call) for call in found.effects)
     name = short(found.session)
-    yield Line(f"  files on disk are as they were: stator restore --all --at {name}:@{found.end}")
+    yield Line(
+        f"  files on disk are unchanged; restore them: stator restore --all --at {name}:@{found.end}"
+    )
     if not dry:
-        yield Line(f"  to go back: stator rewind {name}:{found.tag}")
+        yield Line(f"  undo: stator rewind {name}:{found.tag}")
 
 
 def _place(found: Rewound) -> str:

@@ -1,4 +1,4 @@
-"""`stator run`: a program with a session of its own, here or detached."""
+"""`stator run`: runs a program with its own session, in the foreground or detached."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stator.runtime.facade import run as runs
 from stator.runtime.facade.run import Run
 from stator.runtime.facade.store import Store
 from stator.runtime.runs import prepare
-from stator.surfaces.cli.commands.ps import plain
+from stator.surfaces.cli.commands.ps import as_json
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen, note
 from stator.surfaces.supervisor import Supervisor
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator run --detach -- python agent.py          then: stator attach, stator ps
-stator run -- python agent.py --fast            in the foreground, on record all the same
-stator run -d --session fix-login -- ./agent    in a session there is, or is to be
+stator run --detach -- python agent.py          afterwards: stator attach, stator ps
+stator run -- python agent.py --fast            in the foreground, recorded too
+stator run -d --session fix-login -- ./agent    in this session, created if missing
 stator run -d --restart on-failure:3 -- ./agent
-stator run --again 3fa91c07                     once more: same program, same session
+stator run --again 3fa91c07                     the same program in the same session
 """
 
 
@@ -48,38 +48,40 @@ def run(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Run a program with a session of its own, here or detached.
+    """Run a program with its own session, in the foreground or detached.
 
-    The program finds its store and session in $STATOR_STORE and $STATOR_SESSION, so that stator.open()
-    drives it, and its run in $STATOR_RUN. In the foreground the exit code is the program's. What it
-    prints is kept, up to 2 MB, for stator attach.
+    Sets $STATOR_STORE and $STATOR_SESSION for the program, so that stator.open() drives the session, and
+    $STATOR_RUN. In the foreground the exit code is the program's. The last 2 MB of its output are kept for
+    stator attach.
 
     Parameters
     ----------
     restart
-        no (the default), on-failure (5 times at most) or on-failure:N.
+        When to restart the program: no (the default), on-failure (at most 5 times) or on-failure:N.
     again
-        A run that has ended, to be started again; its command is the one on record.
+        Start this ended run again, with the command that was recorded.
     """
     with connect(store) as opened, Screen(json=json, pager=False) as screen:
         if again is not None:
             if command or session is not None or restart is not None:
-                raise BadQuery("a run that is started again has its command, session and policy")
+                raise BadQuery(
+                    "--again takes no command, --session or --restart: it uses the recorded ones"
+                )
             found = opened.attach(again)
-            note(f"again: {decide.title(found.info)}")
-            info = _again(opened, found, detach=detach, json=json)
+            note(f"running again: {decide.title(found.info)}")
+            info = _start_again(opened, found, detach=detach, json=json)
         else:
-            found, info = _new(
+            found, info = _start_new(
                 opened, list(command), session or "", restart or "no", detach=detach, json=json
             )
         if json:
-            screen.document("stator.run/1", plain(found.standing()))
+            screen.document("stator.run/1", as_json(found.standing()))
         elif detach:
             screen.lines(_started(found.info))
     return 0 if detach or info is None else decide.exit_code(info)
 
 
-def _new(
+def _start_new(
     store: Store, command: list[str], session: str, restart: str, *, detach: bool, json: bool
 ) -> tuple[Run, RunInfo | None]:
     if detach:
@@ -90,19 +92,19 @@ def _new(
         _,
     ):
         found = Run(store.port, store.context, files)
-        return found, _here(found, json=json)
+        return found, _in_foreground(found, json=json)
 
 
-def _again(store: Store, run: Run, *, detach: bool, json: bool) -> RunInfo | None:
+def _start_again(store: Store, run: Run, *, detach: bool, json: bool) -> RunInfo | None:
     if detach:
         run.again()
         return None
     with prepare.renewed(store.port, store.context, run.files):
-        return _here(run, json=json)
+        return _in_foreground(run, json=json)
 
 
-def _here(run: Run, *, json: bool) -> RunInfo:
-    """Be the supervisor, and pass on what the program prints as it is: it was started here."""
+def _in_foreground(run: Run, *, json: bool) -> RunInfo:
+    """Supervise the program in this process, and pass its output on unchanged."""
 
     def show(data: bytes) -> None:
         if not json:
@@ -111,7 +113,7 @@ def _here(run: Run, *, json: bool) -> RunInfo:
 
     def ready(problem: str | None) -> None:
         if problem is not None:
-            raise InvalidInput(f"cannot run it: {problem}")
+            raise InvalidInput(f"cannot run the program: {problem}")
 
     return Supervisor(run.files, echo=show, stdin=None).run(ready)
 

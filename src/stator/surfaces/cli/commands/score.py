@@ -1,11 +1,11 @@
-"""`stator score`: a judgement of a session, a turn or a call."""
+"""`stator score`: rates a session, a turn or a call."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from stator.errors import BadQuery
-from stator.surfaces.cli.parts.annotate import mark
+from stator.surfaces.cli.parts.annotate import annotate
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -34,22 +34,22 @@ def score(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Judge a session, a turn or a call, with a number.
+    """Rate a session, a turn or a call with a number.
 
     Parameters
     ----------
     name
-        What is judged: helpful, correct.
+        What the number measures: helpful, correct.
     value
-        A number; kept in thousandths.
+        A number, stored in thousandths.
     comment
-        Why.
+        The reason for the number.
     """
     try:
         number = float(value)
     except ValueError:
         raise BadQuery(f"{value!r:.40} is not a number", hint="stator score helpful 0.8") from None
-    return mark(
+    return annotate(
         lambda who, place: who.score(name, number, on=place, comment=comment),
         "stator.score/1",
         session=session, on=on, store=store, json=json, pager=not no_pager,

@@ -1,4 +1,4 @@
-"""`stator search`: where something was said, done, decided or learned, in every session there is."""
+"""`stator search`: finds text in prompts, answers, calls, decisions, facts and paths."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from stator.connect import keeps_index
 from stator.model.log.query import PAGE_MAX, check_limit
 from stator.model.values.ids import short
 from stator.runtime.views.search import Hit
-from stator.surfaces.cli.parts.scope import Asking, asking
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.render.lines import Line, widest
-from stator.surfaces.cli.render.progress import Moved, bar
+from stator.surfaces.cli.render.progress import ProgressCallback, bar
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen, note
 from stator.surfaces.cli.render.times import parse_since, stamp
@@ -23,9 +23,9 @@ from stator.surfaces.cli.render.times import parse_since, stamp
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
         AllFlag,
+        CountOption,
         JsonFlag,
         KindOption,
-        LimitOption,
         NoPagerFlag,
         NotOption,
         SessionOption,
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator search jwt login            both words, in the sessions of this project
-stator search 'session store' --all   the phrase, in every project of the store
+stator search jwt login            both words, in this project
+stator search 'session store' --all   a phrase, in the whole store
 stator search 'migrat*' --kind decision --since 30d
 stator search timeout --tool bash --path tests/ --not retry
 stator search jwt --json | jq -r '"\\(.session):@\\(.seq)"'
@@ -45,10 +45,10 @@ stator search jwt --json | jq -r '"\\(.session):@\\(.seq)"'
 LIMIT = 20
 QUOTES = re.compile('["“”„«»]')
 TURN = 5
-"""Width of a turn, if none needs more."""
+"""Smallest width of the turn column."""
 DAY = 86_400_000_000
 PATIENCE_S = 0.3
-"""How long filling the index may take before a bar says that it does."""
+"""A progress bar appears when updating the index takes longer than this."""
 
 
 def search(
@@ -63,16 +63,17 @@ def search(
     kind: KindOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
-    limit: LimitOption = None,
+    limit: CountOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Search what was said, done, decided and learned, in every session.
+    """Search the sessions of this project, or of the whole store.
 
-    Prompts, answers, what tools were asked and said, decisions, facts, plans, dead ends, artifacts and paths.
-    Case and accents do not count, and names are found by their parts. The best match comes first, under its
-    session. The index stands beside the store, is brought up to date by each search, and may be deleted.
+    Searches prompts, answers, tool calls and their results, decisions, facts, plans, dead ends, artifacts and
+    paths. Ignores case and accents, and finds names by their parts (login finds user_login). Matches are
+    grouped by session, best match first. The index is a file beside the store; each search updates it, and it
+    can be deleted at any time.
 
     Parameters
     ----------
@@ -81,84 +82,86 @@ def search(
     tool
         Only calls of this tool.
     path
-        Only what is about this path, or a part of one.
+        Only matches about this path or part of a path.
     """
     wanted = check_limit(LIMIT if limit is None else limit)
-    asked = " ".join([*map(_worded, words or ()), *map(_unwanted, not_ or ())])
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        with _patiently(screen, ask) as progress:
-            found = ask.store.search(
+    asked = " ".join([*map(_as_term, words or ()), *map(_as_excluded_term, not_ or ())])
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        with _delayed_bar(screen, opened) as progress:
+            found = opened.store.search(
                 asked,
-                project=None if all or session is not None else ask.project,
+                project=None if all or session is not None else opened.project,
                 agent=agent,
                 tool=tool,
                 path=path,
                 session=session,
                 kinds=kind or (),
-                since=0 if since is None else parse_since(since, ask.now),
-                until=0 if until is None else _until(until, ask.now),
+                since=0 if since is None else parse_since(since, opened.now),
+                until=0 if until is None else _until(until, opened.now),
                 limit=min(wanted + 1, PAGE_MAX),
                 progress=progress,
             )
         shown = found[:wanted]
         if json:
             for hit in shown:
-                screen.item(_plain(hit))
+                screen.item(_as_json(hit))
         else:
             screen.lines(_lines(shown, projects=all))
             if len(found) > wanted:
                 screen.line(
-                    Line(f"… and more; -n {min(wanted * 2, PAGE_MAX)} shows more of them", "dim")
+                    Line(f"… more matches; show them with -n {min(wanted * 2, PAGE_MAX)}", "dim")
                 )
             screen.lines(_hint(shown))
-        if not keeps_index(ask.store.port):
-            note("no index can be kept beside this store, so each search reads all of it")
+        if not keeps_index(opened.store.port):
+            note("cannot write a search index beside this store, so each search reads all of it")
         if not found:
-            return ask.nothing(_nothing(ask, everywhere=all or session is not None))
+            return opened.report_empty(
+                _empty_message(opened, everywhere=all or session is not None)
+            )
     return 0
 
 
 def _until(text: str, now: int) -> int:
-    """A moment, or the last one of a day."""
+    """A time in µs; a date alone means the end of that day."""
     whole_day = DAY - 1 if len(text) == len("2026-11-15") and "-" in text else 0
     return parse_since(text, now) + whole_day
 
 
-def _worded(word: str) -> str:
-    """An argument as it is; one with spaces in it, which the shell's own quotes held together, is a phrase."""
+def _as_term(word: str) -> str:
+    """One search term: an argument with spaces in it was quoted in the shell, so it is a phrase."""
     return f'"{word}"' if len(word.split()) > 1 and not QUOTES.search(word) else word
 
 
-def _unwanted(word: str) -> str:
-    """An argument of --not: a word or a phrase, whatever stands around it."""
+def _as_excluded_term(word: str) -> str:
+    """An argument of --not as an excluded word or phrase."""
     bare = QUOTES.sub(" ", word).strip()
     return f'-"{bare}"' + ("*" if bare.endswith("*") else "")
 
 
-def _nothing(ask: Asking, *, everywhere: bool) -> str:
-    others = not everywhere and bool(ask.store.sessions(limit=1).rows)
-    return "nothing like that" + (" in this project (--all looks everywhere)" if others else "")
+def _empty_message(opened: OpenedStore, *, everywhere: bool) -> str:
+    others = not everywhere and bool(opened.store.sessions(limit=1).rows)
+    return "no matches" + (" in this project; --all searches every project" if others else "")
 
 
 @contextmanager
-def _patiently(screen: Screen, ask: Asking) -> Iterator[Moved]:
-    """What to tell how far it is; a bar only if it takes a while."""
-    clock = ask.store.context.monotonic
+def _delayed_bar(screen: Screen, opened: OpenedStore) -> Iterator[ProgressCallback]:
+    """A progress callback that shows a bar only if the work takes a while."""
+    clock = opened.store.context.monotonic
     began = clock()
-    shown: list[Moved | None] = []
+    shown: list[ProgressCallback | None] = []
     with ExitStack() as stack:
 
-        def moved(what: str, done: int, total: int) -> None:
+        def update(what: str, done: int, total: int) -> None:
             if not shown and clock() - began > PATIENCE_S:
                 shown.append(stack.enter_context(bar(screen)))
             if shown and shown[0] is not None:
                 shown[0](what, done, total)
 
-        yield moved
+        yield update
 
 
 def _lines(hits: list[Hit], *, projects: bool) -> Iterator[Line]:
-    """Hits under their sessions, in the order in which each has its best."""
+    """Hits grouped by session; the session with the best hit comes first."""
     grouped: dict[str, list[Hit]] = {}
     for hit in hits:
         grouped.setdefault(hit.session, []).append(hit)
@@ -178,11 +181,11 @@ def _lines(hits: list[Hit], *, projects: bool) -> Iterator[Line]:
 
 
 def _hint(hits: list[Hit]) -> Iterator[Line]:
-    """How to read on where the best hit is."""
+    """The command that opens the best hit."""
     if hits:
         yield Line()
-        what = "it" if len(hits) == 1 else "the first of them"
-        yield Line(f"stator show {short(hits[0].session)}:@{hits[0].seq} opens {what}", "dim")
+        what = "the match" if len(hits) == 1 else "the first match"
+        yield Line(f"show {what}: stator show {short(hits[0].session)}:@{hits[0].seq}", "dim")
 
 
 def _line(hit: Hit, places: int, turns: int, kinds: int) -> Line:
@@ -198,6 +201,6 @@ def _line(hit: Hit, places: int, turns: int, kinds: int) -> Line:
     return line.add(hit.snippet[place:])
 
 
-def _plain(hit: Hit) -> dict[str, Any]:
+def _as_json(hit: Hit) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(hit)
     return {"schema": "stator.hit/1", **plain}

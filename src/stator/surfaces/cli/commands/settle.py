@@ -1,4 +1,4 @@
-"""`stator settle`: what became of a call in doubt."""
+"""`stator settle`: records whether a call in doubt happened."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from stator.model.values import canon
 from stator.model.values.ids import short
 from stator.runtime.driving import settlement
 from stator.runtime.driving.settlement import Verdict
-from stator.surfaces.cli.parts.scope import asking, telling
+from stator.surfaces.cli.parts.open_store import open_to_read, open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
-from stator.surfaces.cli.render.waiting_calls import doubt_lines, plain
+from stator.surfaces.cli.render.waiting_calls import as_json, doubt_lines
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator settle                      what is in doubt, in this project
+stator settle                      list the calls in doubt of this project
 stator settle c_7f2a91bc --done    it happened
 stator settle 7f2a91bc --done --value '{"id": "re_1Nx"}'
 stator settle 7f2a91bc --not-done --why "not in the bank's log"
@@ -52,44 +52,45 @@ def settle(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Say what became of a call in doubt.
+    """Record whether a call in doubt happened.
 
     Parameters
     ----------
     call
-        A call, by id or the end of one; without one, those in doubt are listed.
+        The id of the call, or the last characters of it; without one, calls in doubt are listed.
     done
         It happened.
     not_done
-        It did not happen, and is not to.
+        It did not happen, and must not be run again.
     run_again
-        It did not happen; whoever goes on may run it again.
+        It did not happen; the next driver of the session may run it again.
     value
-        What it returned, as JSON; only with --done.
+        The value it returned, as JSON; only with --done.
     why
         How you know.
     """
     verdicts = {"done": done, "not done": not_done, "run again": run_again}
-    given = [verdict for verdict, said in verdicts.items() if said]
+    given = [verdict for verdict, is_given in verdicts.items() if is_given]
     if call is None:
         if given or value is not None:
-            raise BadQuery("which call?", hint="stator settle lists those in doubt")
+            raise BadQuery("the call is missing", hint="stator settle lists the calls in doubt")
         return _list(session, all, store, json=json, no_pager=no_pager)
     if len(given) != 1:
         raise BadQuery(
-            "say what became of it", hint=f"stator settle {call} --done | --not-done | --run-again"
+            "use exactly one of --done, --not-done and --run-again",
+            hint=f"stator settle {call} --done | --not-done | --run-again",
         )
-    with telling(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        context = ask.store.context
+    with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        context = opened.store.context
         found = settlement.settle(
-            ask.store.port,
+            opened.store.port,
             context,
             call,
             cast("Verdict", given[0]),
             by=context.principal,
             value=_value(value),
             why=why,
-            session=ask.session(session).id if session is not None else None,
+            session=opened.session(session).id if session is not None else None,
         )
         if json:
             screen.document("stator.settled/1", msgspec.structs.asdict(found))
@@ -101,7 +102,7 @@ def settle(
 
 
 def _value(text: str | None) -> Any:
-    """The value as it was typed: JSON, in the form values are recorded in."""
+    """Parse the value of --value, which is JSON."""
     if text is None:
         return UNSET
     try:
@@ -113,15 +114,17 @@ def _value(text: str | None) -> Any:
 
 
 def _list(session: str | None, all: bool, store: str | None, *, json: bool, no_pager: bool) -> int:
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        one = ask.session(session).id if session is not None else None
-        scope = None if all or one else ask.project
-        found = settlement.doubts(ask.store.port, session=one, project=scope)
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        one = opened.session(session).id if session is not None else None
+        scope = None if all or one else opened.project
+        found = settlement.doubts(opened.store.port, session=one, project=scope)
         for item in found:
             if json:
-                screen.item(plain(item))
+                screen.item(as_json(item))
             else:
                 screen.lines(doubt_lines(item), hang=4)
         if not found:
-            return ask.nothing("no call is in doubt" + ("" if all or one else " here"))
+            return opened.report_empty(
+                "no call is in doubt" + ("" if all or one else " in this project")
+            )
     return 0

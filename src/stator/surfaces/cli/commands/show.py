@@ -1,4 +1,4 @@
-"""`stator show`: a session at a glance, or one commit in full."""
+"""`stator show`: shows a session at a glance, or one commit in full."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from stator.model.records.types import CallRecord, Entry, PlanRecord
 from stator.model.values.ids import short
 from stator.runtime.base.provenance import imported_upto, provenance
 from stator.runtime.facade.view import SessionView
-from stator.surfaces.cli.commands.ls import plain
-from stator.surfaces.cli.parts.scope import Asking, asking, heading
+from stator.surfaces.cli.commands.ls import as_json
+from stator.surfaces.cli.parts.open_store import OpenedStore, heading, open_to_read
 from stator.surfaces.cli.render import record_line, wire
 from stator.surfaces.cli.render.detail import contents
 from stator.surfaces.cli.render.lines import Line
@@ -49,25 +49,27 @@ def show(
     Parameters
     ----------
     what
-        A session, or a position (t5, @42, a hash, SESSION:head); default: the last session.
+        A session or a position (t5, @42, a hash, SESSION:head); default: the last session.
     """
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        view, ref = ask.aim(session, what)
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        view, ref = opened.resolve(session, what)
         if ref is not None and (seq := view.at(ref).seq):
             point = view.at(ref)
-            owner = view if point.session == view.id else SessionView(ask.store.port, point.session)
-            _commit(screen, owner, owner.commit(f"@{seq}"), ask)
+            owner = (
+                view if point.session == view.id else SessionView(opened.store.port, point.session)
+            )
+            _commit(screen, owner, owner.commit(f"@{seq}"), opened)
         else:
-            _session(screen, view, ask)
+            _session(screen, view, opened)
     return 0
 
 
 # -- a commit -------------------------------------------------------------------------------------
 
 
-def _commit(screen: Screen, view: SessionView, commit: Commit, ask: Asking) -> None:
+def _commit(screen: Screen, view: SessionView, commit: Commit, opened: OpenedStore) -> None:
     found = wire.commit(commit)
-    source = provenance(ask.store.port, commit)
+    source = provenance(opened.store.port, commit)
     found["provenance"] = {"source": source.source, "trust": source.trust}
     if screen.json:
         screen.document("stator.commit/1", found)
@@ -89,21 +91,21 @@ def _commit(screen: Screen, view: SessionView, commit: Commit, ask: Asking) -> N
 # -- a session ------------------------------------------------------------------------------------
 
 
-def _session(screen: Screen, view: SessionView, ask: Asking) -> None:
+def _session(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
     if screen.json:
         counts, head = view.counts, view.head
         found = {
-            **plain(view.row),
+            **as_json(view.row),
             "head": {"seq": head.seq, "hash": head.hash, "turn": head.turn},
             "counts": {name: getattr(counts, name) for name in counts.__struct_fields__},
         }
         screen.document("stator.session/1", found)
         return
-    screen.line(heading(view, ask.now))
-    screen.lines(_facts_of(view, ask))
+    screen.line(heading(view, opened.now))
+    screen.lines(_details(view, opened))
     screen.lines(_attention(view))
     screen.lines(_turns(view))
-    screen.lines(section("Decisions that stand", view.entries("decisions", limit=DECISIONS)))
+    screen.lines(section("Decisions in force", view.entries("decisions", limit=DECISIONS)))
     plan = sorted(view.entries("plan"), key=lambda entry: getattr(entry.record, "order", 0))
     open_steps = [e for e in plan if getattr(e.record, "status", "") not in ("done", "dropped")]
     done = sum(isinstance(e.record, PlanRecord) and e.record.status == "done" for e in plan)
@@ -112,12 +114,12 @@ def _session(screen: Screen, view: SessionView, ask: Asking) -> None:
     screen.lines(section("Tags", view.entries("tags")))
 
 
-def _by(view: SessionView) -> str:
-    """Who recorded what is newest: `import:codex`."""
+def _recorder(view: SessionView) -> str:
+    """Who recorded the newest commit: `import:codex`."""
     return record_line.brief(record_line.value_of(view.commit("head"), "principal"))
 
 
-def _facts_of(view: SessionView, ask: Asking) -> Iterator[Line]:
+def _details(view: SessionView, opened: OpenedStore) -> Iterator[Line]:
     row, counts, head = view.row, view.counts, view.head
     record = row.record
     yield pair("id", record.id)
@@ -127,15 +129,15 @@ def _facts_of(view: SessionView, ask: Asking) -> Iterator[Line]:
             "parent", f"{record.parent.kind} of {short(record.parent.session)} @{record.parent.seq}"
         )
     if record.adopted:
-        yield pair("goes on as", f"{ask.names()[record.adopted]} {short(record.adopted)}")
-    if upto := imported_upto(ask.store.port, record):
+        yield pair("replaced by", f"{opened.names()[record.adopted]} {short(record.adopted)}")
+    if upto := imported_upto(opened.store.port, record):
         yield pair("imported", f"from a bundle, up to @{upto}")
     if record.mode == "recorded":
-        yield pair("recorded", f"{_by(view)}; its agent is driven elsewhere")
+        yield pair("recorded", f"{_recorder(view)}; its agent runs outside Stator")
     yield pair("created", stamp(record.created))
     yield pair("updated", stamp(row.updated))
     if record.reason and row.shown != "active":
-        yield pair(row.shown, f"because: {record.reason}")
+        yield pair(row.shown, f"reason: {record.reason}")
     if row.holder is not None and row.holder.live:
         driver = row.holder
         yield pair(
@@ -149,23 +151,23 @@ def _facts_of(view: SessionView, ask: Asking) -> Iterator[Line]:
         f"({counts.failed} not ok), {record_line.size(counts.content_bytes)}",
     )
     yield pair("head", head.hash)
-    yield pair("store", f"{ask.place.url} ({ask.place.why})")
+    yield pair("store", f"{opened.place.url} ({opened.place.why})")
 
 
 def pair(name: str, value: str) -> Line:
-    """A name and what it is, aligned."""
+    """A label and its value, aligned."""
     return Line(f"  {name:12}", "dim").add(value)
 
 
 def _attention(view: SessionView) -> Iterator[Line]:
-    """What somebody should look at: calls nobody knows the outcome of, and flags."""
+    """What needs a person: calls in doubt, calls that wait for approval, and flags."""
     calls = [entry for entry in view.entries("calls") if isinstance(entry.record, CallRecord)]
     by_status = {
         status: [entry for entry in calls if getattr(entry.record, "status", "") == status]
         for status in ("in doubt", "awaiting approval")
     }
     yield from section("In doubt: these may or may not have happened", by_status["in doubt"])
-    yield from section("Waiting for a person's word", by_status["awaiting approval"])
+    yield from section("Waiting for approval", by_status["awaiting approval"])
     yield from section("Flags", view.entries("flags"))
 
 
@@ -184,7 +186,7 @@ def _turns(view: SessionView) -> Iterator[Line]:
 
 
 def section(name: str, entries: list[Entry]) -> Iterator[Line]:
-    """Records under a heading, one a line; nothing at all if there are none."""
+    """Records under a heading, one per line; no lines if there are no records."""
     if not entries:
         return
     yield Line()

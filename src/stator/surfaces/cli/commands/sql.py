@@ -1,4 +1,4 @@
-"""`stator sql`: read-only SQL over the store's documented views."""
+"""`stator sql`: runs read-only SQL over the store's documented views."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadQuery
 from stator.model.log.query import check_limit
-from stator.surfaces.cli.parts.scope import asking
+from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import brief
 from stator.surfaces.cli.render.screen import Screen, note
 
 if TYPE_CHECKING:
-    from stator.surfaces.cli.options import JsonFlag, LimitOption, NoPagerFlag, StoreOption
+    from stator.surfaces.cli.options import CountOption, JsonFlag, NoPagerFlag, StoreOption
 
 EXAMPLES = """
 stator sql "SELECT tool, status, count(*) FROM calls GROUP BY 1, 2"
@@ -28,48 +28,48 @@ def sql(
     query: str,
     /,
     *,
-    limit: LimitOption = None,
+    limit: CountOption = None,
     seconds: float = SECONDS,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Ask in SQL, read-only, over documented views.
+    """Run a read-only SQL query over documented views.
 
     The views are sessions, commits, turns, calls, records, files and decisions.
 
     Parameters
     ----------
     query
-        One SELECT.
+        One SELECT statement.
     seconds
-        Stop after so long (default 5).
+        Stop the query after this many seconds (default 5).
     """
     count = check_limit(LIMIT if limit is None else limit)
     if not 0 < seconds <= SECONDS_MAX:
-        raise BadQuery(f"--seconds is from 0 to {SECONDS_MAX:g}")
+        raise BadQuery(f"--seconds is more than 0 and at most {SECONDS_MAX:g}, got {seconds:g}")
     if "\0" in query:
-        raise BadQuery("a query has no NUL")
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        names, rows = ask.store.port.sql(_spelled(query), row_limit=count, seconds=seconds)
+        raise BadQuery("the query contains a NUL character")
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        names, rows = opened.store.port.sql(_checked(query), row_limit=count, seconds=seconds)
         if json:
             for row in rows:
                 screen.item(dict(zip(names, row, strict=True)))
         else:
             _table(screen, names, rows)
         if not rows:
-            return ask.nothing("no rows")
+            return opened.report_empty("no rows")
         if len(rows) == count:
-            note(f"stopped after {count:,} rows; -n N takes more or fewer")
+            note(f"stopped after {count:,} rows; change the limit with -n N")
     return 0
 
 
-def _spelled(query: str) -> str:
-    """The query as SQLite can take it: an argument that is not UTF-8 has no meaning in SQL."""
+def _checked(query: str) -> str:
+    """The query, checked: SQLite accepts only UTF-8."""
     try:
         query.encode()
     except UnicodeEncodeError:
-        raise BadQuery("a query is text in UTF-8") from None
+        raise BadQuery("the query is not valid UTF-8") from None
     return query
 
 

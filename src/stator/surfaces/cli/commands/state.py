@@ -1,12 +1,12 @@
-"""`stator state`: what stands at a position."""
+"""`stator state`: shows the state at a position."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from stator.errors import BadQuery
-from stator.model.records.types import COLLECTIONS
-from stator.surfaces.cli.parts.scope import asking, title
+from stator.model.records.registry import COLLECTIONS
+from stator.surfaces.cli.parts.open_store import open_to_read, title
 from stator.surfaces.cli.render import record_line, wire
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator state                       what stands now
-stator state t3                    what stood at the end of turn 3
+stator state                       the current state
+stator state t3                    the state at the end of turn 3
 stator state -c decisions -c facts
 stator state fix-login:release --json | jq .facts
 """
@@ -46,8 +46,8 @@ def state(
         A position (t5, @42, a tag, SESSION:t5) or a session; default: the head.
     """
     names = _known(collection or [])
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        view, position = ask.aim(session, ref)
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        view, position = opened.resolve(session, ref)
         point = view.at(position or "head")
         if json:
             found = view.state(position or "head", collections=names)
@@ -57,7 +57,7 @@ def state(
             }
             screen.document("stator.state/1", {"ref": f"{point.session}:@{point.seq}", **document})
             return 0
-        title(screen, view, ask.now, f"state at {point.shown}")
+        title(screen, view, opened.now, f"state at {point.shown}")
         shown = 0
         for name in names or list(COLLECTIONS):
             entries = view.entries(name, position or "head")
@@ -69,12 +69,12 @@ def state(
                 screen.line(line.extend(record_line.of_record(entry.record)))
             shown += len(entries)
         if not shown:
-            return ask.nothing(f"nothing stands at {point.shown}")
+            return opened.report_empty(f"the state is empty at {point.shown}")
     return 0
 
 
 def _known(given: list[str]) -> list[str]:
     for name in given:
         if name not in COLLECTIONS:
-            raise BadQuery(f"no collection {name!r:.40}", hint=", ".join(COLLECTIONS))
+            raise BadQuery(f"unknown collection {name!r:.40}", hint=", ".join(COLLECTIONS))
     return given

@@ -1,14 +1,13 @@
-"""`stator tag`: a name for a position."""
+"""`stator tag`: gives a position a name."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stator.connect import connect, locate
 from stator.errors import BadPosition
 from stator.model.values.ids import short
 from stator.model.values.position import AtName, parse_position
-from stator.surfaces.cli.parts.scope import Asking
+from stator.surfaces.cli.parts.open_store import open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
@@ -32,26 +31,22 @@ def tag(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Name a position, to come back to it.
+    """Give a position a name.
 
     Parameters
     ----------
     name
-        Any word that is not itself a position, such as release.
+        Any word that does not look like a position, such as release.
     position
-        What to name: t3, @42, SESSION:t3; default: the head.
+        The position: t3, @42 or SESSION:t3; default: the head.
     """
     _check(name)
-    place = locate(store)
-    with (
-        connect(place.url, create=False) as opened,
-        Screen(json=json, pager=not no_pager) as screen,
-    ):
-        view, ref = Asking(opened, place).aim(session, position)
+    with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        view, ref = opened.resolve(session, position)
         point = view.at(ref or "head")
         if point.session != view.id:
-            raise BadPosition("a tag names a position of its own session")
-        opened.contribute(view.id).tag(name, f"@{point.seq}")
+            raise BadPosition("a tag cannot name a position of another session")
+        opened.store.contribute(view.id).tag(name, f"@{point.seq}")
         if json:
             found = {"name": name, "session": view.id, "seq": point.seq}
             screen.document("stator.tag/1", found)
@@ -62,9 +57,9 @@ def tag(
 
 
 def _check(name: str) -> None:
-    """A tag that reads as something else could never be found again."""
+    """Refuse names that read as a position or a session: such a tag could never be found again."""
     usable = isinstance(parse_position(name), AtName) and ":" not in name
     if not usable or name == "last" or not name.strip():
         raise BadPosition(
-            f"{name!r:.60} cannot be a tag", hint="it reads as a position; take a word"
+            f"{name!r:.60} cannot be a tag", hint="it reads as a position; choose a word"
         )

@@ -1,4 +1,4 @@
-"""`stator top`: every session at work, on one screen."""
+"""`stator top`: watches all running and waiting sessions on one screen."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from stator.errors import BadQuery
 from stator.model.values.ids import short
 from stator.runtime.views.overview import Overview, PersonNeeded, overview
-from stator.surfaces.cli.parts.scope import Asking, watching
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_follow
 from stator.surfaces.cli.render import wire
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import count
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 stator top                         live, until Ctrl-C
-stator top --once                  as it is now
+stator top --once                  print once and exit
 stator top --all --json | jq -r 'select(.waiting != []) | .name'
 """
 EVERY_S = 2.0
@@ -36,39 +36,39 @@ def top(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show every session at work or waiting for you, live.
+    """Watch the sessions that are running or waiting for you.
 
-    Of each: status, turn, the call under way and for how long, how far its plan is, what was spent, and
-    what waits for you: calls to approve, calls in doubt to settle, a budget that is used up. Piped or
-    with --json, it is one look.
+    Shows the status of each session, its turn, the running call and its duration, progress of its plan, what
+    it spent, and what waits for you: calls to approve, calls in doubt to settle, a budget that is used up.
+    Piped or with --json, it prints once and exits.
 
     Parameters
     ----------
     all
-        Also sessions that are paused, closed or archived.
+        Include sessions that are paused, closed or archived.
     once
-        One look, also on a terminal.
+        Print once and exit, even on a terminal.
     every
-        Seconds between looks.
+        Seconds between updates.
     """
     if not EVERY_MIN_S <= every <= EVERY_MAX_S:
-        raise BadQuery(f"a look every {EVERY_MIN_S:g} to {EVERY_MAX_S:g} seconds, not {every:g}")
-    with watching(store) as ask, Screen(json=json, pager=False) as screen:
+        raise BadQuery(f"--every is from {EVERY_MIN_S:g} to {EVERY_MAX_S:g} seconds, got {every:g}")
+    with open_to_follow(store) as opened, Screen(json=json, pager=False) as screen:
         if json:
-            for one in overview(ask.store.port, everything=all):
-                screen.item(plain(one, ask.now))
+            for one in overview(opened.store.port, everything=all):
+                screen.item(as_json(one, opened.now))
             return 0
         if once or not screen.is_terminal:
-            found = overview(ask.store.port, everything=all)
-            screen.lines(_lines(found, ask.now))
-            return 0 if found else ask.nothing("nothing is at work or waits for you")
-        return _live(screen, ask, every, everything=all)
+            found = overview(opened.store.port, everything=all)
+            screen.lines(_lines(found, opened.now))
+            return 0 if found else opened.report_empty("no session is running or waiting for you")
+        return _live(screen, opened, every, everything=all)
 
 
-def _live(screen: Screen, ask: Asking, every: float, *, everything: bool) -> int:
+def _live(screen: Screen, opened: OpenedStore, every: float, *, everything: bool) -> int:
     try:
         while True:
-            found, now = overview(ask.store.port, everything=everything), ask.now
+            found, now = overview(opened.store.port, everything=everything), opened.now
             room = max(1, screen.height - 3)
             screen.redraw()
             waiting = sum(bool(one.waiting) for one in found)
@@ -77,10 +77,10 @@ def _live(screen: Screen, ask: Asking, every: float, *, everything: bool) -> int
             lines = list(_lines(found, now))
             screen.lines(lines[:room])
             if len(lines) > room:
-                screen.line(Line(f"… and {count(len(lines) - room, 'line')} more", "dim"))
+                screen.line(Line(f"… {count(len(lines) - room, 'more line')}", "dim"))
             screen.flush()
-            ask.wait(every)
-    except KeyboardInterrupt:  # how one leaves
+            opened.wait(every)
+    except KeyboardInterrupt:  # Ctrl-C is the way to leave
         return 0
 
 
@@ -97,7 +97,7 @@ def _lines(found: list[Overview], now: int) -> Iterator[Line]:
         line.add(_call(one, now), "changed" if one.call else "dim", width=calls).add("  ")
         line.add(_plan(one), "dim", width=plans).add("  ")
         yield line.add(_spend(one.spend), "dim", width=costs)
-        for asked in _asks(one.waiting):
+        for asked in _requests(one.waiting):
             yield Line(f"{'':11}→ ", "dim").add(asked, "doubt")
 
 
@@ -113,7 +113,7 @@ def _plan(one: Overview) -> str:
 
 
 def _spend(spend: dict[str, int]) -> str:
-    """Money where it is known, else tokens."""
+    """What was spent: money where it is known, else tokens."""
     money = [
         f"{amount / 1_000_000:.2f} {unit.partition(':')[2]}"
         for unit, amount in sorted(spend.items())
@@ -124,13 +124,13 @@ def _spend(spend: dict[str, int]) -> str:
     return f"{spend['tokens']:,} tokens" if "tokens" in spend else "-"
 
 
-def _asks(waiting: list[PersonNeeded]) -> Iterator[str]:
+def _requests(waiting: list[PersonNeeded]) -> Iterator[str]:
     for one in waiting:
         yield f"{one.what} {one.tool} {short(one.call)}" if one.call else "budget used up"
 
 
-def plain(one: Overview, now: int) -> dict[str, Any]:
-    """A session at work, for programs."""
+def as_json(one: Overview, now: int) -> dict[str, Any]:
+    """A session of the overview as JSON."""
     call = one.call
     return {
         "session": one.row.id,

@@ -1,4 +1,4 @@
-"""`stator tree`: sessions and what was forked, retried and started from them."""
+"""`stator tree`: shows sessions with their forks, retries and children."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from stator.model.log.query import check_limit
 from stator.model.values.ids import short
 from stator.model.views.tree import Branch, Tree, drawn
 from stator.runtime.views.tree import LIMIT, project_tree
-from stator.surfaces.cli.parts.scope import asking
+from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
+        CountOption,
         JsonFlag,
-        LimitOption,
         NoPagerFlag,
         ProjectFlag,
         SessionArgument,
@@ -28,39 +28,39 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator tree                        the last session, what it came from and what came from it
+stator tree                        the last session, its ancestors and its descendants
 stator tree fix-login
 stator tree --project              every session of this project
 stator tree --json | jq .total
 """
 UNITS = ("turns", "calls", "seconds")
-"""Units that are shown otherwise, or would only add noise."""
+"""Units that the line shows elsewhere, or that would only add noise."""
 
 
 def tree(
     session: SessionArgument = None,
     *,
     project: ProjectFlag = False,
-    limit: LimitOption = None,
+    limit: CountOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show sessions with their forks, retries and children, and what each spent."""
+    """Show forks, retries and children of sessions, and what each spent."""
     wanted = check_limit(LIMIT if limit is None else limit)
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         if project:
-            found = project_tree(ask.store.port, ask.project or None, limit=wanted)
+            found = project_tree(opened.store.port, opened.project or None, limit=wanted)
             marked = ""
         else:
-            view = ask.session(session)
+            view = opened.session(session)
             found, marked = view.tree(limit=wanted), view.id
         if json:
             document = {**msgspec.to_builtins(found), "total": found.total}
             screen.document("stator.tree/1", document)
             return 0
         if not found.branches:
-            return ask.nothing("no sessions in this project")
+            return opened.report_empty("no sessions in this project")
         screen.lines(_lines(found, marked))
     return 0
 
@@ -72,9 +72,11 @@ def _lines(found: Tree, marked: str) -> Iterator[Line]:
         turns = count(found.total.get("turns", 0), "turn")
         spent = _spent(found.total)
         sessions = count(len(found.branches), "session")
-        yield Line(f"{sessions}, {turns}{f', {spent}' if spent else ''}; each turn once", "dim")
+        yield Line(
+            f"{sessions}, {turns}{f', {spent}' if spent else ''}; shared turns counted once", "dim"
+        )
     if found.more:
-        yield Line("… and more sessions; -n shows more of them", "dim")
+        yield Line("… more sessions; show them with -n", "dim")
 
 
 def _line(lead: str, branch: Branch, *, here: bool) -> Line:
@@ -87,12 +89,12 @@ def _line(lead: str, branch: Branch, *, here: bool) -> Line:
     spent = _spent(branch.spent)
     line.add(f" · {spent}" if spent else "", "dim")
     line.add(f" · rewound {branch.rewound}×" if branch.rewound else "", "doubt")
-    line.add(" · adopted: goes on for it" if branch.goes_on else "", "ok")
-    return line.add(f" · goes on as {short(branch.adopted)}" if branch.adopted else "", "dim")
+    line.add(" · adopted: replaces the original" if branch.goes_on else "", "ok")
+    return line.add(f" · replaced by {short(branch.adopted)}" if branch.adopted else "", "dim")
 
 
 def _spent(spent: Mapping[str, int]) -> str:
-    """What was spent; a sum that lacks something says so."""
+    """What was spent; `>` marks a sum that lacks unknown amounts."""
     units = [
         unit
         for unit in sorted(spent)

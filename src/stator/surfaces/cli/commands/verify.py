@@ -1,4 +1,4 @@
-"""`stator verify`: whether everything is as it was written."""
+"""`stator verify`: checks that the store holds exactly what was written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stator.runtime.facade.view import SessionView
 from stator.runtime.views.verify import Progress, holds_head
 from stator.runtime.views.verify import verify as check
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.parts.scope import Asking, asking
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 EXAMPLES = """
 stator verify                      the store and every session in it
 stator verify fix-login            the store and one session's chain
-stator verify fix-login --head 3fa9…   also: is the head I noted still there?
+stator verify fix-login --head 3fa9…   check too that a head noted earlier is still there
 stator verify --json || echo "something is wrong"
 """
 _HASH = re.compile(r"[0-9a-f]{64}\Z")
@@ -39,61 +39,67 @@ def verify(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Check every page, every index and every commit's hash.
+    """Check all database pages, indexes and commit hashes.
 
-    Names the first bad commit of each session, and exits with 1 if there is anything to find. Cutting off
-    the newest commits, or rewriting everything, leaves no trace inside the file: note the head it prints,
-    and give it back later with --head.
+    Names the first bad commit of each session, and exits with 1 if it finds a problem. If someone cuts off the
+    newest commits or rewrites the whole log, the file itself shows no trace of it: note the head that verify
+    prints, and check it later with --head.
 
     Parameters
     ----------
     head
-        A head's hash noted earlier: a finding if the session no longer holds it.
+        The hash of a head noted earlier; it is a finding if the session no longer has it.
     """
     if head is not None and not _HASH.match(head):
-        raise BadQuery("a head is a hash of 64 hex digits", hint="stator show prints it")
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
-        view = ask.session(session) if session is not None or head is not None else None
+        raise BadQuery("--head takes a hash of 64 hex digits", hint="stator show prints it")
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        view = opened.session(session) if session is not None or head is not None else None
         findings: list[Finding] = []
         counted: dict[str, int] = {}
-        for finding in _check(ask, view, head, counted, screen):
+        for finding in _check(opened, view, head, counted, screen):
             findings.append(finding)
             if not json:
                 screen.line(_line(finding), hang=2)
         if json:
-            screen.document("stator.verify/1", _plain(ask, findings, counted))
+            screen.document("stator.verify/1", _as_json(opened, findings, counted))
         else:
-            _conclude(screen, ask, findings, counted)
+            _conclude(screen, opened, findings, counted)
     return FINDING if findings else OK
 
 
 def _check(
-    ask: Asking, view: SessionView | None, head: str | None, counted: dict[str, int], screen: Screen
+    opened: OpenedStore,
+    view: SessionView | None,
+    head: str | None,
+    counted: dict[str, int],
+    screen: Screen,
 ) -> Iterator[Finding]:
-    """Every finding; a store too damaged to go on with is one, too."""
-    port = ask.store.port
-    with _bar(screen) as moved:
+    """Every finding; a store too damaged to read on is a finding too."""
+    port = opened.store.port
+    with _bar(screen) as update:
 
         def progress(session: str, commits: int) -> None:
             counted[session] = commits
-            moved(session, commits)
+            update(session, commits)
 
         try:
             yield from check(port, view.id if view is not None else None, progress=progress)
             if view is not None and head is not None and not holds_head(port, view.id, head):
                 yield Finding(
-                    what=f"the head {head[:12]}… is not in its log: cut off, rolled back or rewritten",
+                    what=f"the head {head[:12]}… is not in the log: it was cut off, rolled back or rewritten",
                     check="head",
                     session=view.id,
-                    hint="compare with a copy that still holds it",
+                    hint="compare with a copy that still has it",
                 )
         except StatorError as error:
-            yield Finding(what=error.what, check="store", hint=error.hint or "restore a copy")
+            yield Finding(
+                what=error.what, check="store", hint=error.hint or "restore the store from a copy"
+            )
 
 
 @contextmanager
 def _bar(screen: Screen) -> Iterator[Progress]:
-    """A line that counts, on a terminal."""
+    """A progress callback; on a terminal it shows a line that counts commits."""
     if screen.json or not screen.colour or not screen.is_terminal:
         yield lambda session, commits: None
         return
@@ -105,10 +111,10 @@ def _bar(screen: Screen) -> Iterator[Progress]:
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("checking pages and indexes")
 
-        def moved(session: str, commits: int) -> None:
+        def update(session: str, commits: int) -> None:
             bar.update(task, description=f"checking {short(session)}: {commits:,} commits")
 
-        yield moved
+        yield update
 
 
 def _line(finding: Finding) -> Line:
@@ -120,35 +126,42 @@ def _line(finding: Finding) -> Line:
 
 
 def _conclude(
-    screen: Screen, ask: Asking, findings: list[Finding], counted: dict[str, int]
+    screen: Screen, opened: OpenedStore, findings: list[Finding], counted: dict[str, int]
 ) -> None:
-    checked = f"{count(len(counted), 'session')}, {count(sum(counted.values()), 'commit')} in {ask.place.url}"
+    checked = f"{count(len(counted), 'session')}, {count(sum(counted.values()), 'commit')}"
     if findings:
         screen.line(
-            Line(count(len(findings), "finding"), "bad").add(f" · {checked}", "dim"),
+            Line(count(len(findings), "finding"), "bad").add(
+                f" in {checked} of {opened.place.url}", "dim"
+            ),
             hang=2,
         )
         return
     screen.line(
-        Line("✓ ", "ok").add("all is as it was written", "bold").add(f" · {checked}", "dim")
+        Line("✓ ", "ok")
+        .add("OK: ", "bold")
+        .add(f"{checked} verified")
+        .add(f" in {opened.place.url}", "dim")
     )
     for session in list(counted)[:10]:
-        view = SessionView(ask.store.port, session)
+        view = SessionView(opened.store.port, session)
         screen.line(Line(f"  {view.head.hash} ", "id").add(f"head of {view.name}", "dim"))
 
 
-def _plain(ask: Asking, findings: list[Finding], counted: dict[str, int]) -> dict[str, Any]:
+def _as_json(
+    opened: OpenedStore, findings: list[Finding], counted: dict[str, int]
+) -> dict[str, Any]:
     return {
-        "store": ask.place.url,
+        "store": opened.place.url,
         "ok": not findings,
         "sessions": len(counted),
         "commits": sum(counted.values()),
-        "heads": {session: ask.store.port.head(session).hash for session in counted}
+        "heads": {session: opened.store.port.head(session).hash for session in counted}
         if not findings
         else {},
-        "findings": [plain(finding) for finding in findings],
+        "findings": [as_json(finding) for finding in findings],
     }
 
 
-def plain(finding: Finding) -> dict[str, Any]:
+def as_json(finding: Finding) -> dict[str, Any]:
     return {name: getattr(finding, name) for name in finding.__struct_fields__}

@@ -1,4 +1,4 @@
-"""`stator why`: what lies behind a file."""
+"""`stator why`: shows why a file changed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stator.model.log.query import check_limit
 from stator.model.values import paths
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.why import Reason
-from stator.surfaces.cli.parts.scope import Asking, asking, title
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, title
 from stator.surfaces.cli.render import record_line
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
@@ -43,7 +43,7 @@ LABELS = {
     "call": ("called", ""),
     "edit": ("", ""),
     "asked": ("asked", ""),
-    "said": ("said", ""),
+    "said": ("answered", ""),
 }
 
 
@@ -59,54 +59,54 @@ def why(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show what lies behind a file: edits, decisions, calls, words.
+    """Show why a file changed: edits, decisions, calls and messages.
 
-    Turn by turn, newest first: what was done to it, what was decided, which calls named it. Where no decision was
-    recorded, what was asked and said in that turn stands in, and says that it does.
+    Turn by turn, newest first: edits of the file, decisions, and calls that name it. If a turn has no recorded
+    decision, its prompt and answer are shown instead.
 
     Parameters
     ----------
     path
-        The file, from here or from the project's root.
+        The file, relative to this folder or to the project's root.
     """
     count = check_limit(LIMIT if limit is None else limit)
-    with asking(store) as ask, Screen(json=json, pager=not no_pager) as screen:
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         wide = project or all
-        view = None if wide else ask.session(session)
-        found = _found(ask, view, path, None if all else ask.project, count)
+        view = None if wide else opened.session(session)
+        found = _reasons(opened, view, path, None if all else opened.project, count)
         if json:
             for reason in found:
                 screen.item(msgspec.to_builtins(reason))
             return 0
         if view is not None:
-            title(screen, view, ask.now, f"why {path}")
+            title(screen, view, opened.now, f"why {path}")
         for place, ((owner, turn), reasons) in enumerate(
             groupby(found, key=lambda reason: (reason.session, reason.turn))
         ):
             if place:
                 screen.line()
-            screen.lines(_turn(ask, owner, turn, list(reasons), wide=wide), hang=19)
+            screen.lines(_turn(opened, owner, turn, list(reasons), wide=wide), hang=19)
         if not found:
-            return ask.nothing(f"nothing is recorded about {path}")
+            return opened.report_empty(f"nothing is recorded about {path}")
     return 0
 
 
-def _found(
-    ask: Asking, view: SessionView | None, path: str, project: str | None, limit: int
+def _reasons(
+    opened: OpenedStore, view: SessionView | None, path: str, project: str | None, limit: int
 ) -> list[Reason]:
-    """The first reading of the path that the record knows: as typed, or as seen from this folder."""
-    for root, clean in _readings(path):
+    """Look the path up as typed, then relative to this folder; the first that the record knows."""
+    for root, clean in _candidates(path):
         found = (
             view.why(clean, root=root, limit=limit)
             if view is not None
-            else ask.store.why(clean, root=root, project=project, limit=limit)
+            else opened.store.why(clean, root=root, project=project, limit=limit)
         )
         if found:
             return found
     return []
 
 
-def _readings(path: str) -> list[tuple[str, str]]:
+def _candidates(path: str) -> list[tuple[str, str]]:
     root = str(project_root())
     try:
         typed = paths.split(path, root)
@@ -117,16 +117,16 @@ def _readings(path: str) -> list[tuple[str, str]]:
 
 
 def _turn(
-    ask: Asking, session: str, turn: int, reasons: list[Reason], *, wide: bool
+    opened: OpenedStore, session: str, turn: int, reasons: list[Reason], *, wide: bool
 ) -> Iterator[Line]:
-    """A turn's reasons under what was asked in it."""
-    view = SessionView(ask.store.port, session)
+    """The reasons of one turn, under its prompt."""
+    view = SessionView(opened.store.port, session)
     asked = view.beginning(turn)
     line = Line(f"t{turn}" if turn else "before any turn", "title")
     if wide:
-        line.add(f" of {ask.names()[session]}", "bold")
+        line.add(f" of {opened.names()[session]}", "bold")
     if asked is not None:
-        line.add(f" · {stamp(asked.when)} · ", "dim").add("asked: ", "dim")
+        line.add(f" · {stamp(asked.when)} · ", "dim").add("prompt: ", "dim")
         line.extend(record_line.of_commit(asked))
     yield line
     undecided = not any(reason.kind == "decision" for reason in reasons)
@@ -135,7 +135,7 @@ def _turn(
             continue
         yield _reason(reason)
     if undecided and turn:
-        yield Line("  no decision was recorded in this turn; its words stand in", "dim")
+        yield Line("  no decision was recorded in this turn; showing its messages", "dim")
 
 
 def _reason(reason: Reason) -> Line:

@@ -1,4 +1,4 @@
-"""`stator workflow`: recorded chains of calls as files with parameters, and running them."""
+"""`stator workflow`: extracts a workflow from recorded calls, shows one, or runs one."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from stator.model.values.ids import short
 from stator.runtime.replay import workflow as workflows
 from stator.runtime.replay.workflow import Ran, WorkflowCall
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.parts.load_function import load_tools, quiet
-from stator.surfaces.cli.parts.scope import asking
+from stator.surfaces.cli.parts.load_function import load_tools, prints_to_stderr
+from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import brief, count
 from stator.surfaces.cli.render.screen import Screen, note
-from stator.surfaces.cli.render.waiting_calls import asked, goes_on_line
+from stator.surfaces.cli.render.waiting_calls import call_text, waiting_hint
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator workflow extract fix-login -o refund.json      the calls that worked, as a file
+stator workflow extract fix-login -o refund.json      write the successful calls to a file
 stator workflow extract fix-login --turns t3..t5
-stator workflow show refund.json                      its parameters and calls
+stator workflow show refund.json                      show its parameters and calls
 stator workflow run refund.json --tools tools:TOOLS --set order=A-18
 stator workflow run refund.json --tools tools:TOOLS --dry-run
 """
@@ -50,7 +50,7 @@ MINE = {
     "show": set[str](),
     "run": {"tools", "set", "session", "effects", "dry_run"},
 }
-"""Which options belong to which part."""
+"""The options that each action takes."""
 
 
 def workflow(
@@ -70,11 +70,12 @@ def workflow(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Make a workflow of recorded calls, show one, or run one.
+    """Extract a workflow from recorded calls, show one, or run one.
 
-    Values that come from the prompt, or that several calls have, become parameters; what an earlier
-    call gave becomes a reference to it; a secret is always a parameter that must be set. Run, it has a
-    session of its own: a write waits for a person, and running it again goes on where it stopped.
+    Values that come from the prompt, or that several calls share, become parameters; a result of an earlier
+    call becomes a reference to it; a secret always becomes a parameter that must be set. A workflow runs in
+    its own session. A call that writes waits for approval; running the workflow again continues where it
+    stopped.
 
     Parameters
     ----------
@@ -83,9 +84,9 @@ def workflow(
     what
         The session to extract from; the file to show or run.
     name
-        Of extract: what to call the workflow; default: the session's name.
+        For extract: the name of the workflow; default: the session's name.
     dry_run
-        Of run: show what would be called, and do nothing.
+        For run: show the calls and run none of them.
     """
     given: dict[str, Any] = {
         "turns": turns,
@@ -96,28 +97,28 @@ def workflow(
     }
     given |= {"session": session, "dry_run": dry_run, "effects": effects != "ask"}
     if action not in MINE:
-        raise BadQuery(f"no such action: {action!r:.40}", hint="extract, show or run")
+        raise BadQuery(f"unknown action {action!r:.40}", hint="extract, show or run")
     odd = [key for key, value in given.items() if value and key not in MINE[action]]
     if odd:
-        raise BadQuery(f"--{odd[0].replace('_', '-')} does not belong to workflow {action}")
+        raise BadQuery(f"--{odd[0].replace('_', '-')} does not work with workflow {action}")
     if action == "extract":
         return _extract(what, turns, output, name, store, json=json, no_pager=no_pager)
     if what is None:
-        raise BadQuery("which file?", hint=f"stator workflow {action} FILE")
+        raise BadQuery("the file is missing", hint=f"stator workflow {action} FILE")
     found = model.parse(_read(what))
     if action == "show":
         with Screen(json=json, pager=not no_pager) as screen:
-            _shown(screen, found, json=json)
+            _show_workflow(screen, found, json=json)
         return OK
     hands = load_tools(tools)
     values = model.values_for(found, _values(found, set or []))
     if dry_run:
         workflows.check_tools(found, hands)
         with Screen(json=json, pager=not no_pager) as screen:
-            _dry(screen, found, values, json=json)
+            _show_dry_run(screen, found, values, json=json)
         return OK
     with connect(store) as opened, Screen(json=json, pager=not no_pager) as screen:
-        with quiet():
+        with prints_to_stderr():
             ran = workflows.run(
                 opened.port,
                 opened.context,
@@ -127,7 +128,7 @@ def workflow(
                 session=session or "",
                 effects=effects,
             )
-        _ran(screen, ran, json=json)
+        _show_run(screen, ran, json=json)
     return OK if ran.status == "done" else FINDING
 
 
@@ -141,19 +142,19 @@ def _extract(
     json: bool,
     no_pager: bool,
 ) -> int:
-    with asking(store) as ask:
-        made = workflows.extract(ask.session(session), turns, name=name)
+    with open_to_read(store) as opened:
+        made = workflows.extract(opened.session(session), turns, name=name)
     if output is None:
         sys.stdout.write(made.to_json())
         return OK
     try:
         with open(output, "x", encoding="utf-8") as file:
             file.write(made.to_json())
-    except FileExistsError:  # it may have been edited since
-        raise BadQuery(f"{output!r:.200} is there already", hint="take another name") from None
+    except FileExistsError:  # never overwrite: the file may have been edited
+        raise BadQuery(f"{output!r:.200} exists already", hint="choose another name") from None
     with Screen(json=json, pager=not no_pager) as screen:
-        _shown(screen, made, json=json)
-    note(f"written to {output}")
+        _show_workflow(screen, made, json=json)
+    note(f"wrote {output}")
     return OK
 
 
@@ -166,13 +167,13 @@ def _read(path: str) -> bytes:
 
 
 def _values(found: Workflow, given: list[str]) -> dict[str, Any]:
-    """`name=value`, as it was typed: text where the default is text or there is none, else JSON."""
+    """Parse `name=value`: the value is text if the default is text or missing, else JSON."""
     defaults = {parameter.name: parameter for parameter in found.parameters}
     values: dict[str, Any] = {}
     for item in given:
         name, equals, text = item.partition("=")
         if not equals:
-            raise BadQuery(f"not name=value: {item!r:.60}", hint="--set order=A-18")
+            raise BadQuery(f"--set takes name=value, got {item!r:.60}", hint="--set order=A-18")
         known = defaults.get(name)
         if known is None or known.required or isinstance(known.default, str):
             values[name] = text
@@ -181,8 +182,8 @@ def _values(found: Workflow, given: list[str]) -> dict[str, Any]:
             values[name] = canon.from_plain(canon.to_plain(jsons.loads(text)))
         except ValueError:
             raise BadQuery(
-                f"{name} is not text: {text!r:.60} is not JSON",
-                hint=f"by default it is {brief(known.default, 60)}",
+                f"--set {name}: {text!r:.60} is not JSON",
+                hint=f"its default is {brief(known.default, 60)}",
             ) from None
     return values
 
@@ -190,7 +191,7 @@ def _values(found: Workflow, given: list[str]) -> dict[str, Any]:
 # -- showing --------------------------------------------------------------------------------------
 
 
-def _shown(screen: Screen, found: Workflow, *, json: bool) -> None:
+def _show_workflow(screen: Screen, found: Workflow, *, json: bool) -> None:
     if json:
         plain: dict[str, Any] = msgspec.to_builtins(found)
         screen.document(model.SCHEMA, plain)
@@ -219,7 +220,7 @@ def _call(identifier: str, tool: str, effect: str, given: dict[str, Any]) -> Lin
 
 
 def _reference(value: Any) -> str:
-    """An argument in short: $order, c1/payment/id, or the value."""
+    """An argument on one line: $order, c1/payment/id, or the value."""
     if isinstance(value, dict) and "$param" in value:
         return f"${value['$param']}"
     if isinstance(value, dict) and "$from" in value:
@@ -227,7 +228,7 @@ def _reference(value: Any) -> str:
     return brief(value, 60)
 
 
-def _dry(screen: Screen, found: Workflow, values: dict[str, Any], *, json: bool) -> None:
+def _show_dry_run(screen: Screen, found: Workflow, values: dict[str, Any], *, json: bool) -> None:
     if json:
         screen.document(
             "stator.workflow_run/1",
@@ -239,14 +240,14 @@ def _dry(screen: Screen, found: Workflow, values: dict[str, Any], *, json: bool)
             },
         )
         return
-    screen.line(Line(found.name, "title").add(" · dry run: nothing is called", "dim"))
+    screen.line(Line(found.name, "title").add(" · dry run: no call is run", "dim"))
     for name, value in values.items():
         screen.line(Line("  ").add(name, "bold", width=16).add(f" {brief(value, 60)}"))
     for call in found.calls:
         screen.line(_call(call.id, call.tool, call.effect, call.input), hang=6)
 
 
-def _ran(screen: Screen, ran: Ran, *, json: bool) -> None:
+def _show_run(screen: Screen, ran: Ran, *, json: bool) -> None:
     if json:
         calls = [
             {**msgspec.structs.asdict(call), "arguments": canon.to_plain(call.arguments)}
@@ -259,15 +260,15 @@ def _ran(screen: Screen, ran: Ran, *, json: bool) -> None:
     head = Line(ran.workflow, "title").add(" · ", "dim").add(ran.status, style)
     screen.line(head.add(f" · {ran.name} ", "dim").add(short(ran.session), "id"))
     for call in ran.calls:
-        screen.line(_made(call), hang=6)
+        screen.line(_call_result(call), hang=6)
     if ran.waiting:
-        screen.lines(["", goes_on_line(ran.waiting)])
+        screen.lines(["", waiting_hint(ran.waiting)])
     elif ran.status == "failed":
-        screen.lines(["", Line("the same command again goes on from there", "dim")])
+        screen.lines(["", Line("run the same command again to continue from there", "dim")])
 
 
-def _made(call: WorkflowCall) -> Line:
+def _call_result(call: WorkflowCall) -> Line:
     line = Line(f"  {call.id:5} ", "id").status(call.status, width=18).add(" ")
-    line.extend(Line(call.tool) if call.arguments is None else asked(call.tool, call.arguments))
-    line.add(" · made before" if call.replayed else "", "dim")
+    line.extend(Line(call.tool) if call.arguments is None else call_text(call.tool, call.arguments))
+    line.add(" · ran before" if call.replayed else "", "dim")
     return line.add(f" — {call.error}" if call.error and call.status != "ok" else "", "dim")

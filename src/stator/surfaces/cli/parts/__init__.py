@@ -1,1 +1,1 @@
-"""Parts that several commands share."""
+"""What several commands share: opening the store, changing a status, answering approvals, and so on."""

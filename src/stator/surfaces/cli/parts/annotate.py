@@ -1,4 +1,4 @@
-"""Marking a session, a turn or a call: what `score` and `flag` have in common."""
+"""Records a score or a flag on a session, a turn or a call."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from stator.model.values.position import AtTurn, parse_position
 from stator.runtime.facade.contributor import Contributor
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.refs import find_call
-from stator.surfaces.cli.parts.scope import Asking, telling
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_write
 from stator.surfaces.cli.render import record_line
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
 
-def mark(
+def annotate(
     make: Callable[[Contributor, str], str],
     schema: str,
     *,
@@ -26,11 +26,11 @@ def mark(
     json: bool,
     pager: bool,
 ) -> int:
-    """Record a mark in the name of whoever asks for it, and show it."""
-    with telling(store) as ask, Screen(json=json, pager=pager) as screen:
-        view = ask.session(session)
-        place = _place(ask, view, on) if on else ""
-        made = make(ask.store.contribute(view.id), place)
+    """Record the annotation that `make` returns, as the current user, and show it."""
+    with open_to_write(store) as opened, Screen(json=json, pager=pager) as screen:
+        view = opened.session(session)
+        place = _place(opened, view, on) if on else ""
+        made = make(opened.store.contribute(view.id), place)
         commit = view.commit(made[2:])
         if json:
             found = {"session": view.id, "commit": made, "seq": commit.seq, "on": place}
@@ -41,10 +41,10 @@ def mark(
     return 0
 
 
-def _place(ask: Asking, view: SessionView, on: str) -> str:
-    """What is marked, as the record names it: a turn by its number, a call by its id."""
+def _place(opened: OpenedStore, view: SessionView, on: str) -> str:
+    """The annotated turn (by number) or call (by id), as it is recorded."""
     if suffix_of(on, "call"):
-        return find_call(ask.store.port, on, session=view.id).call
+        return find_call(opened.store.port, on, session=view.id).call
     if isinstance(parse_position(on), AtTurn):
         return view.at(on).shown
-    raise BadPosition(f"{on!r:.60} is no turn and no call", hint="t5, or the id of a call")
+    raise BadPosition(f"{on!r:.60} is neither a turn nor a call", hint="use t5 or the id of a call")

@@ -1,4 +1,4 @@
-"""Moving a session from outside: what `pause`, `close` and `archive` have in common."""
+"""Pauses, closes or archives a session that this process does not drive."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import msgspec
 
 from stator.model.values.ids import short
 from stator.runtime.driving.lifecycle import Moved
-from stator.surfaces.cli.parts.scope import telling
+from stator.surfaces.cli.parts.open_store import open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
 
-def move(
+def change_status(
     how: Callable[..., Moved],
     session: str | None,
     *,
@@ -22,16 +22,16 @@ def move(
     json: bool,
     pager: bool,
 ) -> int:
-    """Move the session a person means, in their name, and show what became of it."""
-    with telling(store) as ask, Screen(json=json, pager=pager) as screen:
-        view, context = ask.session(session), ask.store.context
-        moved = how(ask.store.port, context, view.id, reason=reason, by=context.principal)
+    """Change the status of a session as the current user, and show the new status."""
+    with open_to_write(store) as opened, Screen(json=json, pager=pager) as screen:
+        view, context = opened.session(session), opened.store.context
+        moved = how(opened.store.port, context, view.id, reason=reason, by=context.principal)
         _show(screen, moved)
     return 0
 
 
 def _show(screen: Screen, moved: Moved) -> None:
-    """The session and its status now, or who was asked to stop."""
+    """Show the session's status, or which driver was asked to stop."""
     if screen.json:
         screen.document("stator.moved/1", msgspec.to_builtins(moved))
         return
@@ -41,5 +41,5 @@ def _show(screen: Screen, moved: Moved) -> None:
     else:
         driver = moved.asked
         line.add(f"asked {driver.program} on {driver.host}, pid {driver.pid}")
-        line.add("; it stops at its next call", "dim")
+        line.add("; it stops before its next call", "dim")
     screen.line(line)

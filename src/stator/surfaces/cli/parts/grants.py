@@ -1,4 +1,4 @@
-"""Answering calls that wait: from the options of `approve` and `deny` to grants."""
+"""Answers waiting calls: turns the options of `approve` and `deny` into grants."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from stator.model.calls.approval import Scope, Verdict
 from stator.model.values.ids import short
 from stator.runtime.driving import approvals
 from stator.runtime.driving.approvals import Grant
-from stator.surfaces.cli.parts.scope import Asking
+from stator.surfaces.cli.parts.open_store import OpenedStore
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.times import parse_until
-from stator.surfaces.cli.render.waiting_calls import grant_line, grant_plain
+from stator.surfaces.cli.render.waiting_calls import grant_as_json, grant_line
 
 
-class Answer:
-    """A yes or no in the name of whoever typed it: how wide, for how long and why."""
+class ApprovalAnswer:
+    """An approval or a denial by the current user: its scope, its expiry and the reason."""
 
     def __init__(
         self,
-        ask: Asking,
+        opened: OpenedStore,
         session: str | None,
         scope: str | None,
         pattern: str | None,
@@ -31,17 +31,19 @@ class Answer:
         verdict: Verdict,
         why: str = "",
     ) -> None:
-        self._ask, self._session = ask, session
+        self._ask, self._session = opened, session
         self._scope = cast("Scope", scope or ("session" if pattern else "once"))
         self._pattern, self._verdict, self._why = pattern, verdict, why
-        self._until = parse_until(expires, ask.now) if expires is not None else 0
+        self._until = parse_until(expires, opened.now) if expires is not None else 0
 
-    def give(self, calls: Sequence[str]) -> list[Grant]:
-        """Answer these calls, or without any every call that fits the pattern."""
+    def apply(self, calls: Sequence[str]) -> list[Grant]:
+        """Answer these calls; without any, answer every call that matches the pattern."""
         if calls:
-            return [self._one(call) for call in calls]
+            return [self._answer_call(call) for call in calls]
         if self._pattern is None:
-            raise BadQuery("which call?", hint="stator approvals shows what waits")
+            raise BadQuery(
+                "name a call or a --pattern", hint="stator approvals lists the calls that wait"
+            )
         store = self._ask.store
         return [
             approvals.grant(
@@ -51,7 +53,7 @@ class Answer:
             )
         ]  # fmt: skip
 
-    def _one(self, call: str) -> Grant:
+    def _answer_call(self, call: str) -> Grant:
         store = self._ask.store
         return approvals.answer(
             store.port, store.context, call, self._verdict,
@@ -60,12 +62,12 @@ class Answer:
         )  # fmt: skip
 
 
-def said(screen: Screen, grant: Grant) -> None:
-    """Show what was just said, and where."""
+def show_grant(screen: Screen, grant: Grant) -> None:
+    """Show a grant and the commit that records it."""
     if screen.json:
-        screen.item(grant_plain(grant))
+        screen.item(grant_as_json(grant))
     else:
         line = grant_line(grant).add(" ").add(short(grant.session), "id")
         screen.line(line.add(f" @{grant.seq}", "id"))
         if grant.record.verdict == "approved" and grant.record.call:
-            screen.line(Line("  it runs when its session is driven next, or now if it is", "dim"))
+            screen.line(Line("  the call runs now, or when its session is driven next", "dim"))

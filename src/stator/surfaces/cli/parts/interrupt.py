@@ -1,4 +1,4 @@
-"""Ctrl-C for work that must not be cut in the middle: asked once, it ends at the next good place."""
+"""Handles Ctrl-C for work that must not stop in the middle: the first one asks it to end soon."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from types import FrameType
 
 
 @contextmanager
-def stopping() -> Iterator[Callable[[], bool]]:
-    """Whether somebody asked for an end. Who asks twice is not made to wait."""
+def deferred_interrupt() -> Iterator[Callable[[], bool]]:
+    """A function that says whether Ctrl-C was pressed; a second Ctrl-C interrupts at once."""
     asked = threading.Event()
 
-    def noticed(number: int, frame: FrameType | None) -> None:
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
         if asked.is_set():
             raise KeyboardInterrupt
         asked.set()
 
     if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set  # signals are for the main thread to take
+        yield asked.is_set  # only the main thread may install signal handlers
         return
-    before = signal.signal(signal.SIGINT, noticed)
+    before = signal.signal(signal.SIGINT, on_interrupt)
     try:
         yield asked.is_set
     finally:

@@ -1,6 +1,6 @@
-"""What a person names on the command line to be run: `module:name` or `file.py:name`.
+"""Loads what an argument names as `module:name` or `file.py:name`: an agent function, or tools.
 
-Only who types a command decides what it imports; nothing that was recorded is ever imported.
+Only arguments are loaded. A name that comes from the record is never imported, because that would run foreign code.
 """
 
 from __future__ import annotations
@@ -17,18 +17,21 @@ from stator.errors import BadQuery, StatorError
 
 
 def load_target(text: str) -> Any:
-    """The function or value that `module:name` or `file.py:name` stands for."""
+    """Load the value that `module:name` or `file.py:name` names."""
     where, colon, name = text.rpartition(":")
     if not colon or not where or not name:
-        raise BadQuery(f"not a target: {text!r:.80}", hint="module:name, or file.py:name")
+        raise BadQuery(
+            f"not a module or file with a name: {text!r:.80}",
+            hint="use module:name or file.py:name",
+        )
     is_file = where.endswith(".py")
-    # As `python -m` and `python file.py` find the modules beside them.
+    # Modules beside it can be imported, as with `python -m` and `python file.py`.
     here = os.path.dirname(os.path.abspath(where)) if is_file else os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
         if is_file:
-            # Not as __main__: what the file does when it is run is not wanted here.
+            # Not as __main__, so that the code under `if __name__ == "__main__"` does not run.
             space = runpy.run_path(where, run_name="__stator_main__")
             first, *rest = name.split(".")
             found = space[first]
@@ -39,28 +42,32 @@ def load_target(text: str) -> Any:
     except StatorError:
         raise
     except Exception as error:
-        said = f"{type(error).__name__}: {error}"
-        raise BadQuery(f"cannot load {text!r:.80}: {said}") from error
+        problem = f"{type(error).__name__}: {error}"
+        raise BadQuery(f"cannot load {text!r:.80}: {problem}") from error
     return found
 
 
 def load_function(text: str) -> Any:
-    """The function a target stands for."""
+    """Load a function."""
     found = load_target(text)
     if not callable(found):
-        raise BadQuery(f"{text!r:.80} cannot be called", hint="name a function of a session")
+        raise BadQuery(
+            f"{text!r:.80} is not a function", hint="name a function that takes a session"
+        )
     return found
 
 
 def load_tools(text: str | None) -> Any:
-    """The tools a target stands for."""
+    """Load the tools that --tools names."""
     if text is None:
-        raise BadQuery("which tools?", hint="--tools module:TOOLS, or file.py:TOOLS")
+        raise BadQuery(
+            "--tools is missing", hint="use --tools module:TOOLS or --tools file.py:TOOLS"
+        )
     return load_target(text)
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """What the user's own code prints goes to stderr: the answer is the command's."""
+def prints_to_stderr() -> Iterator[None]:
+    """Send what the user's code prints to stderr: stdout holds only the command's answer."""
     with contextlib.redirect_stdout(sys.stderr):
         yield

@@ -1,4 +1,4 @@
-"""Passphrases: from a file or from whoever sits at the terminal, never from an argument."""
+"""Reads passphrases from a file or from the terminal. Never from an argument: other users can see those."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ def from_file(path: str) -> str:
         with open(path, encoding="utf-8") as file:
             return _checked(file.readline(FILE_MAX).rstrip("\r\n"))
     except FileNotFoundError:
-        raise NotFound(f"no file {path}") from None
+        raise NotFound(f"no file {path!r:.200}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{path} holds no passphrase: {error}") from None
+        raise InvalidInput(f"cannot read a passphrase from {path!r:.200}: {error}") from None
 
 
-def asked(what: str, *, twice: bool = False) -> str:
-    """What a person types, unseen."""
+def from_terminal(what: str, *, twice: bool = False) -> str:
+    """Ask for a passphrase without showing what is typed."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise InvalidInput(
-            "nobody is here to ask for a passphrase", hint="give it with --passphrase-file"
+            "cannot ask for a passphrase: stdin is not a terminal", hint="use --passphrase-file"
         )
     found = getpass.getpass(f"{what}: ")
     if twice and getpass.getpass(f"{what}, again: ") != found:
-        raise InvalidInput("the two are not the same")
+        raise InvalidInput("the two passphrases differ")
     return _checked(found)
 
 

@@ -1,4 +1,4 @@
-"""Writing a session back as another agent's transcript: always a new file, never over one that is there."""
+"""Writes a session as another agent's transcript. Always a new file: an existing one is never overwritten."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 from stator.errors import BadQuery, Conflict, InvalidInput
 from stator.model.records.types import CallRecord
 from stator.model.values.ids import short
-from stator.runtime.base.paging import commit_at, commits
+from stator.runtime.base.pages import commit_at, commits
 from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
 from stator.runtime.window.transcript import Rendering
@@ -24,44 +24,48 @@ from stator.surfaces.cli.render.screen import Screen
 AGENTS = ("claude-code",)
 
 
-class Rewritten(msgspec.Struct, frozen=True, kw_only=True):
-    """What was written."""
+class WrittenTranscript(msgspec.Struct, frozen=True, kw_only=True):
+    """A transcript that was written."""
 
     path: str
     agent: str
     of: str
-    """The session it was written from, its name, and the place in its log."""
+    """The session it was written from; then its name and the position in its log."""
     name: str
     seq: int
     session: str
-    """The new session, as the agent names it."""
+    """The id of the new session in the agent."""
     messages: int
     in_doubt: int
-    """Calls whose result says that nobody knows their outcome."""
+    """Calls whose result says that they are in doubt."""
     cwd: str
     command: str
-    """What resumes it."""
+    """The command that resumes it."""
 
 
 def rewrite(
     store: Store, view: SessionView, agent: str, *, output: str | None, cwd: str | None
-) -> Rewritten:
-    """Write a session as a transcript of an agent's."""
+) -> WrittenTranscript:
+    """Write a session as a transcript that an agent can resume."""
     from stator.importers.claude_code import export as claude
 
     if agent not in AGENTS:
         raise BadQuery(f"--as: unknown agent {agent!r:.40}", hint=", ".join(AGENTS))
     folder = os.path.realpath(cwd or os.getcwd())
     if cwd is not None and not os.path.isdir(folder):
-        raise BadQuery(f"--cwd: {folder!r:.200} is no folder", hint="the agent works in it")
+        raise BadQuery(
+            f"--cwd: {folder!r:.200} is not a folder", hint="name the folder the agent will work in"
+        )
     messages = Rendering(store.port, view.id).current().render("anthropic")
     if not messages:
         raise InvalidInput(
-            f"nothing was said in session {view.name!r:.80}", session=view.id, path="$.session"
+            f"session {view.name!r:.80} has no messages to export",
+            session=view.id,
+            path="$.session",
         )
     head = store.port.head(view.id).seq
     labels = view.record.labels
-    about = claude.Written(
+    about = claude.ExportSource(
         session=view.id,
         seq=head,
         cwd=folder,
@@ -70,9 +74,13 @@ def rewrite(
         version=labels.get("version", ""),
         branch=labels.get("branch", ""),
     )
-    path = Path(output) if output else _kept(claude.folder_of(folder)) / f"{about.id}.jsonl"
+    path = (
+        Path(output)
+        if output
+        else _transcript_folder(claude.folder_of(folder)) / f"{about.id}.jsonl"
+    )
     _write(path, "".join(json.dumps(line) + "\n" for line in claude.lines(about, messages)))
-    return Rewritten(
+    return WrittenTranscript(
         path=str(path),
         agent=agent,
         of=view.id,
@@ -85,16 +93,16 @@ def rewrite(
             for entry in view.entries("calls")
         ),
         cwd=folder,
-        command=_resuming(path, about.id, folder if output else ""),
+        command=_resume_command(path, about.id, folder if output else ""),
     )
 
 
-def show(screen: Screen, made: Rewritten) -> None:
-    """Say what was written, and how the agent takes it up: whole, to be copied."""
+def show(screen: Screen, made: WrittenTranscript) -> None:
+    """Show what was written and the command that resumes it, uncut so that it can be copied."""
     line = Line("✓ ", "ok").add(f"{count(made.messages, 'message')} of {made.name} ")
     screen.line(line.add(short(made.of), "id").add(f" @{made.seq}", "dim"))
     if made.in_doubt:
-        text = f"  {count(made.in_doubt, 'call')} in doubt: the result says that nobody knows"
+        text = f"  {count(made.in_doubt, 'call')} in doubt; the transcript says so in the result"
         screen.line(Line(text, "doubt"))
     resume = f"  cd {shlex.quote(made.cwd)} && {made.command}"
     screen.whole([Line(f"  {made.path}", "bold"), Line(resume, "dim")])
@@ -109,28 +117,28 @@ def _model(store: Store, session: str) -> str:
     return found
 
 
-def _resuming(path: Path, session: str, folder: str) -> str:
-    """What resumes it; `folder`: where the agent will work, if the file may not be where it looks."""
+def _resume_command(path: Path, session: str, folder: str) -> str:
+    """The command that resumes it; with `folder`, it first copies the file to where the agent looks."""
     from stator.importers.claude_code import export as claude
 
     resume = f"claude --resume {session}"
     if not folder or len(folder) > claude.FOLDER_MAX:
         return resume
-    wanted = _kept(claude.folder_of(folder)) / f"{session}.jsonl"
+    wanted = _transcript_folder(claude.folder_of(folder)) / f"{session}.jsonl"
     if os.path.abspath(path) == os.path.abspath(wanted):
         return resume
     source, place = (shlex.quote(os.path.abspath(one)) for one in (path, wanted))
     return f"mkdir -p {shlex.quote(str(wanted.parent))} && cp {source} {place} && {resume}"
 
 
-def _kept(folder: str) -> Path:
+def _transcript_folder(folder: str) -> Path:
     """Where Claude Code keeps the sessions of a folder."""
     base = os.environ.get("CLAUDE_CONFIG_DIR", "")
     return (Path(base) if base else Path.home() / ".claude") / "projects" / folder
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a new file, whole or not at all."""
+    """Write a new file completely or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     partial = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -143,8 +151,8 @@ def _write(path: Path, text: str) -> None:
         os.link(partial, path)
     except FileExistsError:
         raise Conflict(
-            f"{path} is there already",
-            hint="a session that has not changed is the same file; -o FILE names another",
+            f"{path} exists already",
+            hint="the same session and head give the same file; choose another with -o FILE",
         ) from None
     finally:
         partial.unlink(missing_ok=True)

@@ -1,1 +1,1 @@
-"""Rendering: answers as lines for people and as JSON for programs."""
+"""Output: answers as lines of text and as JSON."""

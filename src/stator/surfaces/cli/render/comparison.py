@@ -1,4 +1,4 @@
-"""Two tries at one turn, on a screen and for programs."""
+"""Shows how two tries at one turn differ, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stator.surfaces.cli.render.lines import Line
 
 STYLES = {"+": "added", "-": "removed", "@": "dim"}
 ANSWER_LINES = 40
-"""Lines of the difference between two answers that are shown; `--json` has all."""
+"""At most this many lines of the diff of two answers are shown; `--json` has all."""
 SIGNS = {
     "other arguments": "~",
     "other outcome": "≈",
@@ -27,7 +27,7 @@ CALL_STYLES = {"~": "changed", "≈": "superseded", "+": "added", "-": "removed"
 
 
 def lines(found: Comparison) -> Iterator[Line]:
-    """What differs, the reason first; what is the same is counted."""
+    """What differs, the reason first; equal calls are only counted."""
     if found.why:
         yield Line("why  ", "dim").add(found.why, "bold")
     if not found.same_prompt:
@@ -36,7 +36,7 @@ def lines(found: Comparison) -> Iterator[Line]:
         yield Line("  + ", "added").add(record_line.brief(found.b.prompt))
     yield from _answer(found)
     if found.decisions:
-        yield Line("decisions that came out otherwise", "title")
+        yield Line("different decisions", "title")
         for shift in found.decisions:
             yield from _shift(shift)
     yield from _calls(found.calls)
@@ -51,12 +51,12 @@ def lines(found: Comparison) -> Iterator[Line]:
 def _answer(found: Comparison) -> Iterator[Line]:
     yield Line("answer", "title")
     if not found.answer:
-        yield Line("    the same" if found.a.answer else "    none in either", "dim")
+        yield Line("    same in both" if found.a.answer else "    no answer in either", "dim")
     for text in found.answer[2 : ANSWER_LINES + 2]:
         yield Line("  ").add(text, STYLES.get(text[:1], ""))
     more = len(found.answer) - 2 - ANSWER_LINES
     if more > 0:
-        yield Line(f"    … {more} more lines (--json has all)", "dim")
+        yield Line(f"    … {more} more lines; --json has all", "dim")
 
 
 def _shift(shift: Shift) -> Iterator[Line]:
@@ -87,7 +87,7 @@ def _calls(pairs: list[CallPair]) -> Iterator[Line]:
         if pair.change != "same":
             yield _call(pair)
     if counts["same"]:
-        yield Line(f"    {counts['same']} the same", "dim")
+        yield Line(f"    {counts['same']} equal", "dim")
 
 
 def _call(pair: CallPair) -> Line:
@@ -99,12 +99,12 @@ def _call(pair: CallPair) -> Line:
     for place, status in enumerate(dict.fromkeys(statuses)):
         line.add(" → " if place else "").status(status)
     same = pair.change == "other outcome" and len(set(statuses)) == 1
-    line.add(", with another result" if same else "")
+    line.add(", different result" if same else "")
     return line.add(f" · {pair.change}", "dim")
 
 
-def plain(found: Comparison) -> dict[str, Any]:
-    """The comparison as a document; values in their recorded form."""
+def as_json(found: Comparison) -> dict[str, Any]:
+    """The comparison as JSON; values in their recorded form."""
     sides = {name: _side(getattr(found, name)) for name in ("a", "b")}
     calls = [
         {
@@ -128,7 +128,7 @@ def plain(found: Comparison) -> dict[str, Any]:
 
 
 def _side(side: msgspec.Struct | None) -> dict[str, Any] | None:
-    """One side, with what somebody supplied in its recorded form."""
+    """One side; prompts and arguments in their recorded form."""
     if side is None:
         return None
     given = {name: getattr(side, name) for name in side.__struct_fields__}

@@ -1,4 +1,4 @@
-"""What several commands show in detail: a commit's content in full, calls, turns."""
+"""Lines that several commands share: the full content of a commit, a call, a list of turns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SHOWN = tuple(name for name in CONTENT if name != "key")
 
 
 def contents(commit: Commit) -> Iterator[Line]:
-    """Every content field that is there, then what the commit changed in the state."""
+    """Every content field of a commit, then its changes to the state."""
     for name in _SHOWN:
         item = commit.content.get(name)
         if isinstance(item, Gone):
@@ -46,7 +46,7 @@ def _field(name: str, item: bytes) -> Iterator[Line]:
     try:
         value = canon.loads(item)
     except StatorError as error:
-        value = f"(cannot be read: {error.what})"
+        value = f"(unreadable: {error.what})"
     text = value if isinstance(value, str) else wire.dumps(canon.decode(item), indent=2)
     shown = escape.lines(text)
     if len(shown) == 1:
@@ -58,7 +58,7 @@ def _field(name: str, item: bytes) -> Iterator[Line]:
 
 
 def call_line(view: SessionView, call: CallItem) -> Line:
-    """A call on a line of a list: where, how it ended, what it was, and why it ended so."""
+    """A call on one line: position, status, tool with arguments, and the cause of the status."""
     line = Line("    ").add(f"@{call.seq}", "id", width=5).add(" ")
     asked = view.commit(f"{call.session or view.id}:@{call.seq}")
     line.status(call.status, width=9).add(" ").extend(intent(asked))

@@ -1,4 +1,4 @@
-"""Evicted keys on a line: what `compact` and `evicted` have in common."""
+"""Shows evicted keys, one per line. Used by `compact` and `evicted`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def counts(left: Mapping[str, int]) -> str:
 
 
 def key_line(item: EvictedRecord | Evicted) -> Line:
-    """A key with its rank and where it is held."""
+    """A key with its rank and the commit that holds its content."""
     rank = min(max(item.rank, 0), len(RANKS) - 1)
     line = Line("  ").add(RANKS[rank], "dim", width=12)
     return line.add(f"@{item.seq}", "id", width=8).add(shown(item.key), STYLES[rank])
 
 
 def shown(key: str) -> str:
-    """A key as people type it: the end of a call's id is enough."""
+    """A key as people type it: the last characters of a call's id are enough."""
     prefix, _, name = key.partition(":")
     return f"call:{short(name)}" if prefix == "call" else key

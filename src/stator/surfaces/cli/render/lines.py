@@ -1,7 +1,7 @@
-"""Lines of a screen: text with styles, measured in cells and cut to a width.
+"""A `Line` of output: escaped text with styles, measured in terminal cells and cut or wrapped to a width.
 
-A `Line` escapes everything that is put into it, so no command can forget to. Styles are names; what they look like is
-decided where the line is written, and nowhere at all when it is piped.
+A `Line` escapes all text that is added to it, so that no command can forget to. Styles are names; `Screen` turns them
+into colours on a terminal and ignores them in a pipe.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STYLES = {
     "user": "bold cyan",
     "match": "bold yellow",
 }
-"""What each style is, in rich's words."""
+"""The rich style of each style name."""
 
 STATUS_STYLES = {
     "ok": "ok",
@@ -52,13 +52,13 @@ STATUS_STYLES = {
     "archived": "dim",
 }
 ROWS = 4
-"""Rows a wrapped line may take."""
+"""A wrapped line takes at most this many rows."""
 COUNTED = 200
-"""Cutting off more than so many characters says how many."""
+"""If more characters than this are cut off, their number is shown."""
 
 
 class Line:
-    """One line: pieces of visible text, each with a style."""
+    """One line: pieces of escaped text, each with a style."""
 
     __slots__ = ("pieces",)
 
@@ -67,7 +67,7 @@ class Line:
         self.add(text, style)
 
     def add(self, text: object, style: str = "", *, width: int = 0, right: bool = False) -> Line:
-        """Put text at the end, escaped; padded or cut to `width` cells if one is given."""
+        """Append text, escaped; with `width`, padded or cut to that many cells."""
         shown: str = bounded(text if isinstance(text, str) else str(text))
         if width:
             shown = fit(shown, width, right=right)
@@ -76,7 +76,7 @@ class Line:
         return self
 
     def status(self, status: str, *, width: int = 0) -> Line:
-        """Put a status at the end, in its colour."""
+        """Append a status in its colour."""
         return self.add(status, STATUS_STYLES.get(status, ""), width=width)
 
     def extend(self, other: Line) -> Line:
@@ -92,7 +92,7 @@ class Line:
         return sum(cells(text) for text, _ in self.pieces)
 
     def cut(self, width: int) -> Line:
-        """The line in at most `width` cells; what is missing is marked, and counted where it is much."""
+        """The line in at most `width` cells; an ellipsis marks the cut, with a number if much is missing."""
         if self.width <= width:
             return self
         mark = _mark(self.plain, width)
@@ -108,7 +108,7 @@ class Line:
         return short
 
     def wrapped(self, width: int, indent: int, rows: int = ROWS) -> list[Line]:
-        """The line over at most `rows` rows, broken between words; rows after the first are indented."""
+        """The line wrapped between words to at most `rows` rows; rows after the first are indented."""
         made = [Line()]
         used = 0
         for place, (text, style) in enumerate(self._words()):
@@ -117,8 +117,8 @@ class Line:
                 if len(made) == rows:
                     rest = Line()
                     rest.pieces = self._words()[place:]
-                    made[-1] = made[-1].extend(rest).cut(width)
-                    return made
+                    made[-1].extend(rest)
+                    break
                 made.append(Line(" " * indent))
                 used = indent
             made[-1].pieces.append((text, style))
@@ -126,7 +126,7 @@ class Line:
         return [line._trimmed().cut(width) for line in made]
 
     def _trimmed(self) -> Line:
-        """Without the spaces at its end."""
+        """The line without trailing spaces."""
         while self.pieces and not self.pieces[-1][0].rstrip():
             self.pieces.pop()
         if self.pieces:
@@ -150,7 +150,7 @@ def _mark(text: str, width: int) -> str:
 
 
 def cells(text: str) -> int:
-    """How many columns a terminal gives the text."""
+    """The number of columns the text takes on a terminal."""
     if text.isascii():
         return len(text)
     return sum(_cell(char) for char in text)
@@ -163,7 +163,7 @@ def _cell(char: str) -> int:
 
 
 def take(text: str, room: int) -> str:
-    """As much of the text, from its beginning, as fits into `room` cells."""
+    """The longest beginning of the text that fits into `room` cells."""
     if text.isascii():
         return text[:room]
     used = 0

@@ -1,5 +1,4 @@
-"""Patches on a screen: escaped and coloured for people; through a pipe exactly as they are, so that
-`git apply` and `patch` take them."""
+"""Shows patches: escaped and coloured on a terminal; in a pipe unchanged, so that `git apply` accepts them."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ HEADERS = ("+++ ", "--- ")
 
 
 def show(screen: Screen, patches: Sequence[FilePatch]) -> None:
-    """Every patch, one after the other."""
+    """Show all patches."""
     if screen.is_terminal:
         screen.whole(coloured(patches))
     else:
@@ -26,14 +25,14 @@ def show(screen: Screen, patches: Sequence[FilePatch]) -> None:
 
 
 def coloured(patches: Iterable[FilePatch]) -> Iterator[Line]:
-    """The lines of patches as a terminal may show them."""
+    """The lines of patches, escaped and coloured."""
     for shown in lines(text_of(patches)):
         if shown:
             style = "bold" if shown.startswith(HEADERS) else STYLES.get(shown[:1], "")
             yield Line(shown, style)
 
 
-def plain(patch: FilePatch) -> dict[str, Any]:
-    """A patch for programs."""
+def as_json(patch: FilePatch) -> dict[str, Any]:
+    """A patch as JSON."""
     found: dict[str, Any] = msgspec.structs.asdict(patch)
     return found

@@ -1,4 +1,4 @@
-"""A bar for work that takes a while: on stderr, and only where somebody watches."""
+"""Shows a progress bar on stderr, if it is a terminal."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from contextlib import contextmanager
 
 from stator.surfaces.cli.render.screen import Screen
 
-Moved = Callable[[str, int, int], None]
-"""(what is done, how much of it, of how much)."""
+ProgressCallback = Callable[[str, int, int], None]
+"""Called with a description, the amount done and the total amount (0: unknown)."""
 
 
 @contextmanager
-def bar(screen: Screen, *, of_bytes: bool = False) -> Iterator[Moved | None]:
-    """What to tell how far it is, in bytes or in whatever it is; None where nobody would see it."""
+def bar(screen: Screen, *, of_bytes: bool = False) -> Iterator[ProgressCallback | None]:
+    """A callback that updates a progress bar; None if stderr is not a terminal."""
     if screen.json or not screen.colour or not sys.stderr.isatty():
         yield None
         return
@@ -37,11 +37,11 @@ def bar(screen: Screen, *, of_bytes: bool = False) -> Iterator[Moved | None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=None)
 
-        def moved(what: str, done: int, total: int) -> None:
+        def update(what: str, done: int, total: int) -> None:
             from stator.surfaces.cli.render.escape import bounded
 
             progress.update(
                 task, description=bounded(what, 60), completed=done, total=total or None
             )
 
-        yield moved
+        yield update

@@ -1,4 +1,4 @@
-"""The gist: what a commit says, on one line, so that a stranger can read a log like a story."""
+"""Describes a commit or a record on one line, in words a newcomer can read."""
 
 from __future__ import annotations
 
@@ -16,43 +16,25 @@ from stator.model.log.commit import (
     size_of,
 )
 from stator.model.log.delta import Drop, Put, to_plain
+from stator.model.records.registry import TALLIED, record_pieces
 from stator.model.records.types import (
-    AppRecord,
-    ApprovalRecord,
-    ArtifactRecord,
-    CallRecord,
-    ChildRecord,
-    DeadEndRecord,
-    DecisionRecord,
     ErasedRecord,
-    EvictedRecord,
-    FactRecord,
-    FileRecord,
-    FlagRecord,
-    PendingRecord,
-    PlanRecord,
-    PreferenceRecord,
     Record,
     RunRecord,
-    ScoreRecord,
-    ScratchRecord,
     SessionRecord,
-    SpendRecord,
-    TagRecord,
     ToolRecord,
-    WorkingRecord,
 )
 from stator.model.values import canon
-from stator.model.values.ids import is_id, short
+from stator.model.values.ids import short
 from stator.model.window.compaction import UNDONE
 from stator.model.window.reply import dialect, requests, text_of
 from stator.surfaces.cli.render.escape import LINE_MAX
-from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.lines import STATUS_STYLES, Line
 
 ROWS_MAX = 50
-"""Rows of a text that its gist is made from."""
+"""At most this many rows of a text are joined into its one line."""
 ARGUMENT_MAX = 60
-"""Characters of one argument of a call."""
+"""At most this many characters of one argument of a call are shown."""
 OP_STYLES = {
     "created": "added",
     "modified": "changed",
@@ -67,7 +49,7 @@ OP_STYLES = {
 
 
 def value_of(commit: Commit, name: str) -> Any:
-    """A content field as a value, or a remark in brackets where there is none to show."""
+    """The value of a content field, or a remark in brackets if it was erased or is too large."""
     item = commit.content.get(name)
     if isinstance(item, Gone):
         return gone(item.by)
@@ -80,7 +62,7 @@ def value_of(commit: Commit, name: str) -> Any:
 
 
 def brief(value: Any, limit: int = LINE_MAX) -> str:
-    """A value as one line of text: strings as they are, the rest much as JSON would."""
+    """A value as one line of text: strings unquoted, other values similar to JSON."""
     if isinstance(value, str):
         if "\n" not in value:
             return _cut(value, limit)
@@ -91,7 +73,7 @@ def brief(value: Any, limit: int = LINE_MAX) -> str:
     if isinstance(value, (int, float)):
         return _number(value, limit)
     if isinstance(value, bytes):
-        return f"({size(len(value))} of bytes)"
+        return f"({size(len(value))} of binary data)"
     if isinstance(value, Mapping):
         inner = ", ".join(f"{key}: {brief(item, 80)}" for key, item in list(value.items())[:20])
         return _cut("{" + inner + "}", limit)
@@ -108,7 +90,7 @@ def _number(value: float, limit: int) -> str:
 
 
 def recorded(plain: Any) -> str:
-    """A value inside a record, from its recorded form."""
+    """One line for a value inside a record, which is in its recorded form."""
     try:
         return brief(canon.from_plain(plain))
     except StatorError:
@@ -144,111 +126,42 @@ def arguments(value: Any) -> str:
 # -- records --------------------------------------------------------------------------------------
 
 
-def _file(record: FileRecord) -> Line:
-    line = Line(record.op, OP_STYLES.get(record.op, "")).add(" ").add(record.path)
-    if record.from_path:
-        line.add(f" from {record.from_path}")
-    if record.how != "recorded":
-        line.add(f" ({record.how})", "dim")
-    return line.add(f" ({record.reason})" if record.reason else "", "dim")
-
-
-def _decision(record: DecisionRecord) -> Line:
-    line = Line(f"{record.topic}: " if record.topic else "", "bold").add(record.what)
-    _because(line, record.why)
-    return line.add(f" (over {', '.join(record.over)})" if record.over else "", "dim")
-
-
-def _because(line: Line, why: str) -> Line:
-    return line.add(f" — {why}" if why else "", "dim")
-
-
-def _plan(record: PlanRecord) -> Line:
-    line = (
-        Line(record.step).add(": ").add(record.status.replace("_", " "), PLAN_STYLES[record.status])
-    )
-    return line.add(
-        f" ({record.detail or record.evidence})" if record.detail or record.evidence else ""
-    )
-
-
-PLAN_STYLES = {
-    "pending": "dim",
-    "in_progress": "changed",
-    "done": "ok",
-    "blocked": "bad",
-    "dropped": "dim",
+_ROLES: dict[str, dict[str, str]] = {
+    "status": STATUS_STYLES,
+    "op": OP_STYLES,
+    "step": {
+        "pending": "dim",
+        "in progress": "changed",
+        "done": "ok",
+        "blocked": "bad",
+        "dropped": "dim",
+    },
 }
+"""The styles of words that have one of these roles in a line."""
 
 
-def _call(record: CallRecord) -> Line:
-    line = Line(record.tool).add(" ").status(record.status)
-    line.add(f" ({record.cause})" if record.cause else "").add(f" {short(record.call)}", "id")
-    return line.add(" elsewhere" if record.elsewhere else "", "dim")
+class _Shown:
+    """Values and sizes as a screen shows them."""
 
-
-def _run(record: RunRecord) -> Line:
-    where = f" on {record.host}" if record.host else ""
-    return Line(f"{record.program or 'a driver'}{where}, pid {record.pid}")
-
-
-def _session(record: SessionRecord) -> Line:
-    line = Line(record.name).add(f" · agent {record.agent}" if record.agent else "", "dim")
-    return line.add(" · ", "dim").status(record.status)
-
-
-def _pending(record: PendingRecord) -> Line:
-    verb, _, call = record.what.partition(" ")
-    doubt = verb == "settle" and is_id(call, "call")
-    what = f"settle {short(call)}" if doubt else record.what
-    return _because(Line(f"{what}{f' (waits for {record.on})' if record.on else ''}"), record.why)
-
-
-def _approval(record: ApprovalRecord) -> Line:
-    line = Line(record.verdict, "ok" if record.verdict == "approved" else "bad").add(" ")
-    line.add(record.pattern or f"{record.tool} with arguments {record.arguments[:8]}")
-    return line.add(f" · {record.scope} · by {record.by}", "dim")
-
-
-def _used(record: WorkingRecord) -> Line:
-    return _because(Line(f"{record.kind} {record.name}"), record.detail)
-
-
-_RECORDS: dict[type[Record], Callable[[Any], Line]] = {
-    AppRecord: lambda r: Line(f"{r.name} = {recorded(r.value)}"),
-    ApprovalRecord: _approval,
-    ArtifactRecord: lambda r: Line(f"{r.name} v{r.version}").add(f" ({size(r.size)})", "dim"),
-    CallRecord: _call,
-    ChildRecord: lambda r: Line(f"{r.kind} {r.name} {short(r.session)} ").status(r.status),
-    DeadEndRecord: lambda r: _because(Line(r.what), r.why),
-    DecisionRecord: _decision,
-    ErasedRecord: lambda r: Line(gone(r.erased), "dim"),
-    EvictedRecord: lambda r: Line(f"{r.key} (@{r.seq})"),
-    FactRecord: lambda r: Line(f"{r.name} = {recorded(r.value)}"),
-    FileRecord: _file,
-    FlagRecord: lambda r: _because(
-        Line(f"{r.name}{f' on {r.on}' if r.on else ''}", "doubt"), r.why
-    ),
-    PendingRecord: _pending,
-    PlanRecord: _plan,
-    PreferenceRecord: lambda r: Line(f"{r.name} = {recorded(r.value)}"),
-    RunRecord: _run,
-    ScoreRecord: lambda r: _because(
-        Line(f"{r.name} {r.value / 1000:g}{f' on {r.on}' if r.on else ''}"), r.comment
-    ),
-    ScratchRecord: lambda r: Line(f"{r.name} = {recorded(r.value)}"),
-    SessionRecord: _session,
-    SpendRecord: lambda r: Line(f"{r.amount:,} {r.unit}"),
-    TagRecord: lambda r: Line(r.name, "bold").add(f" → @{r.seq}"),
-    ToolRecord: lambda r: Line(f"{r.name}: used {r.uses} times, {r.failures} failed"),
-    WorkingRecord: _used,
-}
+    value = staticmethod(recorded)
+    size = staticmethod(size)
 
 
 def of_record(record: Record) -> Line:
     """A record on one line."""
-    made = _RECORDS.get(type(record))
-    return made(record) if made is not None else Line(brief(to_plain(record)))
+    if isinstance(record, ErasedRecord):
+        return Line(gone(record.erased), "dim")
+    pieces = record_pieces(record, _Shown())
+    if pieces is None:
+        return Line(brief(to_plain(record)))
+    line = Line()
+    for words, role in pieces:
+        line.add(words, _ROLES[role].get(words, "") if role in _ROLES else role)
+    return line
+
+
+def _because(line: Line, why: str) -> Line:
+    return line.add(f" — {why}" if why else "", "dim")
 
 
 # -- commits --------------------------------------------------------------------------------------
@@ -260,7 +173,7 @@ def of_commit(commit: Commit) -> Line:
     return made(commit) if made is not None else _records(commit)
 
 
-def _asked(commit: Commit) -> Line:
+def _turn(commit: Commit) -> Line:
     if commit.status == CONTINUED:
         return Line("(continued)", "dim")
     return Line(brief(value_of(commit, "input")) or "(no prompt)", "user")
@@ -274,25 +187,25 @@ def _turn_end(commit: Commit) -> Line:
         head = str(git.get("head", ""))
         at = " (no commits yet)" if head.startswith("(") else f"@{head[:8]}"
         where = f"{git.get('branch') or 'detached'}{at}"
-        line.add(f" · git {where}{', not all committed' if git.get('dirty') else ''}", "dim")
+        line.add(f" · git {where}{', uncommitted changes' if git.get('dirty') else ''}", "dim")
     return line
 
 
-def _said(commit: Commit) -> Line:
-    """What was said, and what a model asked for with it."""
+def _entry(commit: Commit) -> Line:
+    """A message, and the calls the model requested with it."""
     output = value_of(commit, "output")
     line = Line("(partial) " if commit.status == "partial" else "", "doubt")
-    asks = requests(output)
+    asked = requests(output)
     text = text_of(output) if dialect(output) != "plain" or isinstance(output, str) else output
-    line.add(brief(text) if text or not asks else "")
-    for place, ask in enumerate(asks):
-        line.add(" " if place or text else "").add("→ ", "dim").add(ask.name, "bold")
-        line.add(f"({arguments(ask.arguments)})")
+    line.add(brief(text) if text or not asked else "")
+    for place, request in enumerate(asked):
+        line.add(" " if place or text else "").add("→ ", "dim").add(request.name, "bold")
+        line.add(f"({arguments(request.arguments)})")
     return line
 
 
 def intent(commit: Commit) -> Line:
-    """A call as it was meant: `read_file(path=auth.py)`."""
+    """A call with its arguments: `read_file(path=auth.py)`."""
     return Line(commit.tool, "bold").add(f"({arguments(value_of(commit, 'input'))})")
 
 
@@ -313,18 +226,18 @@ def _outcome(commit: Commit) -> Line:
         text = summary or (brief(output) if output not in ("", None) else "")
         return line.add(f": {text}" if text else "", "dim")
     message = output.get("message", "") if isinstance(output, Mapping) else output
-    said = ": ".join(part for part in (commit.cause, brief(message)) if part)
-    return line.add(f": {said}" if said else "")
+    problem = ": ".join(part for part in (commit.cause, brief(message)) if part)
+    return line.add(f": {problem}" if problem else "")
 
 
 def _tools(commit: Commit) -> Line:
-    """What the model is offered from now on."""
+    """The tools that the model is offered from this commit on."""
     puts = [op.record for op in commit.delta if isinstance(op, Put)]
     tools = [record for record in puts if isinstance(record, ToolRecord)]
     offered = ", ".join(record.name for record in tools if record.available)
-    gone = ", ".join(record.name for record in tools if not record.available)
+    removed = ", ".join(record.name for record in tools if not record.available)
     line = Line(f"offered {offered}" if offered else "")
-    return line.add(f"{'; ' if offered else ''}gone {gone}" if gone else "")
+    return line.add(f"{'; ' if offered else ''}removed {removed}" if removed else "")
 
 
 def _lifecycle(commit: Commit) -> Line:
@@ -333,7 +246,7 @@ def _lifecycle(commit: Commit) -> Line:
 
 def _run_of(commit: Commit) -> Line:
     record = _record(commit, "runs")
-    return Line(_run(record).plain if isinstance(record, RunRecord) else commit.cause, "dim")
+    return Line(of_record(record).plain if isinstance(record, RunRecord) else commit.cause, "dim")
 
 
 def _open(commit: Commit) -> Line:
@@ -361,7 +274,7 @@ def _retention(commit: Commit) -> Line:
 
     record = _record(commit, "session")
     kept = record.retention if isinstance(record, SessionRecord) else {}
-    return Line(", ".join(shown(name, kept[name]) for name in sorted(kept)) or "everything is kept")
+    return Line(", ".join(shown(name, kept[name]) for name in sorted(kept)) or "no policies")
 
 
 def _purge(commit: Commit) -> Line:
@@ -370,8 +283,8 @@ def _purge(commit: Commit) -> Line:
     return _because(Line(f"{name}"), brief(value_of(commit, "why")))
 
 
-def _approving(commit: Commit) -> Line:
-    """What was said of a call, by whom; or that it was taken back, or used."""
+def _approval_commit(commit: Commit) -> Line:
+    """An approval or denial and who gave it; or that it was revoked, or used."""
     if _record(commit, "approvals") is not None:
         return _records(commit)
     return Line(commit.tool).add(" ").status(commit.status)
@@ -385,7 +298,7 @@ def _rewind(commit: Commit) -> Line:
 def _adopt(commit: Commit) -> Line:
     record = _record(commit, "session")
     adopted = record.adopted if isinstance(record, SessionRecord) else ""
-    return Line(f"goes on as {short(adopted)}" if adopted else "goes on itself")
+    return Line(f"replaced by {short(adopted)}" if adopted else "the original again")
 
 
 def _erasure(commit: Commit) -> Line:
@@ -403,7 +316,7 @@ def _erasure(commit: Commit) -> Line:
 
 
 def _compaction(commit: Commit) -> Line:
-    """How much shorter the view is, and how much left it; or what was taken back."""
+    """How many tokens the view lost and what was removed; or which compaction was undone."""
     if commit.status == UNDONE:
         return Line(f"undone: @{commit.inputs[0]}" if commit.inputs else commit.status)
     found = value_of(commit, "input")
@@ -412,17 +325,17 @@ def _compaction(commit: Commit) -> Line:
     sizes, left = found.get("tokens"), found.get("left")
     line = Line(" → ".join(map(brief, sizes)) + " tokens" if isinstance(sizes, list) else "")
     counts = brief(left) if isinstance(left, Mapping) and left else ""
-    return line.add(f" · left the view: {counts.strip('{}')}" if counts else "", "dim")
+    return line.add(f" · removed from the view: {counts.strip('{}')}" if counts else "", "dim")
 
 
 def _records(commit: Commit) -> Line:
-    """Commits that are what they put."""
+    """A commit described by the records it puts."""
     shown: list[Line] = []
     for n, op in enumerate(commit.delta):
-        if isinstance(op, Put) and op.collection not in ("spend", "tools"):
+        if isinstance(op, Put) and op.collection not in TALLIED:
             shown.append(_put(commit, n, op))
         elif isinstance(op, Drop) and len(commit.delta) == 1:
-            shown.append(Line("taken off", "dim"))
+            shown.append(Line("removed", "dim"))
     line = Line()
     for place, part in enumerate(shown[:12]):
         line.add(", " if place else "").extend(part)
@@ -433,12 +346,14 @@ def _records(commit: Commit) -> Line:
 
 
 def _files(commit: Commit) -> Line:
-    """What was recorded of files; one that only holds contents is as large as they are."""
+    """The files a commit records; for one that only holds contents, their size."""
     if commit.delta or commit.status != "kept":
         return _records(commit)
     item = commit.content.get("input")
     held = f"contents, {size(size_of(item))}" if item is not None else "contents"
-    return Line(f"kept {held}" if not isinstance(item, Gone) else f"(erased by @{item.by})", "dim")
+    return Line(
+        f"recorded {held}" if not isinstance(item, Gone) else f"(erased by @{item.by})", "dim"
+    )
 
 
 def _put(commit: Commit, n: int, op: Put) -> Line:
@@ -457,9 +372,9 @@ def _record(commit: Commit, collection: str) -> Record | None:
 
 
 _KINDS: dict[str, Callable[[Commit], Line]] = {
-    "turn": _asked,
+    "turn": _turn,
     "turn_end": _turn_end,
-    "entry": _said,
+    "entry": _entry,
     "call": intent,
     "outcome": _outcome,
     "settlement": _outcome,
@@ -475,7 +390,7 @@ _KINDS: dict[str, Callable[[Commit], Line]] = {
     "budget": _budget,
     "retention": _retention,
     "purge": _purge,
-    "approval": _approving,
+    "approval": _approval_commit,
     "erasure": _erasure,
     "rewind": _rewind,
     "adopt": _adopt,

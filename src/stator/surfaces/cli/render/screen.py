@@ -1,7 +1,7 @@
-"""The screen: where a command's answer goes. A terminal gets colour and a pager; a pipe gets plain lines.
+"""Writes a command's answer to stdout: with colour and a pager on a terminal, as plain lines in a pipe.
 
-Lines are buffered only until it is clear whether they fit on the screen; past that they stream into the pager (or to
-the pipe) as they come, so that a long log costs no memory and can be left at any time.
+Lines are buffered only until it is clear whether they fit on the screen. After that they are written to the pager as
+they are made, so that a long log needs no memory and the reader can leave at any time.
 """
 
 from __future__ import annotations
@@ -14,19 +14,17 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TextIO
 
-from stator.surfaces.cli.exits import say
+from stator.surfaces.cli.exits import write_stderr
 from stator.surfaces.cli.render.lines import STYLES, Line
+from stator.surfaces.cli.render.width import WIDTH_MAX, widths
 
 if TYPE_CHECKING:
     import subprocess
 
     from rich.console import Console
 
-PIPE_WIDTH, PIPE_MAX = 100, 240
-"""Columns a pipe is laid out for, and where its lines are cut, unless $COLUMNS says otherwise."""
-WIDTH_MIN, WIDTH_MAX = 20, 400
 SIDE_BY_SIDE = 72
-"""From this width on, things are put beside each other rather than under each other."""
+"""Narrower output leaves out optional columns."""
 ASCII = str.maketrans(
     {
         "…": "...",
@@ -46,15 +44,15 @@ ASCII = str.maketrans(
         "└": "+",
     }
 )
-"""Our own signs for terminals that know only their own alphabet."""
+"""Replacements of our own signs, for terminals whose encoding is not Unicode."""
 
 
-class Left(Exception):
-    """Whoever read the output has gone; there is nothing more to say and nothing wrong."""
+class PagerClosed(Exception):
+    """The reader has closed the pager. This is no error: the command ends."""
 
 
 class Screen:
-    """Takes lines, and shows them in the way that fits where they go."""
+    """Takes lines and documents, and writes them as fits a terminal or a pipe."""
 
     def __init__(self, *, json: bool = False, pager: bool = True) -> None:
         self.json = json
@@ -69,10 +67,10 @@ class Screen:
         self._console: Console | None = None
         self._ascii = not (self.out.encoding or "ascii").lower().startswith("utf")
 
-    # -- for people -------------------------------------------------------------------------------
+    # -- text -------------------------------------------------------------------------------------
 
     def line(self, line: Line | str = "", *, hang: int = -1) -> None:
-        """Show one line: cut to the width, or wrapped with later rows indented by `hang`."""
+        """Write one line: cut to the width; with `hang`, wrapped, later rows indented by that many cells."""
         made = Line(line) if isinstance(line, str) else line
         for part in [made.cut(self.cut)] if hang < 0 else made.wrapped(self.cut, hang):
             self._write(self._rendered(part))
@@ -82,18 +80,18 @@ class Screen:
             self.line(line, hang=hang)
 
     def whole(self, lines: Iterable[Line]) -> None:
-        """Show lines at their own length; the terminal wraps them. For content shown in full."""
+        """Write lines uncut; the terminal wraps them. For content that is shown in full or copied."""
         for line in lines:
             self._write(self._rendered(line))
 
     def raw(self, data: bytes) -> None:
-        """Hand bytes to a program as they are. Not for a terminal."""
+        """Write bytes unchanged. Not for a terminal: nothing is escaped."""
         self.out.flush()
         self.out.buffer.write(data)
         self.out.buffer.flush()
 
     def verbatim(self, text: str) -> None:
-        """Pass text on exactly as it is, for the program at the other end of a pipe."""
+        """Write text unchanged, for the program that reads the pipe. Not for a terminal."""
         self.raw(text.encode("utf-8", "surrogatepass"))
 
     def _rendered(self, line: Line) -> str:
@@ -111,19 +109,20 @@ class Screen:
         if self._console is None:
             from rich.console import Console
 
+            # Far wider than any line: rich must not wrap, because `Line` has cut or wrapped already.
             self._console = Console(file=self.out, force_terminal=True, width=WIDTH_MAX * 100)
         return self._console
 
-    # -- for programs -----------------------------------------------------------------------------
+    # -- JSON -------------------------------------------------------------------------------------
 
     def item(self, plain: dict[str, Any]) -> None:
-        """One line of a JSON list."""
+        """Write one item of a JSON list, on one line."""
         from stator.surfaces.cli.render.wire import dumps
 
         self._write(dumps(plain))
 
     def document(self, schema: str, plain: dict[str, Any]) -> None:
-        """A whole JSON document, named by its schema; spread out for a person's eye on a terminal."""
+        """Write a JSON document with the name of its schema; indented on a terminal."""
         from stator.surfaces.cli.render.wire import dumps
 
         self._write(dumps({"schema": schema, **plain}, indent=2 if self.is_terminal else None))
@@ -133,6 +132,8 @@ class Screen:
     def _write(self, text: str) -> None:
         if self._ascii:
             text = text.translate(ASCII)
+        # Without a pager lines go out at once. With one they wait until they fill the screen: a short answer
+        # must not open the pager.
         if self._process is not None:
             self._to_pager(text)
         elif not self._pager:
@@ -147,7 +148,7 @@ class Screen:
 
         environ = {"LESS": "FRX", "LV": "-c", **os.environ}
         try:
-            self._process = subprocess.Popen(  # the user's own choice of program, without a shell
+            self._process = subprocess.Popen(  # chosen by the user; run without a shell
                 self._pager,
                 stdin=subprocess.PIPE,
                 text=True,
@@ -167,18 +168,18 @@ class Screen:
         try:
             self._process.stdin.write(text + "\n")
         except (BrokenPipeError, ValueError):
-            raise Left from None
+            raise PagerClosed from None
 
     def flush(self) -> None:
-        """Show now what was written: for answers that go on. There is no pager then."""
+        """Write out what is buffered: for answers that follow new commits. They use no pager."""
         self.out.flush()
 
     def redraw(self) -> None:
-        """Go back to the top of the terminal, to write over what stands there."""
+        """Clear the terminal and move to its top, to draw the next update."""
         self.out.write("\x1b[H\x1b[J")
 
     def close(self) -> None:
-        """Show what is still waiting; wait until the reader has left the pager."""
+        """Write what is still buffered, and wait until the reader leaves the pager."""
         waiting, self._waiting = self._waiting, []
         if self._process is None:
             self.out.write("".join(text + "\n" for text in waiting))
@@ -192,7 +193,7 @@ class Screen:
             try:
                 process.wait()
                 return
-            except KeyboardInterrupt:  # meant for the pager
+            except KeyboardInterrupt:  # Ctrl-C is for the pager
                 continue
 
     def __enter__(self) -> Screen:
@@ -204,25 +205,12 @@ class Screen:
 
 
 def note(text: str) -> None:
-    """A remark beside the answer: to stderr, so that pipes carry only the answer."""
-    say(text)
-
-
-def widths(is_terminal: bool) -> tuple[int, int]:
-    """How wide the layout is, and where lines are cut."""
-    given = os.environ.get("COLUMNS", "")
-    if given.isdecimal() and len(given) < 6 and int(given):
-        width = int(given)
-    elif is_terminal:
-        width = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
-    else:
-        return PIPE_WIDTH, PIPE_MAX
-    width = max(WIDTH_MIN, min(WIDTH_MAX, width))
-    return width, width
+    """Write a remark to stderr, so that a pipe carries only the answer."""
+    write_stderr(text)
 
 
 def _colour(is_terminal: bool) -> bool:
-    """https://no-color.org, and dumb terminals."""
+    """Whether to use colour: $NO_COLOR (https://no-color.org), $FORCE_COLOR, and not on dumb terminals."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
@@ -231,7 +219,7 @@ def _colour(is_terminal: bool) -> bool:
 
 
 def _pager_command() -> list[str]:
-    """What to page with, or nothing: $STATOR_PAGER, $PAGER, less, more."""
+    """The pager to use: $STATOR_PAGER, $PAGER, less or more; empty for none."""
     for name in ("STATOR_PAGER", "PAGER"):
         given = os.environ.get(name)
         if given is not None:

@@ -1,4 +1,4 @@
-"""Times: µs since 1970 as people read them, and what they type as one."""
+"""Formats times (µs since 1970) for people, and parses the times people type."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECOND = 1_000_000
 
 
 def local(moment: int) -> datetime | None:
-    """The moment in the local time zone, or None where the calendar does not reach."""
+    """The moment in the local time zone, or None if it is outside the calendar."""
     try:
         return (_EPOCH + timedelta(microseconds=moment)).astimezone()
     except (OverflowError, ValueError, OSError):
@@ -39,14 +39,14 @@ def day(moment: int) -> str:
 
 
 def ago(moment: int, now: int) -> str:
-    """How long ago, in one unit; a date when it is more than a month, or not in the past."""
+    """How long ago, in one unit; a date if it is more than a month ago, or in the future."""
     if not 0 <= (now - moment) // _SECOND < 31 * 86_400:
         return day(moment)
     return f"{span(now - moment)} ago"
 
 
 def span(microseconds: int) -> str:
-    """How long: 40 s, 12 min, 3 h, 2 days."""
+    """A duration in one unit: 40 s, 12 min, 3 h, 2 days."""
     seconds = max(0, microseconds) // _SECOND
     for limit, size, unit in ((90, 1, "s"), (5400, 60, "min"), (129_600, 3600, "h")):
         if seconds < limit:
@@ -55,16 +55,16 @@ def span(microseconds: int) -> str:
 
 
 def parse_until(text: str, now: int) -> int:
-    """`2h` from now, or a date, as µs since 1970; a time that is over is `BadQuery`."""
+    """Parse `2h` (from now) or a date as µs since 1970; a time in the past raises `BadQuery`."""
     match = _AGE.match(text)
     found = now + int(match[1]) * _UNITS[match[2]] * _SECOND if match else parse_since(text, now)
     if found <= now:
-        raise BadQuery(f"not in the future: {text!r:.60}", hint="try 2h, 7d or a date to come")
+        raise BadQuery(f"{text!r:.60} is not in the future", hint="try 2h, 7d or a future date")
     return found
 
 
 def parse_since(text: str, now: int) -> int:
-    """`2h`, `3d`, `2026-11-15` or `2026-11-15T14:02` as µs since 1970; anything else is `BadQuery`."""
+    """Parse `2h` (ago), `3d`, `2026-11-15` or `2026-11-15T14:02` as µs since 1970; else raise `BadQuery`."""
     if match := _AGE.match(text):
         return max(0, now - int(match[1]) * _UNITS[match[2]] * _SECOND)
     try:

@@ -1,4 +1,4 @@
-"""Calls that wait for a person: in doubt, or for approval. How they, and grants, are shown and told to programs."""
+"""Shows calls in doubt, calls that wait for approval, and grants, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -18,48 +18,50 @@ from stator.surfaces.cli.render.times import clock, span, stamp
 NEXT = "    "
 
 
-def asked(tool: str, arguments: Any) -> Line:
-    """A call as it was meant: `pay(amount=5)`."""
+def call_text(tool: str, arguments: Any) -> Line:
+    """A call with its arguments: `pay(amount=5)`."""
     shown = record_line.arguments(arguments) if arguments is not None else "erased"
     return Line(tool, "bold").add(f"({shown})")
 
 
 def doubt_lines(found: Doubt, *, named: bool = True) -> Iterator[Line]:
-    """A call in doubt, and what to do about it."""
-    line = Line("in doubt: ", "doubt").extend(asked(found.tool, found.arguments))
+    """A call in doubt, and the command that settles it."""
+    line = Line("in doubt: ", "doubt").extend(call_text(found.tool, found.arguments))
     line.add(" · call ", "dim").add(short(found.call), "id").add(f" · t{found.turn}", "dim")
     if found.attempt > 1:
         line.add(f" · attempt {found.attempt}", "dim")
     line.add(f" of {found.name}" if named else "", "dim")
     yield line.add(f" · started {clock(found.since)}, {found.cause}")
     settle = f"stator settle {short(found.call)}"
-    yield Line(f"{NEXT}It may or may not have happened. Check, then: ", "dim").add(
+    yield Line(f"{NEXT}It may or may not have happened. Check, then run: ", "dim").add(
         f"{settle} --done | --not-done | --run-again"
     )
 
 
 def waiting_lines(found: Waiting, now: int, *, named: bool = True) -> Iterator[Line]:
-    """A call that waits for approval, and the two answers."""
-    line = Line().add(short(found.call), "id", width=11).extend(asked(found.tool, found.arguments))
+    """A call that waits for approval, or its answer if the driver has not acted on it yet."""
+    line = (
+        Line().add(short(found.call), "id", width=11).extend(call_text(found.tool, found.arguments))
+    )
     line.add(f" · {found.effect} · t{found.turn}", "dim").add(
         f" of {found.name}" if named else "", "dim"
     )
     if found.answer:
-        yield line.add(f" · {found.answer}; its driver has not come by since", "dim")
+        yield line.add(f" · {found.answer}; its driver has not acted on it yet", "dim")
     else:
-        yield line.add(f" · waits {span(now - found.since)}", "doubt")
+        yield line.add(f" · waiting for {span(now - found.since)}", "doubt")
     if found.why:
-        yield Line(f"{'':11}because: ", "dim").add(found.why)
+        yield Line(f"{'':11}reason: ", "dim").add(found.why)
 
 
-def goes_on_line(call: str) -> Line:
-    """What to do about a command that stopped at a call which waits."""
-    what = f"stator approve {short(call)}, then the same command again goes on"
-    return Line("waits: ", "doubt").add(what)
+def waiting_hint(call: str) -> Line:
+    """How to continue a command that stopped at a call that waits for approval."""
+    how = f"stator approve {short(call)}, then run the same command again to continue"
+    return Line("waiting for approval: ", "doubt").add(how)
 
 
 def grant_line(found: Grant) -> Line:
-    """A grant: what it is about, how wide and how long."""
+    """A grant on one line: the call or pattern, its scope, who gave it, and its expiry."""
     record = found.record
     line = Line().add(found.id, "id", width=18)
     line.add(record.verdict, "ok" if record.verdict == "approved" else "bad", width=10)
@@ -74,14 +76,14 @@ def grant_line(found: Grant) -> Line:
     return line
 
 
-def plain(found: Waiting | Doubt) -> dict[str, Any]:
-    """A waiting call for programs; its arguments in their recorded form."""
+def as_json(found: Waiting | Doubt) -> dict[str, Any]:
+    """A waiting call as JSON; its arguments in their recorded form."""
     fields: dict[str, Any] = msgspec.structs.asdict(found)
     return {**fields, "arguments": canon.to_plain(found.arguments)}
 
 
-def grant_plain(found: Grant) -> dict[str, Any]:
-    """A grant for programs."""
+def grant_as_json(found: Grant) -> dict[str, Any]:
+    """A grant as JSON."""
     record: Mapping[str, Any] = msgspec.structs.asdict(found.record)
     fields = {name: getattr(found, name) for name in ("id", "session", "name", "seq", "state")}
     return {**fields, **record}

@@ -1,7 +1,7 @@
-"""JSON: the record as programs read it, with exactly the field names it is recorded under.
+"""Turns commits and records into JSON, with exactly the field names they are recorded under.
 
-ASCII only: what would be dangerous on a terminal is an escape sequence of JSON's own, and nothing is lost. Values a
-tool or a user supplied are in their recorded, tagged form (see `model.values.canon`).
+The JSON is ASCII: control characters become JSON escapes, so that a terminal can show it safely and nothing is lost.
+Values that a tool or a user supplied are in their recorded, tagged form (see `model.values.canon`).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ FIELDS = (
     "input", "input_hash", "output", "output_summary", "usage", "delta", "provenance", "inputs",
     "why", "trace", "prev", "hash",
 )  # fmt: skip
-"""The fields of a commit, all of them and in this order."""
+"""All fields of a commit, in the order in which they are printed."""
 _SECRET_KEYS = frozenset({"open", "fork"})
-"""Kinds whose `key` is the session's redaction key, which is nobody's to read."""
+"""Kinds whose `key` is the session's redaction key, which is never shown."""
 
 
 def dumps(plain: Any, *, indent: int | None = None) -> str:
@@ -45,7 +45,7 @@ def _other(value: object) -> object:
 
 
 def commit(found: Commit) -> dict[str, Any]:
-    """A commit, every field of it; null where there is nothing, a digest where content was not loaded."""
+    """A commit with all its fields: null for an empty one, a digest for content that was not loaded."""
     plain: dict[str, Any] = dict.fromkeys(FIELDS)
     for name in FIELDS:
         if name in CONTENT:
@@ -99,7 +99,7 @@ def operation(op: Op) -> dict[str, Any]:
 
 
 def record(found: Record | None) -> dict[str, Any] | None:
-    """A record with every field it has, also those that are as they are by default."""
+    """A record with all its fields, including those with default values."""
     if isinstance(found, ErasedRecord):
         return {"erased": found.erased}
     if found is None:

@@ -1,4 +1,4 @@
-"""Arguments of a tool, held against its schema: what is wrong, and where, before anything is done."""
+"""Validates the arguments of a tool against its schema and names the first wrong one by its path."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from stator.errors import BadQuery, InvalidInput
 from stator.surfaces.mcp.tools.definitions import BY_NAME
 
 MESSAGE_MAX = 200
-_PART = re.compile(r"[0-9]{1,18}")
+_NUMBER = re.compile(r"[0-9]{1,18}")
 
 
-def check(tool: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments, or `InvalidInput` with the path of the first that is wrong."""
+def check_arguments(tool: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Return valid arguments; raise `InvalidInput` with the path of the first wrong one."""
     for error in _validator(tool).iter_errors(given):
-        path = "$" + "".join(_part(part) for part in error.instance_path)
+        path = "$" + "".join(_path_part(part) for part in error.instance_path)
         message = str(error.message)
-        if len(message) > MESSAGE_MAX:  # it repeats the value, however large
+        if len(message) > MESSAGE_MAX:  # it repeats the value, which may be large
             message = f"{message[:MESSAGE_MAX]}…"
         raise InvalidInput(message, path=path, hint=_hint(tool, error.instance_path))
     return given
 
 
 def _hint(tool: str, path: Sequence[str | int]) -> str:
-    """What would have been right there."""
-    schema, name = BY_NAME[tool].takes, tool
+    """Return what the schema allows at a path."""
+    schema, name = BY_NAME[tool].input_schema, tool
     for part in path:
         found = schema.get("items") if isinstance(part, int) else schema["properties"].get(part)
         if not found:
@@ -40,38 +40,38 @@ def _hint(tool: str, path: Sequence[str | int]) -> str:
     if "enum" in schema:
         return f"{name}: {each}{', '.join(schema['enum'])}"
     if "properties" not in schema:
-        each, name, schema = "", tool, BY_NAME[tool].takes
+        each, name, schema = "", tool, BY_NAME[tool].input_schema
     return f"{name} takes {each}{', '.join(schema['properties'])}"
 
 
 @cache
 def _validator(tool: str) -> Any:
-    return jsonschema_rs.validator_for(BY_NAME[tool].takes)
+    return jsonschema_rs.validator_for(BY_NAME[tool].input_schema)
 
 
-def _part(part: str | int) -> str:
+def _path_part(part: str | int) -> str:
     return f"[{part}]" if isinstance(part, int) else f".{part}"
 
 
-def cursor(given: dict[str, Any], parts: int = 1) -> tuple[int, ...] | None:
-    """Where to go on, as the last answer said: so many whole numbers."""
+def read_cursor(given: dict[str, Any], parts: int = 1) -> tuple[int, ...] | None:
+    """Parse the cursor that the last answer gave: `parts` whole numbers."""
     text = given.get("cursor")
     if not text:
         return None
     found = str(text).split(".", parts)
-    if len(found) != parts or not all(map(_PART.fullmatch, found)):
+    if len(found) != parts or not all(map(_NUMBER.fullmatch, found)):
         raise BadQuery(
             "not a cursor", path="$.cursor", hint="pass `more` of the last answer, unchanged"
         )
     return tuple(map(int, found))
 
 
-def offset(given: dict[str, Any]) -> int:
-    """A cursor that is a number of things to leave out."""
-    found = cursor(given)
+def read_offset(given: dict[str, Any]) -> int:
+    """Parse a cursor that is the number of items to skip."""
+    found = read_cursor(given)
     return found[0] if found else 0
 
 
-def more(cursor: tuple[int, ...] | None) -> str | None:
-    """A cursor as an answer gives it."""
+def cursor_text(cursor: tuple[int, ...] | None) -> str | None:
+    """Return a cursor in the form answers use."""
     return None if cursor is None else ".".join(map(str, cursor))

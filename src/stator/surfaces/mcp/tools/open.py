@@ -1,4 +1,4 @@
-"""The tool `open`: a session found, or begun, and what whoever goes on in it must know."""
+"""Implements the tool `open`: finds or creates a session and returns what an agent needs to continue it."""
 
 from __future__ import annotations
 
@@ -11,63 +11,69 @@ from stator.model.views.brief import MAX_TOKENS
 from stator.runtime.ingest import self_report
 from stator.runtime.window.recall import Evicted
 from stator.surfaces.mcp.request_context import (
-    Desk,
-    Given,
-    about,
-    doubts_of,
-    head_of,
+    Arguments,
+    RequestContext,
+    head_fields,
+    in_doubt_rows,
+    session_fields,
 )
-from stator.surfaces.mcp.scope import named
-from stator.surfaces.mcp.tools.answers import Answer, Whole
+from stator.surfaces.mcp.scope import session_label
+from stator.surfaces.mcp.tools.answers import ReadyText, ToolAnswer
 
 EVICTED_SHOWN = 10
-"""Evicted keys that are named at once; the tool recall lists them all."""
+"""Most evicted keys in the answer; the tool recall lists them all."""
 
 
-def open_session(desk: Desk, given: Given) -> Answer:
-    row, created = _found(desk, given)
-    view = desk.scope.view(row)
-    doubts = doubts_of(desk, row)
+def open_session(request: RequestContext, given: Arguments) -> ToolAnswer:
+    row, created = _found(request, given)
+    view = request.scope.view(row)
+    doubts = in_doubt_rows(request, row)
     evicted = view.evicted()
-    line = f"{'created' if created else 'opened'} {named(row)}, {row.shown}; handle {row.id}"
+    line = (
+        f"{'created' if created else 'opened'} {session_label(row)}, {row.shown}; handle {row.id}"
+    )
     if doubts:
         line += f"; {len(doubts)} in doubt, settle them first"
     brief = view.brief(max_tokens=given.get("max_tokens", MAX_TOKENS))
     data = {
-        **about(row),
+        **session_fields(row),
         "created": created,
-        "head": head_of(view),
+        "head": head_fields(view),
         "in_doubt": doubts,
         "evicted": [evicted_row(item) for item in evicted[:EVICTED_SHOWN]],
         "evicted_count": len(evicted),
-        "brief": Whole(brief.text),
+        "brief": ReadyText(brief.text),
     }
-    return Answer(line, data, moved=created)
+    return ToolAnswer(line, data, appended=created)
 
 
-def _found(desk: Desk, given: Given) -> tuple[SessionRow, bool]:
-    """The session that is meant, and whether it was begun for this."""
+def _found(request: RequestContext, given: Arguments) -> tuple[SessionRow, bool]:
+    """Return the session, and whether it was created now."""
     wanted, purpose = given.get("session", ""), given.get("purpose", "")
     if wanted:
         try:
-            return desk.scope.find(wanted), False
+            return request.scope.find(wanted), False
         except NotFound as error:
             if is_id(wanted, "session"):
-                raise  # whoever has a handle means that session, not a new one named like it
+                raise  # a handle means that session, never a new one with the handle as its name
             if not purpose:
                 raise NotFound(
-                    error.what, hint="give a purpose too, to begin one of that name"
+                    error.what, hint="give a purpose too, to create a session with this name"
                 ) from None
     elif not purpose:
-        newest = desk.scope.newest()
+        newest = request.scope.newest()
         if newest is None:
-            raise NotFound("there is no session here yet", hint="give a purpose to begin one")
+            raise NotFound("this project has no session yet", hint="give a purpose to create one")
         return newest, False
     row, made = self_report.begin(
-        desk.scope.store.port, desk.context(), agent=desk.client, name=wanted, purpose=purpose
+        request.scope.store.port,
+        request.context(),
+        agent=request.client,
+        name=wanted,
+        purpose=purpose,
     )
-    if not desk.scope.shows(row):
-        raise Conflict(f"the name {wanted!r:.80} is taken", hint="take another name")
+    if not request.scope.is_visible(row):
+        raise Conflict(f"the name {wanted!r:.80} is taken", hint="choose another name")
     return row, made
 
 

@@ -1,4 +1,4 @@
-"""The tools that ask: `log`, `diff`, `recall` and `search`. They change nothing."""
+"""Implements the read-only tools: `log`, `diff`, `recall` and `search`."""
 
 from __future__ import annotations
 
@@ -8,79 +8,65 @@ from typing import Any
 from stator.errors import BadPosition, InvalidInput, NotFound
 from stator.model.log.commit import Commit
 from stator.model.log.query import CallQuery, TurnRow
-from stator.model.records.types import BOOKKEEPING, Entry, Record
+from stator.model.records.registry import LISTED, NOT_DIFFED
+from stator.model.records.types import Entry, Record
 from stator.model.values.json_text import shown
-from stator.model.views.diff import Item
+from stator.model.views.diff import DiffItem
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.session import list_calls
 from stator.surfaces.cli.render import record_line, wire
 from stator.surfaces.mcp.request_context import (
-    Desk,
-    Given,
-    filled,
-    head_of,
+    Arguments,
+    RequestContext,
+    head_fields,
+    without_empty,
 )
-from stator.surfaces.mcp.scope import named
-from stator.surfaces.mcp.tools.answers import TEXT_MAX, Answer, when
-from stator.surfaces.mcp.tools.arguments import cursor, more, offset
+from stator.surfaces.mcp.scope import session_label
+from stator.surfaces.mcp.tools.answers import TEXT_MAX, ToolAnswer, iso_time
+from stator.surfaces.mcp.tools.arguments import cursor_text, read_cursor, read_offset
 from stator.surfaces.mcp.tools.open import evicted_row
 
 LIMIT = 20
-CHANGES = 50
-"""Net changes, and calls, in one answer."""
-SCANNED = 5_000
-"""Commits that are looked through for those of some kinds, for one answer."""
+CHANGES_MAX = 50
+"""Most net changes, and most calls, in one answer."""
+SCANNED_MAX = 5_000
+"""Most commits searched for those of some kinds, for one answer."""
 INCIDENTAL = frozenset({"after_in", "before_in", "digest", "commit", "factors"})
-HIDDEN = BOOKKEEPING | {"working_set", "evicted"}
-"""Collections that commits keep up to date by themselves, or that another tool answers for."""
-STANDING = (
-    "plan",
-    "decisions",
-    "facts",
-    "preferences",
-    "dead_ends",
-    "pending",
-    "artifacts",
-    "files",
-    "tags",
-    "flags",
-)
-"""Collections of the state that are listed, in this order."""
-NARROWS = {
+APPLIES_TO = {
     "kinds": ("commits",),
     "after": ("commits",),
     "last": ("commits", "turns", "files", "decisions", "calls"),
 }
-"""Which logs an argument means something to; ignored by the others, it would be a wrong answer."""
+"""By argument: the only logs that accept it. Ignoring it elsewhere would answer another question."""
 Page = tuple[list[dict[str, Any]], str | None]
 
 
 # -- log ------------------------------------------------------------------------------------------
 
 
-def log(desk: Desk, given: Given) -> Answer:
-    row, view = desk.find(given)
+def log(request: RequestContext, given: Arguments) -> ToolAnswer:
+    row, view = request.find(given)
     what = given.get("what", "commits")
-    for name, logs in NARROWS.items():
+    for name, logs in APPLIES_TO.items():
         if name in given and what not in logs:
             raise InvalidInput(
-                f"{what} are not narrowed by {name}",
+                f"log of {what} does not accept {name}",
                 path=f"$.{name}",
                 hint=f"{name} goes with what: {', '.join(logs)}",
             )
-    rows, rest = _LOGS[what](desk, view, given)
-    line = f"{len(rows)} {what} of {named(row)}{'; there are more' if rest else ''}"
-    data = {"session": row.id, "what": what, "rows": rows, "more": rest, "head": head_of(view)}
-    return Answer(line, data)
+    rows, rest = _LOGS[what](request, view, given)
+    line = f"{len(rows)} {what} of {session_label(row)}{'; there are more' if rest else ''}"
+    data = {"session": row.id, "what": what, "rows": rows, "more": rest, "head": head_fields(view)}
+    return ToolAnswer(line, data)
 
 
-def _commits(desk: Desk, view: SessionView, given: Given) -> Page:
-    """Newest first; with `after`, oldest first from there on."""
+def _commits(request: RequestContext, view: SessionView, given: Arguments) -> Page:
+    """List commits, newest first; with `after`, oldest first from that seq."""
     limit = _limit(given)
     kinds = frozenset(given.get("kinds", ()))
     forward = "after" in given
-    place = cursor(given)
-    after, upto = _since(view, given.get("last")), view.head.seq
+    place = read_cursor(given)
+    after, upto = _seq_before_last_turns(view, given.get("last")), view.head.seq
     if forward:
         after = max(after, place[0] if place else given["after"])
     elif place:
@@ -90,7 +76,7 @@ def _commits(desk: Desk, view: SessionView, given: Given) -> Page:
     found: list[Commit] = []
     last = 0
     span = f"@{after}..@{upto}"
-    looked = SCANNED if kinds else limit
+    looked = SCANNED_MAX if kinds else limit
     for commit in view.log(span, newest_first=not forward, limit=looked, load=False):
         last = commit.seq
         if not kinds or commit.kind in kinds:
@@ -98,21 +84,21 @@ def _commits(desk: Desk, view: SessionView, given: Given) -> Page:
         if len(found) == limit:
             break
     unseen = last < upto if forward else last > after + 1
-    return [commit_row(commit) for commit in found], more((last,)) if unseen else None
+    return [commit_row(commit) for commit in found], cursor_text((last,)) if unseen else None
 
 
-def _since(view: SessionView, last: int | None) -> int:
-    """Where the last so many turns begin; 0 is the beginning."""
+def _seq_before_last_turns(view: SessionView, last: int | None) -> int:
+    """Return the seq before the first of the last turns; 0 if `last` is None."""
     turns = view.turns(last=last) if last is not None else []
     return turns[0].first - 1 if turns else 0
 
 
 def commit_row(commit: Commit) -> dict[str, Any]:
-    """A commit in a line of words."""
-    return filled(
+    """Return a commit as a row with a line of text."""
+    return without_empty(
         seq=commit.seq,
         turn=commit.turn,
-        at=when(commit.when),
+        at=iso_time(commit.when),
         kind=commit.kind,
         actor=commit.actor,
         tool=commit.tool,
@@ -123,11 +109,11 @@ def commit_row(commit: Commit) -> dict[str, Any]:
     )
 
 
-def _turns(desk: Desk, view: SessionView, given: Given) -> Page:
+def _turns(request: RequestContext, view: SessionView, given: Arguments) -> Page:
     limit = _limit(given)
-    place = cursor(given)
+    place = read_cursor(given)
     least = view.head.turn - given["last"] if "last" in given else 0
-    turns = desk.scope.store.port.turns(
+    turns = request.scope.store.port.turns(
         view.id,
         after=max(0, least),
         upto=place[0] - 1 if place else None,
@@ -135,7 +121,7 @@ def _turns(desk: Desk, view: SessionView, given: Given) -> Page:
         limit=limit + 1,
     )
     rows = [_turn_row(view, turn) for turn in turns[:limit]]
-    return rows, more((turns[limit - 1].turn,)) if len(turns) > limit else None
+    return rows, cursor_text((turns[limit - 1].turn,)) if len(turns) > limit else None
 
 
 def _turn_row(view: SessionView, turn: TurnRow) -> dict[str, Any]:
@@ -144,24 +130,24 @@ def _turn_row(view: SessionView, turn: TurnRow) -> dict[str, Any]:
     status = turn.status or "open"
     return {
         "turn": turn.turn,
-        "at": when(turn.at),
+        "at": iso_time(turn.at),
         "status": status,
         "seq": turn.first,
         "asked": asked,
     }
 
 
-def _files(desk: Desk, view: SessionView, given: Given) -> Page:
+def _files(request: RequestContext, view: SessionView, given: Arguments) -> Page:
     found = view.files(last=given.get("last"), reads=True)
     rows = [
         {"path": file.path, "root": file.root, "op": file.op, "turn": file.turn, "seq": file.seq}
         for file in found
     ]
-    return _cut(rows, given, _limit(given))
+    return _page(rows, given, _limit(given))
 
 
-def _decisions(desk: Desk, view: SessionView, given: Given) -> Page:
-    after = _since(view, given.get("last"))
+def _decisions(request: RequestContext, view: SessionView, given: Arguments) -> Page:
+    after = _seq_before_last_turns(view, given.get("last"))
     rows = [
         {
             **(wire.record(line.record) or {}),
@@ -172,14 +158,14 @@ def _decisions(desk: Desk, view: SessionView, given: Given) -> Page:
         for line in reversed(view.decisions())
         if line.seq > after
     ]
-    return _cut(rows, given, _limit(given))
+    return _page(rows, given, _limit(given))
 
 
-def _calls(desk: Desk, view: SessionView, given: Given) -> Page:
-    query = CallQuery(session=view.id, after=_since(view, given.get("last")))
-    page = list_calls(desk.scope.store.port, query, cursor(given), _limit(given))
+def _calls(request: RequestContext, view: SessionView, given: Arguments) -> Page:
+    query = CallQuery(session=view.id, after=_seq_before_last_turns(view, given.get("last")))
+    page = list_calls(request.scope.store.port, query, read_cursor(given), _limit(given))
     rows = [
-        filled(
+        without_empty(
             call=call.call,
             tool=call.tool,
             status=call.status,
@@ -187,33 +173,33 @@ def _calls(desk: Desk, view: SessionView, given: Given) -> Page:
             effect=call.effect,
             turn=call.turn,
             seq=call.seq,
-            at=when(call.at),
+            at=iso_time(call.at),
         )
         for call in page.rows
     ]
-    return rows, more(page.cursor)
+    return rows, cursor_text(page.cursor)
 
 
-def _state(desk: Desk, view: SessionView, given: Given) -> Page:
+def _state(request: RequestContext, view: SessionView, given: Arguments) -> Page:
     rows = [
-        {"collection": name, **entry_row(entry)}
-        for name in STANDING
-        for entry in view.entries(name)
+        {"collection": name, **entry_row(entry)} for name in LISTED for entry in view.entries(name)
     ]
-    return _cut(rows, given, _limit(given))
+    return _page(rows, given, _limit(given))
 
 
 def entry_row(entry: Entry) -> dict[str, Any]:
-    """A record that stands, in words."""
+    """Return a current record as a row with a line of text."""
     status = getattr(entry.record, "status", "") or getattr(entry.record, "op", "")
-    return filled(key=entry.key, what=_words(entry), status=status, seq=entry.seq, turn=entry.turn)
+    return without_empty(
+        key=entry.key, what=_record_text(entry), status=status, seq=entry.seq, turn=entry.turn
+    )
 
 
-def _words(entry: Entry) -> str:
+def _record_text(entry: Entry) -> str:
     return record_line.of_record(entry.record).plain
 
 
-_LOGS: dict[str, Callable[[Desk, SessionView, Given], Page]] = {
+_LOGS: dict[str, Callable[[RequestContext, SessionView, Arguments], Page]] = {
     "commits": _commits,
     "turns": _turns,
     "files": _files,
@@ -223,42 +209,44 @@ _LOGS: dict[str, Callable[[Desk, SessionView, Given], Page]] = {
 }
 
 
-def _limit(given: Given) -> int:
+def _limit(given: Arguments) -> int:
     return int(given.get("limit", LIMIT))
 
 
-def _cut(rows: Sequence[dict[str, Any]], given: Given, limit: int) -> Page:
-    """A page of what is known whole."""
-    first = offset(given)
-    rest = more((first + limit,)) if first + limit < len(rows) else None
+def _page(rows: Sequence[dict[str, Any]], given: Arguments, limit: int) -> Page:
+    """Return one page of rows that are all in memory."""
+    first = read_offset(given)
+    rest = cursor_text((first + limit,)) if first + limit < len(rows) else None
     return list(rows[first : first + limit]), rest
 
 
 # -- diff -----------------------------------------------------------------------------------------
 
 
-def diff(desk: Desk, given: Given) -> Answer:
-    row, view = desk.find(given)
+def diff(request: RequestContext, given: Arguments) -> ToolAnswer:
+    row, view = request.find(given)
     start, end = given.get("start"), given.get("end")
     if end is not None and (start is None or ".." in start or ".." in end):
         raise BadPosition(
-            "a diff is of one range, or of two positions", path="$.end", hint="start t4, end t5"
+            "give one range as start, or two positions", path="$.end", hint="start t4, end t5"
         )
     if end is not None and start is not None:
-        found = view.diff(desk.scope.position(start), desk.scope.position(end))
+        found = view.diff(
+            request.scope.checked_position(start), request.scope.checked_position(end)
+        )
     else:
-        found = view.diff(desk.scope.span(start) if start is not None else None)
-    items = [_change(item) for item in found.items if item.collection not in HIDDEN]
-    changes, rest = _cut(items, given, CHANGES)
-    calls, calls_rest = _cut(
+        found = view.diff(request.scope.checked_range(start) if start is not None else None)
+    items = [_change(item) for item in found.items if item.collection not in NOT_DIFFED]
+    changes, rest = _page(items, given, CHANGES_MAX)
+    calls, calls_rest = _page(
         [
-            filled(call=c.call, tool=c.tool, status=c.status, cause=c.cause, seq=c.seq)
+            without_empty(call=c.call, tool=c.tool, status=c.status, cause=c.cause, seq=c.seq)
             for c in found.calls
         ],
         given,
-        CHANGES,
+        CHANGES_MAX,
     )
-    line = f"{len(items)} net changes in {named(row)} from {found.start} to {found.end}"
+    line = f"{len(items)} net changes in {session_label(row)} from {found.start} to {found.end}"
     data = {
         "session": row.id,
         "from": found.start,
@@ -267,22 +255,24 @@ def diff(desk: Desk, given: Given) -> Answer:
         "calls": calls,
         "more": rest or calls_rest,
     }
-    return Answer(line, data)
+    return ToolAnswer(line, data)
 
 
-def _said(record: Record | None) -> dict[str, Any] | None:
-    """The fields of a record that say something, but for the marks of where its contents are."""
+def _record_fields(record: Record | None) -> dict[str, Any] | None:
+    """Return the fields of a record that are not empty, without pointers to its contents."""
     fields = wire.record(record)
-    return fields and filled(**{name: fields[name] for name in fields if name not in INCIDENTAL})
+    return fields and without_empty(
+        **{name: fields[name] for name in fields if name not in INCIDENTAL}
+    )
 
 
-def _change(item: Item) -> dict[str, Any]:
-    return filled(
+def _change(item: DiffItem) -> dict[str, Any]:
+    return without_empty(
         collection=item.collection,
         key=item.key,
         change=item.change,
-        before=_said(item.before),
-        after=_said(item.after),
+        before=_record_fields(item.before),
+        after=_record_fields(item.after),
         why=item.why,
         seq=item.seq,
         turn=item.turn,
@@ -292,22 +282,22 @@ def _change(item: Item) -> dict[str, Any]:
 # -- recall ---------------------------------------------------------------------------------------
 
 
-def recall(desk: Desk, given: Given) -> Answer:
-    row, view = desk.find(given)
+def recall(request: RequestContext, given: Arguments) -> ToolAnswer:
+    row, view = request.find(given)
     if "key" not in given:
         found = view.evicted()
-        rows, rest = _cut([evicted_row(item) for item in found], given, CHANGES)
-        line = f"{len(found)} keys left the view of {named(row)}"
-        return Answer(line, {"session": row.id, "evicted": rows, "more": rest})
+        rows, rest = _page([evicted_row(item) for item in found], given, CHANGES_MAX)
+        line = f"{len(found)} keys left the view of {session_label(row)}"
+        return ToolAnswer(line, {"session": row.id, "evicted": rows, "more": rest})
     try:
         item = view.recall(given["key"])
     except NotFound as error:
         if error.hint.startswith("near"):
             raise
-        hint = "recall without a key lists what left your view; log, what: state, what stands"
+        hint = "recall without a key lists what left your view; log with what: state lists current records"
         raise NotFound(error.what, hint=hint, **error.ids) from None
     text = "" if item.content is None else shown(item.content)
-    first = offset(given)
+    first = read_offset(given)
     upto = first + TEXT_MAX
     data = {
         "session": row.id,
@@ -318,37 +308,37 @@ def recall(desk: Desk, given: Given) -> Answer:
         "source": item.source,
         "trust": item.trust,
         "content": text[first:upto],
-        "more": more((upto,)) if upto < len(text) else None,
+        "more": cursor_text((upto,)) if upto < len(text) else None,
     }
-    return Answer(f"{item.key} of {named(row)}, {item.status}", data)
+    return ToolAnswer(f"{item.key} of {session_label(row)}, {item.status}", data)
 
 
 # -- search ---------------------------------------------------------------------------------------
 
 
-def search(desk: Desk, given: Given) -> Answer:
+def search(request: RequestContext, given: Arguments) -> ToolAnswer:
     wanted = given.get("session")
-    hits = desk.scope.store.search(
+    hits = request.scope.store.search(
         given["words"],
-        project=desk.scope.project,
-        session=desk.scope.find(wanted).id if wanted else None,
+        project=request.scope.project,
+        session=request.scope.find(wanted).id if wanted else None,
         tool=given.get("tool"),
         path=given.get("path"),
         limit=_limit(given),
     )
-    seen = desk.scope.sees(hit.session for hit in hits)
+    seen = request.scope.visible_sessions(hit.session for hit in hits)
     rows = [
-        filled(
+        without_empty(
             session=hit.session,
             name=hit.name,
             seq=hit.seq,
             turn=hit.turn,
             kind=hit.kind,
-            at=when(hit.at),
+            at=iso_time(hit.at),
             agent=hit.agent,
             snippet=hit.snippet,
         )
         for hit in hits
         if hit.session in seen
     ]
-    return Answer(f"{len(rows)} hits", {"words": given["words"], "hits": rows})
+    return ToolAnswer(f"{len(rows)} hits", {"words": given["words"], "hits": rows})

@@ -1,10 +1,10 @@
-"""The tools by name. Each takes checked arguments and gives an answer; nothing here knows the SDK."""
+"""Calls a tool by its name with checked arguments. Nothing here depends on the SDK."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from stator.surfaces.mcp.request_context import Desk, Given
+from stator.surfaces.mcp.request_context import Arguments, RequestContext
 from stator.surfaces.mcp.tools import (
     open as opening,
 )
@@ -13,10 +13,10 @@ from stator.surfaces.mcp.tools import (
     record,
     steer,
 )
-from stator.surfaces.mcp.tools.answers import Answer
-from stator.surfaces.mcp.tools.arguments import check
+from stator.surfaces.mcp.tools.answers import ToolAnswer
+from stator.surfaces.mcp.tools.arguments import check_arguments
 
-TOOLS: dict[str, Callable[[Desk, Given], Answer]] = {
+TOOLS: dict[str, Callable[[RequestContext, Arguments], ToolAnswer]] = {
     "open": opening.open_session,
     "record": record.record,
     "log": questions.log,
@@ -28,6 +28,6 @@ TOOLS: dict[str, Callable[[Desk, Given], Answer]] = {
 }
 
 
-def call(desk: Desk, tool: str, given: Given) -> Answer:
-    """Do what a tool is asked for."""
-    return TOOLS[tool](desk, check(tool, given))
+def call(request: RequestContext, tool: str, given: Arguments) -> ToolAnswer:
+    """Check the arguments and run the tool."""
+    return TOOLS[tool](request, check_arguments(tool, given))

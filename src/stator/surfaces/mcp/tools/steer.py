@@ -1,4 +1,4 @@
-"""The tools that steer: `sessions` and `settle`. What an agent may not do to a session is not here."""
+"""Implements the tools `sessions` and `settle`. Actions that only a person may take are not offered here."""
 
 from __future__ import annotations
 
@@ -18,110 +18,118 @@ from stator.runtime.ingest import self_report
 from stator.runtime.ingest.self_report import SAID
 from stator.runtime.views.refs import find_call
 from stator.surfaces.mcp.request_context import (
-    Desk,
-    Given,
-    about,
-    doubts_of,
-    filled,
+    Arguments,
+    RequestContext,
+    in_doubt_rows,
+    session_fields,
+    without_empty,
 )
-from stator.surfaces.mcp.scope import named
-from stator.surfaces.mcp.tools.answers import Answer, when
-from stator.surfaces.mcp.tools.arguments import cursor, more
+from stator.surfaces.mcp.scope import session_label
+from stator.surfaces.mcp.tools.answers import ToolAnswer, iso_time
+from stator.surfaces.mcp.tools.arguments import cursor_text, read_cursor
 
 LIMIT = 20
 VERDICTS = {"done": "done", "not_done": "not done"}
 
-TAKEN_BY = {"at": ("fork",), "name": ("fork", "child"), "purpose": ("child",)}
-"""Arguments that mean something to some actions only."""
+ACCEPTED_BY = {"at": ("fork",), "name": ("fork", "child"), "purpose": ("child",)}
+"""By argument: the only actions that accept it."""
 
 
 # -- sessions -------------------------------------------------------------------------------------
 
 
-def sessions(desk: Desk, given: Given) -> Answer:
+def sessions(request: RequestContext, given: Arguments) -> ToolAnswer:
     action = given.get("action", "list")
     if action != "list" and "session" not in given:
-        raise InvalidInput(f"which session to {action}?", path="$.session")
-    for name, actions in TAKEN_BY.items():
+        raise InvalidInput(f"{action} needs a session", path="$.session")
+    for name, actions in ACCEPTED_BY.items():
         if name in given and action not in actions:
             raise InvalidInput(
                 f"{action} takes no {name}",
                 path=f"$.{name}",
-                hint=f"{name} goes with action {' or '.join(actions)}; the tool open begins a session",
+                hint=f"{name} goes with action {' or '.join(actions)}; the tool open creates a session",
             )
-    return _ACTIONS[action](desk, given)
+    return _ACTIONS[action](request, given)
 
 
-def _list(desk: Desk, given: Given) -> Answer:
-    page = desk.scope.listed(cursor(given, 2), given.get("limit", LIMIT))
+def _list(request: RequestContext, given: Arguments) -> ToolAnswer:
+    page = request.scope.listed(read_cursor(given, 2), given.get("limit", LIMIT))
     rows = [session_row(row) for row in page.rows]
     line = f"{len(rows)} sessions{'; there are more' if page.cursor else ''}"
-    return Answer(line, {"sessions": rows, "more": more(page.cursor)})
+    return ToolAnswer(line, {"sessions": rows, "more": cursor_text(page.cursor)})
 
 
 def session_row(row: SessionRow) -> dict[str, Any]:
     parent = row.record.parent
-    return filled(
-        **about(row),
+    return without_empty(
+        **session_fields(row),
         agent=row.record.agent,
         mode=row.record.mode,
         turns=row.turns,
         head=row.head,
-        updated=when(row.updated),
+        updated=iso_time(row.updated),
         parent=parent.session if parent is not None else "",
         kind=parent.kind if parent is not None else "",
     )
 
 
-def _fork(desk: Desk, given: Given) -> Answer:
-    source, view = desk.find(given)
-    point = view.at(desk.scope.position(given.get("at", "head")))
-    source = desk.scope.store.port.session(point.session)  # a position may name another session
-    context = desk.context(source)
-    row = fork.fork(desk.scope.store.port, context, point, name=given.get("name", ""), **SAID)
-    line = f"forked {named(source)} at @{point.seq}: {named(row)}; handle {row.id}"
-    return Answer(line, session_row(row), moved=True)
+def _fork(request: RequestContext, given: Arguments) -> ToolAnswer:
+    source, view = request.find(given)
+    point = view.at(request.scope.checked_position(given.get("at", "head")))
+    source = request.scope.store.port.session(
+        point.session
+    )  # the position may name another session
+    context = request.context(source)
+    row = fork.fork(request.scope.store.port, context, point, name=given.get("name", ""), **SAID)
+    line = f"forked {session_label(source)} at @{point.seq}: {session_label(row)}; handle {row.id}"
+    return ToolAnswer(line, session_row(row), appended=True)
 
 
-def _child(desk: Desk, given: Given) -> Answer:
-    above, _ = desk.find(given)
+def _child(request: RequestContext, given: Arguments) -> ToolAnswer:
+    above, _ = request.find(given)
     purpose, name = given.get("purpose", ""), given.get("name", "")
     if not purpose and not name:
-        raise InvalidInput("what is the child for?", path="$.purpose")
-    context = desk.context(above)
+        raise InvalidInput("child needs a purpose or a name", path="$.purpose")
+    context = request.context(above)
     row = self_report.begin_child(
-        desk.scope.store.port, context, above, agent=desk.client, name=name, purpose=purpose
+        request.scope.store.port, context, above, agent=request.client, name=name, purpose=purpose
     )
-    line = f"{named(row)} is a child of {named(above)}; handle {row.id}"
-    return Answer(line, session_row(row), moved=True)
+    line = f"{session_label(row)} is a child of {session_label(above)}; handle {row.id}"
+    return ToolAnswer(line, session_row(row), appended=True)
 
 
-def _pause(desk: Desk, given: Given) -> Answer:
-    row, _ = desk.find(given)
-    context = desk.context(row)
-    moved = lifecycle.pause(desk.scope.store.port, context, row.id, by=desk.principal, **SAID)
-    return _moved(desk, row, moved)
+def _pause(request: RequestContext, given: Arguments) -> ToolAnswer:
+    row, _ = request.find(given)
+    context = request.context(row)
+    change = lifecycle.pause(
+        request.scope.store.port, context, row.id, by=request.principal, **SAID
+    )
+    return _status_answer(request, row, change)
 
 
-def _resume(desk: Desk, given: Given) -> Answer:
-    row, _ = desk.find(given)
-    context = desk.context(row)
-    moved = lifecycle.resume(desk.scope.store.port, context, row.id, by=desk.principal, **SAID)
-    return _moved(desk, row, moved)
+def _resume(request: RequestContext, given: Arguments) -> ToolAnswer:
+    row, _ = request.find(given)
+    context = request.context(row)
+    change = lifecycle.resume(
+        request.scope.store.port, context, row.id, by=request.principal, **SAID
+    )
+    return _status_answer(request, row, change)
 
 
-def _close(desk: Desk, given: Given) -> Answer:
-    row, _ = desk.find(given)
-    return _moved(desk, row, self_report.close(desk.scope.store.port, desk.context(row), row.id))
+def _close(request: RequestContext, given: Arguments) -> ToolAnswer:
+    row, _ = request.find(given)
+    return _status_answer(
+        request, row, self_report.close(request.scope.store.port, request.context(row), row.id)
+    )
 
 
-def _moved(desk: Desk, row: SessionRow, moved: Moved) -> Answer:
-    asked = "" if moved.asked is None else "; its driver was asked to stop at its next call"
-    data = session_row(desk.scope.store.port.session(row.id))
-    return Answer(f"{named(row)} is {moved.status}{asked}", data, moved=True)
+def _status_answer(request: RequestContext, row: SessionRow, change: Moved) -> ToolAnswer:
+    asked = "" if change.asked is None else "; its driver was asked to stop at its next call"
+    data = session_row(request.scope.store.port.session(row.id))
+    return ToolAnswer(f"{session_label(row)} is {change.status}{asked}", data, appended=True)
 
 
-_ACTIONS: dict[str, Callable[[Desk, Given], Answer]] = {
+_ACTIONS: dict[str, Callable[[RequestContext, Arguments], ToolAnswer]] = {
     "list": _list,
     "fork": _fork,
     "pause": _pause,
@@ -134,30 +142,35 @@ _ACTIONS: dict[str, Callable[[Desk, Given], Answer]] = {
 # -- settle ---------------------------------------------------------------------------------------
 
 
-def settle(desk: Desk, given: Given) -> Answer:
-    row, _ = desk.find(given)
+def settle(request: RequestContext, given: Arguments) -> ToolAnswer:
+    row, _ = request.find(given)
     call, verdict = given.get("call"), given.get("verdict")
     if call is None:
         if verdict is not None:
             raise InvalidInput(
-                "which call?", path="$.call", hint="settle without a verdict lists them"
+                "a verdict needs a call",
+                path="$.call",
+                hint="settle without a verdict lists the calls in doubt",
             )
-        doubts = doubts_of(desk, row)
-        return Answer(
-            f"{len(doubts)} in doubt in {named(row)}", {"session": row.id, "in_doubt": doubts}
+        doubts = in_doubt_rows(request, row)
+        return ToolAnswer(
+            f"{len(doubts)} in doubt in {session_label(row)}",
+            {"session": row.id, "in_doubt": doubts},
         )
     if verdict is None:
-        raise InvalidInput("what became of it?", path="$.verdict", hint="done, not_done or unknown")
+        raise InvalidInput(
+            "settle needs a verdict", path="$.verdict", hint="done, not_done or unknown"
+        )
     data: dict[str, Any] = {"session": row.id, "call": call, "verdict": verdict, "settled": False}
-    intent = _call_of(desk, row, call)
-    line = f"{intent.call} is as it was: nothing was settled"
+    intent = _call_of(request, row, call)
+    line = f"{intent.call} is unchanged: nothing was settled"
     if verdict != "unknown":
         found = settlement.settle(
-            desk.scope.store.port,
-            desk.context(row),
+            request.scope.store.port,
+            request.context(row),
             intent.call,
             cast("Verdict", VERDICTS[verdict]),
-            by=desk.principal,
+            by=request.principal,
             value=given.get("value", UNSET),
             why=given.get("why", ""),
             session=row.id,
@@ -165,13 +178,13 @@ def settle(desk: Desk, given: Given) -> Answer:
         )
         data |= {"settled": True, "seq": found.seq}
         line = f"settled: {found.tool} {found.verdict}"
-    data |= {"call": intent.call, "in_doubt": doubts_of(desk, row)}
-    return Answer(line, data, moved=data["settled"])
+    data |= {"call": intent.call, "in_doubt": in_doubt_rows(request, row)}
+    return ToolAnswer(line, data, appended=data["settled"])
 
 
-def _call_of(desk: Desk, row: SessionRow, call: str) -> Commit:
+def _call_of(request: RequestContext, row: SessionRow, call: str) -> Commit:
     try:
-        return find_call(desk.scope.store.port, call, session=row.id)
+        return find_call(request.scope.store.port, call, session=row.id)
     except NotFound as error:
         hint = "settle without a call lists those in doubt"
         raise NotFound(error.what, hint=hint, **error.ids) from None

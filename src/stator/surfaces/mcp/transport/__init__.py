@@ -1,1 +1,1 @@
-"""Transports of the MCP server: stdio, loopback HTTP, and who may connect."""
+"""Carries MCP messages: stdio, loopback HTTP, and the check of who may connect."""

@@ -1,7 +1,7 @@
-"""Who may come in over HTTP: a token in a file that only its owner reads, from this machine, from no web page.
+"""Accepts HTTP requests from this machine that carry the token from a file only its owner can read.
 
-A page in a browser can reach loopback too, under any name that resolves to it; so Host and Origin are
-held against what they must be, and the token is asked for even here.
+A web page can reach loopback under any name that resolves to it, so Host and Origin must match, and the token
+is required even on loopback.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from urllib.parse import parse_qs
 import anyio
 
 from stator.errors import InvalidInput, NotFound
-from stator.surfaces.loopback import Callers, is_json, values
+from stator.surfaces.loopback import AllowedCallers, header_values, is_json
 
 TOKEN_BYTES = 32
-TOKEN_LEAST, TOKEN_MOST = 20, 500
+TOKEN_MIN, TOKEN_MAX = 20, 500
 SUFFIX = "-mcp-token"
 BODY_S = 30.0
-"""How long a request may take to arrive."""
+"""How long the body of a request may take to arrive."""
 TOKEN_NAMES = ("token", "access_token", "bearer", "authorization")
 
 Scope = MutableMapping[str, Any]
@@ -33,23 +33,24 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def token_file(store: str) -> str:
-    """Where the token of a store is kept: beside it."""
+    """Return the path of a store's token file, which is beside the store."""
     if not os.path.isfile(store):
         raise NotFound(
-            f"no file {store!r:.200} to keep a token beside", hint="--no-token asks for none"
+            f"no file {store!r:.200} to keep a token beside",
+            hint="--no-token serves without a token",
         )
     return store + SUFFIX
 
 
-def token_in(path: str) -> str:
-    """The token in a file; made, and only its owner's to read, if there is none."""
+def read_or_create_token(path: str) -> str:
+    """Return the token in a file; a missing file is created, readable only by its owner."""
     if not os.path.lexists(path):
-        _make(path)
+        _create(path)
     try:
         source = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         raise InvalidInput(
-            f"{path}: {error.strerror}", hint="remove it, and a new one is made"
+            f"{path}: {error.strerror}", hint="delete it; the next start creates a new token"
         ) from None
     try:
         found = os.fstat(source)
@@ -57,22 +58,24 @@ def token_in(path: str) -> str:
             raise InvalidInput(
                 f"{path} is not a file that only you can read", hint=f"chmod 600 {path}"
             )
-        token = os.read(source, TOKEN_MOST).strip()
+        token = os.read(source, TOKEN_MAX).strip()
     finally:
         os.close(source)
-    if not TOKEN_LEAST <= len(token) < TOKEN_MOST or not token.isascii():
-        raise InvalidInput(f"{path} holds no token", hint="remove it, and a new one is made")
+    if not TOKEN_MIN <= len(token) < TOKEN_MAX or not token.isascii():
+        raise InvalidInput(
+            f"{path} holds no token", hint="delete it; the next start creates a new token"
+        )
     return token.decode()
 
 
-def _make(path: str) -> None:
-    """Whole or not at all, and never over one that somebody else has just made."""
+def _create(path: str) -> None:
+    """Create a token file atomically; never replace one that another process has just created."""
     partial = f"{path}.{secrets.token_hex(8)}"
     try:
         file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
         raise InvalidInput(
-            f"{path} cannot be made: {error.strerror}", hint="--no-token asks for none"
+            f"cannot create {path}: {error.strerror}", hint="--no-token serves without a token"
         ) from None
     try:
         os.write(file, secrets.token_urlsafe(TOKEN_BYTES).encode() + b"\n")
@@ -86,13 +89,13 @@ def _make(path: str) -> None:
         os.unlink(partial)
 
 
-class Guard:
-    """Lets a request through to the server, or says why not."""
+class TokenGuard:
+    """Passes a request on to the server, or refuses it."""
 
     def __init__(self, app: App, *, port: int, token: str | None) -> None:
         self._app = app
         self._token = token
-        self._callers = Callers(port)
+        self._callers = AllowedCallers(port)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -105,20 +108,23 @@ class Guard:
         if refusal is not None:
             await _answer(send, *refusal)
             return
-        await self._let_in(scope, receive, send)
+        await self._forward(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
-        """The status and the words with which a request is turned away."""
+        """Return the status and text of a refusal; None if the request is accepted."""
         headers = scope["headers"]
         refusal = self._callers.refusal(headers)
         if refusal is not None:
             return refusal
         if any(name in parse_qs(scope["query_string"].decode("latin-1")) for name in TOKEN_NAMES):
             return 400, "a token belongs in the Authorization header, never in an address"
-        if self._token is not None and not self._knows(values(headers, b"authorization")):
-            return 401, "a bearer token is needed: stator mcp says where it is kept"
+        if self._token is not None and not self._knows(header_values(headers, b"authorization")):
+            return (
+                401,
+                "a bearer token is required; stator mcp --http prints the file that holds it",
+            )
         if scope["method"] == "POST" and not is_json(headers):
-            return 415, "a message is application/json"
+            return 415, "Content-Type must be application/json"
         return None
 
     def _knows(self, given: list[str]) -> bool:
@@ -126,8 +132,8 @@ class Guard:
         expected = (self._token or "").encode()
         return hmac.compare_digest(token.strip(), expected) and scheme.lower() == b"bearer"
 
-    async def _let_in(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A request that trickles in is given up; once it is here, its answer may take its time."""
+    async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on. Its body must arrive in time; its response may take as long as it needs."""
         begun = whole = False
         deadline = anyio.current_time() + BODY_S
 
@@ -140,13 +146,13 @@ class Guard:
             whole = not message.get("more_body", False)
             return message
 
-        async def answering(message: MutableMapping[str, Any]) -> None:
+        async def handlers(message: MutableMapping[str, Any]) -> None:
             nonlocal begun
             begun = True
             await send(message)
 
         try:
-            await self._app(scope, arriving, answering)
+            await self._app(scope, arriving, handlers)
         except TimeoutError:
             if begun:
                 raise

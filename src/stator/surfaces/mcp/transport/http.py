@@ -1,4 +1,4 @@
-"""Over streamable HTTP: any number of clients of this machine, on loopback and nowhere else."""
+"""Serves MCP over streamable HTTP on loopback, to any number of clients of this machine."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from typing import Any
 from mcp.server.lowlevel import Server
 
 from stator.surfaces import loopback
-from stator.surfaces.mcp.transport.auth import Guard
+from stator.surfaces.mcp.transport.auth import TokenGuard
 
 PATH = "/mcp"
 HEADERS_MAX = 32_768
-"""Bytes of a request's head."""
+"""Most bytes of a request's headers."""
 
 
 def serve(
     server: Server[Any], *, port: int, token: str | None, ready: Callable[[str], None]
 ) -> None:
-    """Serve until interrupted. `ready` is told the address."""
+    """Serve until interrupted; call `ready` with the address."""
     with loopback.bind(port) as listener:
         bound = loopback.port_of(listener)
-        app = Guard(server.streamable_http_app(streamable_http_path=PATH), port=bound, token=token)
+        app = TokenGuard(
+            server.streamable_http_app(streamable_http_path=PATH), port=bound, token=token
+        )
         loopback.run(
             app,
             listener,

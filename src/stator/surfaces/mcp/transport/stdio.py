@@ -1,7 +1,7 @@
-"""Over stdio: one client, one JSON message a line, every line bounded and every one answered.
+"""Serves MCP over stdio to one client: one JSON message per line, of limited length.
 
-The SDK's own reader takes lines of any length and drops those that are not messages; this one refuses
-both with the code that JSON-RPC has for it. At the end of its input the server finishes what was asked.
+The SDK's own reader accepts lines of any length and drops lines that are not messages; this one answers both
+with a JSON-RPC error. When the input ends, the server completes the open requests first.
 """
 
 from __future__ import annotations
@@ -26,34 +26,35 @@ from pydantic import ValidationError
 from stator.errors import InvalidInput
 
 LINE_MAX = 4 * 1024 * 1024
-"""Bytes of one message, as over HTTP."""
+"""Most bytes of one message, as over HTTP."""
 CHUNK = 65_536
 BOM = b"\xef\xbb\xbf"
-LEAVE_S = 0.5
-"""How long the reader may take to notice that nobody is left to read for."""
+READER_S = 0.5
+"""How long to wait for the reader thread at the end."""
 DRAIN_S = 30.0
-"""How long what was asked may take after the input has ended."""
+"""How long open requests may take after the input has ended."""
 STREAMED = "subscriptions/listen"
-"""The one request whose answer does not come by itself."""
+"""The one request that is answered only when its stream ends."""
 
 Message = SessionMessage | Exception
 
 
 def serve(server: Server[Any]) -> None:
-    """Serve the client at the other end of standard input and output, until it ends."""
-    with _wire() as (source, sink):
+    """Serve the client on standard input and output until it ends."""
+    with _standard_streams() as (source, sink):
         anyio.run(_serve, server, source, sink)
 
 
 @contextmanager
-def _wire() -> Iterator[tuple[int, int]]:
-    """Both ends of the wire. What else reads or prints in this process does not reach it."""
+def _standard_streams() -> Iterator[tuple[int, int]]:
+    """Return private copies of stdin and stdout; other code in this process then cannot read or print there."""
     try:
         source, sink = os.dup(0), os.dup(1)
     except OSError:
         raise InvalidInput(
-            "standard input or output is closed", hint="an MCP client starts this"
+            "standard input or output is closed", hint="start stator mcp from an MCP client"
         ) from None
+    # stdin becomes empty and stdout becomes stderr: a stray print must not corrupt the protocol
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)
@@ -70,25 +71,27 @@ def _wire() -> Iterator[tuple[int, int]]:
 async def _serve(server: Server[Any], source: int, sink: int) -> None:
     to_server, inbound = anyio.create_memory_object_stream[Message](0)
     outbound, from_server = anyio.create_memory_object_stream[SessionMessage](0)
-    wire = _Wire(to_server, outbound.clone(), sink)
+    connection = _Connection(to_server, outbound.clone(), sink)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(wire.write, from_server)
+        tasks.start_soon(connection.write, from_server)
         reader = threading.Thread(
-            target=wire.read, args=(os.dup(source), anyio.lowlevel.current_token()), daemon=True
+            target=connection.read,
+            args=(os.dup(source), anyio.lowlevel.current_token()),
+            daemon=True,
         )
         reader.start()
         try:
             await server.run(inbound, outbound, server.create_initialization_options())
-            await wire.done()
+            await connection.close()
             tasks.cancel_scope.cancel()
         finally:
-            # One that is still busy when the interpreter ends can take the whole program down with it.
+            # A reader that still runs when the interpreter ends can crash the program.
             with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(reader.join, LEAVE_S)
+                await anyio.to_thread.run_sync(reader.join, READER_S)
 
 
-class _Wire:
-    """Messages in and out, and which of them still want an answer."""
+class _Connection:
+    """Reads and writes messages, and knows which requests are still unanswered."""
 
     def __init__(
         self,
@@ -99,35 +102,37 @@ class _Wire:
         self._to_server = to_server
         self._answers = answers
         self._sink = sink
-        self._asked: set[int | str] = set()
+        self._unanswered: set[int | str] = set()
         self._answered = anyio.Event()
 
     # -- in ---------------------------------------------------------------------------------------
 
     def read(self, source: int, token: Any) -> None:
-        """In a thread of its own: reading waits for as long as nothing comes."""
+        """Read lines, in a thread of its own: reading blocks while no input arrives."""
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, RuntimeError, OSError):
-            # Any of these: the server has stopped, and nobody is left to read for.
-            for line in lines(source):
-                anyio.from_thread.run(self._take, line, token=token)
+            # Each of these errors means that the server has stopped.
+            for line in read_lines(source):
+                anyio.from_thread.run(self._handle_line, line, token=token)
             anyio.from_thread.run(self._end, token=token)
         os.close(source)
 
-    async def _take(self, line: bytes | None) -> None:
+    async def _handle_line(self, line: bytes | None) -> None:
         found = parse(line)
         if isinstance(found, types.JSONRPCError):
             await self._answers.send(SessionMessage(found))
             return
         if isinstance(found, types.JSONRPCRequest) and found.method != STREAMED:
-            self._asked.add(found.id)
+            self._unanswered.add(found.id)
         elif isinstance(found, types.JSONRPCNotification) and found.method.endswith("/cancelled"):
-            self._settled((found.params or {}).get("requestId"))  # it is never answered
+            self._mark_answered(
+                (found.params or {}).get("requestId")
+            )  # a cancelled request is never answered
         await self._to_server.send(SessionMessage(found))
 
     async def _end(self) -> None:
-        """The input has ended: what was asked is answered, then the server stops."""
+        """Wait until the open requests are answered, then stop the server."""
         with anyio.move_on_after(DRAIN_S):
-            while self._asked:
+            while self._unanswered:
                 await self._answered.wait()
         await self._to_server.aclose()
 
@@ -141,25 +146,25 @@ class _Wire:
                     await anyio.to_thread.run_sync(
                         _write, self._sink, text.encode() + b"\n", abandon_on_cancel=True
                     )
-                except OSError:  # the client is gone
+                except OSError:  # the client has left
                     await self._to_server.aclose()
                     return
                 if isinstance(item.message, (types.JSONRPCResponse, types.JSONRPCError)):
-                    self._settled(item.message.id)
+                    self._mark_answered(item.message.id)
 
-    def _settled(self, request: Any) -> None:
+    def _mark_answered(self, request: Any) -> None:
         if isinstance(request, (int, str)):
-            self._asked.discard(request)
+            self._unanswered.discard(request)
             self._answered.set()
             self._answered = anyio.Event()
 
-    async def done(self) -> None:
+    async def close(self) -> None:
         await self._answers.aclose()
         await self._to_server.aclose()
 
 
-def lines(source: int) -> Iterator[bytes | None]:
-    """Lines as they come, without blank ones; None for one that is longer than a message may be."""
+def read_lines(source: int) -> Iterator[bytes | None]:
+    """Yield lines as they arrive, without blank ones; None for a line longer than `LINE_MAX`."""
     buffer = bytearray()
     over = False
     while chunk := os.read(source, CHUNK):
@@ -183,7 +188,7 @@ def lines(source: int) -> Iterator[bytes | None]:
 
 
 def parse(line: bytes | None) -> types.JSONRPCMessage:
-    """The message of a line; where there is none, the error that answers it."""
+    """Return the message in a line, or the error response if the line is not a message."""
     if line is None:
         return _refusal(types.INVALID_REQUEST, f"a message has at most {LINE_MAX:,} bytes")
     if line.startswith(BOM):
@@ -191,21 +196,21 @@ def parse(line: bytes | None) -> types.JSONRPCMessage:
     try:
         found = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError:
-        return _no_message(line)
+        return _invalid_message(line)
     if isinstance(found, types.JSONRPCNotification) and "id" in json.loads(line):
-        # The SDK takes a request whose id is no id for a notification, and nobody would hear of it.
-        return _refusal(types.INVALID_REQUEST, "an id is a whole number or a text")
+        # The SDK takes a request with an invalid id for a notification, and would never answer it.
+        return _refusal(types.INVALID_REQUEST, "an id must be a whole number or a string")
     return found
 
 
-def _no_message(line: bytes) -> types.JSONRPCError:
+def _invalid_message(line: bytes) -> types.JSONRPCError:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
         return _refusal(types.PARSE_ERROR, "Parse error")
     identifier = found.get("id") if isinstance(found, dict) else None
     known = isinstance(identifier, (int, str)) and not isinstance(identifier, bool)
-    if isinstance(identifier, str):  # half a surrogate pair cannot be written back
+    if isinstance(identifier, str):  # a lone surrogate cannot be encoded in the response
         known = identifier.isascii() or identifier.encode(errors="ignore").decode() == identifier
     return _refusal(types.INVALID_REQUEST, "Invalid Request", identifier if known else None)
 

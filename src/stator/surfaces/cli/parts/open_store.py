@@ -1,0 +1,182 @@
+"""Opens the store a command works on, and finds the session and position its arguments name.
+
+No function here creates a store: `open_to_read` opens it read-only, `open_to_write` to change something.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from stator.connect import StorePlace, catch_up, connect, known_stores, locate
+from stator.errors import BadPosition, NotFound, Removed, StatorError
+from stator.model.log.query import SessionRow
+from stator.model.values.ids import short
+from stator.model.values.position import AtName, Range, parse_range
+from stator.runtime.base.context import nap
+from stator.runtime.facade.store import Store
+from stator.runtime.facade.view import SessionView
+from stator.runtime.views.refs import find_session, last_used
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.record_line import count
+from stator.surfaces.cli.render.screen import Screen, note
+from stator.surfaces.cli.render.times import ago
+
+LAST = "last"
+
+
+@dataclass(frozen=True)
+class OpenedStore:
+    """An open store and the place where it was found."""
+
+    store: Store
+    place: StorePlace
+
+    @property
+    def project(self) -> str:
+        return self.store.context.project
+
+    @property
+    def now(self) -> int:
+        return self.store.context.clock()
+
+    def wait(self, seconds: float) -> None:
+        """Wait, then import what hooks have queued since."""
+        nap(seconds)
+        catch_up(self.store)
+
+    def session(self, name: str | None = None) -> SessionView:
+        """The session that is named, else $STATOR_SESSION, else the last one used."""
+        wanted = name if name is not None else os.environ.get("STATOR_SESSION") or LAST
+        try:
+            found = find_session(self.store.port, wanted, project=self.project or None)
+        except NotFound:
+            if wanted != LAST:
+                raise
+            found = self._newest()
+        return SessionView(self.store.port, found.id, sleep=self.wait)
+
+    def _newest(self) -> SessionRow:
+        found = last_used(self.store.port)
+        if found is None:
+            raise NotFound(f"no sessions in {self.place.url}", hint=self.other_stores())
+        return found
+
+    def resolve(self, session: str | None, text: str | None) -> tuple[SessionView, str | None]:
+        """The session and the position or range that `text` names; None instead of a position if it names a session.
+
+        `text` may be `t5`, `t4..t5`, `fix-login:t5`, `release` (a tag) or `fix-login` (a session).
+        """
+        if text is None:
+            return self.session(session), None
+        if text.endswith(":"):
+            return self.session(text[:-1]), None
+        try:
+            return self._position(session, parse_range(text), text)
+        except (BadPosition, NotFound):
+            # Not a position or a tag of the session, so it may be the name of a session.
+            found = self._session_or_none(text) if session is None else None
+            if found is None:
+                raise
+            return found, None
+
+    def _position(
+        self, session: str | None, span: Range, text: str
+    ) -> tuple[SessionView, str | None]:
+        first = span.start or span.end
+        view = self.session(first.session or session)
+        if span.start is None and isinstance(span.end.position, AtName):
+            try:
+                view.at(text)
+            except BadPosition:
+                raise NotFound(
+                    f"no session {text!r:.80}, and no tag or commit of this name in {view.name!r:.80}",
+                    hint="stator ls lists sessions, stator show their tags",
+                ) from None
+        return view, text
+
+    def _session_or_none(self, text: str) -> SessionView | None:
+        try:
+            return self.session(text)
+        except Removed:
+            raise
+        except NotFound:
+            return None
+
+    def names(self) -> dict[str, str]:
+        """Session names by id, each looked up when it is first used."""
+        return _Names(self.store)
+
+    def other_stores(self) -> str:
+        """A remark that names the other stores on this machine."""
+        here = os.path.realpath(self.place.url)
+        others = [seen for seen in known_stores() if os.path.realpath(seen.url) != here]
+        if not others:
+            return "no other stores found"
+        return "other stores: " + ", ".join(f"{seen.url} ({seen.why})" for seen in others)
+
+    def report_empty(self, what: str) -> int:
+        """Note on stderr that an answer is empty, which store was read, and which others exist."""
+        note(f"{what} (store: {self.place.url}, {self.place.why}; {self.other_stores()})")
+        return 0
+
+
+class _Names(dict[str, str]):
+    def __init__(self, store: Store) -> None:
+        super().__init__()
+        self._store = store
+
+    def __missing__(self, session: str) -> str:
+        name = self[session] = self._store.port.session(session).record.name
+        return name
+
+
+@contextmanager
+def open_to_read(store: str | None) -> Iterator[OpenedStore]:
+    """Open the store for reading."""
+    place = locate(store)
+    with connect(place.url, create=False, read_only=True) as opened:
+        yield OpenedStore(opened, place)
+
+
+@contextmanager
+def open_to_follow(store: str | None) -> Iterator[OpenedStore]:
+    """Open the store for reading, to follow new commits.
+
+    Opens it once to write first: that imports what hooks have queued, which a read-only store cannot.
+    """
+    place = locate(store)
+    with contextlib.suppress(StatorError):
+        connect(place.url, create=False).close()
+    with open_to_read(store) as opened:
+        yield opened
+
+
+@contextmanager
+def open_to_write(store: str | None) -> Iterator[OpenedStore]:
+    """Open the store to change something in it."""
+    place = locate(store)
+    with connect(place.url, create=False) as opened:
+        yield OpenedStore(opened, place)
+
+
+def heading(view: SessionView, now: int, *more: str) -> Line:
+    """The line that names the session an answer is about, its status and its size."""
+    row = view.row
+    line = Line(row.record.name, "title").add(" ").add(short(row.id), "id")
+    for part in more:
+        line.add(" · ", "dim").add(part, "bold")
+    if row.record.agent:
+        line.add(f" · {row.record.agent}", "dim")
+    line.add(" · ", "dim").status(row.shown)
+    holds = f"{count(row.turns, 'turn')}, {count(row.head, 'commit')}"
+    return line.add(f" · {holds} · {ago(row.updated, now)}", "dim")
+
+
+def title(screen: Screen, view: SessionView, now: int, *more: str) -> None:
+    """Print the heading and a blank line under it."""
+    screen.line(heading(view, now, *more))
+    screen.line()

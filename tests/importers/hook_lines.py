@@ -1,0 +1,115 @@
+"""Builds hook lines in Cursor's form, runs the hook program, and reads the spool."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import stator
+from stator.surfaces.hook import line_of
+
+HOOK = [sys.executable, "-m", "stator.surfaces.hook"]
+
+
+def hook_input(name: str, conversation: str = "c1", **more: Any) -> dict[str, Any]:
+    return {"hook_event_name": name, "conversation_id": conversation, **more}
+
+
+def prompt(turn: int = 1, conversation: str = "c1", text: str = "do it") -> dict[str, Any]:
+    return hook_input("beforeSubmitPrompt", conversation, generation_id=f"g{turn}", prompt=text)
+
+
+def before_tool(
+    call: str, conversation: str = "c1", tool: str = "Shell", **arguments: Any
+) -> dict[str, Any]:
+    return hook_input(
+        "preToolUse", conversation, tool_use_id=call, tool_name=tool, tool_input=arguments
+    )
+
+
+def after_tool(
+    call: str, conversation: str = "c1", tool: str = "Shell", output: Any = "ok"
+) -> dict[str, Any]:
+    return hook_input(
+        "postToolUse", conversation, tool_use_id=call, tool_name=tool, tool_output=output
+    )
+
+
+def conversation_lines(name: str = "c1", turns: int = 1) -> list[dict[str, Any]]:
+    """The lines of a complete conversation."""
+    lines = [hook_input("sessionStart", name)]
+    for turn in range(1, turns + 1):
+        call = f"{name}-{turn}"
+        lines += [prompt(turn, name), before_tool(call, name, command="ls"), after_tool(call, name)]
+        lines += [hook_input("stop", name)]
+    return [*lines, hook_input("sessionEnd", name, reason="exit")]
+
+
+class HookedStore:
+    """A folder with a store, and hooks that write to its spool."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.path = root / ".stator" / "store.db"
+        self.spool = root / ".stator" / "store.db-spool"
+        self.environ = {"HOME": str(root / "home"), "PATH": os.environ["PATH"]}
+        with stator.connect(self.path):
+            pass
+
+    def hook(
+        self, told: Any, agent: str = "cursor", **environ: str
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run the hook program as an agent would."""
+        data = (
+            told
+            if isinstance(told, bytes)
+            else json.dumps({"cwd": str(self.root), **told}).encode()
+        )
+        return subprocess.run(
+            [*HOOK, agent], input=data, capture_output=True, cwd=self.root, check=False,
+            env=self.environ | environ, timeout=60,
+        )  # fmt: skip
+
+    def write(self, *lines: dict[str, Any], name: str = "current", agent: str = "cursor") -> None:
+        """Write lines in the program's format, without starting the program for each."""
+        self.spool.mkdir(mode=0o700, exist_ok=True)
+        with open(self.spool / name, "ab") as file:
+            for line in lines:
+                told = {"cwd": str(self.root), **line}
+                file.write(line_of(agent, str(self.root), json.dumps(told).encode()))
+
+    def raw(self, *lines: bytes) -> None:
+        """Write raw lines."""
+        self.spool.mkdir(mode=0o700, exist_ok=True)
+        with open(self.spool / "current", "ab") as file:
+            file.writelines(lines)
+
+    def lines(self) -> list[bytes]:
+        return [
+            line
+            for file in sorted(self.spool.glob("*"))
+            if file.name.startswith(("current", "own-", "taken-"))
+            for line in file.read_bytes().splitlines()
+        ]
+
+    def kinds(self, conversation: str = "c1") -> list[str]:
+        """The kinds of a conversation's commits, after the store was opened and has ingested the
+        spool."""
+        with stator.connect(self.path) as store:
+            return kinds(store, conversation)
+
+
+def session(store: Any, conversation: str = "c1") -> Any:
+    from stator.model.exchange.items import Conversation
+
+    return store.read(Conversation(source="cursor", id=conversation).session)
+
+
+def kinds(store: Any, conversation: str = "c1") -> list[str]:
+    return [
+        commit.kind for commit in session(store, conversation).log() if commit.kind != "scratch"
+    ]

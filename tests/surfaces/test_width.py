@@ -1,0 +1,48 @@
+"""No line of an answer is wider than the terminal, whatever was recorded.
+
+Not tested are answers that show content in full or are made to be copied: `show POSITION`, `log --full`,
+`recall` and patches.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from stator.surfaces.cli.render.lines import cells
+from surfaces.recorded import record
+
+COMMANDS = [
+    ["ls"], ["ls", "--all"], ["show"], ["log"], ["log", "fix-login:t2"], ["diff"],
+    ["diff", "fix-login:t1", "fix-login:t3"], ["diff", "--all"], ["state"], ["files"],
+    ["files", "--project", "--reads"],
+    ["decisions", "--all"], ["decisions", "--project"], ["calls"], ["calls", "--project"],
+    ["evicted"],
+    ["why", "auth.py"], ["why", "auth.py", "--project"], ["search", "login"], ["tree"],
+    ["tree", "--project"], ["du"], ["du", "--by", "kind"], ["top", "--once"], ["budget"], ["settle"],
+    ["approvals"], ["verify"], ["doctor"], ["retention"], ["gc"], ["erase", "--all"],
+    ["compact", "--dry-run"], ["rewind", "t1", "--dry-run"], ["sql", "SELECT * FROM commits"],
+]  # fmt: skip
+
+
+@pytest.fixture
+def wide(tmp_path, world, monkeypatch):
+    """A store in which names, prompts, paths and values are longer than any terminal is wide."""
+    path = tmp_path / "wide.db"
+    with world.open(path) as opened:
+        record(opened)
+        with opened.open("名前" * 40, agent="agent-" * 30) as s, s.turn("fix the login " * 60) as t:
+            t.decide("use cookies " * 40, topic="auth " * 30, why="because " * 80)
+            t.fact("phone-" * 30, "五" * 300)
+            t.file("/".join(["a-folder-with-a-long-name"] * 12) + "/auth.py", "created")
+            t.file("auth.py", "created", why="why " * 90)
+            t.plan(["one " * 60, "two " * 60])
+    monkeypatch.setenv("STATOR_STORE", str(path))
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 120])
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_no_line_of_an_answer_is_wider_than_the_terminal(words, columns, wide, ask, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    answer = ask(*words)
+    assert answer.code in (0, 1), answer.err
+    assert [line for line in answer.lines if cells(line) > columns] == []
