@@ -220,15 +220,11 @@ def docstrings(module: Module) -> Iterator[tuple[int, str]]:
 
 
 def files_for_a_kind(contributing: str) -> Measured:
-    """Files that the recipe for a new kind of record in CONTRIBUTING.md tells its reader to change."""
+    """Source files that the recipe for a new kind of record in CONTRIBUTING.md changes."""
     recipe = RECIPE.search(contributing)
     if recipe is None:
         return Measured(None)
-    steps = re.findall(
-        r"^\s*(?:\d+\.|-|\*) (.*(?:\n(?!\s*(?:\d+\.|-|\*) |\n).*)*)", recipe[1], re.M
-    )
-    paths = [re.search(r"`([\w./-]+\.\w+)`", step) for step in steps]
-    found = tuple(dict.fromkeys(path[1] for path in paths if path))
+    found = tuple(dict.fromkeys(re.findall(r"^`(src/[\w./-]+\.py)`, ", recipe[1], re.M)))
     return Measured(len(found), found)
 
 

@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 import stator
-from stator.model.records.registry import COLLECTIONS, Collection
+from stator.model.records.row_types import Collection
+from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import Record
 from stator.runtime.views.verify import verify
 from stator.surfaces.cli.render import wire

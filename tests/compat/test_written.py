@@ -17,7 +17,7 @@ import pytest
 import stator
 from compat import commits
 from compat.make import opened
-from stator.model.records.registry import COLLECTIONS, KINDS
+from stator.model.records.tables import COLLECTIONS, KINDS
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -44,7 +44,7 @@ from stator.model.log.query import (
     SessionQuery,
 )
 from stator.model.log.rewinds import resets
-from stator.model.records.registry import COLLECTIONS
+from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import (
     AppRecord,
     ApprovalRecord,

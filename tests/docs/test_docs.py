@@ -15,7 +15,7 @@ import pytest
 import stator
 from docs.runner import PAGES, ROOT, Page, blocks, loose, runs
 from stator import errors
-from stator.model.records.registry import COLLECTIONS, KINDS
+from stator.model.records.tables import COLLECTIONS, KINDS
 from stator.store.sqlite.queries import sandbox
 from stator.surfaces.cli.registry import COMMANDS
 from stator.surfaces.cli.render import wire

@@ -114,25 +114,29 @@ def test_every_unusual_word_can_be_found():
 
 RECIPE = """# Contributing
 
-## How to add a record kind
+## A new kind of record
 
-1. A row in `model/records/registry.py`, with
-   its fields; see `docs/design/record.md`.
-2. The method in `runtime/driving/turn.py`.
-3. A test in `tests/model/test_kinds.py`; again `model/records/registry.py`.
+See `src/stator/model/log/reduce.py` for rules.
+
+`src/stator/model/records/registry.py`, before `# -- about a session`:
+
+`src/stator/runtime/driving/state_writer.py`, before `def plan(`:
+
+`src/stator/model/records/registry.py`, before `RunRecord,`:
+
+`docs/design/record.md`, before `| about |`:
 
 ## Another
 
-1. `other.py`
+`src/stator/other.py`, before `x`:
 """
 
 
-def test_files_for_a_new_kind_are_counted_from_the_recipe():
+def test_source_files_for_a_new_kind_are_counted_from_the_recipe():
     found = shape.files_for_a_kind(RECIPE)
     assert found.counted == (
-        "model/records/registry.py",
-        "runtime/driving/turn.py",
-        "tests/model/test_kinds.py",
+        "src/stator/model/records/registry.py",
+        "src/stator/runtime/driving/state_writer.py",
     )
 
 

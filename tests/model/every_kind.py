@@ -26,7 +26,7 @@ from stator.errors import StatorError
 from stator.model.log.commit import Commit, Draft
 from stator.model.log.delta import Put
 from stator.model.log.rewinds import visible
-from stator.model.records.registry import COLLECTIONS, KINDS
+from stator.model.records.tables import COLLECTIONS, KINDS
 from stator.model.sessions.lifecycle import check_lease, check_transition
 from stator.model.sessions.retention import tier_of
 from stator.model.values import canon

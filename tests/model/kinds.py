@@ -16,7 +16,8 @@ from typing import Any, Literal
 import stator
 from runtime.support import Model, says
 from runtime.waiting import ask_for
-from stator.model.records.registry import ROWS, CommitKind
+from stator.model.records.registry import ROWS
+from stator.model.records.row_types import CommitKind
 
 By = Literal["agent", "program", "person"]
 

@@ -21,7 +21,7 @@ from model.providers import ACCEPTS
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put, to_plain
 from stator.model.log.fold import fold
-from stator.model.records.registry import COLLECTIONS
+from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import EvictedRecord
 from stator.model.window import compaction
 from stator.model.window.reply import Dialect

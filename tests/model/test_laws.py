@@ -33,7 +33,7 @@ from stator.model.log.delta import (
 from stator.model.log.fold import fold
 from stator.model.log.reduce import reduce
 from stator.model.log.seal import Place, same_part, seal
-from stator.model.records.registry import COLLECTIONS, empty, key_of
+from stator.model.records.tables import COLLECTIONS, empty, key_of
 from stator.model.records.types import (
     AppRecord,
     ArtifactRecord,

@@ -17,7 +17,7 @@ from stator.model.log.commit import (
 )
 from stator.model.log.delta import Drop, Put
 from stator.model.log.reduce import reduce
-from stator.model.records.registry import COLLECTIONS, KEPT_IN_REWIND, key_of
+from stator.model.records.tables import COLLECTIONS, KEPT_IN_REWIND, key_of
 from stator.model.records.types import (
     DecisionRecord,
     Entry,

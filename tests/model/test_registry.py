@@ -26,8 +26,9 @@ from runtime.support import Counted, Died, driving, raising
 from stator.errors import InvalidInput, LeaseLost, NotFound, WrongState
 from stator.model.log.commit import Draft, Upsert
 from stator.model.log.reduce import reduce
-from stator.model.records import registry
-from stator.model.records.registry import COLLECTIONS, ROWS
+from stator.model.records import registry, tables
+from stator.model.records.registry import ROWS
+from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import ArtifactRecord
 from stator.model.sessions.lifecycle import TRANSITIONS, check_transition
 from surfaces.agents import talking
@@ -93,23 +94,23 @@ def test_the_key_of_a_collection_consists_of_its_fields(name):
 
 
 def test_no_status_refuses_a_kind_that_is_accepted_after_the_end():
-    for kind in registry.AFTER_THE_END:
+    for kind in tables.AFTER_THE_END:
         check_transition(kind, "closed", "s_1")
         if kind != "resume":
             check_transition(kind, "archived", "s_1")
 
 
 def test_kinds_shown_to_the_model_are_part_of_the_expiring_transcript():
-    assert registry.SHOWN < registry.SPOKEN < registry.TRANSCRIPT
+    assert tables.SHOWN < tables.SPOKEN < tables.TRANSCRIPT
 
 
 def test_messages_are_never_hidden_from_a_log():
-    assert not registry.SPOKEN & registry.QUIET
+    assert not tables.SPOKEN & tables.QUIET
 
 
 def test_commits_that_remove_content_name_it_and_are_synced():
-    assert registry.BARRIERS - TRANSITIONS.keys() > registry.REMOVALS
-    for kind in registry.REMOVALS:
+    assert tables.BARRIERS - TRANSITIONS.keys() > tables.REMOVALS
+    for kind in tables.REMOVALS:
         with pytest.raises(InvalidInput):
             reduce(Draft(id="k_1", session="s_1", kind=kind), Nothing())
 
@@ -125,7 +126,7 @@ class Nothing:
 
 
 def test_every_record_that_a_compaction_drops_can_be_recalled():
-    assert set(registry.EVICTED) > registry.COMPACTIBLE
+    assert set(tables.EVICTED) > tables.COMPACTIBLE
 
 
 def test_the_documentation_names_the_collections_that_survive_a_rewind():
@@ -133,7 +134,7 @@ def test_the_documentation_names_the_collections_that_survive_a_rewind():
     sentence = text.partition("what makes the state what it was, but for")[2].partition(
         ", and for"
     )[0]
-    assert set(re.findall(r"`(\w+)`", sentence)) == registry.KEPT_IN_REWIND
+    assert set(re.findall(r"`(\w+)`", sentence)) == tables.KEPT_IN_REWIND
 
 
 # -- what happens to a record ---------------------------------------------------------------------
@@ -196,11 +197,11 @@ def test_a_rerun_reuses_exactly_the_commits_a_program_appends_beside_its_calls(r
     """A kind that is missing in the registry's `once` is recorded twice after a crash."""
     recorded, _, _ = run_again
     in_turn = set(recorded[recorded.index("turn") + 1 : recorded.index("turn_end")])
-    assert in_turn - {"call", "outcome"} == registry.ONCE
+    assert in_turn - {"call", "outcome"} == tables.ONCE
 
 
 def test_a_replay_compares_only_kinds_that_a_rerun_reuses():
-    assert registry.COMPARED < registry.ONCE
+    assert tables.COMPARED < tables.ONCE
 
 
 @each
@@ -365,7 +366,7 @@ def test_a_reported_record_can_be_empty_but_needs_a_name(kind, field, file_store
 
 
 def test_the_recall_note_of_an_artifact_is_empty():
-    assert registry.recall_note("artifacts", ArtifactRecord(name="notes")) == ""
+    assert tables.recall_note("artifacts", ArtifactRecord(name="notes")) == ""
 
 
 # -- what surfaces show ---------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stator.errors import BadBudget, InvalidInput, LeaseLost, WrongState
-from stator.model.records.registry import AFTER_THE_END, CONTRIBUTIONS, KINDS
+from stator.model.records.tables import AFTER_THE_END, CONTRIBUTIONS, KINDS
 from stator.model.records.types import Status
 from stator.model.sessions.lifecycle import (
     TRANSITIONS,

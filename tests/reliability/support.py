@@ -23,7 +23,7 @@ from stator.connect import connect
 from stator.errors import StatorError
 from stator.model.log.commit import Draft, Upsert
 from stator.model.log.query import CallQuery, SessionQuery
-from stator.model.records.registry import COLLECTIONS
+from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import FactRecord, SessionRecord
 from stator.runtime.views.verify import verify
 

@@ -19,7 +19,7 @@ from reliability.support import all_sessions, bare
 from stator.connect import connect
 from stator.errors import StatorError
 from stator.model.log.commit import Draft, Upsert
-from stator.model.records.registry import COLLECTIONS
+from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import SessionRecord
 
 pytestmark = pytest.mark.usefixtures("uncompressed")

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from stator.connect import mint
 from stator.errors import StatorError
 from stator.model.log.commit import Commit, Upsert
-from stator.model.records.registry import COLLECTIONS
+from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import (
     ErasedRecord,
     EvictedRecord,

@@ -194,7 +194,7 @@ def test_a_program_that_compacts_can_be_replayed(store):
 def test_a_summary_expires_with_its_transcript(session, store):
     session.compact(keep=1, summary="the launch code is in the drawer")
     session.close()
-    from stator.model.records.registry import TRANSCRIPT
+    from stator.model.records.tables import TRANSCRIPT
 
     kinds = {commit.kind for commit in session.log() if "drawer" in str(commit.content)}
     assert kinds <= TRANSCRIPT

@@ -15,7 +15,7 @@ from runtime.waiting import ask_for
 from stator.connect import mint
 from stator.errors import Erased, NotFound, Removed, WrongState
 from stator.model.log.query import SessionQuery
-from stator.model.records.registry import COLLECTIONS
+from stator.model.records.tables import COLLECTIONS
 from stator.model.sessions.detached_run import RunInfo
 from stator.model.sessions.retention import UNITS, parse
 from stator.runtime.base import project_flags

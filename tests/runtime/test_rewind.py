@@ -16,7 +16,7 @@ from runtime.support import Counted, Died, Model, die, driving, raising, says
 from stator.errors import ApprovalNeeded, BadTurn, Busy, InvalidInput, NotFound, WrongState
 from stator.model.log.commit import Upsert
 from stator.model.log.rewinds import STEPS
-from stator.model.records.registry import KEPT_IN_REWIND
+from stator.model.records.tables import KEPT_IN_REWIND
 from stator.model.records.types import TagRecord
 from stator.runtime.branches import rewind
 from stator.runtime.driving import lifecycle

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import stator
 from runtime.conftest import memory_store
 from stator.model.log.fold import apply, fold
-from stator.model.records.registry import empty
+from stator.model.records.tables import empty
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stator.model.records.registry import COLLECTIONS
+from stator.model.records.tables import COLLECTIONS
 from stator.surfaces.cli.render.wire import FIELDS
 from surfaces.recorded import Answer
 

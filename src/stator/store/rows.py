@@ -32,7 +32,7 @@ from stator.model.log.delta import (
     Put,
     decode_record,
 )
-from stator.model.records.registry import COLLECTIONS, NUMBERED
+from stator.model.records.tables import COLLECTIONS, NUMBERED
 from stator.model.records.types import ErasedRecord
 from stator.model.values.ids import (
     from_bytes,

@@ -32,7 +32,7 @@ from stator.model.log.commit import (
 )
 from stator.model.log.delta import Put
 from stator.model.log.rewinds import TAG
-from stator.model.records.registry import COMPARED
+from stator.model.records.tables import COMPARED
 from stator.model.records.types import ChildRecord
 from stator.model.values import json_text
 from stator.model.values.ids import short

@@ -32,7 +32,7 @@ from stator.model.log.commit import (
     Upsert,
 )
 from stator.model.log.delta import Drop, Put
-from stator.model.records.registry import ONCE
+from stator.model.records.tables import ONCE
 from stator.model.records.types import CallStatus, Effect, Record
 from stator.model.values import canon
 

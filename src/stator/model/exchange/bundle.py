@@ -31,7 +31,7 @@ from stator.model.log.delta import (
     decode_record,
 )
 from stator.model.log.seal import CONTENT_MAX
-from stator.model.records.registry import COLLECTIONS, KINDS, NUMBERED
+from stator.model.records.tables import COLLECTIONS, KINDS, NUMBERED
 from stator.model.records.types import ErasedRecord, Segment, SessionRecord
 from stator.model.sessions.lifecycle import check_name, lent_upto
 from stator.model.values import canon

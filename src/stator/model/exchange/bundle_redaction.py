@@ -17,7 +17,7 @@ from stator.errors import InvalidInput, StatorError
 from stator.model.log import chain
 from stator.model.log.commit import Commit, Gone
 from stator.model.log.delta import Put
-from stator.model.records.registry import TRANSCRIPT
+from stator.model.records.tables import TRANSCRIPT
 from stator.model.records.types import SessionRecord
 from stator.model.sessions.retention import WORDS
 from stator.model.values import canon

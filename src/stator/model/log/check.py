@@ -27,7 +27,7 @@ from stator.model.log.commit import (
     Trust,
     Upsert,
 )
-from stator.model.records.registry import COLLECTIONS
+from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import Record
 from stator.model.values.ids import check_id
 

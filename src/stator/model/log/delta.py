@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from stator.errors import BadDelta
-from stator.model.records.registry import COLLECTIONS
+from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import ErasedRecord, Record
 
 

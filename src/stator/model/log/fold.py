@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from stator.errors import BadDelta
 from stator.model.log.delta import Op, Put
-from stator.model.records.registry import empty
+from stator.model.records.tables import empty
 from stator.model.records.types import State
 
 

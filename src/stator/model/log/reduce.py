@@ -15,13 +15,7 @@ import msgspec
 from stator.errors import BadDelta, InvalidInput
 from stator.model.log.commit import Change, Draft, Erase, Purge, Remove, Reset, Upsert
 from stator.model.log.delta import Delta, Drop, Put
-from stator.model.records.registry import (
-    COLLECTIONS,
-    DROPPED_BY_FORK,
-    KEPT_IN_REWIND,
-    KINDS,
-    key_of,
-)
+from stator.model.records.tables import COLLECTIONS, DROPPED_BY_FORK, KEPT_IN_REWIND, KINDS, key_of
 from stator.model.records.types import (
     KEY_MAX,
     KEYLESS,

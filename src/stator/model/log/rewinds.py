@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from stator.model.log.commit import Reset
-from stator.model.records.registry import BOOKKEEPING, COLLECTIONS, KEPT_IN_REWIND
+from stator.model.records.tables import BOOKKEEPING, COLLECTIONS, KEPT_IN_REWIND
 from stator.model.records.types import Entry, ErasedRecord, to_settle
 
 TAG = "rewind/"

@@ -33,7 +33,7 @@ from stator.model.log.commit import (
 )
 from stator.model.log.delta import Delta, Put
 from stator.model.log.reduce import StateView, reduce
-from stator.model.records.registry import COLLECTIONS
+from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import Record
 from stator.model.values import canon
 from stator.model.values.ids import check_id, run_id

@@ -1,24 +1,29 @@
-"""Says what each kind of record is: one row per kind of commit, one per collection of the state.
+"""The registry of record kinds: one row per kind of commit, with its collection of the state.
 
-Everything that the rest of the package must know of a kind is in its row: whether it needs the lease,
-what a rerun does about it, what a rewind, a compaction and a brief make of it, how it reads, what
-an agent may report of it. The tables below the rows are derived from them, and so is every other
-table about kinds. Plain data: importing this costs nothing.
+Everything that the rest of the package must know about a kind is in its row: whether it needs the lease, what a
+rerun does about it, what a rewind, a compaction and a brief make of it, how it reads, what an agent may report of
+it. `records.row_types` explains each column; the tables in `records.tables` are derived from the rows, and so is
+every other table about kinds. Plain data: importing this costs nothing.
 
 A `place` orders rows in one list. Places are ten apart, so that a new row fits between two others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import Any, get_args
 
-import msgspec
-
 from stator.model.records import search_text, text
-from stator.model.records.text import Piece, Show
+from stator.model.records.row_types import (
+    Briefed,
+    Collection,
+    CommitKind,
+    Field,
+    Hot,
+    NotedAs,
+    RecallKey,
+    Reported,
+)
 from stator.model.records.types import (
-    KEYLESS,
     AppRecord,
     ApprovalRecord,
     ArtifactRecord,
@@ -26,7 +31,6 @@ from stator.model.records.types import (
     ChildRecord,
     DeadEndRecord,
     DecisionRecord,
-    ErasedRecord,
     EvictedRecord,
     FactRecord,
     FileOp,
@@ -35,166 +39,23 @@ from stator.model.records.types import (
     PendingRecord,
     PlanRecord,
     PreferenceRecord,
-    Record,
     RunRecord,
     ScoreRecord,
     ScratchRecord,
     SessionRecord,
     SpendRecord,
-    State,
     StepStatus,
     TagRecord,
     ToolRecord,
     WorkingRecord,
-    file_key,
 )
-from stator.model.values import canon
-
-
-class Hot(msgspec.Struct, frozen=True):
-    """A collection that a resuming agent needs first."""
-
-    place: int
-    newest: int | None = None
-    """Only so many, the newest; None: all."""
-
-
-class Briefed(msgspec.Struct, frozen=True, kw_only=True):
-    """A collection that has a section in the brief."""
-
-    title: str
-    place: int
-    """Where the section stands in the text."""
-    room: int
-    """When the section is given room, before others or after them."""
-    weight: int
-    """Its part of the room, against the others that have something to say."""
-    more: str = ""
-    """The command that shows the rest; empty: `stator state -c COLLECTION`."""
-    note: Callable[[Any], str] = lambda record: ""
-    """Our words after a record."""
-
-
-class RecallKey(msgspec.Struct, frozen=True):
-    """A collection whose records are recalled by a key, `PREFIX:NAME`."""
-
-    prefix: str
-    rank: int | None = None
-    """How much an agent misses it when it leaves the view, 0 the most; None: it never leaves."""
-    name: Callable[[Any, str], str] = lambda record, identifier: str(record.name)
-    """The part of the key after the prefix, of a record and its id; empty: it has no key."""
-    about: Callable[[Any], Any] = lambda record: canon.from_plain(record.value)
-    """What the key does not say of it."""
-
-
-class NotedAs(msgspec.Struct, frozen=True):
-    """A collection that the note about a compaction counts: it is as it was."""
-
-    place: int
-    words: str
-    """How the note names it among what is kept; empty: it is only counted."""
-
-
-class Collection(msgspec.Struct, frozen=True, kw_only=True):
-    """One map of the state, from record id to record. Number, name, key and type are on disk."""
-
-    number: int
-    name: str
-    type: type[Record]
-    key: tuple[str, ...]
-    """The fields that make the natural key, by which a record is found again."""
-
-    text: Callable[[Any], str] | None = None
-    """A record in one text, for the brief; None: the name of its type."""
-    line: Callable[[Any, Show], list[Piece]] | None = None
-    """A record in one line on a screen; None: its text."""
-    search: Callable[[Any], Iterable[str]] = lambda record: ()
-    """What a search finds it by."""
-
-    bookkeeping: bool = False
-    """Small, and kept up to date by commits that are about something else."""
-    tallied: bool = False
-    """Counted up by commits of other kinds, which do not mention it."""
-    structural: bool = False
-    """Erasing a whole session leaves it: the session could not be found or ended without it."""
-    rewound: bool = True
-    """A rewind takes it back. What is not: it happened, was spent, or is what a person said of it."""
-    compactible: bool = False
-    """A compaction drops records that are older than its boundaries; every other collection stays."""
-    diffed: bool = True
-    """A diff lists its changes to people."""
-    dropped_by_fork: int = 0
-    """Its place among what a fork starts without; 0: a fork inherits it."""
-    listed: int = 0
-    """Its place in the state that an agent is shown over MCP; 0: it is not shown."""
-    hot: Hot | None = None
-    brief: Briefed | None = None
-    recall: RecallKey | None = None
-    noted: NotedAs | None = None
-
-
-class Field(msgspec.Struct, frozen=True):
-    """An argument of an item that an agent reports."""
-
-    name: str
-    schema: dict[str, Any] = msgspec.field(default_factory=lambda: {"type": "string"})
-    """Its JSON Schema."""
-    blank: bool = False
-    """Whether it may be empty."""
-
-
-class Reported(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent may report over MCP, besides `why`: the arguments of a method of the recorder."""
-
-    method: str
-    must: tuple[Field, ...]
-    may: tuple[Field, ...] = ()
-    hint: str = ""
-    """What the description of the tool says of it; empty: the names of what it must have."""
-
-
-class CommitKind(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of commit. Its name is on disk; none is ever renamed."""
-
-    name: str
-    contributed: bool = False
-    """It needs no lease in a driven session: it carries its own principal."""
-    after_the_end: bool = False
-    """A closed or archived session still accepts it."""
-    once: bool = False
-    """An agent's own program appends it in a turn: a program that is run again after a crash gets the
-    commit that is there, and appends none."""
-    compared: bool = False
-    """A replay compares what the program records with it."""
-    spoken: bool = False
-    """What was asked, said, called or answered: it leaves a view by `entry:` and `call:`."""
-    expires: bool = False
-    """Part of the transcript: retention takes its words when they are old."""
-    shown: bool = False
-    """The model is shown its content: its next answer derives from it."""
-    learned: bool = False
-    """What it says of a call that still counts stays known after a rewind."""
-    news: bool = False
-    """A brief since a position mentions it, besides what was contributed."""
-    barrier: bool = False
-    """`barrier` durability syncs for it."""
-    removes: bool = False
-    """Its transaction takes content away."""
-    keeping: bool = False
-    """Retention appends it: it is not something that happened in the session."""
-    silent: bool = False
-    """It only repeats, or keeps, what other commits said: no search finds it."""
-    quiet: bool = False
-    """Bookkeeping to a reader of the log."""
-    tier: str = ""
-    """What is said of the space its content takes; empty: it is part of the transcript or the log."""
-    collection: Collection | None = None
-    """What it puts records into, if it has a collection of its own."""
-    reported: Reported | None = None
-
 
 _TEXTS: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
+
+
 _SHARE: dict[str, Any] = {"type": "number", "minimum": 0, "maximum": 1}
+
+
 _NAMED_VALUE = (Field("name"), Field("value", {}, blank=True))
 
 
@@ -667,6 +528,7 @@ ROWS: tuple[CommitKind, ...] = (
 )
 """Every kind of commit there is. New releases add kinds; none is ever renamed."""
 
+
 SPEND = Collection(
     number=17,
     name="spend",
@@ -681,144 +543,3 @@ SPEND = Collection(
     dropped_by_fork=20,
 )
 """The one collection without a kind of its own: every commit that used something adds to it."""
-
-
-# -- kinds of commits -----------------------------------------------------------------------------
-
-
-def _kinds(has: Callable[[CommitKind], bool]) -> frozenset[str]:
-    return frozenset(row.name for row in ROWS if has(row))
-
-
-KINDS = _kinds(lambda row: True)
-CONTRIBUTIONS = _kinds(lambda row: row.contributed)
-AFTER_THE_END = _kinds(lambda row: row.after_the_end)
-ONCE = _kinds(lambda row: row.once)
-COMPARED = _kinds(lambda row: row.compared)
-SPOKEN = _kinds(lambda row: row.spoken)
-TRANSCRIPT = _kinds(lambda row: row.expires)
-SHOWN = _kinds(lambda row: row.shown)
-LEARNED = _kinds(lambda row: row.learned)
-NEWS = _kinds(lambda row: row.news)
-BARRIERS = _kinds(lambda row: row.barrier)
-REMOVALS = _kinds(lambda row: row.removes)
-KEEPING = _kinds(lambda row: row.keeping)
-SILENT = _kinds(lambda row: row.silent)
-QUIET = _kinds(lambda row: row.quiet)
-TIERS: dict[str, str] = {row.name: row.tier for row in ROWS if row.tier}
-REPORTED: dict[str, Reported] = {row.name: row.reported for row in ROWS if row.reported is not None}
-
-
-# -- collections ----------------------------------------------------------------------------------
-
-COLLECTIONS: dict[str, Collection] = {
-    one.name: one
-    for one in sorted(
-        (SPEND, *(row.collection for row in ROWS if row.collection is not None)),
-        key=lambda one: one.number,
-    )
-}
-NUMBERED: dict[int, Collection] = {one.number: one for one in COLLECTIONS.values()}
-_TYPES: dict[type[Record], Collection] = {one.type: one for one in COLLECTIONS.values()}
-
-
-def _collections(has: Callable[[Collection], bool]) -> frozenset[str]:
-    return frozenset(name for name, one in COLLECTIONS.items() if has(one))
-
-
-def _placed(place: Callable[[Collection], int]) -> tuple[str, ...]:
-    """The collections that have a place, in its order."""
-    placed = [(place(one), name) for name, one in COLLECTIONS.items() if place(one)]
-    return tuple(name for _, name in sorted(placed))
-
-
-BOOKKEEPING = _collections(lambda one: one.bookkeeping)
-TALLIED = _collections(lambda one: one.tallied)
-STRUCTURE = _collections(lambda one: one.structural)
-KEPT_IN_REWIND = _collections(lambda one: not one.rewound)
-COMPACTIBLE = _collections(lambda one: one.compactible)
-NOT_DIFFED = _collections(lambda one: not one.diffed)
-DROPPED_BY_FORK = _placed(lambda one: one.dropped_by_fork)
-LISTED = _placed(lambda one: one.listed)
-HOT: dict[str, Hot] = {
-    name: hot
-    for name in _placed(lambda one: one.hot.place if one.hot else 0)
-    if (hot := COLLECTIONS[name].hot)
-}
-NOTED: dict[str, NotedAs] = {
-    name: noted
-    for name in _placed(lambda one: one.noted.place if one.noted else 0)
-    if (noted := COLLECTIONS[name].noted)
-}
-BRIEFED: dict[str, Briefed] = {name: one.brief for name, one in COLLECTIONS.items() if one.brief}
-RECALLED: dict[str, str] = {
-    one.recall.prefix: name for name, one in COLLECTIONS.items() if one.recall
-}
-"""The prefix of a key → the collection that its record is in."""
-EVICTED: dict[str, int] = {
-    name: rank
-    for rank, _, name in sorted(
-        (one.recall.rank, one.number, name)
-        for name, one in COLLECTIONS.items()
-        if one.recall and one.recall.rank is not None
-    )
-}
-"""Collections whose records leave the view when what was said around them does, with their rank: what
-an agent misses most comes first."""
-
-
-# -- what a record says ---------------------------------------------------------------------------
-
-
-def key_of(collection: Collection, record: Record, record_id: str) -> str:
-    """The natural key by which a record is found again; without one, or erased, it is known by its id."""
-    if isinstance(record, DecisionRecord):
-        return record.topic or KEYLESS + record_id
-    if isinstance(record, FileRecord):
-        return file_key(record.root, record.path)
-    if isinstance(record, ErasedRecord):
-        return KEYLESS + record_id
-    return "\n".join([str(getattr(record, name)) for name in collection.key])
-
-
-def recall_key(collection: str, record: Record, record_id: str) -> str:
-    """The key a record is evicted and recalled by; "" if it has none (it was erased)."""
-    recall = COLLECTIONS[collection].recall
-    if recall is None or isinstance(record, ErasedRecord):
-        return ""
-    name = recall.name(record, record_id)
-    return f"{recall.prefix}:{name}" if name else ""
-
-
-def recall_note(collection: str, record: Record) -> Any:
-    """What the key of a record does not say of it."""
-    recall = COLLECTIONS[collection].recall
-    return "" if recall is None else recall.about(record)
-
-
-def record_text(record: Record) -> str:
-    """What a record says, or that it was erased."""
-    if isinstance(record, ErasedRecord):
-        return f"(erased by @{record.erased})"
-    known = _TYPES.get(type(record))
-    if known is None or known.text is None:
-        return type(record).__name__.removesuffix("Record")
-    return known.text(record)
-
-
-def record_pieces(record: Record, show: Show) -> list[Piece] | None:
-    """A record in one line on a screen; None of what is not a record of a collection."""
-    known = _TYPES.get(type(record))
-    if known is None:
-        return None
-    return [(record_text(record), "")] if known.line is None else known.line(record, show)
-
-
-def record_words(record: Record) -> Iterable[str]:
-    """The texts a search finds a record by."""
-    known = _TYPES.get(type(record))
-    return () if known is None else known.search(record)
-
-
-def empty() -> State:
-    return {name: {} for name in COLLECTIONS}

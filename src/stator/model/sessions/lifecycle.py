@@ -18,7 +18,7 @@ from stator.errors import (
     LeaseLost,
     WrongState,
 )
-from stator.model.records.registry import AFTER_THE_END, CONTRIBUTIONS
+from stator.model.records.tables import AFTER_THE_END, CONTRIBUTIONS
 from stator.model.records.types import Mode, Segment, Status
 
 TRANSITIONS: dict[str, dict[str, Status]] = {

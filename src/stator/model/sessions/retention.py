@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from stator.errors import InvalidInput
-from stator.model.records.registry import TIERS, TRANSCRIPT
+from stator.model.records.tables import TIERS, TRANSCRIPT
 
 What = Literal["archive", "expire", "trash", "purge", "restore"]
 

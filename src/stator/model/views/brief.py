@@ -16,7 +16,8 @@ import msgspec
 
 from stator.errors import BadBudget, InvalidInput
 from stator.model.log.query import Head
-from stator.model.records.registry import BRIEFED, Briefed
+from stator.model.records.row_types import Briefed
+from stator.model.records.tables import BRIEFED
 from stator.model.values.escape import visible
 from stator.model.values.ids import short
 from stator.model.window.transcript import BYTES_PER_TOKEN, CountTokens

@@ -26,7 +26,7 @@ from stator.model.log.delta import (
     Version,
     to_plain,
 )
-from stator.model.records.registry import BOOKKEEPING, COLLECTIONS, key_of
+from stator.model.records.tables import BOOKKEEPING, COLLECTIONS, key_of
 from stator.model.records.types import KEYLESS, DecisionRecord, Entry, FileRecord, Record
 
 Change = Literal["added", "changed", "superseded", "removed"]

@@ -12,8 +12,8 @@ from typing import Any
 from stator.model.calls.known import MODEL
 from stator.model.log.commit import CONTINUED, Commit
 from stator.model.log.delta import Put
-from stator.model.records.registry import SILENT, record_words
 from stator.model.records.search_text import strings
+from stator.model.records.tables import SILENT, record_words
 from stator.model.records.types import (
     FileRecord,
 )

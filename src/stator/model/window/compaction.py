@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
-from stator.model.records.registry import COMPACTIBLE, EVICTED, NOTED, recall_key
+from stator.model.records.tables import COMPACTIBLE, EVICTED, NOTED, recall_key
 from stator.model.records.types import (
     Entry,
     EvictedRecord,

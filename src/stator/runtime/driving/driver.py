@@ -46,7 +46,7 @@ from stator.model.log.commit import (
     Upsert,
 )
 from stator.model.log.query import Lease, SessionRow
-from stator.model.records.registry import SHOWN
+from stator.model.records.tables import SHOWN
 from stator.model.records.types import FileRecord, RunRecord
 from stator.model.values.ids import retype, run_id
 from stator.model.window.transcript import Transcript

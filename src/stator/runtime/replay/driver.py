@@ -37,7 +37,7 @@ from stator.model.log.commit import (
 )
 from stator.model.log.delta import Put
 from stator.model.log.query import Lease, SessionRow
-from stator.model.records.registry import COMPARED
+from stator.model.records.tables import COMPARED
 from stator.model.values.ids import retype, short
 from stator.runtime.branches import rewind as rewinding
 from stator.runtime.branches.rewind import Rewound, check_between_turns

@@ -23,7 +23,7 @@ from stator.model.log.commit import (
 )
 from stator.model.log.delta import Put, Version
 from stator.model.log.query import SessionRow
-from stator.model.records.registry import COLLECTIONS, EVICTED, STRUCTURE
+from stator.model.records.tables import COLLECTIONS, EVICTED, STRUCTURE
 from stator.model.records.types import Entry, FileRecord, FlagRecord, file_key
 from stator.model.sessions.lifecycle import lent_upto
 from stator.model.values.ids import short

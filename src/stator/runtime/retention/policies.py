@@ -24,7 +24,7 @@ from stator.model.log.commit import (
     Upsert,
 )
 from stator.model.log.query import SessionRow
-from stator.model.records.registry import KEEPING, TRANSCRIPT
+from stator.model.records.tables import KEEPING, TRANSCRIPT
 from stator.model.records.types import CallRecord, FlagRecord, SessionRecord
 from stator.model.sessions import retention as model
 from stator.model.sessions.lifecycle import lent_upto

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from stator.model.log.commit import Commit, Large
 from stator.model.log.delta import Op, Version
 from stator.model.log.query import CallQuery, CallRow
-from stator.model.records.registry import BOOKKEEPING, COLLECTIONS
+from stator.model.records.tables import BOOKKEEPING, COLLECTIONS
 from stator.model.records.types import Entry, SessionRecord
 from stator.model.values.position import AtTurn, Range, parse_range
 from stator.model.views import diff as diffs

@@ -13,7 +13,7 @@ import msgspec
 from stator.model.log.commit import Commit
 from stator.model.log.query import TurnRow
 from stator.model.log.rewinds import TAG, Rewind, Stretch, agree_upto, stands, visible
-from stator.model.records.registry import LEARNED
+from stator.model.records.tables import LEARNED
 from stator.model.records.types import TagRecord
 from stator.store.port import StorePort
 

@@ -14,7 +14,7 @@ import msgspec
 from stator.errors import BadQuery, NotFound, StoreBusy, StoreError
 from stator.model.log.query import SessionRow, check_limit
 from stator.model.log.rewinds import stands, visible
-from stator.model.records.registry import KINDS
+from stator.model.records.tables import KINDS
 from stator.model.sessions.lifecycle import lent_upto
 from stator.model.views.search import (
     Advance,

@@ -21,7 +21,7 @@ from stator.model.log.query import (
     SessionRow,
     TurnRow,
 )
-from stator.model.records.registry import COLLECTIONS, HOT
+from stator.model.records.tables import COLLECTIONS, HOT
 from stator.model.records.types import (
     DecisionRecord,
     Entry,

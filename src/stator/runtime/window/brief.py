@@ -18,7 +18,7 @@ from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
 from stator.model.log.query import CallQuery, CallRow, TurnRow
 from stator.model.log.rewinds import TAG, visible
-from stator.model.records.registry import (
+from stator.model.records.tables import (
     BOOKKEEPING,
     BRIEFED,
     CONTRIBUTIONS,

@@ -25,7 +25,7 @@ from stator.model.log.commit import (
     Upsert,
 )
 from stator.model.log.delta import Drop, Put
-from stator.model.records.registry import COMPACTIBLE, EVICTED, NOTED
+from stator.model.records.tables import COMPACTIBLE, EVICTED, NOTED
 from stator.model.records.types import Entry, ErasedRecord, EvictedRecord
 from stator.model.window import compaction
 from stator.model.window.compaction import (

@@ -17,7 +17,7 @@ from stator.errors import NotFound
 from stator.model.log.commit import Commit, Gone, Large
 from stator.model.log.delta import Put, Version
 from stator.model.log.query import CallQuery
-from stator.model.records.registry import EVICTED, RECALLED, SPOKEN, recall_note
+from stator.model.records.tables import EVICTED, RECALLED, SPOKEN, recall_note
 from stator.model.records.types import (
     Entry,
     ErasedRecord,

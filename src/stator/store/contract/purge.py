@@ -15,7 +15,7 @@ from stator.model.log.commit import (
     Upsert,
 )
 from stator.model.log.query import Lease, SessionQuery
-from stator.model.records.registry import COLLECTIONS
+from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import FlagRecord
 from stator.store.contract.drive import Drafts, Ids, Story, begin, large_text
 from stator.store.contract.erasure import must_verify

@@ -8,7 +8,7 @@ from stator.errors import StatorError
 from stator.model.log.commit import Remove, Upsert
 from stator.model.log.delta import Drop, Put
 from stator.model.log.fold import fold
-from stator.model.records.registry import COLLECTIONS
+from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import DecisionRecord, FactRecord, FileRecord, ToolRecord
 from stator.store.contract.drive import Story, large_text
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stator.model.log import chain
-from stator.model.records.registry import COLLECTIONS
+from stator.model.records.tables import COLLECTIONS
 from stator.store.contract.drive import Clock, Ids, Story, begin, salts
 from stator.store.contract.erasure import must_verify
 from stator.store.contract.fixtures import MakeStore

@@ -31,7 +31,7 @@ from stator.model.log.query import (
     CallRow,
     SessionQuery,
 )
-from stator.model.records.registry import COLLECTIONS
+from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import Entry, ErasedRecord, SessionRecord
 from stator.model.values import canon
 from stator.model.views.diff import versions_of

@@ -44,7 +44,7 @@ from stator.model.log.query import (
 from stator.model.log.seal import (
     Salts,
 )
-from stator.model.records.registry import COLLECTIONS
+from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import Entry, SessionRecord
 from stator.model.sessions.lifecycle import (
     lent_upto,

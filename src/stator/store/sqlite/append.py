@@ -33,7 +33,7 @@ from stator.model.log.seal import (
     scrub,
     seal,
 )
-from stator.model.records.registry import REMOVALS
+from stator.model.records.tables import REMOVALS
 from stator.model.records.types import Entry, SessionRecord
 from stator.model.sessions.lifecycle import (
     check_lease,

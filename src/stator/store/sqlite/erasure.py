@@ -24,7 +24,7 @@ from stator.model.log.commit import (
     size_of,
 )
 from stator.model.log.delta import Put
-from stator.model.records.registry import COLLECTIONS
+from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import ErasedRecord
 from stator.store.rows import to_row
 from stator.store.sqlite.connection import many, one

@@ -18,7 +18,7 @@ from stator.model.log.chain import put_item
 from stator.model.log.commit import CONTINUED, Commit, size_of
 from stator.model.log.delta import Put
 from stator.model.log.query import Counts
-from stator.model.records.registry import BOOKKEEPING, COLLECTIONS, NUMBERED, key_of
+from stator.model.records.tables import BOOKKEEPING, COLLECTIONS, NUMBERED, key_of
 from stator.model.records.types import KEYLESS, ErasedRecord
 from stator.model.values.ids import to_bytes
 from stator.store.compress import compress, decompress

@@ -43,7 +43,7 @@ from stator.model.log.query import (
     UsageBy,
     check_limit,
 )
-from stator.model.records.registry import REMOVALS
+from stator.model.records.tables import REMOVALS
 from stator.model.records.types import Entry
 from stator.store.port import Durability
 from stator.store.sqlite import connection, projection, space

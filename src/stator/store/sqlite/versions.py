@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
 
-from stator.model.records.registry import COLLECTIONS
+from stator.model.records.tables import COLLECTIONS
 
 Version = tuple[int, int, int, int, int, str, str | None, bytes | None]
 """(seq, n, op, was, turn, id, key, body): a put (op 1) or drop (op 0). A key that comes from a row is None."""

@@ -17,7 +17,7 @@ import apsw
 
 from stator.errors import HeadMoved, StatorError, StoreFailed
 from stator.model.log.commit import Commit, Draft
-from stator.model.records.registry import BARRIERS
+from stator.model.records.tables import BARRIERS
 from stator.store.port import Durability
 from stator.store.sqlite import connection, space
 from stator.store.sqlite.connection import FileGuard

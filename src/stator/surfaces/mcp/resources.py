@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from stator.errors import BadQuery, NotFound
 from stator.model.log.query import SessionRow
-from stator.model.records import registry
+from stator.model.records import tables
 from stator.model.values.escape import visible
 from stator.runtime.facade.view import SessionView
 from stator.surfaces.mcp.request_context import RequestContext, head_fields, session_fields
@@ -140,7 +140,7 @@ def _state(
     head = head_fields(view)
     at = f"@{head['seq']}"
     collections: dict[str, Any] = {}
-    for name in (*registry.LISTED, "calls", "children"):
+    for name in (*tables.LISTED, "calls", "children"):
         entries = view.entries(name, at, limit=ENTRIES_MAX + 1)
         collections[name] = [questions.entry_row(entry) for entry in entries[:ENTRIES_MAX]]
         if len(entries) > ENTRIES_MAX:

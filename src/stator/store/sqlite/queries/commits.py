@@ -15,7 +15,7 @@ from stator.model.log.delta import (
     Put,
     decode_record,
 )
-from stator.model.records.registry import COLLECTIONS, key_of
+from stator.model.records.tables import COLLECTIONS, key_of
 from stator.model.records.types import Entry, Record
 from stator.model.sessions.lifecycle import lent_upto
 from stator.store.compress import decompress

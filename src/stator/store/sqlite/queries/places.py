@@ -14,7 +14,7 @@ from stator.model.log.delta import (
     Put,
 )
 from stator.model.log.delta import Version as LogVersion
-from stator.model.records.registry import COLLECTIONS, key_of
+from stator.model.records.tables import COLLECTIONS, key_of
 from stator.model.records.types import KEYLESS, SessionRecord
 from stator.model.values.ids import from_bytes, is_id, to_bytes
 from stator.store.sqlite.connection import many, one

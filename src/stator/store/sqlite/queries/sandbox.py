@@ -14,7 +14,7 @@ from typing import Any
 import apsw
 
 from stator.errors import BadQuery
-from stator.model.records.registry import NUMBERED
+from stator.model.records.tables import NUMBERED
 from stator.store.rows import envelope_of
 from stator.store.sql import script
 from stator.store.sqlite.versions import unpack_id

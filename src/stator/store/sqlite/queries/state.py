@@ -16,7 +16,7 @@ from stator.model.log.delta import (
     decode_record,
 )
 from stator.model.log.delta import Version as LogVersion
-from stator.model.records.registry import COLLECTIONS, key_of
+from stator.model.records.tables import COLLECTIONS, key_of
 from stator.model.records.types import KEYLESS, Entry
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import (

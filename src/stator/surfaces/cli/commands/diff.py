@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadPosition
-from stator.model.records.registry import COLLECTIONS, NOT_DIFFED
+from stator.model.records.tables import COLLECTIONS, NOT_DIFFED
 from stator.model.records.types import READ_POSITION, DecisionRecord, FileRecord, Record
 from stator.model.views.compare import Comparison
 from stator.model.views.diff import CallItem, Diff, DiffItem

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stator.errors import BadQuery
 from stator.model.log.commit import Commit
 from stator.model.log.query import check_limit
-from stator.model.records.registry import KINDS, QUIET
+from stator.model.records.tables import KINDS, QUIET
 from stator.runtime.facade.view import SessionView
 from stator.surfaces.cli.parts.open_store import (
     OpenedStore,

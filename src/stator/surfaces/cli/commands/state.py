@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stator.errors import BadQuery
-from stator.model.records.registry import COLLECTIONS
+from stator.model.records.tables import COLLECTIONS
 from stator.surfaces.cli.parts.open_store import open_to_read, title
 from stator.surfaces.cli.render import record_line, wire
 from stator.surfaces.cli.render.lines import Line

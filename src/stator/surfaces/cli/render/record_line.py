@@ -16,7 +16,7 @@ from stator.model.log.commit import (
     size_of,
 )
 from stator.model.log.delta import Drop, Put, to_plain
-from stator.model.records.registry import TALLIED, record_pieces
+from stator.model.records.tables import TALLIED, record_pieces
 from stator.model.records.types import (
     ErasedRecord,
     Record,

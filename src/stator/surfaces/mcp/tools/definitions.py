@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from stator.model.records.registry import REPORTED
+from stator.model.records.tables import REPORTED
 
 Schema = dict[str, Any]
 

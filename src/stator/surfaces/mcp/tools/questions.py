@@ -8,7 +8,7 @@ from typing import Any
 from stator.errors import BadPosition, InvalidInput, NotFound
 from stator.model.log.commit import Commit
 from stator.model.log.query import CallQuery, TurnRow
-from stator.model.records.registry import LISTED, NOT_DIFFED
+from stator.model.records.tables import LISTED, NOT_DIFFED
 from stator.model.records.types import Entry, Record
 from stator.model.values.json_text import shown
 from stator.model.views.diff import DiffItem

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stator.errors import IdReused, InvalidInput
-from stator.model.records.registry import REPORTED
+from stator.model.records.tables import REPORTED
 from stator.runtime.ingest.self_report import Reporter
 from stator.surfaces.mcp.request_context import (
     SOURCE,
