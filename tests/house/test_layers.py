@@ -382,7 +382,7 @@ def test_a_circle_is_found_also_when_one_half_is_only_for_type_checkers(tmp_path
     assert tree.cycles() == [["stator.runtime.a", "stator.runtime.b"]]
 
 
-def test_circles_are_told_apart_and_the_largest_comes_first():
+def test_import_cycles_are_separated_and_the_largest_comes_first():
     edges = {"a": "b", "b": "a", "c": "de", "d": "c", "e": "f", "f": "c", "g": "a"}
     assert circles(edges) == [["c", "d", "e", "f"], ["a", "b"]]
 

@@ -156,7 +156,7 @@ def test_the_runtime_is_given_what_reaches_the_world():
     assert imports_of(ours(), "runtime", INJECTED) == INJECTED_EXCEPTIONS
 
 
-def test_clocks_and_randomness_are_given_to_whoever_needs_them():
+def test_only_listed_modules_use_clocks_and_randomness():
     found = uses_of(ours(), ["runtime", "importers", "hooks", "store"], CLOCKS_AND_CHANCE)
     assert without(found, DETERMINED) == CLOCK_EXCEPTIONS
 

@@ -38,7 +38,7 @@ def summary_of(shown):
 @pytest.mark.parametrize("name", FILES)
 @settings(max_examples=8, deadline=None)
 @given(st.lists(st.floats(0.05, 0.99), max_size=4))
-def test_the_session_is_the_same_wherever_the_file_was_cut(name, places):
+def test_the_session_is_the_same_for_every_cut_of_the_file(name, places):
     data, form = FILES[name].read_bytes(), load(name.split()[0])
     with TemporaryDirectory() as folder, stator.connect("memory:", project="garden") as store:
         path = Path(folder) / FILES[name].name

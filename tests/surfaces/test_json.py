@@ -162,7 +162,7 @@ def test_an_error_is_also_printed_as_json(store, ask):
     assert json.loads(plain)["exit"] == answer.code == 3
 
 
-def test_output_is_ascii_whatever_was_recorded(tmp_path, world, ask):
+def test_output_is_ascii_for_any_recorded_text(tmp_path, world, ask):
     with world.open(tmp_path / "u.db") as opened, opened.open("größe 日本") as s, s.turn("⏎\x9b"):
         pass
     answer = ask("log", "--json", "--store", str(tmp_path / "u.db"))
