@@ -78,7 +78,7 @@ def translate(error: apsw.Error, path: str) -> StoreError:
 _TRANSLATIONS: tuple[tuple[type[apsw.Error], type[StoreError], str], ...] = (
     (apsw.NotADBError, NotAStore, "this is not a Stator store; nothing was changed"),
     (apsw.CorruptError, StoreCorrupt, "run: stator doctor"),
-    (apsw.FullError, StoreFull, "free some space; reading goes on, writing resumes by itself"),
+    (apsw.FullError, StoreFull, "free some space; reading still works, writing resumes by itself"),
     (apsw.ReadOnlyError, StoreReadOnly, "the file or its folder cannot be written"),
     (
         apsw.BusyError,
@@ -134,7 +134,7 @@ def check_path(path: str) -> None:
     if found.st_size == 0:
         raise NotAStore(
             f"{path}: the file is empty",
-            hint="a store never is: restore it from a copy, or move it away to start anew",
+            hint="a store never is: restore it from a copy, or move it away to start with an empty one",
             store=path,
         )
 
@@ -191,7 +191,7 @@ def check_schema(connection: apsw.Connection, path: str, access: Access) -> None
     if fingerprint(connection) != expected_fingerprint(version):
         raise SchemaChanged(
             f"{path}: its tables, views or triggers are not those of schema {version}",
-            hint="somebody changed them; copy the data out with: stator export, or restore a copy",
+            hint="another program changed them; copy the data out with: stator export, or restore a copy",
             store=path,
         )
 
@@ -222,7 +222,7 @@ def _configure(connection: apsw.Connection, access: Access, synchronous: str) ->
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
-    # Plans do not depend on bound values: else SQLite compiles a query anew for each of them.
+    # Plans do not depend on bound values: else SQLite compiles a query again for each of them.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.pragma("cell_size_check", 1)
     connection.pragma("cache_size", -CACHE_KIB)
