@@ -19,6 +19,14 @@ def test_every_page_is_linked_from_the_readme(name):
     assert f"]({name})" in README
 
 
+@pytest.mark.parametrize("name", PAGES)
+def test_the_text_before_a_file_says_how_to_name_it(name):
+    page = (ROOT / name).read_text(encoding="utf-8")
+    for found in re.finditer(r"^```\w+ .*file=(\S+)", page, re.M):
+        text = page[: found.start()].rstrip().split("\n\n")[-1]
+        assert f"`{found[1]}`" in text, f"{found[1]}: a reader does not see the info string"
+
+
 def test_the_readme_has_at_most_260_lines_and_no_comments():
     assert len(README.splitlines()) <= 260
     assert "<!--" not in README

@@ -17,6 +17,8 @@ import pytest
 DEMO = Path(__file__).resolve().parent.parent.parent / "examples/demo.py"
 STATOR = Path(sys.executable).with_name("stator")
 WIDTHS = [60, 80, 100, 120]
+HEAD = re.compile(r"  [0-9a-f]{64}")
+"""A head that `verify` prints is copied, so it is whole on any terminal."""
 
 
 @dataclass
@@ -131,9 +133,10 @@ def test_output_through_a_pipe_has_no_colours_and_fits_80_columns(demo):
 @pytest.mark.parametrize("columns", WIDTHS)
 def test_nothing_is_wider_than_the_terminal(columns, tmp_path):
     shown = on_terminal(tmp_path, columns)
-    assert max(map(len, shown.lines)) <= columns
+    cuttable = [line for line in shown.lines if not HEAD.fullmatch(line)]
+    assert max(map(len, cuttable)) <= columns
     assert len(shown.lines) <= 90
-    assert all(len(lines) <= 6 for lines in answers(shown.lines).values())
+    assert all(len(lines) <= 8 for lines in answers(shown.lines).values())
 
 
 def test_the_folder_it_leaves_answers_the_commands_it_suggests(demo):

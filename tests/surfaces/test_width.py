@@ -1,10 +1,13 @@
 """No line of an answer is wider than the terminal, whatever was recorded.
 
 Not tested are answers that show content in full or are made to be copied: `show POSITION`, `log --full`,
-`recall` and patches.
+`recall`, patches, and the heads that `verify` prints.
 """
 
 from __future__ import annotations
+
+import json
+import re
 
 import pytest
 
@@ -45,4 +48,24 @@ def test_no_line_of_an_answer_is_wider_than_the_terminal(words, columns, wide, a
     monkeypatch.setenv("COLUMNS", str(columns))
     answer = ask(*words)
     assert answer.code in (0, 1), answer.err
-    assert [line for line in answer.lines if cells(line) > columns] == []
+    copied = re.compile(r"  [0-9a-f]{64}\Z")
+    too_wide = [line for line in answer.lines if cells(line) > columns]
+    assert [line for line in too_wide if not copied.match(line)] == []
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_the_heads_that_verify_prints_can_be_copied_from_any_terminal(
+    columns, wide, ask, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    heads = json.loads(ask("verify", "--json").out)["heads"]
+    shown = ask("verify").out
+    assert heads
+    assert all(head in shown for head in heads.values())
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_the_cause_of_an_open_call_is_shown_in_full(columns, wide, ask, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    answer = ask("calls", "fix-login", "--open")
+    assert "…" not in answer.out, answer.out

@@ -132,6 +132,7 @@ def ingest(
             return result
         while _ingest_round(store, context_for, folder, limits, result):
             pass
+        # Only when a conversation starts, because it reads a note of every active session.
         if result.starts:
             end_dead_conversations(store, context_for)
     return result
@@ -153,6 +154,7 @@ def end_dead_conversations(store: StorePort, context_for: ContextFor) -> list[st
         if not isinstance(note, dict) or not row.record.aliases:
             continue
         pid, born, space = note.get("process") or (0, 0, 0)
+        # A pid names a process only within its namespace, and is reused: the start time tells two apart.
         if not pid or space != _namespace() or start_ticks(pid) == born:
             continue
         source, foreign = row.record.aliases[0]
@@ -203,6 +205,7 @@ def _ingest_round(
         if not is_complete:
             result.is_all = False
             return False
+        # The files are the only other copy: they go when the store has everything on disk, in any durability.
         store.sync()
         claimed.remove()
         return True
@@ -332,6 +335,7 @@ class BatchRecorder:
         hooked.has_transcript = transcript.read(self._limits, self._result.transcripts)
         hooked.record(lines[first:])
         if _hook_name(lines[-1]) in ENDS:
+            # Not before: until the program has ended, a call without a result may still get one.
             transcript.read(self._limits, self._result.transcripts, conclude=True)
         self._result.commits += hooked.commits
         if hooked.session not in self._result.names:
@@ -364,6 +368,7 @@ class _HookedConversation:
         self.transcript: str = known.get("transcript") or ""
         self._state: dict[str, Any] = known.get("state") or {}
         self._process = {"process": known.get("process") or [0, 0, 0], "at": known.get("at", 0)}
+        # Files that are gone cannot be read again; their offsets would only make the note grow.
         self._read_up_to: dict[str, int] = {
             name: end for name, end in (known.get("read") or {}).items() if name in files
         }

@@ -88,6 +88,7 @@ def spooled_files(folder: str) -> list[str]:
             kept = [entry.name for entry in found if is_spooled(entry.name)]
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return []
+    # Files that are renamed already were left by a process that died: their lines are the oldest.
     return sorted(kept, key=lambda name: (not name.startswith(TAKEN), name))
 
 
@@ -160,6 +161,7 @@ class ClaimedFiles:
             file = open_regular_file(os.path.join(self._folder, name))
         except (FileNotFoundError, InvalidInput):
             return
+        # A hook that opened the file before it was renamed still appends to it, under a shared lock.
         if _lock(file, self._sleep, self._wait_s):
             self._files[name] = file
         else:
@@ -224,6 +226,7 @@ def _with_times(
 def read_spool_file(file: BinaryIO, name: str) -> Iterator[SpoolLine | BadPiece]:
     """The lines of a file, and the pieces that are not valid lines."""
     file.seek(0)
+    # A duplicate: closing the buffer must not close the file, which would release its lock.
     with os.fdopen(os.dup(file.fileno()), "rb") as buffered:
         end = 0
         while data := buffered.readline(LINE_MAX):

@@ -130,6 +130,7 @@ def import_conversation(
     """
     importing = _ConversationImport(store, context, found, report, via, predicted)
     cursor = importing.cursor()
+    # The conversation is here from a better source, under other ids: reading this file would record it twice.
     if (
         found.is_fallback
         and cursor is None
@@ -238,6 +239,7 @@ class _ConversationImport:
     def _flush(self, *, conclude: str = "", cursor: bool = False) -> None:
         for within, recorder in list(self._recorders.items()):
             noted = self._note() if cursor and not within and self._cursor is not None else None
+            # An unchanged cursor is not recorded again, or every import would add a commit to every session.
             if noted is not None and recorder.cursor(self._found.cursor_name) == noted:
                 noted = None
             named_note = None if noted is None else (self._found.cursor_name, noted)
@@ -260,6 +262,7 @@ class _ConversationImport:
         self._report.recorded(new)
         for one in new:
             self._touched |= _touched_files(one)
+        # A scratch is our own cursor: a conversation that gained nothing else counts as unchanged.
         self._new += sum(one.kind != "scratch" for one in new)
 
 

@@ -109,6 +109,7 @@ class Supervisor:
                 stdin=self._stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
+                # A group of its own: a stop reaches what the program has started, and Ctrl-C comes to us alone.
                 start_new_session=True,
                 bufsize=0,
             )
@@ -138,6 +139,7 @@ class Supervisor:
         if self._stop is not None:
             # Until it is reaped, no other process can have its pid or its group's id.
             _signal_group(child.pid, signal.SIGKILL)
+        # What it printed last. The end of the pipe is not awaited: a program it left behind may hold it open.
         self._read_output()
         self._close_pipe()
         self._child = None
@@ -266,8 +268,10 @@ def _signal_group(pid: int, number: int) -> None:
 def main() -> None:
     """Detach from the caller, take over the lock, and supervise the run."""
     folder, lock, ready = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    # The caller's own child ends here: it has nothing to reap, and we are no longer its child.
     if os.fork():
         os._exit(0)
+    # A program that inherited the lock would hold it when we are killed: a lost run would look alive.
     os.set_inheritable(lock, False)
     os.set_inheritable(ready, False)
 

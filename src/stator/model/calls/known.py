@@ -61,6 +61,7 @@ def same_value(recorded: Commit, name: str, given: Any, scrub: Scrub | None) -> 
     item = recorded.content.get(name)
     if given is UNSET:
         return item is None
+    # As it is, and redacted: a value that the program got from the record holds placeholders already.
     return item is not None and item in (canon.dumps(given), canon.dumps(given, scrub=scrub))
 
 
@@ -105,6 +106,7 @@ class KnownCall(msgspec.Struct, kw_only=True):
         if self.status == "awaiting approval":
             return "awaiting"
         if self.status == "ok":
+            # A value that held a secret is not on record. To read it again does no harm; to write again may.
             again = self.redacted and self.effect != "write"
             return "run" if again and not ended else "replay"
         again = self.cause == "run again" or self.last
@@ -174,7 +176,7 @@ class Known:
         elif kind == "approval" and commit.status == "started" and (call := by_id.get(commit.call)):
             call.status = "started"
         elif kind == "turn" and commit.status == CONTINUED:
-            self._failed.clear()  # whoever goes on asks again
+            self._failed.clear()  # the run that continues asks the model again
         elif kind == "outcome" and commit.tool == MODEL:
             self._failed.pop(commit.call, None)
             if commit.status == "ok":
@@ -200,6 +202,7 @@ class Known:
                 other.last = False
 
     def _begun(self, commit: Commit, by_id: dict[str, KnownCall]) -> None:
+        # A question to the model is not found as a call: its answer is the entry that follows.
         if commit.tool == MODEL and commit.origin is None:
             return
         self._built_on(commit.call)
@@ -261,6 +264,8 @@ class Known:
             for call in self.calls
             if call.seq not in self._taken and call.tool == tool and call.cause != WITHDRAWN
         ]
+        # From the surest match to the weakest. A call with a key is never matched by its arguments: the key
+        # is how a program says that two equal calls are different ones.
         found = (
             _first(call for call in free if key and call.key == key)
             or _first(call for call in free if origin and call.origin == origin)

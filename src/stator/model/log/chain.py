@@ -79,6 +79,7 @@ def item_salt(salt: bytes, name: str) -> bytes:
 
 def committed(salt: bytes, name: str, data: bytes) -> str:
     """The commitment to one item of a commit that has that salt."""
+    # `commitment` of `item_salt`, written out: every append does this for every item.
     return sha256(sha256(salt + name.encode()).digest()[:SALT_BYTES] + data).hexdigest()
 
 
@@ -98,6 +99,8 @@ def without(commit: Commit, names: set[str], by: int) -> Commit:
         content[name] = item
         if name in names and isinstance(item, bytes):
             content[name] = Gone(by, bytes.fromhex(commitment(salts[name], item)))
+    # The commit's own salt goes, since the erased item's salt could be computed from it. The salts of the
+    # other items are kept one by one instead.
     left = {name: salts[name] for name, item in content.items() if not isinstance(item, Gone)}
     return structs.replace(commit, content=content, salt=b"", salts=left)
 
@@ -200,6 +203,7 @@ def check(commit: Commit, prev: str, seq: int) -> str | None:
         return f"prev is {commit.prev[:12]}, but the commit before it is {prev[:12]}"
     if rehash(commit) != commit.hash:
         return "content or structure does not match its hash"
+    # No hash covers the salt itself: with no content left to prove it, it could be any bytes.
     if commit.salt and all(isinstance(item, Gone) for item in commit.content.values()):
         return "a salt that no content needs"
     return None

@@ -258,6 +258,8 @@ def _decision(record: Record, made: Made) -> None:
         return
     standing = made.find("decisions", topic)
     if standing is not None:
+        # The new decision gets an id of its own instead of a new version of the old one: both stay citable,
+        # and `supersedes` leads from one to the other.
         old = made.drop_standing(standing, "decisions", topic)
         decision = msgspec.structs.replace(decision, supersedes=old)
     made.put_over(None, "decisions", decision, topic)
@@ -271,6 +273,7 @@ def _file(record: Record, made: Made) -> None:
     standing = made.find("files", source or key)
     if standing is not None:
         known = cast("FileRecord", standing[2])
+        # The record may have been erased; an ErasedRecord has none of these fields.
         known_after: str = getattr(known, "after", "")
         if not file.before and known_after:
             file = msgspec.structs.replace(file, before=known.after)
@@ -344,6 +347,7 @@ def _fork(draft: Draft, made: Made) -> None:
             made.drop_standing(_standing(entry), collection, entry.key)
     for entry in made.view.all("calls"):
         if isinstance(entry.record, CallRecord):
+            # The parent's driver may be running it at this moment; its outcome will be recorded there.
             call = msgspec.structs.replace(entry.record, elsewhere=True)
             made.put_over(_standing(entry), "calls", call, entry.key)
         else:  # erased: nobody can answer for it any more
@@ -407,6 +411,7 @@ def _rewind(draft: Draft, made: Made) -> None:
         if change.record is None:
             made.drop_standing(standing, change.collection, change.key)
         else:
+            # `was` is the version before of the same record. If another record has the key by now, there is none.
             was = standing[1] if standing is not None and standing[0] == change.id else 0
             found = (change.id, was, change.record)
             made.put_over(found, change.collection, change.record, change.key)

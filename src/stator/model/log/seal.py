@@ -186,6 +186,8 @@ def encode_content(draft: Draft, redactor: Redactor | None) -> dict[str, bytes]:
     if draft.input is not UNSET:
         data = content["input"] = canon.dumps(draft.input, path="$.input", scrub=scrubbed)
         if draft.kind == "call":
+            # Of the redacted bytes: a program that runs again redacts its arguments the same way, and its call is
+            # found by this hash.
             content["input_hash"] = b'"%s"' % sha256(data).hexdigest().encode()
     if draft.output is not UNSET:
         plain = canon.to_plain(draft.output, path="$.output", scrub=scrubbed)
@@ -195,6 +197,7 @@ def encode_content(draft: Draft, redactor: Redactor | None) -> dict[str, bytes]:
     if draft.output_summary:
         content["output_summary"] = canon.dumps(draft.output_summary, scrub=scrubbed)
     if draft.usage is not None:
+        # No scrub: `scrub` has cleaned the names of the units, and the rest are numbers.
         content["usage"] = canon.dumps(draft.usage)
     if draft.why:
         content["why"] = canon.dumps(draft.why, scrub=scrubbed)
@@ -278,6 +281,8 @@ def _scrub_change(
     if hasattr(record, "value"):
         record = _with_plain_value(record, redactor)
     data = encode_checked(change.collection, record)
+    # One scan over the encoded record, which has a secret in few cases. `scrub` returns the same object if it
+    # found none; only else is the record taken apart and scanned field by field.
     if redactor is None or redactor.scrub(text := data.decode()) is text:
         if encoded is not None:
             encoded[id(record)] = data
@@ -339,6 +344,7 @@ def same_part(draft: Draft, commit: Commit, view: StateView, redactor: Redactor 
 def _same_content(content: dict[str, bytes], commit: Commit) -> bool:
     if content.keys() != commit.content.keys():
         return False
+    # An item that was erased since cannot be compared: its commitment needs a salt that is gone with it.
     return all(
         not isinstance(item, bytes) or item == content[name]
         for name, item in commit.content.items()

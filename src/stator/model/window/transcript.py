@@ -183,6 +183,7 @@ class Transcript:
     # -- taking commits ---------------------------------------------------------------------------
 
     def _take_turn(self, commit: Commit) -> None:
+        # The prompt was shown when the turn began; continuing it after a crash adds none.
         if commit.status == "continued":
             return
         if commit.seq <= self.view.summarise:
@@ -194,6 +195,7 @@ class Transcript:
             self._say(_Spoken(commit, "input"))
 
     def _take_entry(self, commit: Commit) -> None:
+        # A stream that broke off is in the log for people; the model is asked again and never sees it.
         if commit.status == "partial" or not commit.has("output"):
             return
         value = _content(commit, "output")
@@ -207,7 +209,7 @@ class Transcript:
             self._open = self._answers[commit.seq] = answered
             self._say(answered)
             for slot in answered.slots:
-                if _foreign(commit):  # whoever asked may have run it, whether we were told or not
+                if _foreign(commit):  # its agent may have run it, reported or not
                     slot.result = KnownResult(status="started")
                 self._meet(slot)
 
@@ -275,6 +277,8 @@ class Transcript:
             turn.said = [said for said in turn.said if not said.gone]
         for _, result in self._early.values():
             result.forget(seq, fields)
+        # An id can depend on the ids before it, so all are given out again: a process that reads the log after
+        # the erasure must get the same ones.
         self._names.clear()
         for turn in self._turns:
             for said in turn.said:
@@ -544,6 +548,7 @@ def _left_out(
         spent += count(b"".join(s.rendered(provider, voice, view) for s in turns[n].said).decode())
         if spent > max_tokens:
             break
+        # The note about turns left out takes room too, unless none is left out.
         if spent + (note if n else 0) <= max_tokens:
             first = n
     return _stepped(first, len(turns))

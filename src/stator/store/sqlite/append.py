@@ -64,7 +64,7 @@ from stator.store.sqlite.queries import (
 from stator.store.sqlite.queries.lineage import SessionPlace
 from stator.store.sqlite.writer import AppendRequest, Writer
 
-if TYPE_CHECKING:  # loaded by whoever writes first: reading does without its patterns
+if TYPE_CHECKING:  # loaded by the first write: reading does without its patterns
     from stator.model.log.redact import Redactor
 
 TAILS_MAX = 1000
@@ -121,6 +121,7 @@ class Appender:
         """Whether someone else moved this session's head, lease or projections."""
         place = live.place
         row = one(db, SQL["session_by_id"], (to_bytes(place.record.id),))
+        # A flush by another process counts too: its commits are in the tables now and still in our tail.
         if row is None or row[2] != place.epoch or row[5] != place.flushed:
             return True
         return commits.last_seq(db, place.segments[-1]) != live.seq
@@ -197,6 +198,7 @@ class Appender:
                 live = self.session_live(db, request.session)
         if len(live.place.tail) >= projection.TAIL_MAX:
             self.flush(db, live)
+        # Many sessions with short tails are as slow to read as one with a long tail: every reader replays them.
         elif self.unflushed >= TAILS_MAX:
             self.flush_all(db)
         return commits
@@ -209,6 +211,7 @@ class Appender:
         session = place.record.id
         if draft.session != session:
             raise InvalidInput(f"draft {draft.id} is for another session", session=draft.session)
+        # A fresh id was made for this append and cannot be here. An origin can be, under another id.
         if not fresh or draft.origin is not None:
             there = self._already(db, live, draft)
             if there is not None:
@@ -234,6 +237,7 @@ class Appender:
 
     def _remove(self, db: apsw.Connection, live: Live, draft: Draft, by: int) -> None:
         """Take away what an erasure or a purge says is to go."""
+        # Removals work on the tables; a tail that is flushed later would bring the content back.
         self.flush(db, live)
         if draft.kind == "erasure":
             erasure.erase(db, live.place, draft, by, live.digest)
@@ -282,6 +286,7 @@ class Appender:
         # An origin is compared as it was recorded. Only for that: to scrub twice is to tag values twice.
         known = draft if draft.origin is None else scrub(draft, live.redactor)
         seq = live.place.tail.ids.get(identifier)
+        # The index of ids holds flushed commits only; those in the tails of other sessions are known from here.
         if seq is None and identifier in self._recent:
             raise IdReused(f"commit {draft.id} is in another session", commit=draft.id)
         if seq is None:
@@ -451,6 +456,7 @@ class Appender:
                 new += self._ingest_one(db, live, commit, targets, known)
             self.flush(db, live)
             erased |= erasure.carry_out(db, live.place, targets, live.digest)
+            # `live` still holds what was erased from the tables a line above.
             self.forget(session)
         if erased:
             self._leave_unfinished(db)
@@ -468,6 +474,7 @@ class Appender:
         if commit.seq <= live.seq:
             mine = one(db, SQL["log_hash"], (lineage.key(place.s, commit.seq),))
             chain.must_match(mine[0].hex() if mine else "", commit)
+            # An erasure travels with a bundle: what was erased where it was made is erased here too.
             if any(isinstance(item, Gone) and item.by for item in commit.content.values()):
                 mine = self._read_at(db, place, commit.seq)
                 for by, names in chain.erased_by(mine, commit).items():
@@ -484,7 +491,8 @@ class Appender:
         return True
 
     def _check_free(self, place: SessionPlace) -> None:
-        """Checks that the log did not change after its driver read it."""
+        """Refuse to add to a log that a live driver is appending to."""
+        # A live driver has the state in memory, and would continue from a head that is no longer the newest.
         holder = driver_lock.holder(f"{self.path}-lease", place.holder, place.epoch)
         if holder is not None and holder.live:
             raise driven(place.record, holder)
@@ -522,6 +530,8 @@ def next_turn(draft: Draft, live: Live) -> int:
 
 def put_blob(db: apsw.Connection, digest: bytes, data: bytes, size: int) -> int:
     """Keep a blob once; the slot it is in."""
+    # 63 bits, because SQLite's rowids are signed. A slot that is taken holds the same bytes or, very rarely,
+    # others whose digest begins alike.
     slot = int.from_bytes(digest[:8], "big") >> 1
     while (row := one(db, SQL["blob_get"], (slot,))) is not None:
         if row[0] == digest:

@@ -78,7 +78,7 @@ def translate(error: apsw.Error, path: str) -> StoreError:
 _TRANSLATIONS: tuple[tuple[type[apsw.Error], type[StoreError], str], ...] = (
     (apsw.NotADBError, NotAStore, "this is not a Stator store; nothing was changed"),
     (apsw.CorruptError, StoreCorrupt, "run: stator doctor"),
-    (apsw.FullError, StoreFull, "free some space; reading goes on, writing resumes by itself"),
+    (apsw.FullError, StoreFull, "free some space; reading still works, writing resumes by itself"),
     (apsw.ReadOnlyError, StoreReadOnly, "the file or its folder cannot be written"),
     (
         apsw.BusyError,
@@ -134,7 +134,7 @@ def check_path(path: str) -> None:
     if found.st_size == 0:
         raise NotAStore(
             f"{path}: the file is empty",
-            hint="a store never is: restore it from a copy, or move it away to start anew",
+            hint="a store never is: restore it from a copy, or move it away to start with an empty one",
             store=path,
         )
 
@@ -154,6 +154,8 @@ def _connect(path: str, access: Access) -> apsw.Connection:
                 f"{path}: its folder cannot be written and the newest commits are in {path}-wal",
                 hint="copy store and -wal to a folder you can write, and open the copy",
             ) from None
+    # Even to read, a WAL database needs a -shm file beside it. Where none can be made and no WAL is left,
+    # nothing can change the file: SQLite may read it as it is.
     address = "file:" + _quoted(path) + "?immutable=1"
     return _patient(
         apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
@@ -180,6 +182,7 @@ def check_schema(connection: apsw.Connection, path: str, access: Access) -> None
             hint="nothing was changed",
             store=path,
         )
+    # This release has no fingerprint of a later schema, so there is nothing to compare it with.
     if version > SCHEMA:
         if access == "write":
             raise NewerStore(
@@ -191,13 +194,14 @@ def check_schema(connection: apsw.Connection, path: str, access: Access) -> None
     if fingerprint(connection) != expected_fingerprint(version):
         raise SchemaChanged(
             f"{path}: its tables, views or triggers are not those of schema {version}",
-            hint="somebody changed them; copy the data out with: stator export, or restore a copy",
+            hint="another program changed them; copy the data out with: stator export, or restore a copy",
             store=path,
         )
 
 
 def fingerprint(connection: apsw.Connection) -> str:
     """A digest of everything in the schema."""
+    # ANALYZE makes the sqlite_stat tables. They hold no data of ours, and anybody may run it.
     rows = connection.execute(
         "SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema "
         "WHERE name NOT LIKE 'sqlite_stat%' ORDER BY type, name"
@@ -219,10 +223,11 @@ def scratch(version: int) -> apsw.Connection:
 
 
 def _configure(connection: apsw.Connection, access: Access, synchronous: str) -> None:
+    # A store may come from another person: its schema must not run code or damage the file.
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
-    # Plans do not depend on bound values: else SQLite compiles a query anew for each of them.
+    # Plans do not depend on bound values: else SQLite compiles a query again for each of them.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.pragma("cell_size_check", 1)
     connection.pragma("cache_size", -CACHE_KIB)
@@ -231,6 +236,7 @@ def _configure(connection: apsw.Connection, access: Access, synchronous: str) ->
         # In any other mode a commit acknowledged under synchronous=FULL can be lost to a power cut.
         if connection.pragma("journal_mode") != "wal":
             connection.pragma("journal_mode", "wal")
+        # A setting of the connection, not of the file: without it, what this writer erases stays in free pages.
         connection.pragma("secure_delete", 1)
         connection.pragma("synchronous", synchronous)
         connection.wal_autocheckpoint(CHECKPOINT_PAGES)
@@ -287,6 +293,8 @@ def create(path: str) -> bool:
 def _initialise(path: str) -> None:
     connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
     try:
+        # Page size and auto_vacuum are fixed by the first table, so they come before the schema.
+        # `space` needs incremental vacuum to shorten a file without rewriting it.
         connection.pragma("page_size", 4096)
         connection.pragma("auto_vacuum", "incremental")
         connection.pragma("secure_delete", 1)
@@ -319,6 +327,7 @@ def publish(draft: str, path: str) -> bool:
         if os.path.lexists(path):
             return False
         os.rename(draft, path)
+    # The name must survive a power cut too: commits acknowledged from here on are in this file.
     folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
     try:
         os.fsync(folder)

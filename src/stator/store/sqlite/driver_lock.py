@@ -17,6 +17,7 @@ import msgspec
 
 from stator.model.log.query import Holder
 
+# Keys hold the pid: a fork inherits these tables and none of the locks, so its entries must be its own.
 _files: dict[tuple[int, str], int] = {}
 _users: Counter[tuple[int, str]] = Counter()
 _held: set[tuple[int, str, int]] = set()
@@ -51,6 +52,7 @@ def leave(path: str) -> None:
 
 def hold(path: str, epoch: int) -> None:
     """This process drives under `epoch` until it lets go or dies."""
+    # It never waits: an epoch is given out once, and locked before any other process can read its number.
     fcntl.lockf(_descriptor(path), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, epoch)
     _held.add((os.getpid(), path, epoch))
 

@@ -113,6 +113,8 @@ def tailed(commit: Commit, keys: Sequence[str]) -> Tailed:
         small = op.collection in READ_FROM_LOG
         body: Any = None
         if is_put := type(op) is Put:
+            # The content item is gone; the mark itself is kept as the body, so that a reader sees an erasure
+            # and not a record that was never there.
             if type(op.record) is ErasedRecord:
                 body = msgspec.json.encode(op.record)
             elif not small:
@@ -232,11 +234,13 @@ class Tail:
     def counted(self, ledger: Ledger, low: int) -> Ledger:
         """The ledger with the tail counted in; `low` is the fork point of the session, or 0."""
         kinds = Counter(item.kind for item in self.commits)
+        # A turn that was continued has several `turn` commits and is one turn.
         continued = sum(item.status == CONTINUED and item.kind == "turn" for item in self.commits)
         ended = [item for item in self.commits if item.kind == "outcome"]
         live, erased, opened = dict(ledger.live), set(ledger.erased), ledger.open
         for item in self.commits:
             for number, (_, _, op, was, _, _, _, _) in item.net():
+                # `was` at or below the fork point is a version of the lineage, which this count never included.
                 live[number] = live.get(number, 0) + op - (was > low)
                 if number == CALLS:
                     # A fork's first commit puts every call it inherits: those open here.
@@ -304,6 +308,8 @@ def flush(
 
 def commit_slot(identifier: bytes) -> int:
     """Where a commit's id is looked for first."""
+    # 63 bits, because SQLite's rowids are signed. Ids made here begin with the time, so that the ids of
+    # one tail are neighbours in the index.
     return int.from_bytes(identifier[:8], "big") >> 1
 
 
@@ -321,6 +327,7 @@ def _flush_ids(connection: apsw.Connection, base: int, tail: Tail) -> None:
     """Index the ids of a tail's commits, each in the first free slot from its own on."""
     wanted = [(commit_slot(item.id), base | item.seq) for item in tail.commits]
     low, high = min(wanted)[0], max(wanted)[0] + len(wanted)
+    # One query for the whole range instead of one for each id.
     taken = dict(many(connection, SQL["commit_taken"], (low, high)))
     rows = []
     for first, key in wanted:
@@ -385,6 +392,7 @@ def _intent(
 ) -> Any:
     """The row, without its session, of a call's latest attempt before a seq, here or in the lineage."""
     digits = to_bytes(call)
+    # A call made here has the digits of the commit of its first intent, so the index of commits finds it.
     first = find_commit(connection, digits)
     owner, seq = (first >> SEQ_BITS, first & SEQ_MASK) if first else (s, low + 1)
     mine = one(connection, SQL["call_latest"], (s, digits, min(seq, low), before))
@@ -397,6 +405,8 @@ def _intent(
     return None
 
 
+# The key of a log row is the session's ordinal above 40 bits of seq: the commits of a session are
+# neighbours in the file, in order.
 SEQ_BITS = 40
 SEQ_MASK = (1 << SEQ_BITS) - 1
 
@@ -448,6 +458,7 @@ def live_pointers(
         if op:
             live[identifier] = (seq, n + 1)
         elif low and _born_before(connection, s, number, low, was, identifier):
+            # A negative pointer is a drop. It is n + 1 because zero has no sign.
             live[identifier] = (seq, -(n + 1))
     return sorted(live.values())
 

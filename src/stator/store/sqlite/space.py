@@ -44,6 +44,7 @@ def mark(db: apsw.Connection) -> None:
 
     Marks are separate: finishing an earlier removal must not remove this one's.
     """
+    # The random value tells marks apart: `finish` deletes the one it saw, not one that was set while it worked.
     for key in (MARK, TRACES):
         db.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, random())", (key,))
 
@@ -59,15 +60,15 @@ def _seen(db: apsw.Connection, key: str) -> int | None:
 
 
 def finish(db: apsw.Connection, seconds: float, *, whole: bool = False) -> bool:
-    """Free pages, empty the WAL and remove the mark; False if that is not possible now. `seconds` is how long
-    to wait for a reader. `whole` rewrites the file, of any size. If something prevents it, the append is still
-    committed and answered as such; a file that is
-        broken will say so to the next transaction.
+    """Free pages, empty the WAL and remove the mark; False if that is not possible now.
+
+    `seconds` is how long to wait for a reader; `whole` rewrites a file of any size. A failure is not raised:
+    the removal itself is committed and answered as such, and a broken file fails the next transaction.
     """
     db.set_busy_handler(Patience(seconds))
     try:
         marks = {key: _seen(db, key) for key in (MARK, TRACES)}
-        # First of all: while somebody reads, whatever is written anew only makes the WAL longer.
+        # First of all: while another process reads, everything written below only makes the WAL longer.
         db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         whole = whole or db.pragma("page_count") <= WHOLE_MAX
         if whole and marks[TRACES] is not None:
@@ -75,6 +76,7 @@ def finish(db: apsw.Connection, seconds: float, *, whole: bool = False) -> bool:
         else:
             del marks[TRACES]
             _give_back(db)
+        # Shortening or rewriting the file went through the WAL, which now holds old pages again.
         db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         for key, seen in marks.items():
             db.execute("DELETE FROM meta WHERE key = ? AND value = ?", (key, seen))

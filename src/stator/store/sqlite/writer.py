@@ -96,6 +96,7 @@ class Writer:
     def __init__(self, owner: Owner, durability: Durability) -> None:
         self.path = owner.path
         self._owner = owner
+        # Reentrant: `append` holds it while it runs `transaction`, which holds it while it runs `finish`.
         self.lock = threading.RLock()
         self.generation = 0
         """Grows whenever another connection has written: what was cached before must be looked at again."""
@@ -116,7 +117,6 @@ class Writer:
         """Whether what was removed, here or elsewhere, is not gone from the WAL yet."""
         self.removed = False
         """Whether this process removed something."""
-        """Whether content was removed that may still be in the WAL."""
 
     def open(self) -> apsw.Connection:
         if self._db is None:
@@ -151,6 +151,7 @@ class Writer:
                     raise connection.translate(error, self.path) from error
                 guard = self._guard
                 assert guard is not None
+                # After COMMIT and before the answer: a commit in a file that was unlinked must not be acknowledged.
                 guard.check_store()
                 if not guard.wal_lost():
                     self._data_version = db.data_version()
@@ -173,8 +174,11 @@ class Writer:
             self._synchronous = level
         self._began = self._settled = False
         try:
+            # IMMEDIATE waits for the write lock now. A transaction that begins by reading fails at its first write,
+            # without waiting, if another process wrote in between.
             db.execute("BEGIN IMMEDIATE")
             self._began = True
+            # Asked under the write lock: from here on no other process can make the answer wrong.
             if db.data_version() != self._data_version:
                 self.generation += 1
                 self.unfinished = space.is_marked(db, space.MARK)
@@ -188,6 +192,7 @@ class Writer:
 
     def _abandon(self, db: apsw.Connection, error: BaseException) -> None:
         """Roll back; after an I/O error, believe nothing that went through this connection."""
+        # `_run_queue` takes `_began` without an open transaction as a COMMIT that happened. Here it did not.
         if db.in_transaction or isinstance(error, apsw.Error):
             self._began = False
         self._undo(db)
@@ -253,6 +258,8 @@ class Writer:
             for request in group:
                 request.done = True
         except StatorError as error:
+            # Nothing of the group was committed. In a group of several, the refusal of one append never gets
+            # here: `_append_each` keeps it in that append's own `error`.
             for request in group:
                 request.error, request.done = error, True
         except BaseException as error:
@@ -282,6 +289,7 @@ class Writer:
             try:
                 request.result = self._owner.append_request(db, request)
             except StatorError as error:
+                # This leaves the savepoint open; RELEASE below closes it in both cases.
                 db.execute("ROLLBACK TO request")
                 self._owner.forget(request.session)
                 request.error = error

@@ -327,6 +327,7 @@ class Exchange:
                 self._target,
                 headers=headers,
                 content=body if self._method == "POST" else None,
+                # No timeout for reading: a tool may take its time, and `--timeout` is about calls only.
                 extensions={"timeout": {"connect": CONNECT_S}},
             )
             try:
@@ -376,6 +377,7 @@ class Exchange:
             else:
                 long.add(chunk)
                 copy += chunk if long.size <= LINE_MAX else b""
+                # Queued before the last piece is passed on: a client that has its answer may end this program at once.
                 if long.size == length:
                     self._record_body(bytes(copy), long)
             await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
@@ -408,6 +410,7 @@ class Exchange:
 
     def _rejection(self, request: PendingRequest, status: int) -> Any:
         assert request.call is not None
+        # With 4xx a server says that it did not act; before a 5xx it may have acted and then failed.
         if status < 500:
             return self._app.recorder.failed(request.call, f"HTTP {status}")
         return self._app.recorder.unanswered(request.call, f"HTTP {status}", "error")

@@ -208,6 +208,7 @@ class ProxyRecorder:
         while not ended:
             writes, ended = self._next_batch()
             self._write(writes)
+        # In a shared session another program, the agent, begins and ends; its hooks report that.
         if self._recorder is not None and not self._shared:
             self._write(
                 [PendingWrite(lambda recorder: [Ended(id=self._item_id("end"), at=self.now())])]
@@ -241,9 +242,11 @@ class ProxyRecorder:
             for write in writes:
                 for item in write.items(recorder):
                     recorder.take(item)
+            # In `barrier` mode only the intent of a write waits for the disk: a client waits for nothing else.
             recorder.flush(barrier=False)
         except Exception as error:
             if self._recorder is not None:
+                # Else the items that failed would be written again with the next batch, and fail it too.
                 self._recorder.forget()
             if len(writes) > 1:
                 for write in writes:

@@ -37,6 +37,8 @@ stator calls --open --all          calls without an outcome, in the whole store
 stator calls --tool edit_file --last 3
 """
 LIMIT = 100
+INDENT = 18
+"""Cells before the second row of a call: below its time."""
 STATUSES = get_args(CallStatus)
 
 
@@ -89,7 +91,8 @@ def calls(
             if json:
                 screen.item(_as_json(row))
             else:
-                screen.line(_line(row, opened, wide=wide))
+                # The cause comes last and matters most; a call without one stays on one line.
+                screen.line(_line(row, opened, wide=wide), hang=INDENT if row.cause else -1)
         if not found:
             return opened.report_empty("no matching calls")
     return 0

@@ -100,7 +100,7 @@ def _show(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
     if screen.json:
         screen.document("stator.resume/1", _as_json(view, found, opened))
         return
-    screen.line(heading(view, opened.now))
+    screen.line(heading(view, opened.now, room=screen.cut))
     screen.lines(_status(view, found, opened))
     screen.lines(_calls(found, opened.now), hang=4)
     done = sum(isinstance(e.record, PlanRecord) and e.record.status == "done" for e in found.plan)

@@ -101,7 +101,7 @@ def _session(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
         }
         screen.document("stator.session/1", found)
         return
-    screen.line(heading(view, opened.now))
+    screen.line(heading(view, opened.now, room=screen.cut))
     screen.lines(_details(view, opened))
     screen.lines(_attention(view))
     screen.lines(_turns(view))

@@ -141,11 +141,21 @@ def _conclude(
         Line("✓ ", "ok")
         .add("OK: ", "bold")
         .add(f"{checked} verified")
-        .add(f" in {opened.place.url}", "dim")
+        .add(f" in {opened.place.url}", "dim"),
+        hang=2,
     )
     for session in list(counted)[:10]:
-        view = SessionView(opened.store.port, session)
-        screen.line(Line(f"  {view.head.hash} ", "id").add(f"head of {view.name}", "dim"))
+        _head(screen, SessionView(opened.store.port, session))
+
+
+def _head(screen: Screen, view: SessionView) -> None:
+    """Print a head, which is copied and given to --head later, so it is never cut."""
+    head, name = Line(f"  {view.head.hash}", "id"), Line(f" head of {view.name}", "dim")
+    if head.width + name.width <= screen.cut:
+        screen.line(head.extend(name))
+    else:
+        screen.whole([head])
+        screen.line(Line(" ").extend(name))
 
 
 def _as_json(

@@ -20,7 +20,7 @@ from stator.runtime.base.context import nap
 from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.refs import find_session, last_used
-from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.lines import Line, cells
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen, note
 from stator.surfaces.cli.render.times import ago
@@ -163,8 +163,11 @@ def open_to_write(store: str | None) -> Iterator[OpenedStore]:
         yield OpenedStore(opened, place)
 
 
-def heading(view: SessionView, now: int, *more: str) -> Line:
-    """The line that names the session an answer is about, its status and its size."""
+def heading(view: SessionView, now: int, *more: str, room: int) -> Line:
+    """The line that names the session an answer is about, its status and its size.
+
+    Size and age are left out where they do not fit into `room` cells: half a number misleads.
+    """
     row = view.row
     line = Line(row.record.name, "title").add(" ").add(short(row.id), "id")
     for part in more:
@@ -173,10 +176,14 @@ def heading(view: SessionView, now: int, *more: str) -> Line:
         line.add(f" · {row.record.agent}", "dim")
     line.add(" · ", "dim").status(row.shown)
     holds = f"{count(row.turns, 'turn')}, {count(row.head, 'commit')}"
-    return line.add(f" · {holds} · {ago(row.updated, now)}", "dim")
+    for part in (f" · {holds}", f" · {ago(row.updated, now)}"):
+        if line.width + cells(part) > room:
+            break
+        line.add(part, "dim")
+    return line
 
 
 def title(screen: Screen, view: SessionView, now: int, *more: str) -> None:
     """Print the heading and a blank line under it."""
-    screen.line(heading(view, now, *more))
+    screen.line(heading(view, now, *more, room=screen.cut))
     screen.line()
