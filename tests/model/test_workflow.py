@@ -75,9 +75,9 @@ def test_what_is_written_is_read_back():
         (text(calls=[{"id": "c 1", "tool": "x"}]), "not a name: 'c 1'"),
         (text(calls=[{"id": "c1", "tool": "x", "effect": "none"}]), "Invalid enum value 'none'"),
         (text(calls=[{"id": "c1", "tool": "x", "on_error": "eval"}]), "Invalid enum value"),
-        (text(calls=[{"id": "a", "tool": "x"}] * 2), "'a' is there twice"),
+        (text(calls=[{"id": "a", "tool": "x"}] * 2), "'a' occurs twice"),
         (text(calls=[{"id": f"c{n}", "tool": "x"} for n in range(1001)]), "at most 1000 calls"),
-        (text(parameters=[{"name": "a"}, {"name": "a"}]), "'a' is there twice"),
+        (text(parameters=[{"name": "a"}, {"name": "a"}]), "'a' occurs twice"),
         (text(parameters=[{"name": "a", "default": {"$from": "c1"}}]), "not a reference, belongs"),
     ],
 )

@@ -231,6 +231,6 @@ def test_turns_that_were_rewound_are_left_out_and_named(recorded):
 
 def test_a_workflow_is_not_run_in_a_session_of_an_agent(recorded):
     made = workflows.extract(recorded.read("invoice"))
-    with pytest.raises(WrongState, match="session 'invoice' is no workflow's"):
+    with pytest.raises(WrongState, match="session 'invoice' was not created by a workflow"):
         run(recorded, made, shop().tools, session="invoice")
     assert recorded.read("invoice").head.turn == 1

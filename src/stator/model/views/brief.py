@@ -227,7 +227,7 @@ def compose(
         raise BadBudget(
             f"a brief needs at least {MIN_TOKENS} tokens, got {max_tokens!r:.40}",
             path="$.max_tokens",
-            hint="so that no section disappears without a word",
+            hint="with fewer, some sections would be missing without a note",
         )
     scale = BYTES_PER_TOKEN if count_tokens is None else 1
     size = _size if count_tokens is None else count_tokens
@@ -249,9 +249,9 @@ def compose(
             )
         room -= over
     raise BadBudget(
-        f"this session's brief does not fit into {max_tokens:,} tokens as they are counted",
+        f"this session's brief does not fit into {max_tokens:,} tokens with this token counter",
         path="$.max_tokens",
-        hint="give it more",
+        hint="allow more tokens",
         session=gathered.session,
     )
 

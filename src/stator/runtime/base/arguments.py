@@ -22,7 +22,7 @@ def text(value: object, name: str) -> str:
 def texts(value: object, name: str) -> list[str]:
     """Several strings."""
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
-        raise _expected("a list of texts", value, name)
+        raise _expected("expected a list of texts", value, name)
     return [text(item, name) for item in value]
 
 
@@ -38,7 +38,7 @@ def mapping(value: object, name: str) -> dict[Any, Any]:
 def pairs(value: object, name: str) -> list[list[str]]:
     """(source, foreign id) pairs."""
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
-        raise _expected("a list of (source, id) pairs", value, name)
+        raise _expected("expected a list of (source, id) pairs", value, name)
     found = [texts(pair, name) for pair in value]
     if any(len(pair) != 2 for pair in found):
         raise InvalidInput("an alias is a pair: (source, id)", path=f"$.{name}")
@@ -50,7 +50,7 @@ def thousandths(value: object, name: str) -> int:
     if not isinstance(value, (int, float)):
         raise _expected("a number", value, name)
     if not math.isfinite(value) or abs(value) * 1000 > THOUSANDTHS_MAX:
-        raise BadNumber(f"{value!r:.40} cannot be kept in thousandths", path=f"$.{name}")
+        raise BadNumber(f"{value!r:.40} cannot be stored in thousandths", path=f"$.{name}")
     return round(value * 1000)
 
 

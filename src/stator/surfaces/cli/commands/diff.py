@@ -59,7 +59,7 @@ def diff(
 ) -> int:
     """Show what changed in a turn or between two positions.
 
-    + added, ~ changed, - removed, ≈ superseded. What was added and removed in between is not listed.
+    + added, ~ changed, - removed, ≈ superseded. A record that was both added and removed in between is not listed.
 
     Parameters
     ----------

@@ -69,7 +69,9 @@ def proxy(
         Proxy a server that speaks streamable HTTP; the proxy listens on loopback only.
     """
     if http != (upstream is not None):
-        raise BadQuery("--http and --upstream URL need each other", hint="stator proxy --help")
+        raise BadQuery(
+            "--http and --upstream URL must be used together", hint="stator proxy --help"
+        )
     if bool(command) == http:
         raise BadQuery("name one server: a command after --, or --http --upstream URL")
     if timeout is not None and not timeout > 0:
