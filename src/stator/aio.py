@@ -1,4 +1,4 @@
-"""`stator.aio`: the same front door for asyncio.
+"""`stator.aio`: the asyncio version of `stator.connect` and of what it returns.
 
 async with stator.aio.connect("agent.db") as store, store.open("fix-login") as s:
     async with s.turn("fix the login bug") as t:

@@ -217,7 +217,7 @@ _passing: weakref.WeakKeyDictionary[port.StorePort, port.Index] = weakref.WeakKe
 
 @contextmanager
 def search_index(store: port.StorePort, create: bool) -> Iterator[port.Index | None]:
-    """The search index of a store: a file beside it, or a temporary one where none can be kept."""
+    """The search index of a store: a file beside it, or a temporary file if that one cannot be written."""
     from stator.store.sqlite import search_index as search
 
     path = _path(store)
@@ -370,7 +370,7 @@ def policy_text(root: Path) -> str:
 
 
 def context(*, project: str | None = None, start: Path | None = None) -> Context:
-    """The real world: clock, ids, and who is running this; `start` is the folder it is seen from."""
+    """The context of this process: clock, ids and user; `start` is the folder in which it looks for the project."""
     root = project_root(start)
     return Context(
         clock=now,

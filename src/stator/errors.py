@@ -11,8 +11,8 @@ next.
     │   ├── Cyclic            E_CYCLE     a value that contains itself
     │   ├── BadId             E_ID        not an id of the expected kind
     │   ├── BadBudget         E_BUDGET    a limit that is zero, negative or absurd
-    │   ├── BadTurn           E_TURN      a turn that is not the one open
-    │   ├── BadDelta          E_DELTA     a change to something that is not there
+    │   ├── BadTurn           E_TURN      a turn that is not the open one
+    │   ├── BadDelta          E_DELTA     a change to something that does not exist
     │   ├── BadPosition       E_POSITION  a position or range that does not parse
     │   ├── BadQuery          E_QUERY     a filter, limit or time that makes no sense
     │   └── BadWorkflow       E_WORKFLOW  a workflow file with invalid content
@@ -44,7 +44,7 @@ next.
     └── StoreError            the store cannot be used as asked
         ├── NotAStore         E_NOT_A_STORE
         ├── SchemaChanged     E_SCHEMA    tables, triggers or views that are not ours
-        ├── NewerStore        E_VERSION   written by a newer release; readable at most
+        ├── NewerStore        E_VERSION   written by a newer release; it can only be read
         ├── StoreReplaced     E_GENERATION  the file was replaced while it was open
         ├── StoreCorrupt      E_CORRUPT
         ├── StoreFull         E_FULL

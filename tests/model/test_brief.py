@@ -196,7 +196,7 @@ def test_a_counter_of_the_callers_is_kept_to(found, per):
 
 
 def test_a_counter_that_no_brief_can_satisfy_is_an_error():
-    with pytest.raises(BadBudget, match="as they are counted"):
+    with pytest.raises(BadBudget, match="with this token counter"):
         compose(gathered(facts=["x"]), count_tokens=lambda text: 10**9)
 
 

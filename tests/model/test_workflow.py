@@ -78,7 +78,10 @@ def test_what_is_written_is_read_back():
         (text(calls=[{"id": "a", "tool": "x"}] * 2), "'a' occurs twice"),
         (text(calls=[{"id": f"c{n}", "tool": "x"} for n in range(1001)]), "at most 1000 calls"),
         (text(parameters=[{"name": "a"}, {"name": "a"}]), "'a' occurs twice"),
-        (text(parameters=[{"name": "a", "default": {"$from": "c1"}}]), "not a reference, belongs"),
+        (
+            text(parameters=[{"name": "a", "default": {"$from": "c1"}}]),
+            "expected a value, not a reference",
+        ),
     ],
 )
 def test_a_file_that_is_no_workflow_is_refused_with_the_place(data, match):

@@ -213,7 +213,7 @@ def test_a_frame_that_says_less_than_it_unpacks_to_is_not_unpacked_further(file,
 
     bomb = zstd.compress(bytes(60_000_000))
     data = frames((bundle.MANIFEST, bundle.ZSTD, len(bomb), 4096, bomb))
-    refused(there, resealed(file, data), match="longer than it says")
+    refused(there, resealed(file, data), match="longer than its stated length")
 
 
 def test_a_frame_longer_than_any_may_be_is_not_read(file, there):
@@ -385,7 +385,7 @@ def test_content_that_is_gone_by_no_erasure_is_refused(file, there, by):
     commits = log(file)
     n = next(n for n, c in enumerate(commits) if c.kind == "turn")
     commits[n] = chain.without(commits[n], {"input"}, by)
-    refused(there, made(file, commits), match="is no erasure")
+    refused(there, made(file, commits), match="is not an erasure")
 
 
 def test_ids_that_another_process_just_used_are_refused(file, there, tmp_path):

@@ -129,7 +129,7 @@ def test_the_same_name_goes_on_with_the_same_retry(either, session):
 
 def test_a_retry_is_of_a_turn(session):
     for ref in ("@3", "head", "t0"):
-        with pytest.raises(InvalidInput, match="a retry is of a turn"), session.retry(ref):
+        with pytest.raises(InvalidInput, match="only a turn can be retried"), session.retry(ref):
             pass
     with pytest.raises(NotFound), session.retry("t9"):
         pass
@@ -352,7 +352,7 @@ def test_a_circle_of_adoptions_ends(either, session):
 
 
 def test_only_what_came_from_a_session_can_be_adopted_for_it(session):
-    with pytest.raises(WrongState, match="nothing to adopt"):
+    with pytest.raises(WrongState, match="cannot be adopted"):
         session.adopt("head")
 
 

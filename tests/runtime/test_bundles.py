@@ -218,7 +218,7 @@ def test_a_tree_brings_forks_and_children(here, there, file):
 
 def test_a_project_s_own_session_does_not_travel(here, file):
     row = project_session.own(here.port, here.context, work(here).record)
-    with pytest.raises(InvalidInput, match="belongs to its store"):
+    with pytest.raises(InvalidInput, match="cannot be exported"):
         here.export(row.id, file)
 
 
@@ -354,7 +354,7 @@ def test_a_grafted_session_is_driven_on(here, there, file, diverged):
 def test_a_fork_of_what_went_another_way_is_refused_whole(here, there, file, diverged):
     there.fork("fix-login", as_name="deeper")
     before = here.sessions().rows
-    with pytest.raises(Conflict, match="another way here"):
+    with pytest.raises(Conflict, match="differs in this store"):
         carry(there, here, file, "deeper")
     assert here.sessions().rows == before
 
@@ -581,7 +581,7 @@ def test_a_session_whose_beginning_was_erased_says_that_it_cannot_travel(here, f
     monkeypatch.setattr(chain, "to_erase", lambda commit, fields=(): set(commit.content))
     work(here)
     here.contribute("fix-login").erase("@1")
-    with pytest.raises(InvalidInput, match="cannot travel"):
+    with pytest.raises(InvalidInput, match="cannot be exported"):
         here.export("fix-login", file)
 
 

@@ -122,7 +122,7 @@ def test_a_fork_that_went_another_way_is_a_try_too(either, tried):
 
 def test_only_tries_at_one_turn_are_compared(tried):
     for a, b in (("t1", "t2"), ("t2", "t2"), ("t2", "head"), ("t0", "t2.2")):
-        with pytest.raises(InvalidInput, match="not two tries"):
+        with pytest.raises(InvalidInput, match="not two attempts"):
             tried.compare(a, b)
 
 

@@ -135,7 +135,7 @@ def test_a_function_of_name_and_arguments_will_do(recorded):
 
 
 def test_a_name_that_is_taken_is_refused(recorded):
-    with pytest.raises(InvalidInput, match="no rerun that waits"):
+    with pytest.raises(InvalidInput, match="not an unfinished rerun"):
         again(recorded, tools(), name="login")
 
 

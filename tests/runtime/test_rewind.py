@@ -193,7 +193,7 @@ def test_a_rewind_is_between_turns(either):
 
 def test_a_rewind_to_where_the_session_stands_is_refused(either):
     five_turns(either)
-    with either.open("main") as s, pytest.raises(InvalidInput, match="stands"):
+    with either.open("main") as s, pytest.raises(InvalidInput, match="current position"):
         s.rewind("head")
 
 

@@ -74,7 +74,7 @@ def test_a_closed_session_takes_no_turn_until_it_is_opened_again(store):
 def test_a_session_that_was_left_takes_nothing_more(store):
     with store.open("a") as s:
         pass
-    with pytest.raises(WrongState, match="was left"):
+    with pytest.raises(WrongState, match="has ended"):
         s.turn("more")
     s.pause()  # leaving twice is leaving once
 

@@ -1,8 +1,8 @@
 """Renders the brief: what the next session must know, as one text that never exceeds its budget.
 
 Pure and deterministic: the same records give the same bytes, in any process, on any day. Recorded
-text is hostile, so every piece of it is on one line, every character visible, between delimiters
-that nothing inside can close, behind a label that says where it came from. No section disappears for
+text is hostile, so every piece of it is on one line, every character visible, between delimiters that the
+text cannot close, after a label that names its source. No section disappears for
 lack of room: its heading stays, and says how much was left out and how to ask for it.
 """
 

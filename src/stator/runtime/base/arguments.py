@@ -22,7 +22,7 @@ def text(value: object, name: str) -> str:
 def texts(value: object, name: str) -> list[str]:
     """Several strings."""
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
-        raise _expected("expected a list of texts", value, name)
+        raise _expected("a list of texts", value, name)
     return [text(item, name) for item in value]
 
 
@@ -38,7 +38,7 @@ def mapping(value: object, name: str) -> dict[Any, Any]:
 def pairs(value: object, name: str) -> list[list[str]]:
     """(source, foreign id) pairs."""
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
-        raise _expected("expected a list of (source, id) pairs", value, name)
+        raise _expected("a list of (source, id) pairs", value, name)
     found = [texts(pair, name) for pair in value]
     if any(len(pair) != 2 for pair in found):
         raise InvalidInput("an alias is a pair: (source, id)", path=f"$.{name}")

@@ -73,7 +73,7 @@ def fork(
     row, made = store.create([draft])
     if not made:
         raise Conflict(
-            f"there is a session {record.name!r:.80} exists already",
+            f"a session {record.name!r:.80} exists already",
             hint="choose another name",
             session=row.id,
         )

@@ -95,7 +95,7 @@ class Approvals(_Outside):
         expires: int = 0,
         why: str = "",
     ) -> Grant:
-        """Answer in advance every call that fits a pattern, in a session or in its project."""
+        """Approve or deny in advance every call that matches a pattern, in a session or in its project."""
         return approvals.grant(
             self._store, self._context, self._id(session), pattern,
             by=self._by(by), verdict=verdict, scope=scope, expires=expires, why=why,

@@ -108,7 +108,7 @@ class SessionView(SessionReader):
     # -- files ------------------------------------------------------------------------------------
 
     def patch(self, start: str | None = None, end: str | None = None) -> list[FilePatch]:
-        """The net change of each file this session wrote there, as a unified diff where its contents were
+        """The net change of each file this session wrote in a range, as a unified diff where its contents were
         recorded; ranges as in `diff`."""
         from stator.runtime.views import contents
 

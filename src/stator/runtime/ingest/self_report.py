@@ -157,7 +157,7 @@ def begin_child(
 
 def _taken(row: SessionRow) -> Conflict:
     return Conflict(
-        f"there is a session {row.record.name!r:.80} exists already",
+        f"a session {row.record.name!r:.80} exists already",
         hint="choose another name",
         session=row.id,
     )

@@ -85,7 +85,7 @@ def read(store: StorePort, session: str, name: str, version: int | None = None) 
         raise _unknown(store, session, name)
     if version is None:
         raise NotFound(
-            f"no artifact {name!r:.80} stands in session {short(session)}: it was rewound",
+            f"artifact {name!r:.80} was rewound in session {short(session)}",
             hint=f"read a version by its number; the newest is {last.version}",
             session=session,
         )

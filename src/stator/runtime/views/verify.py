@@ -82,7 +82,7 @@ def _finding(session: str, seq: int, what: str) -> Finding:
         check="chain",
         session=session,
         seq=seq,
-        hint="what is before it is intact; restore a backup, or export up to the commit before",
+        hint="the commits before it are intact; restore a backup, or export up to the commit before",
     )
 
 

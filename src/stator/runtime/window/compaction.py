@@ -321,7 +321,7 @@ def undoing(store: StorePort, session: str) -> tuple[Compaction, dict[str, Any]]
     last = latest(store, session)
     if last is None:
         raise NotFound(
-            f"no compaction of session {session} stands",
+            f"session {session} has no compaction to undo",
             hint="the agent's view is complete",
             session=session,
         )

@@ -93,9 +93,7 @@ class SqliteStore:
         with connection.translated(self.path):
             meta: dict[str, Any] = dict(many(first, "SELECT key, value FROM meta"))
         if not {"store", "blob_key", "epoch"} <= meta.keys():
-            raise StoreCorrupt(
-                f"{self.path}: it has no description of its format", hint="restore a backup"
-            )
+            raise StoreCorrupt(f"{self.path}: its metadata is incomplete", hint="restore a backup")
         self._store_id = str(meta["store"])
         self._appender = Appender(
             self.path,
