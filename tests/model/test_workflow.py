@@ -71,7 +71,7 @@ def test_what_is_written_is_read_back():
         (text(surprise=1), "unknown field `surprise`"),
         (text(calls={}), r"got `object` - at `\$.calls`"),
         (text(calls=[{"id": "c1", "tool": 3}]), r"got `int` - at `\$.calls\[0\].tool`"),
-        (text(calls=[{"id": "c1", "tool": ""}]), r"names its tool - at \$.calls\[0\].tool"),
+        (text(calls=[{"id": "c1", "tool": ""}]), r"a call needs a tool - at \$.calls\[0\].tool"),
         (text(calls=[{"id": "c 1", "tool": "x"}]), "not a name: 'c 1'"),
         (text(calls=[{"id": "c1", "tool": "x", "effect": "none"}]), "Invalid enum value 'none'"),
         (text(calls=[{"id": "c1", "tool": "x", "on_error": "eval"}]), "Invalid enum value"),

@@ -61,7 +61,7 @@ def test_what_was_rewound_is_not_read_as_if_it_stood(either):
             t.artifact("notes", "left behind")
         s.rewind(f"@{start}")
         assert s.artifacts() == []
-        with pytest.raises(NotFound, match="it was rewound"):
+        with pytest.raises(NotFound, match="was rewound"):
             s.read_artifact("notes")
         assert s.read_artifact("notes", 1) == "left behind"
 

@@ -393,7 +393,7 @@ def test_what_was_purged_here_is_not_brought_back(here, there, file):
         changes=(Upsert("flags", flag),),
     )
     there.port.append(own.id, [draft])
-    with pytest.raises(Conflict, match="purged here"):
+    with pytest.raises(Conflict, match="purged from this store"):
         there.import_bundle(file)
 
 
@@ -413,7 +413,7 @@ def test_what_was_purged_in_one_project_is_not_brought_back_into_another(
         changes=(Purge(view.id), Upsert("flags", flag)),
     )
     there.port.append(own.id, [draft])
-    with pytest.raises(Conflict, match="purged here"):
+    with pytest.raises(Conflict, match="purged from this store"):
         there.import_bundle(file, project=project)
 
 
@@ -563,7 +563,7 @@ def test_two_exports_to_one_place_do_not_write_into_each_other(here, file, monke
         return batches(*args)
 
     monkeypatch.setattr(transfer, "_batches", meanwhile)
-    with pytest.raises(Conflict, match="there already"):
+    with pytest.raises(Conflict, match="exists already"):
         here.export("fix-login", file)
     assert len(read_commits(str(file))) == 1
     assert (file.parent / "x.stator.partial").read_text() == "somebody's"
@@ -716,7 +716,7 @@ def test_an_export_that_fails_leaves_no_file(here, file):
 def test_an_export_takes_nobody_s_place(here, file):
     work(here)
     file.write_text("mine")
-    with pytest.raises(Conflict, match="there already"):
+    with pytest.raises(Conflict, match="exists already"):
         here.export("fix-login", file)
     assert file.read_text() == "mine"
     here.export("fix-login", file, replace=True)

@@ -488,7 +488,7 @@ def places(session: Any) -> list[int]:
 
 
 def test_there_is_nothing_to_undo_where_nothing_was_compacted(memory):
-    with memory.open("a") as s, pytest.raises(NotFound, match="nothing to undo"):
+    with memory.open("a") as s, pytest.raises(NotFound, match="no compaction to undo"):
         s.undo_compaction()
 
 

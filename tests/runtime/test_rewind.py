@@ -200,7 +200,7 @@ def test_a_rewind_to_where_the_session_stands_is_refused(either):
 def test_a_rewind_stays_in_its_session(either):
     five_turns(either)
     five_turns(either, "other")
-    with either.open("main") as s, pytest.raises(InvalidInput, match="own session"):
+    with either.open("main") as s, pytest.raises(InvalidInput, match="another session"):
         s.rewind("other:t2")
     with either.open("main") as s, pytest.raises(NotFound):
         s.rewind("t9")

@@ -101,7 +101,7 @@ def test_taking_a_session_fences_its_driver(store):
     with store.open("a") as taken:
         old = taken.turn("one")
         with store.open("a", busy="take"):
-            with pytest.raises(LeaseLost, match="someone else"):
+            with pytest.raises(LeaseLost, match="another program"):
                 old.say("still here?")
             with pytest.raises(LeaseLost):
                 taken.pause()
