@@ -81,11 +81,11 @@ class TestRewind:
 
     @pytest.mark.parametrize("collection", sorted(KEPT_IN_REWIND))
     def test_what_happened_or_was_spent_is_left_alone(self, collection):
-        with pytest.raises(InvalidInput, match="leaves"):
+        with pytest.raises(InvalidInput, match="cannot reset"):
             reduce(draft("rewind", Reset(collection, "r1", "x")), Standing())
 
     def test_a_rewind_does_nothing_else(self):
-        with pytest.raises(InvalidInput, match="may contain only|may only reset|nothing else"):
+        with pytest.raises(InvalidInput, match="may only reset records"):
             reduce(draft("rewind", Remove("plan", "deploy")), Standing())
 
     @pytest.mark.parametrize("kind", ["plan", "file", "turn_end"])
@@ -103,7 +103,7 @@ class TestAdopt:
 
     def test_it_says_nothing_else(self):
         known = SessionRecord(id=SESSION, name="fix")
-        with pytest.raises(InvalidInput, match="may contain only|may only reset|nothing else"):
+        with pytest.raises(InvalidInput, match="nothing else"):
             reduce(draft("adopt"), Standing(session=known))
 
 
