@@ -1,4 +1,4 @@
-"""`stator.aio`: the same front door for asyncio.
+"""`stator.aio`: the asyncio version of `stator.connect` and of what it returns.
 
 async with stator.aio.connect("agent.db") as store, store.open("fix-login") as s:
     async with s.turn("fix the login bug") as t:
@@ -41,6 +41,6 @@ def connect(
     redact: bool = True,
     project: str | None = None,
 ) -> AsyncStore:
-    """Open a store; see `stator.connect`. Opening is quick and happens here, not on the loop's time."""
+    """Open a store; see `stator.connect`. Opening is quick and happens in this call, which blocks the loop briefly."""
     options: dict[str, Any] = {"durability": durability, "create": create, "read_only": read_only}
     return AsyncStore(_connect(url, redact=redact, project=project, **options))

@@ -57,7 +57,7 @@ DURABILITIES = ("full", "barrier", "relaxed")
 
 @dataclass(frozen=True)
 class StorePlace:
-    """Where a store is, and why it was looked for there."""
+    """The location of a store, and why it was chosen."""
 
     url: str
     why: str
@@ -77,8 +77,8 @@ def connect(
     `url` is a path, `sqlite:///path`, `memory:`, or the URL of a store that another package adds; without
     one: `$STATOR_STORE`, the nearest `.stator/store.db` upward, the user's data folder.
 
-    `durability`: "full" loses nothing acknowledged, ever; "barrier" may lose to a power cut (not to a kill) what
-    followed the last write or turn end; "relaxed" may lose the newest commits to a power cut.
+    `durability`: "full" loses nothing acknowledged, ever; "barrier" may lose to a power cut (not to a kill) the
+    commits after the last write or turn end; "relaxed" may lose the newest commits to a power cut.
     """
     if durability not in DURABILITIES:
         raise InvalidInput(
@@ -135,7 +135,7 @@ def _overlaid(store: port.StorePort, folder: str) -> port.StorePort:
 
 
 def connect_as_is(url: str, *, create: bool = False, start: str | None = None) -> Store:
-    """Open a store and leave the spool to the caller; `start` is the folder it is asked from."""
+    """Open a store without importing its hook queue; `start` is the folder the search begins in."""
     store = _open(url, "full", create=create, read_only=False, redact=True)
     return Store(store, context(start=None if start is None else Path(start)))
 
@@ -150,7 +150,7 @@ def take_spool(
 
 
 def worlds() -> Callable[[str], Context]:
-    """The world as it is in a folder; of each folder it is looked at once."""
+    """The context of a folder (clock, ids, project, policy), determined once per folder."""
     return functools.cache(lambda cwd: context(start=Path(cwd) if os.path.isabs(cwd) else None))
 
 
@@ -160,7 +160,7 @@ def open(
     """`connect().open(name)`: create or resume a session in the default store, and drive it.
 
     Without a name it is the session that `$STATOR_SESSION` names, as in a program that `stator run` started. An
-    id means the session that has it, wherever the program stands.
+    id finds its session from any folder.
     """
     wanted = os.environ.get("STATOR_SESSION", "") if name is None else name
     if name is None and not wanted:
@@ -217,7 +217,7 @@ _passing: weakref.WeakKeyDictionary[port.StorePort, port.Index] = weakref.WeakKe
 
 @contextmanager
 def search_index(store: port.StorePort, create: bool) -> Iterator[port.Index | None]:
-    """The search index of a store: a file beside it, or a temporary one where none can be kept."""
+    """The search index of a store: a file beside it, or a temporary file if that one cannot be written."""
     from stator.store.sqlite import search_index as search
 
     path = _path(store)
@@ -240,7 +240,7 @@ def search_index(store: port.StorePort, create: bool) -> Iterator[port.Index | N
 
 
 def keeps_index(store: port.StorePort) -> bool:
-    """Whether the search index of a store is still there tomorrow."""
+    """Whether a store keeps its search index on disk."""
     from stator.store.sqlite import search_index as search
 
     path = _path(store)
@@ -276,7 +276,7 @@ class _Listed:
 
 
 def prepare_folder(folder: str) -> None:
-    """Make a `.stator` folder that git ignores by itself."""
+    """Create a `.stator` folder that git ignores."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     ignore = Path(folder, ".gitignore")
     if not ignore.exists():
@@ -286,7 +286,7 @@ def prepare_folder(folder: str) -> None:
 def locate(
     url: str | os.PathLike[str] | None = None, environ: dict[str, str] | None = None
 ) -> StorePlace:
-    """Which store is meant: argument, `$STATOR_STORE`, nearest `.stator`, user data folder."""
+    """Choose the store: argument, `$STATOR_STORE`, nearest `.stator`, user data folder."""
     given = os.environ if environ is None else environ
     if url is not None:
         if not os.fspath(url):
@@ -307,19 +307,19 @@ def nearest_folder(start: Path | None = None) -> Path | None:
 
 
 def user_folder(environ: Any = None) -> Path:
-    """Where a user's own store lives."""
+    """The path of a user's own store."""
     given = os.environ if environ is None else environ
     found = users(given)
     if found is not None:
         return Path(found)
     raise NotAStore(
-        "no store was named and there is no home folder to keep one in",
+        "no store was named, and there is no home folder for the default store",
         hint="set STATOR_STORE, or run stator init in the project",
     )
 
 
 def known_stores() -> list[StorePlace]:
-    """Stores that can be seen from here, for answers that came up empty."""
+    """Other stores near this folder, for messages about an empty result."""
     places: list[StorePlace] = []
     nearest = nearest_folder()
     if nearest is not None:
@@ -334,7 +334,7 @@ def known_stores() -> list[StorePlace]:
 
 
 def project_root(start: Path | None = None) -> Path:
-    """The folder a project is: where `.stator` is, else the git root, else the working folder."""
+    """The folder of a project: where `.stator` is, else the git root, else the working folder."""
     here = (start or Path.cwd()).absolute()
     for folder in (here, *here.parents):
         if os.path.exists(folder / FOLDER / PROJECT_FILE):
@@ -346,7 +346,7 @@ def project_root(start: Path | None = None) -> Path:
 
 
 def project_id(root: Path) -> str:
-    """What a project is called: the id `init` wrote, else its folder."""
+    """The id of a project: the one that `init` wrote, else its folder."""
     written = root / FOLDER / PROJECT_FILE
     try:
         return written.read_text(encoding="utf-8").strip() or str(root)
@@ -355,9 +355,8 @@ def project_id(root: Path) -> str:
 
 
 def policy_text(root: Path) -> str:
-    """What the project's policy file says; nothing if there is none.
-
-    One that cannot be read is an error: it must not be taken for one that allows everything.
+    """The project's policy file; empty if there is none. A file that cannot be read is an error, because an
+    empty policy allows everything.
     """
     try:
         with builtins.open(root / POLICY_FILE, encoding="utf-8", errors="replace") as file:
@@ -371,7 +370,7 @@ def policy_text(root: Path) -> str:
 
 
 def context(*, project: str | None = None, start: Path | None = None) -> Context:
-    """The real world: clock, ids, and who is running this; `start` is the folder it is seen from."""
+    """The context of this process: clock, ids and user; `start` is the folder in which it looks for the project."""
     root = project_root(start)
     return Context(
         clock=now,

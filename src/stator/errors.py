@@ -11,41 +11,41 @@ next.
     │   ├── Cyclic            E_CYCLE     a value that contains itself
     │   ├── BadId             E_ID        not an id of the expected kind
     │   ├── BadBudget         E_BUDGET    a limit that is zero, negative or absurd
-    │   ├── BadTurn           E_TURN      a turn that is not the one open
-    │   ├── BadDelta          E_DELTA     a change to something that is not there
+    │   ├── BadTurn           E_TURN      a turn that is not the open one
+    │   ├── BadDelta          E_DELTA     a change to something that does not exist
     │   ├── BadPosition       E_POSITION  a position or range that does not parse
     │   ├── BadQuery          E_QUERY     a filter, limit or time that makes no sense
-    │   └── BadWorkflow       E_WORKFLOW  a workflow file that says what it may not
+    │   └── BadWorkflow       E_WORKFLOW  a workflow file with invalid content
     ├── NotFound              E_NOT_FOUND
-    │   ├── Erased            E_ERASED    it was there; its content has been erased
-    │   └── Removed           E_REMOVED   it was there; it is in the trash, or was purged
-    ├── Ambiguous             E_AMBIGUOUS several things answer to that name
+    │   ├── Erased            E_ERASED    it existed; its content has been erased
+    │   └── Removed           E_REMOVED   it existed; it is in the trash, or was purged
+    ├── Ambiguous             E_AMBIGUOUS several things match that name
     ├── Conflict              E_CONFLICT
     │   ├── HeadMoved         E_HEAD      compare-and-set failed; carries the head found
     │   └── IdReused          E_IDEMPOTENCY  same commit id, another body
     ├── WrongState            E_STATE     the session's lifecycle does not allow it
     ├── Busy                  E_BUSY      a live driver holds the session
     ├── LeaseLost             E_LEASE     this driver was displaced; its append was refused
-    ├── ApprovalNeeded        E_APPROVAL  a call waits for a person's word; its request is on disk
+    ├── ApprovalNeeded        E_APPROVAL  a call waits for a person's approval; its request is on disk
     ├── BudgetSpent           E_BUDGET_SPENT  a limit is used up; nothing more begins until it is raised
     ├── CallError             a call that did not end ok, carries its outcome
     │   ├── CallFailed        E_CALL_FAILED
     │   ├── CallCancelled     E_CALL_CANCELLED
-    │   ├── CallDenied        E_CALL_DENIED  a person or a rule said no
+    │   ├── CallDenied        E_CALL_DENIED  denied by a person or a rule
     │   ├── CallTimeout       E_CALL_TIMEOUT
     │   └── InDoubt           E_IN_DOUBT  it may or may not have happened
-    ├── NotDone               E_NOT_DONE  raised by a tool: certainly nothing happened
-    ├── Paused                E_PAUSED    the run stops here and can be taken up again
-    ├── Diverged              E_DIVERGED  the program asks for what its recorded turn never did
+    ├── NotDone               E_NOT_DONE  raised by a tool that had no effect
+    ├── Paused                E_PAUSED    the run stops here and can be continued
+    ├── Diverged              E_DIVERGED  the program asked for something its recorded turn did not do
     ├── BrokenChain           E_CHAIN     a commit does not match its hash
-    ├── BadBundle             E_BUNDLE    a bundle that is damaged, cut short or locked; nothing was taken
+    ├── BadBundle             E_BUNDLE    a bundle that is damaged, cut short or locked; nothing was imported
     │   └── NewerBundle       E_BUNDLE_VERSION  written by a newer release
     ├── BadExtension          E_EXTENSION  a package adds a format or store that cannot be loaded
     └── StoreError            the store cannot be used as asked
         ├── NotAStore         E_NOT_A_STORE
         ├── SchemaChanged     E_SCHEMA    tables, triggers or views that are not ours
-        ├── NewerStore        E_VERSION   written by a newer release; readable at most
-        ├── StoreReplaced     E_GENERATION  the file under us is not the one we opened
+        ├── NewerStore        E_VERSION   written by a newer release; it can only be read
+        ├── StoreReplaced     E_GENERATION  the file was replaced while it was open
         ├── StoreCorrupt      E_CORRUPT
         ├── StoreFull         E_FULL
         ├── StoreReadOnly     E_READ_ONLY
@@ -162,13 +162,13 @@ class Erased(NotFound):
 
 
 class Removed(NotFound):
-    """A session that was there: it is in the trash, or was purged; `ids` say when, by which policy and by whom."""
+    """A session that existed: it is in the trash, or was purged; `ids` say when, by which policy and by whom."""
 
     code = "E_REMOVED"
 
 
 class Ambiguous(StatorError):
-    """Several things answer to that name; `candidates` lists them."""
+    """Several things match that name; `candidates` lists them."""
 
     code = "E_AMBIGUOUS"
 
@@ -232,7 +232,7 @@ class BudgetSpent(StatorError):
 
 
 class CallError(StatorError):
-    """A call that did not end ok; `outcome` is what is known of it."""
+    """A call that did not end ok; `outcome` holds what is known about it."""
 
     code = "E_CALL"
 
@@ -258,14 +258,14 @@ class CallTimeout(CallError):
 
 
 class InDoubt(CallError):
-    """It may or may not have happened. A tool may raise this to say so of itself."""
+    """A call may or may not have happened. A tool may raise this about itself."""
 
     __module__ = "stator"
     code = "E_IN_DOUBT"
 
 
 class NotDone(StatorError):
-    """Raised by a tool: certainly nothing happened."""
+    """Raised by a tool that failed before it had any effect."""
 
     __module__ = "stator"
     code = "E_NOT_DONE"
@@ -286,7 +286,7 @@ class Paused(StatorError):
 
 
 class Diverged(StatorError):
-    """The program asks, in a turn that ended, for something that turn never did."""
+    """A program asked a recorded turn for something that the turn did not record."""
 
     code = "E_DIVERGED"
 
@@ -296,7 +296,7 @@ class BrokenChain(StatorError):
 
 
 class BadBundle(StatorError):
-    """A bundle that cannot be taken as what it says it is. Nothing of it was taken."""
+    """A bundle is damaged, cut short or locked. Nothing was imported."""
 
     code = "E_BUNDLE"
 

@@ -36,6 +36,6 @@ def load(group: str, name: str) -> Any:
     except Exception as error:  # a foreign package may raise anything while it is imported
         package = point.dist.name if point.dist is not None else point.value
         raise BadExtension(
-            f"{package} adds {name!r} to {group}, and cannot be loaded: {error}",
+            f"{package} adds {name!r} to {group}, but cannot be loaded: {error}",
             hint=f"repair or uninstall {package}",
         ) from error

@@ -60,9 +60,8 @@ def scheme_of(url: str) -> str:
 
 
 def path_of(url: str) -> str:
-    """The file a URL names; "" where it names none.
-
-    `sqlite:///notes.db` is relative, `sqlite:////srv/notes.db` is absolute, as elsewhere.
+    """The file a URL names; "" if it names no file. `sqlite:///notes.db` is relative,
+    `sqlite:////srv/notes.db` is absolute.
     """
     scheme, _, rest = url.partition(":")
     if url in ("memory:", ":memory:") or scheme_of(url):

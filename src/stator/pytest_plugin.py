@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def stator_replay() -> Any:
-    """Replay a recorded session, and fail the test where the agent leaves its record.
+    """Replay a recorded session, and fail the test where the agent diverges from its record.
 
     `stator_replay("tests/login.stator", agent)`; options as of `stator.testing.replay`.
     """

@@ -1,4 +1,4 @@
-"""For your own tests: a store in memory, a clock that stands still, scripted models and tools, and replay.
+"""For your own tests: a store in memory, a clock that you control, scripted models and tools, and replay.
 
     from stator.testing import replay
 
@@ -63,17 +63,17 @@ class FakeClock:
         return self.now
 
     def advance(self, seconds: float) -> None:
-        """Let time pass; also what sleeping does in a store that has this clock."""
+        """Advance the clock; sleeping in a store with this clock does the same."""
         self.now += round(seconds * 1_000_000)
         self._passed_s += seconds
 
     def monotonic(self) -> float:
-        """The seconds that were let pass; looking at a clock takes none."""
+        """The seconds by which the clock was advanced, without those added by readings."""
         return self._passed_s
 
 
 def memory_store(clock: FakeClock | None = None, *, project: str = "test", root: str = "") -> Store:
-    """A store that is gone with the test. No time passes in it but what `clock` says; sleeping is instant."""
+    """A store in memory for one test. Its time is that of `clock`; sleeping is instant."""
     time = FakeClock(tick_s=1.0) if clock is None else clock
     context = Context(
         clock=time,
@@ -96,7 +96,7 @@ class ScriptedModel:
     """A model that gives scripted answers, in order, and fails when it has none left.
 
     An answer is text; a list of calls, as `("read_file", {"path": "a.py"})`; an exception, to be raised; or a
-    dict, a response as it is. It is called as it is, or as a client of the SDK is: `messages.create`,
+    dict, which is returned unchanged. It can be called directly, or like a client of the SDK: `messages.create`,
     `responses.create`, `chat.completions.create`. `asked` holds what it was sent.
     """
 
@@ -189,7 +189,7 @@ def _json(given: Any) -> str:
 class ScriptedTool(Tool[..., Any]):
     """A tool that gives scripted results, in order, and fails when it has none left.
 
-    An exception among the answers is raised. `calls` holds the arguments it was called with.
+    An answer that is an exception is raised. `calls` holds the arguments it was called with.
     """
 
     def __init__(
@@ -218,19 +218,18 @@ def replay(
     strict: bool = False,
     passphrase: str | None = None,
 ) -> Replayed:
-    """Drive an agent against recorded outcomes: no tool runs, no model is asked, the source stays as it is.
-
+    """Drive an agent against recorded outcomes: no tool runs, no model is asked, the source is not changed.
     `source` is a session (`store.read("login")`), the path of a fixture that `stator export --fixture` made,
-    or sealed commits. `agent` is a function of a session, or a coroutine function of one. `session` says which
-    one of a fixture with several, `turns` which of its turns (`"t3..t5"`). `strict`: decisions, facts and the
-    like that are made otherwise are a divergence too. `passphrase` opens a fixture that is locked.
+        or sealed commits. `agent` is a function of a session, or a coroutine function of one. `session` says which
+        one of a fixture with several, `turns` which of its turns (`"t3..t5"`). `strict`: different decisions,
+        facts and other records count as a divergence too. `passphrase` opens a fixture that is locked.
     """
     found = _source(source, session or "", passphrase)
     return engine.replay(found, agent, MemoryStore(), real_context(), turns=turns, strict=strict)
 
 
 def checked_replay(fail: Callable[[str], Any]) -> Callable[..., Replayed]:
-    """`replay`, which calls `fail` with the report where the agent leaves its record."""
+    """`replay`, which calls `fail` with the report where the agent diverges from its record."""
 
     def check(source: Any, agent: Any, **options: Any) -> Replayed:
         __tracebackhide__ = True

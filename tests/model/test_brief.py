@@ -198,7 +198,7 @@ def test_a_brief_stays_within_its_budget_by_the_callers_token_counter(found, per
 
 
 def test_a_token_counter_that_no_brief_can_satisfy_is_an_error():
-    with pytest.raises(BadBudget, match="as they are counted"):
+    with pytest.raises(BadBudget, match="with this token counter"):
         compose(gathered(facts=["x"]), count_tokens=lambda text: 10**9)
 
 

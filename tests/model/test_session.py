@@ -74,7 +74,7 @@ def test_without_the_lease_only_contributions_are_accepted(kind):
 @pytest.mark.parametrize("kind", ["turn", "fact"])
 def test_a_displaced_driver_can_append_nothing(kind):
     lease(kind, epoch=7)
-    with pytest.raises(LeaseLost, match="someone else"):
+    with pytest.raises(LeaseLost, match="another program"):
         lease(kind, epoch=6)
 
 

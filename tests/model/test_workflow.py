@@ -71,14 +71,17 @@ def test_a_written_workflow_is_read_back_unchanged():
         (text(surprise=1), "unknown field `surprise`"),
         (text(calls={}), r"got `object` - at `\$.calls`"),
         (text(calls=[{"id": "c1", "tool": 3}]), r"got `int` - at `\$.calls\[0\].tool`"),
-        (text(calls=[{"id": "c1", "tool": ""}]), r"names its tool - at \$.calls\[0\].tool"),
+        (text(calls=[{"id": "c1", "tool": ""}]), r"a call needs a tool - at \$.calls\[0\].tool"),
         (text(calls=[{"id": "c 1", "tool": "x"}]), "not a name: 'c 1'"),
         (text(calls=[{"id": "c1", "tool": "x", "effect": "none"}]), "Invalid enum value 'none'"),
         (text(calls=[{"id": "c1", "tool": "x", "on_error": "eval"}]), "Invalid enum value"),
-        (text(calls=[{"id": "a", "tool": "x"}] * 2), "'a' is there twice"),
+        (text(calls=[{"id": "a", "tool": "x"}] * 2), "'a' occurs twice"),
         (text(calls=[{"id": f"c{n}", "tool": "x"} for n in range(1001)]), "at most 1000 calls"),
-        (text(parameters=[{"name": "a"}, {"name": "a"}]), "'a' is there twice"),
-        (text(parameters=[{"name": "a", "default": {"$from": "c1"}}]), "not a reference, belongs"),
+        (text(parameters=[{"name": "a"}, {"name": "a"}]), "'a' occurs twice"),
+        (
+            text(parameters=[{"name": "a", "default": {"$from": "c1"}}]),
+            "expected a value, not a reference",
+        ),
     ],
 )
 def test_the_error_of_an_invalid_workflow_file_names_the_place(data, match):

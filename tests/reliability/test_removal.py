@@ -259,9 +259,9 @@ def test_a_hold_is_released_and_never_erased(store, session):
     policies.hold(store.port, store.context, session.id, by=BY, why="case 4711")
     own = project_session.known(store.port, session.record)
     assert own is not None
-    with pytest.raises(WrongState, match="holds session"):
+    with pytest.raises(WrongState, match="hold on session"):
         erasing.of_commit(store.port, Point(own.id, own.head, "head"))
-    with pytest.raises(WrongState, match="holds session"):
+    with pytest.raises(WrongState, match="hold on session"):
         erasing.of_record(store.port, own.id, "flags", f"hold\n{session.id}")
     with pytest.raises(InvalidInput):
         erasing.of_session(store.port, own.id)

@@ -61,7 +61,7 @@ def test_a_rewound_artifact_is_read_only_by_its_version(either):
             t.artifact("notes", "left behind")
         s.rewind(f"@{start}")
         assert s.artifacts() == []
-        with pytest.raises(NotFound, match="it was rewound"):
+        with pytest.raises(NotFound, match="was rewound"):
             s.read_artifact("notes")
         assert s.read_artifact("notes", 1) == "left behind"
 

@@ -218,7 +218,7 @@ def test_exporting_a_tree_includes_forks_and_children(here, there, file):
 
 def test_the_session_of_a_project_is_not_exported(here, file):
     row = project_session.own(here.port, here.context, work(here).record)
-    with pytest.raises(InvalidInput, match="belongs to its store"):
+    with pytest.raises(InvalidInput, match="cannot be exported"):
         here.export(row.id, file)
 
 
@@ -354,7 +354,7 @@ def test_a_grafted_session_can_be_driven(here, there, file, diverged):
 def test_a_fork_of_a_diverged_session_is_refused(here, there, file, diverged):
     there.fork("fix-login", as_name="deeper")
     before = here.sessions().rows
-    with pytest.raises(Conflict, match="another way here"):
+    with pytest.raises(Conflict, match="differs in this store"):
         carry(there, here, file, "deeper")
     assert here.sessions().rows == before
 
@@ -393,7 +393,7 @@ def test_a_locally_purged_session_is_not_imported_again(here, there, file):
         changes=(Upsert("flags", flag),),
     )
     there.port.append(own.id, [draft])
-    with pytest.raises(Conflict, match="purged here"):
+    with pytest.raises(Conflict, match="purged from this store"):
         there.import_bundle(file)
 
 
@@ -411,7 +411,7 @@ def test_a_session_purged_in_one_project_is_not_imported_into_another(here, ther
         changes=(Purge(view.id), Upsert("flags", flag)),
     )
     there.port.append(own.id, [draft])
-    with pytest.raises(Conflict, match="purged here"):
+    with pytest.raises(Conflict, match="purged from this store"):
         there.import_bundle(file, project=project)
 
 
@@ -557,7 +557,7 @@ def test_two_exports_to_one_path_do_not_mix(here, file, monkeypatch):
         return batches(*args)
 
     monkeypatch.setattr(transfer, "_batches", meanwhile)
-    with pytest.raises(Conflict, match="there already"):
+    with pytest.raises(Conflict, match="exists already"):
         here.export("fix-login", file)
     assert len(read_commits(str(file))) == 1
     assert (file.parent / "x.stator.partial").read_text() == "somebody's"
@@ -575,7 +575,7 @@ def test_exporting_a_session_with_an_erased_first_commit_is_refused(here, file, 
     monkeypatch.setattr(chain, "to_erase", lambda commit, fields=(): set(commit.content))
     work(here)
     here.contribute("fix-login").erase("@1")
-    with pytest.raises(InvalidInput, match="cannot travel"):
+    with pytest.raises(InvalidInput, match="cannot be exported"):
         here.export("fix-login", file)
 
 
@@ -708,7 +708,7 @@ def test_an_export_that_fails_leaves_no_file(here, file):
 def test_an_export_does_not_overwrite_a_file_unless_asked(here, file):
     work(here)
     file.write_text("mine")
-    with pytest.raises(Conflict, match="there already"):
+    with pytest.raises(Conflict, match="exists already"):
         here.export("fix-login", file)
     assert file.read_text() == "mine"
     here.export("fix-login", file, replace=True)

@@ -488,7 +488,7 @@ def places(session: Any) -> list[int]:
 
 
 def test_undoing_without_a_compaction_is_not_found(memory):
-    with memory.open("a") as s, pytest.raises(NotFound, match="nothing to undo"):
+    with memory.open("a") as s, pytest.raises(NotFound, match="no compaction to undo"):
         s.undo_compaction()
 
 

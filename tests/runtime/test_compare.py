@@ -122,7 +122,7 @@ def test_a_turn_of_a_fork_can_be_compared(either, tried):
 
 def test_only_attempts_at_the_same_turn_can_be_compared(tried):
     for a, b in (("t1", "t2"), ("t2", "t2"), ("t2", "head"), ("t0", "t2.2")):
-        with pytest.raises(InvalidInput, match="not two tries"):
+        with pytest.raises(InvalidInput, match="not two attempts"):
             tried.compare(a, b)
 
 

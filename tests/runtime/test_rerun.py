@@ -135,7 +135,7 @@ def test_a_dispatch_function_can_replace_the_tools(recorded):
 
 
 def test_a_used_name_is_refused(recorded):
-    with pytest.raises(InvalidInput, match="no rerun that waits"):
+    with pytest.raises(InvalidInput, match="not an unfinished rerun"):
         again(recorded, tools(), name="login")
 
 

@@ -129,7 +129,7 @@ def test_reusing_a_name_continues_the_same_retry(either, session):
 
 def test_only_a_turn_can_be_retried(session):
     for ref in ("@3", "head", "t0"):
-        with pytest.raises(InvalidInput, match="a retry is of a turn"), session.retry(ref):
+        with pytest.raises(InvalidInput, match="only a turn can be retried"), session.retry(ref):
             pass
     with pytest.raises(NotFound), session.retry("t9"):
         pass
@@ -352,7 +352,7 @@ def test_a_cycle_of_adoptions_terminates(either, session):
 
 
 def test_only_a_session_derived_from_the_original_can_be_adopted(session):
-    with pytest.raises(WrongState, match="nothing to adopt"):
+    with pytest.raises(WrongState, match="cannot be adopted"):
         session.adopt("head")
 
 

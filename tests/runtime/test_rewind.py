@@ -193,14 +193,14 @@ def test_a_rewind_inside_a_turn_is_refused(either):
 
 def test_a_rewind_to_the_current_position_is_refused(either):
     five_turns(either)
-    with either.open("main") as s, pytest.raises(InvalidInput, match="stands"):
+    with either.open("main") as s, pytest.raises(InvalidInput, match="current position"):
         s.rewind("head")
 
 
 def test_a_rewind_to_a_position_of_another_session_is_refused(either):
     five_turns(either)
     five_turns(either, "other")
-    with either.open("main") as s, pytest.raises(InvalidInput, match="own session"):
+    with either.open("main") as s, pytest.raises(InvalidInput, match="another session"):
         s.rewind("other:t2")
     with either.open("main") as s, pytest.raises(NotFound):
         s.rewind("t9")

@@ -390,7 +390,7 @@ def test_a_lost_run_cannot_restart_while_its_program_runs(store, agent):
     run = store.run(agent.pay_five)
     eventually(lambda: os.path.exists("paying"))
     kill_supervisor(run)
-    with pytest.raises(Busy, match="runs on"):
+    with pytest.raises(Busy, match="is still running"):
         run.again()
 
 

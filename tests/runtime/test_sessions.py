@@ -74,7 +74,7 @@ def test_opening_a_closed_session_resumes_it(store):
 def test_a_session_object_refuses_turns_after_its_block_ended(store):
     with store.open("a") as s:
         pass
-    with pytest.raises(WrongState, match="was left"):
+    with pytest.raises(WrongState, match="has ended"):
         s.turn("more")
     s.pause()  # pausing twice is harmless
 
@@ -101,7 +101,7 @@ def test_taking_a_session_fences_its_driver(store):
     with store.open("a") as taken:
         old = taken.turn("one")
         with store.open("a", busy="take"):
-            with pytest.raises(LeaseLost, match="someone else"):
+            with pytest.raises(LeaseLost, match="another program"):
                 old.say("still here?")
             with pytest.raises(LeaseLost):
                 taken.pause()

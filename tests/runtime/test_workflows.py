@@ -231,6 +231,6 @@ def test_rewound_turns_are_omitted_and_noted(recorded):
 
 def test_a_workflow_refuses_to_run_in_an_agents_session(recorded):
     made = workflows.extract(recorded.read("invoice"))
-    with pytest.raises(WrongState, match="session 'invoice' is no workflow's"):
+    with pytest.raises(WrongState, match="session 'invoice' was not created by a workflow"):
         run(recorded, made, shop().tools, session="invoice")
     assert recorded.read("invoice").head.turn == 1

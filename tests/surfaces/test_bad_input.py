@@ -117,7 +117,7 @@ def test_an_ambiguous_end_of_an_id_lists_the_candidates(tmp_path, ask, world):
             with opened.open(name):
                 pass
     error = refused(ask("log", "--session", "abcd1234", "--store", str(tmp_path / "two.db")), 2)
-    assert "2 sessions answer to 'abcd1234'" in error
+    assert "2 sessions match 'abcd1234'" in error
     assert error.count("s_abcd1234") == 2
     refused(ask("verify", "abcd1234", "--store", str(tmp_path / "two.db")), 2)
 

@@ -146,7 +146,7 @@ def test_show_names_the_session_that_replaced_an_adopted_one(tried, ask):
 def test_a_session_without_a_parent_cannot_be_adopted(store, ask):
     answer = ask("adopt", "fix-login")
     assert answer.code == 2
-    assert "nothing to adopt" in answer.err
+    assert "cannot be adopted" in answer.err
 
 
 def test_the_tree_shows_all_branches_and_counts_shared_turns_once(tried, ask):

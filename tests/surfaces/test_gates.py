@@ -164,7 +164,7 @@ def test_settle_as_json(store, ask):
         (["CALL"], 2, "use exactly one of"),
         (["CALL", "--done", "--not-done"], 2, "use exactly one of"),
         (["CALL", "--done", "--value", "{"], 2, "--value is not JSON"),
-        (["CALL", "--not-done", "--value", "3"], 2, "only a call that was done has a value"),
+        (["CALL", "--not-done", "--value", "3"], 2, "only a call settled as done can have a value"),
         (["ffffffff", "--done"], 3, "no call"),
     ],
 )

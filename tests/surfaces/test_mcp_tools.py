@@ -596,7 +596,7 @@ async def test_an_action_refuses_arguments_it_would_ignore(store, fixed, given):
     async with talking(store) as agent:
         error = await agent.refused("sessions", session=fixed, **given)
     assert error["path"] == f"$.{list(given)[-1]}"
-    assert "open creates a session" in error["hint"]
+    assert "open tool creates a session" in error["hint"]
 
 
 async def test_a_fork_at_a_position_of_another_session_names_that_session(store, fixed):

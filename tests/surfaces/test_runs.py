@@ -166,7 +166,7 @@ def test_options_after_the_dashes_belong_to_the_program(ask, home):
         (["attach", "r_ffffffff"], 3, "no run"),
         (["attach", "nosuch", "--from", "x"], 2, "not a cursor"),
         (["stop", "ffffffff"], 3, "no run"),
-        (["top", "--every", "0"], 2, "--every is from"),
+        (["top", "--every", "0"], 2, "--every must be from"),
         (["log", "-f", "t1"], 3, "no sessions"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -108,7 +108,7 @@ class Overlay:
         for part in self._below.session(session).record.lineage:
             self._copy(part.session)
         if self._below.head(session).seq > COPY_MAX:
-            raise TooLarge(f"session {session} is too long to be laid over", session=session)
+            raise TooLarge(f"session {session} is too long for an overlay", session=session)
         self._above.ingest([c for c in self._all(session) if c.session == session])
         self._copied.add(session)
 

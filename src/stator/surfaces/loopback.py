@@ -18,7 +18,7 @@ HOST = "127.0.0.1"
 NAMES = ("127.0.0.1", "localhost", "[::1]")
 BACKLOG = 128
 CONNECTIONS_MAX = 500
-"""Most connections at once; further ones are answered with 503."""
+"""Maximum number of connections at once; further ones are answered with 503."""
 LEAVE_S = 2
 """How long open streams may take to end when the server stops."""
 

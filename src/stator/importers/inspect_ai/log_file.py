@@ -110,7 +110,7 @@ def _opened(path: str) -> Iterator[zipfile.ZipFile]:
         except zipfile.BadZipFile as error:
             raise InvalidInput(
                 f"{path} is not a complete zip file: {error}",
-                hint="it may still be written; import it again later",
+                hint="it may be incomplete; import it again later",
             ) from None
         except (NotImplementedError, RuntimeError, EOFError, OSError) as error:
             raise InvalidInput(f"cannot read {path}: {error}") from None
@@ -127,7 +127,7 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> JsonDoc
             held += len(piece)
             if held > DOCUMENT_MAX:
                 raise InvalidInput(
-                    f"{where} is larger than {DOCUMENT_MAX // 2**20} MB, and is read as a whole"
+                    f"{where} is larger than {DOCUMENT_MAX // 2**20} MB, the limit for a file that is read as a whole"
                 )
             pieces.append(piece)
     return decode_document(b"".join(pieces), where)

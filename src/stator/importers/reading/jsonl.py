@@ -85,7 +85,7 @@ def read_whole(path: str, limit: int, progress: Callable[[int], None] | None = N
             pending_bytes += len(chunk)
             if pending_bytes > limit:
                 raise InvalidInput(
-                    f"{path} is larger than {limit // 2**20} MB, and such a file is read as a whole",
+                    f"{path} is larger than {limit // 2**20} MB, the limit for a file that is read as a whole",
                     hint="split it, or import a smaller one",
                 )
             chunks.append(chunk)

@@ -119,7 +119,8 @@ def _all_fit(when: Mapping[str, str], arguments: Any) -> bool | None:
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """What to do about calls of a tool (a glob), of an effect ("": any), with arguments that fit `when`."""
+    """A rule for calls: its tool (a glob), effect ("": any) and conditions on arguments (`when`), and the action
+    for them."""
 
     tool: str = "*"
     effect: str = ""
@@ -134,15 +135,17 @@ class Rule(msgspec.Struct, frozen=True):
 def _check(fields: Mapping[str, Any], path: str) -> None:
     for name in ("tool", "effect", "action", "why"):
         if not isinstance(fields.get(name, ""), str):
-            raise InvalidInput(f"{name} is text", path=f"{path}.{name}")
+            raise InvalidInput(f"{name} must be text", path=f"{path}.{name}")
     if not 0 < len(fields.get("tool", "*")) <= PATTERN_MAX:
-        raise InvalidInput("a rule names a tool, or * for any", path=f"{path}.tool")
+        raise InvalidInput("a rule must name a tool, or * for any tool", path=f"{path}.tool")
     _one_of(fields.get("effect", ""), EFFECTS, f"{path}.effect")
     _one_of(fields["action"], ACTIONS, f"{path}.action")
     when = fields.get("when", {})
     if not isinstance(when, Mapping):
         raise InvalidInput(
-            "expected patterns by argument", path=f"{path}.when", hint='{amount = ">100"}'
+            "expected a table of arguments and patterns",
+            path=f"{path}.when",
+            hint='{amount = ">100"}',
         )
     for name, pattern in when.items():
         check_condition(name, pattern, f"{path}.when")
@@ -160,7 +163,7 @@ def check_condition(name: object, pattern: object, path: str) -> None:
         raise InvalidInput(f"not an argument's name: {name!r:.60}", path=path)
     if not isinstance(pattern, str):
         raise InvalidInput(
-            f"a pattern is text, got {type(pattern).__name__}", path=f"{path}.{name}"
+            f"a pattern must be text, got {type(pattern).__name__}", path=f"{path}.{name}"
         )
     if not pattern or len(pattern) > PATTERN_MAX:
         raise InvalidInput(f"a pattern has 1 to {PATTERN_MAX} characters", path=f"{path}.{name}")
@@ -171,13 +174,13 @@ def check_condition(name: object, pattern: object, path: str) -> None:
                 raise InvalidInput(
                     f"{bare!r:.60} compares with something that is not a number",
                     path=f"{path}.{name}",
-                    hint=f"for that very text: ={bare:.60}",
+                    hint=f"to match exactly this text: ={bare:.60}",
                 )
             return
 
 
 def decide(rules: Sequence[Rule], tool: str, effect: str, arguments: Any) -> Rule | None:
-    """The first rule that fits a call; None if none does, which allows it."""
+    """The first rule that matches a call; None if no rule does, and the call is allowed."""
     for rule in rules:
         if rule.effect in ("", effect) and fnmatchcase(tool, rule.tool):
             found = _all_fit(rule.when, arguments)
@@ -218,7 +221,7 @@ def _rule(table: Any, path: str) -> Rule:
         raise InvalidInput("write [[approval]], once for each rule", path=path)
     _known(table, Rule.__struct_fields__, path)
     if "action" not in table:
-        raise InvalidInput("a rule says what to do", path=path, hint='action = "ask"')
+        raise InvalidInput("a rule needs an action", path=path, hint='action = "ask"')
     when = table.get("when", {})
     if isinstance(when, dict):
         when = {name: _plain_text(pattern) for name, pattern in when.items()}
@@ -242,7 +245,7 @@ _CONDITION = re.compile(
 
 
 class Pattern(msgspec.Struct, frozen=True):
-    """Calls of a tool (a glob) whose arguments fit."""
+    """A pattern for calls: a tool (a glob) and conditions on its arguments."""
 
     tool: str
     when: dict[str, str] = {}

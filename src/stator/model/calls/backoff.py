@@ -42,7 +42,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     def check(self) -> Policy:
         if type(self.attempts) is not int or not 1 <= self.attempts <= ATTEMPTS_MAX:
             raise InvalidInput(
-                f"attempts is a whole number from 1 to {ATTEMPTS_MAX}, got {self.attempts!r:.40}",
+                f"attempts must be a whole number from 1 to {ATTEMPTS_MAX}, got {self.attempts!r:.40}",
                 path="$.attempts",
             )
         return self

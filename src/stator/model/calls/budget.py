@@ -121,7 +121,7 @@ def _not_an_amount(text: str) -> BadBudget:
 
 
 def parse_amounts(words: Sequence[str]) -> list[Amount]:
-    """Amounts out of words as a shell splits them: `+2usd`, `50k` `tokens`."""
+    """Parse amounts from command-line words: `+2usd`, `50k` `tokens`."""
     found: list[Amount] = []
     left = list(words)
     while left:
@@ -235,7 +235,9 @@ def _from_table(parts: Mapping[str, int], model: str, table: PriceTable) -> dict
 def _price(value: Any, path: str) -> Decimal:
     """A price for a million units, which is the same number of millionths for one."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
-        raise InvalidInput(f"a price is a number, got {type(value).__name__}", path=f"$.{path}")
+        raise InvalidInput(
+            f"a price must be a number, got {type(value).__name__}", path=f"$.{path}"
+        )
     try:
         found = Decimal(str(value))
     except ArithmeticError:
@@ -252,12 +254,12 @@ def parse_prices(text: str) -> dict[str, dict[str, Any]]:
         raise InvalidInput('write [prices."MODEL"], once for each model', path="$.prices")
     for model, prices in table.items():
         if not isinstance(prices, dict):
-            raise InvalidInput("expected prices by unit", path=f"$.prices.{model}")
+            raise InvalidInput("expected a table of units and prices", path=f"$.prices.{model}")
         for unit, value in prices.items():
             if unit == "currency":
                 if not isinstance(value, str) or not re.fullmatch("[A-Za-z]{3}", value):
                     raise InvalidInput(
-                        "a currency is three letters", path=f"$.prices.{model}.currency"
+                        "a currency code has three letters", path=f"$.prices.{model}.currency"
                     )
             elif unit == "tokens" or unit.startswith("tokens:"):
                 _price(value, f"prices.{model}.{unit}")
@@ -265,6 +267,6 @@ def parse_prices(text: str) -> dict[str, dict[str, Any]]:
                 raise InvalidInput(
                     f"unknown unit {unit!r:.60}",
                     path=f"$.prices.{model}.{unit}",
-                    hint='"tokens", "tokens:in", "tokens:out", "tokens:cache_read" or currency',
+                    hint='"tokens", "tokens:in", "tokens:out", "tokens:cache_read" or "currency"',
                 )
     return table

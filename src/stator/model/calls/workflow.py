@@ -49,7 +49,7 @@ OnError = Literal["stop", "continue"]
 
 
 class Parameter(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What may be set when a workflow runs; one without a default must be."""
+    """A parameter of a workflow; it must be set if it has no default."""
 
     name: str
     default: Any = UNSET
@@ -93,7 +93,7 @@ class Workflow(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_de
 
 
 def parse(data: bytes) -> Workflow:
-    """A workflow from a file, checked through and through; `BadWorkflow` says what is wrong and where."""
+    """Read and check a workflow file; `BadWorkflow` says what is wrong and where."""
     if len(data) > SIZE_MAX:
         raise BadWorkflow(f"a workflow has at most {SIZE_MAX:,} bytes, this has {len(data):,}")
     try:
@@ -126,7 +126,7 @@ def check(workflow: Workflow) -> Workflow:
     for place, call in enumerate(workflow.calls):
         path = f"$.calls[{place}]"
         if not 0 < len(call.tool) <= 200:
-            raise BadWorkflow("a call names its tool", path=f"{path}.tool")
+            raise BadWorkflow("a call needs a tool", path=f"{path}.tool")
         for key, item in call.input.items():
             _check_template(item, names, earlier, f"{path}.input.{key}"[:200], 1)
         _new_name(call.id, earlier, f"{path}.id")
@@ -137,7 +137,7 @@ def _new_name(name: str, known: set[str], path: str) -> None:
     if not _NAME.match(name):
         raise BadWorkflow(f"not a name: {name!r:.60}", path=path, hint="letters, digits, _ . -")
     if name in known:
-        raise BadWorkflow(f"{name!r} is there twice", path=path)
+        raise BadWorkflow(f"{name!r} occurs twice", path=path)
     known.add(name)
 
 
@@ -175,7 +175,9 @@ def _check_from(node: dict[str, Any], earlier: set[str], path: str) -> None:
     origin = node["$from"]
     if not isinstance(origin, str) or origin not in earlier:
         raise BadWorkflow(
-            f"no earlier call {origin!r:.60}", path=path, hint="a call can use what came before it"
+            f"no earlier call {origin!r:.60}",
+            path=path,
+            hint="a call can use only the outputs of earlier calls",
         )
     pointer = node.get("at", "")
     try:
@@ -190,7 +192,7 @@ def _is_reference(node: Mapping[str, Any]) -> bool:
 
 def _scalar(node: Any, path: str) -> None:
     if isinstance(node, float) and not math.isfinite(node):
-        raise BadWorkflow("not a number JSON knows", path=path)
+        raise BadWorkflow("not a number that JSON allows", path=path)
 
 
 # -- filling in -----------------------------------------------------------------------------------
@@ -275,7 +277,7 @@ def literal(node: Any, path: str, depth: int = 1) -> Any:
     if not _is_reference(node):
         return {key: literal(item, path, depth + 1) for key, item in node.items()}
     if node.keys() != {"$value"}:
-        raise BadWorkflow("a value, and not a reference, belongs here", path=path)
+        raise BadWorkflow("expected a value, not a reference", path=path)
     try:
         return canon.from_plain(node["$value"])
     except InvalidInput as error:

@@ -183,7 +183,7 @@ _end = msgspec.msgpack.Decoder(End).decode
 _header = msgspec.json.Decoder(Header).decode
 
 
-def refuse(what: str, *, hint: str = "nothing was taken from it", **ids: str | int) -> BadBundle:
+def refuse(what: str, *, hint: str = "nothing was imported", **ids: str | int) -> BadBundle:
     return BadBundle(f"not a whole bundle: {what}", hint=hint, **ids)
 
 
@@ -239,13 +239,15 @@ def check_frame(
 ) -> None:
     """`BadBundle` if a frame is of no known sort, or longer than any may be."""
     if kind not in (MANIFEST, BATCH, END) or codec not in (ZSTD, RAW):
-        raise refuse(f"a frame of an unknown sort, {(kind + codec)!r}")
+        raise refuse(f"a frame of unknown kind {(kind + codec)!r}")
     if max(stored, unpacked) > limits.frame:
-        raise refuse(f"a frame of {max(stored, unpacked):,} bytes; at most {limits.frame:,} are")
+        raise refuse(
+            f"a frame of {max(stored, unpacked):,} bytes; at most {limits.frame:,} are allowed"
+        )
     if codec == ZSTD and unpacked > limits.ratio * stored + limits.slack:
         raise refuse(
             f"a frame that unpacks to {unpacked / max(stored, 1):,.0f} times its length; "
-            f"at most {limits.ratio} times is taken"
+            f"at most {limits.ratio} times is allowed"
         )
 
 
@@ -253,11 +255,13 @@ def read_manifest(data: bytes, limits: BundleLimits = LIMITS) -> Manifest:
     """The manifest, if what it says can be."""
     manifest = _decoded(_manifest, data, "its manifest")
     if len(manifest.sessions) > limits.sessions:
-        raise refuse(f"{len(manifest.sessions):,} sessions; at most {limits.sessions:,} are taken")
+        raise refuse(
+            f"{len(manifest.sessions):,} sessions; at most {limits.sessions:,} are allowed"
+        )
     seen: set[str] = set()
     for one in manifest.sessions:
         if not is_id(one.id, "session") or one.id in seen or not 0 <= one.after < one.seq:
-            raise refuse(f"its manifest names session {one.id!r:.60} as it cannot be")
+            raise refuse(f"its manifest has an invalid entry for session {one.id!r:.60}")
         check_name(one.name)
         if len(one.project) + len(one.tenant) > PROJECT_MAX:
             raise refuse(f"a project of more than {PROJECT_MAX:,} characters", session=one.id)
@@ -393,7 +397,7 @@ def _check_shape(packed: Packed, session: str) -> None:
         and not (packed.salt and packed.salts)
     )
     if not sound:
-        raise _bad(packed, session, "no commit has such a shape")
+        raise _bad(packed, session, "not the shape of a commit")
 
 
 def _check_item(name: str, data: bytes, packed: Packed, session: str) -> None:
@@ -401,7 +405,7 @@ def _check_item(name: str, data: bytes, packed: Packed, session: str) -> None:
     if name.startswith("put"):
         return
     if name not in CONTENT:
-        raise _bad(packed, session, f"no content is called {name!r:.40}")
+        raise _bad(packed, session, f"unknown content {name!r:.40}")
     try:
         plain = canon.decode(data)
     except StatorError as error:
@@ -409,7 +413,7 @@ def _check_item(name: str, data: bytes, packed: Packed, session: str) -> None:
     if type(plain) is str:
         return
     if name not in ("input", "output", "usage") or not _shallow(data):
-        raise _bad(packed, session, f"its {name} is no value that could have been recorded")
+        raise _bad(packed, session, f"its {name} is not a value that can be recorded")
 
 
 def _shallow(data: bytes) -> bool:
@@ -429,7 +433,7 @@ def _delta(packed: Packed, content: dict[str, Item], session: str) -> Delta:
     for n, (number, identifier, was) in enumerate(packed.ops):
         known = NUMBERED.get(abs(number))
         if known is None or not 0 <= was < packed.seq or not 0 < len(identifier) <= 200:
-            raise _bad(packed, session, f"op {n} of its delta is none")
+            raise _bad(packed, session, f"op {n} of its delta is not valid")
         if number < 0:
             delta.append(Drop(known.name, identifier, was))
         else:
@@ -437,7 +441,7 @@ def _delta(packed: Packed, content: dict[str, Item], session: str) -> Delta:
     puts = {chain.put_item(n) for n, op in enumerate(delta) if isinstance(op, Put)}
     extra = [name for name in content if name.startswith("put") and name not in puts]
     if extra:
-        raise _bad(packed, session, f"{extra[0]!r:.40} belongs to nothing")
+        raise _bad(packed, session, f"{extra[0]!r:.40} belongs to no op of its delta")
     return delta
 
 
@@ -454,13 +458,13 @@ def _put(
     if isinstance(item, Gone):
         return Put(collection, identifier, ErasedRecord(erased=item.by), was)
     if not isinstance(item, bytes):
-        raise _bad(packed, session, f"the record of op {n} is not there")
+        raise _bad(packed, session, f"the record of op {n} is missing")
     try:
         record = decode_record(collection, item)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise _bad(packed, session, f"not a {collection} record: {error}") from None
     if not _shallow(item):
-        raise _bad(packed, session, f"the record of op {n} nests deeper than any")
+        raise _bad(packed, session, f"the record of op {n} is nested too deeply")
     return Put(collection, identifier, record, was)
 
 
@@ -481,7 +485,7 @@ def own_commits(one: Bundled, commits: Iterable[Packed]) -> Iterator[Commit]:
     for packed in commits:
         seq += 1
         if packed.seq != seq or seq > one.seq:
-            raise refuse(f"@{packed.seq} of session {one.id} stands where @{seq} belongs")
+            raise refuse(f"session {one.id} has @{packed.seq} where @{seq} is expected")
         commit = unpack(packed, one.id, prev)
         known, opened = opened, _check_session(one, commit, opened)
         if known is None and opened.lineage and opened.parent is not None:
@@ -494,13 +498,15 @@ def own_commits(one: Bundled, commits: Iterable[Packed]) -> Iterator[Commit]:
         prev = commit.hash
     for by, said in takers.items():
         if by not in erasures:
-            raise refuse(f"content of @{said} is gone, but @{by} is no erasure", session=one.id)
+            raise refuse(
+                f"content of @{said} is missing, but @{by} is not an erasure", session=one.id
+            )
     if (seq, prev) != (one.seq, one.hash):
         raise refuse(f"session {one.id} ends at @{seq} {prev[:12]}, not at its head @{one.seq}")
 
 
 def _check_session(one: Bundled, commit: Commit, opened: SessionRecord | None) -> SessionRecord:
-    """What a session is does not change on the way; a project's own session belongs to its store."""
+    """What a session is does not change on the way; a project's own session cannot be exported."""
     for op in commit.delta:
         if op.collection != "session":
             continue
@@ -508,23 +514,29 @@ def _check_session(one: Bundled, commit: Commit, opened: SessionRecord | None) -
         if isinstance(record, ErasedRecord) and opened is not None:
             continue
         if not isinstance(record, SessionRecord) or record.id != one.id:
-            raise refuse(f"@{commit.seq} of session {one.id} makes it another", session=one.id)
+            raise refuse(
+                f"@{commit.seq} of session {one.id} replaces its record with another session's",
+                session=one.id,
+            )
         if opened is None:
             opened = record
             _check_opening(one, record)
         elif _fixed(record) != _fixed(opened):
-            raise refuse(f"@{commit.seq} of session {one.id} makes it another", session=one.id)
+            raise refuse(
+                f"@{commit.seq} of session {one.id} replaces its record with another session's",
+                session=one.id,
+            )
     if opened is None:
-        raise refuse(f"session {one.id} does not begin with what it is", session=one.id)
+        raise refuse(f"session {one.id} does not begin with its own record", session=one.id)
     return opened
 
 
 def _check_opening(one: Bundled, record: SessionRecord) -> None:
     if record.mode == "project":
-        raise refuse("a project's own session does not travel", session=one.id)
+        raise refuse("a project's own session cannot be imported", session=one.id)
     told = (one.name, one.project, one.tenant, one.lineage)
     if (record.name, record.project, record.tenant, record.lineage) != told:
-        raise refuse(f"session {one.id} is not what the manifest says of it", session=one.id)
+        raise refuse(f"session {one.id} does not match the manifest", session=one.id)
 
 
 def _fixed(record: SessionRecord) -> tuple[object, ...]:

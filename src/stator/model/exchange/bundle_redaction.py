@@ -44,7 +44,7 @@ class Sieve:
         for word in words:
             if not word.strip() or len(word) > PATTERN_MAX:
                 raise InvalidInput(
-                    f"what to leave out is a text of 1 to {PATTERN_MAX} characters",
+                    f"a text to redact has 1 to {PATTERN_MAX} characters",
                     path="$.redact",
                 )
         self._redactor = redactor

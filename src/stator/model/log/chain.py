@@ -124,8 +124,8 @@ def to_erase(commit: Commit, fields: Sequence[str] = ()) -> set[str]:
         )
     if own & set(fields):
         raise BadDelta(
-            f"@{commit.seq} holds the session's own record, which stays",
-            hint="purge the session to be rid of its name",
+            f"@{commit.seq} holds the session's own record, which cannot be erased",
+            hint="to remove its name, purge the session",
         )
     return (set(fields) or set(commit.content) - own) & set(commit.content)
 
@@ -227,7 +227,7 @@ def must_match(mine: str, theirs: Commit) -> None:
         raise BrokenChain(
             f"@{theirs.seq} of session {theirs.session} is {mine[:12]} here and "
             f"{theirs.hash[:12]} there: the two have diverged",
-            hint="nothing was written; bring the other one in as a fork",
+            hint="nothing was written; import the other one as a fork",
             session=theirs.session,
         )
 

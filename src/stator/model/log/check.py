@@ -122,7 +122,7 @@ def check_text(value: object, path: str) -> None:
             value.encode()
         except UnicodeEncodeError:
             raise BadText(
-                "text with a lone surrogate cannot stand here",
+                "text with a lone surrogate cannot be recorded here",
                 path=path,
                 hint="decode it with errors='replace', or record it as a call's input or output",
             ) from None
@@ -140,7 +140,7 @@ def encode_checked(collection: str, record: Record) -> bytes:
         data = encode_record(record)
     except UnicodeEncodeError:
         raise BadText(
-            "text with a lone surrogate cannot stand in a record",
+            "text with a lone surrogate cannot be part of a record",
             path=path,
             hint="decode it with errors='replace', or record it as a call's input or output",
         ) from None

@@ -19,7 +19,7 @@ def apply(state: State, delta: Iterable[Op]) -> State:
         elif op.id in records:
             del records[op.id]
         else:
-            raise BadDelta(f"{op.collection}/{op.id} is dropped but was not there")
+            raise BadDelta(f"{op.collection}/{op.id} is removed but does not exist")
     return state
 
 

@@ -187,5 +187,5 @@ class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
 def check_limit(limit: object) -> int:
     """A page size that makes sense."""
     if type(limit) is not int or not 0 < limit <= PAGE_MAX:
-        raise BadQuery(f"a limit is a whole number from 1 to {PAGE_MAX:,}, got {limit!r:.40}")
+        raise BadQuery(f"a limit must be a whole number from 1 to {PAGE_MAX:,}, got {limit!r:.40}")
     return limit

@@ -388,7 +388,7 @@ def _lifecycle(draft: Draft, made: Made) -> None:
 def _spend(usage: dict[str, int], made: Made) -> None:
     for unit, amount in usage.items():
         if type(amount) is not int or amount < 0:
-            raise InvalidInput("usage is counted in whole units", path=f"$.usage.{unit}")
+            raise InvalidInput("usage must be in whole units", path=f"$.usage.{unit}")
         standing = made.find("spend", unit)
         spent = getattr(standing[2], "amount", 0) if standing else 0
         made.put("spend", SpendRecord(unit=unit, amount=spent + amount), unit)
@@ -397,16 +397,16 @@ def _spend(usage: dict[str, int], made: Made) -> None:
 def _erasure(draft: Draft, made: Made) -> None:
     """The store carries an erasure out; it changes no state by itself."""
     if not draft.changes or not all(isinstance(change, Erase) for change in draft.changes):
-        raise InvalidInput("an erasure says what to erase, and nothing else", path="$.changes")
+        raise InvalidInput("an erasure may contain only what to erase", path="$.changes")
 
 
 def _rewind(draft: Draft, made: Made) -> None:
     """Records are restored as they were, under their own ids, without merging."""
     for change in draft.changes:
         if not isinstance(change, Reset):
-            raise InvalidInput("a rewind resets records, and does nothing else", path="$.changes")
+            raise InvalidInput("a rewind may only reset records", path="$.changes")
         if change.collection in KEPT_IN_REWIND:
-            raise InvalidInput(f"a rewind leaves {change.collection} alone", path="$.changes")
+            raise InvalidInput(f"a rewind cannot reset {change.collection}", path="$.changes")
         standing = made.find(change.collection, change.key)
         if change.record is None:
             made.drop_standing(standing, change.collection, change.key)
@@ -421,7 +421,7 @@ def _purge(draft: Draft, made: Made) -> None:
     """A project's own session says which sessions are gone; the store carries that out."""
     standing = made.find("session", "")
     if standing is None or getattr(standing[2], "mode", "") != "project":
-        raise InvalidInput("only a project's own session purges others", path="$.kind")
+        raise InvalidInput("only a project's own session can purge others", path="$.kind")
     for change in draft.changes:
         if not isinstance(change, Purge):
             _change(change, made)
@@ -429,7 +429,7 @@ def _purge(draft: Draft, made: Made) -> None:
 
 def _adopt(draft: Draft, made: Made) -> None:
     """Only the adopted session is taken."""
-    known, wanted = _session_wish(draft, made, "an adoption says which session goes on")
+    known, wanted = _session_wish(draft, made, "an adoption must name the session that continues")
     made.put("session", msgspec.structs.replace(known, adopted=wanted.adopted), "")
 
 

@@ -73,8 +73,8 @@ def check_lease(*, mode: Mode, kind: str, epoch: int, current: int, session: str
     """
     if epoch and epoch != current:
         raise LeaseLost(
-            f"session {session} is driven by someone else now (epoch {current}, not {epoch})",
-            hint="open it again; what this driver had not appended was refused, not lost silently",
+            f"session {session} is now driven by another program (epoch {current}, not {epoch})",
+            hint="open it again; the refused append was not written",
             session=session,
             epoch=epoch,
         )
@@ -92,7 +92,7 @@ def driven(record: Any, holder: Any) -> Busy:
     return Busy(
         f"session {record.name!r:.80} is driven by {holder.program or 'a program'}",
         holder=holder,
-        hint="nothing was taken; import when it is done",
+        hint="nothing was imported; try again when it is done",
         session=record.id,
     )
 
@@ -107,20 +107,20 @@ def check_purge(record: Any, project: Any, heirs: Sequence[str], moved: bool = F
         project.project,
     ):
         raise InvalidInput(
-            f"session {record.id} is not this project's to purge",
+            f"session {record.id} belongs to another project and cannot be purged here",
             hint="a project's own session purges that project's sessions, and never itself",
             session=record.id,
         )
     if heirs:
         raise Conflict(
-            f"session {record.id} cannot go: {len(heirs)} forks go on from its log",
+            f"session {record.id} cannot be purged: {len(heirs)} forks continue from its log",
             hint="purge them first: " + ", ".join(heirs[:3]),
             session=record.id,
         )
     if moved:
         raise Conflict(
-            f"session {record.id} cannot go: something happened in it since that was decided",
-            hint="look again: stator gc",
+            f"session {record.id} cannot be purged: it has changed since that was decided",
+            hint="make a new plan: stator gc",
             session=record.id,
         )
 

@@ -118,7 +118,7 @@ def check_retention(policies: dict[Any, Any]) -> dict[str, int]:
             )
         if type(value) is not int or not 0 <= value <= VALUE_MAX:
             raise InvalidInput(
-                f"a policy is a whole number, got {value!r:.40}", path=f"$.retention.{name}"
+                f"a policy must be a whole number, got {value!r:.40}", path=f"$.retention.{name}"
             )
     return policies
 
@@ -131,7 +131,7 @@ def parse(words: Sequence[str]) -> dict[str, int | None]:
         if not equals or name not in POLICIES:
             raise InvalidInput(
                 f"not a policy: {word!r:.60}",
-                hint="archive=30d, transcript=180d, trash=90d, purge=30d, keep=20; =off takes one off",
+                hint="archive=30d, transcript=180d, trash=90d, purge=30d, keep=20; =off removes a policy",
             )
         found[name] = None if text == "off" else _value(name, text)
     return found

@@ -1,8 +1,8 @@
 """Renders the brief: what the next session must know, as one text that never exceeds its budget.
 
 Pure and deterministic: the same records give the same bytes, in any process, on any day. Recorded
-text is hostile, so every piece of it is on one line, every character visible, between delimiters
-that nothing inside can close, behind a label that says where it came from. No section disappears for
+text is hostile, so every piece of it is on one line, every character visible, between delimiters that the
+text cannot close, after a label that names its source. No section disappears for
 lack of room: its heading stays, and says how much was left out and how to ask for it.
 """
 
@@ -227,7 +227,7 @@ def compose(
         raise BadBudget(
             f"a brief needs at least {MIN_TOKENS} tokens, got {max_tokens!r:.40}",
             path="$.max_tokens",
-            hint="so that no section disappears without a word",
+            hint="with fewer, some sections would be missing without a note",
         )
     scale = BYTES_PER_TOKEN if count_tokens is None else 1
     size = _size if count_tokens is None else count_tokens
@@ -249,9 +249,9 @@ def compose(
             )
         room -= over
     raise BadBudget(
-        f"this session's brief does not fit into {max_tokens:,} tokens as they are counted",
+        f"this session's brief does not fit into {max_tokens:,} tokens with this token counter",
         path="$.max_tokens",
-        hint="give it more",
+        hint="allow more tokens",
         session=gathered.session,
     )
 

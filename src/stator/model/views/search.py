@@ -119,19 +119,19 @@ looks for `git push --force` does not mean those without."""
 def parse(text: object) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
     """The terms that are wanted and those that are not, or `BadQuery`."""
     if not isinstance(text, str):
-        raise BadQuery(f"what to look for is text, got {type(text).__name__}")
+        raise BadQuery(f"a query must be text, got {type(text).__name__}")
     if len(text) > TEXT_MAX:
-        raise BadQuery(f"at most {TEXT_MAX:,} characters can be looked for, got {len(text):,}")
+        raise BadQuery(f"at most {TEXT_MAX:,} characters can be searched for, got {len(text):,}")
     wanted: dict[Term, None] = {}
     without: dict[Term, None] = {}
     for sign, phrase, starred, word in _PIECE.findall(text.translate(_QUOTES)):
         for term in _terms(phrase, bool(starred)) if not word else _terms(word, None):
             (without if sign else wanted)[term] = None
     if sum(len(term.words) for term in (*wanted, *without)) > WORDS_MAX:
-        raise BadQuery(f"at most {WORDS_MAX} words can be looked for")
+        raise BadQuery(f"a query has at most {WORDS_MAX} words")
     if not wanted:
         said = "only words that must not be there" if without else "no word to look for"
-        raise BadQuery(said, hint='words, "a phrase", a beginning* or -not')
+        raise BadQuery(said, hint='words, "a phrase", prefix* or -not')
     return tuple(wanted), tuple(without)
 
 
@@ -143,8 +143,8 @@ def _terms(text: str, starred: bool | None) -> Iterator[Term]:
         return
     if prefix and len(found[-1]) < PREFIX_MIN and not is_single(found[-1]):
         raise BadQuery(
-            f"{text!r:.40}: a beginning has at least {PREFIX_MIN} characters",
-            hint="give one more",
+            f"{text!r:.40}: a prefix needs at least {PREFIX_MIN} characters",
+            hint="add a character",
         )
     yield Term(found, prefix, tuple(parts(text)) if len(found) == 1 else ())
 

@@ -50,7 +50,7 @@ def thousandths(value: object, name: str) -> int:
     if not isinstance(value, (int, float)):
         raise _expected("a number", value, name)
     if not math.isfinite(value) or abs(value) * 1000 > THOUSANDTHS_MAX:
-        raise BadNumber(f"{value!r:.40} cannot be kept in thousandths", path=f"$.{name}")
+        raise BadNumber(f"{value!r:.40} cannot be stored in thousandths", path=f"$.{name}")
     return round(value * 1000)
 
 

@@ -30,7 +30,7 @@ def own(store: StorePort, context: Context, record: SessionRecord) -> SessionRow
     if row.record.mode != "project":
         raise Conflict(
             f"a session of this project is called {PROJECT_SESSION!r} and is not the project's own",
-            hint="its name is in the way of what holds for the whole project",
+            hint="that name is reserved for the records of the whole project",
             session=row.id,
         )
     return row

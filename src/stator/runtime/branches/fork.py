@@ -73,8 +73,8 @@ def fork(
     row, made = store.create([draft])
     if not made:
         raise Conflict(
-            f"there is a session {record.name!r:.80} already",
-            hint="take another name",
+            f"a session {record.name!r:.80} exists already",
+            hint="choose another name",
             session=row.id,
         )
     return row

@@ -78,7 +78,7 @@ def _acquire(store: StorePort, context: Context, row: SessionRow, busy: HeldMode
     """The lease; None where a fork is to be driven instead."""
     if row.record.status == "archived":
         raise WrongState(
-            f"session {row.record.name!r} is archived", hint="fork it to go on", session=row.id
+            f"session {row.record.name!r} is archived", hint="fork it to continue", session=row.id
         )
     while True:
         try:

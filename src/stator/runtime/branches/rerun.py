@@ -65,7 +65,7 @@ class Again(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rerun(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a rerun, call by call."""
+    """The results of a rerun, call by call."""
 
     source: str
     session: str
@@ -218,9 +218,11 @@ def _branch(
             return rows[0]
         if name:
             raise InvalidInput(
-                f"there is a session {name!r:.80}, and it is no rerun that waits", path="$.name"
+                f"there is a session {name!r:.80}, and it is not an unfinished rerun", path="$.name"
             )
-    raise InvalidInput(f"there are {NAMES_MAX} reruns of {record.name!r:.80}", hint="name it")
+    raise InvalidInput(
+        f"there are already {NAMES_MAX} reruns of {record.name!r:.80}", hint="name it"
+    )
 
 
 def _again(turn: OpenTurn, begun: Commit, call: KnownCall, tools: Toolbox) -> Again:

@@ -108,9 +108,11 @@ def restore(
 ) -> Restoration:
     """Plan a restore and, if it is to be applied, carry it out."""
     if bool(wanted) == everything:
-        raise InvalidInput("which files?", hint="name some, or say everything=True")
+        raise InvalidInput("which files?", hint="name files, or pass everything=True")
     if point.session != writer.id:
-        raise InvalidInput("a session restores its own files", hint="name a position of its own")
+        raise InvalidInput(
+            "a session can restore only its own files", hint="name a position of its own"
+        )
     keeper = _keeper(writer)
     plan = _plan(writer, keeper, point, texts(wanted, "paths"), text(root, "root"), force)
     found = Restoration(session=writer.id, at=point.shown, files=[each.item for each in plan])
@@ -120,7 +122,7 @@ def restore(
     if stops := found.stops(everything=everything):
         raise Conflict(
             f"{stops[0].path!r:.80}: {stops[0].reason}; nothing was restored",
-            hint="force=True does it all the same" if stops[0].needs_force else "leave it out",
+            hint="force=True restores it anyway" if stops[0].needs_force else "leave it out",
             session=writer.id,
         )
     # What a restore that was killed had done already, and could not record any more.

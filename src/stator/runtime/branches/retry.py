@@ -92,7 +92,7 @@ def _turn_of(store: StorePort, session: str, ref: str) -> tuple[str, int]:
     """The session and number of the turn that is meant."""
     parsed = parse_ref(ref)
     if not isinstance(parsed.position, AtTurn) or parsed.position.turn == 0:
-        raise InvalidInput(f"a retry is of a turn, not of {ref!r:.60}", path="$.turn", hint="t5")
+        raise InvalidInput(f"only a turn can be retried, not {ref!r:.60}", path="$.turn", hint="t5")
     session = session_of(store, session, parsed)
     try:
         point = span(store, session, parsed.position)[1]
@@ -196,8 +196,8 @@ def _adoption(store: StorePort, session: str, ref: str) -> tuple[str, str]:
     parent = record.parent
     if parent is None or parent.kind not in ("retry", "fork"):
         raise WrongState(
-            f"session {record.name!r:.80} is no retry and no fork: there is nothing to adopt it for",
-            hint="t5.2 names a retry; t5.1 takes an adoption back",
+            f"session {record.name!r:.80} is neither a retry nor a fork, so it cannot be adopted",
+            hint="t5.2 names a retry; t5.1 undoes an adoption",
             session=target,
         )
     return parent.session, target
@@ -226,8 +226,8 @@ def _adopted_from(store: StorePort, session: str, turn: int) -> str:
     if not forked:
         name = store.session(session).record.name
         raise WrongState(
-            f"nothing was adopted for t{turn} of session {name!r:.80}: there is nothing to take back",
-            hint="stator tree shows what goes on for what",
+            f"nothing was adopted for t{turn} of session {name!r:.80}: there is nothing to undo",
+            hint="stator tree shows what was adopted",
             session=session,
         )
     return forked

@@ -109,7 +109,7 @@ def check_between_turns(driver: Driver) -> None:
     if turn is not None and not turn.ended:
         raise BadTurn(
             f"turn {turn.number} of session {driver.id} is open",
-            hint="end it first: a rewind is between turns",
+            hint="end it first: a rewind is possible only between turns",
             session=driver.id,
         )
 
@@ -118,7 +118,7 @@ def _target(store: StorePort, session: str, to: str) -> Point:
     point = SessionReader(store, session).at(to)
     if point.session != session:
         raise InvalidInput(
-            "a rewind stays in its own session",
+            "a rewind cannot go to another session",
             path="$.to",
             hint="fork there instead, or adopt that session",
         )
@@ -137,7 +137,9 @@ def _go_back(
         found = made.rewound
         if found.start == found.end:
             raise InvalidInput(
-                f"{target.shown} is where the session stands", path="$.to", session=target.session
+                f"{target.shown} is already the current position",
+                path="$.to",
+                session=target.session,
             )
         tag = TagRecord(name=found.tag, seq=found.start, hash=made.head.hash)
         said = {"actor": "user", "principal": by}

@@ -51,8 +51,8 @@ class Cipher:
             return self._aead.decrypt(_NONCE.pack(place[0]), data, known)
         except InvalidTag:
             raise BadBundle(
-                "this passphrase does not open the bundle, or it was changed on purpose",
-                hint="nothing was taken from it",
+                "the passphrase is wrong, or the bundle was tampered with",
+                hint="nothing was imported",
             ) from None
 
 
@@ -62,7 +62,7 @@ def _aead(lock: Lock, passphrase: str) -> AESGCM:
     power_of_two = lock.n > 1 and lock.n & (lock.n - 1) == 0
     if not power_of_two or lock.n > N_MAX or not 0 < lock.p <= P_MAX or len(lock.salt) > 64:
         raise BadBundle(
-            f"its lock asks for {128 * lock.n * lock.r * lock.p:,} bytes; "
+            f"its key derivation needs {128 * lock.n * lock.r * lock.p:,} bytes; "
             f"at most {128 * N_MAX * R:,} are given"
         )
     if not passphrase:

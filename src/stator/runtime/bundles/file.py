@@ -129,7 +129,7 @@ def _check_target(path: str, replace: bool) -> None:
         raise InvalidInput(f"{path}: {error.strerror}", path="$.path") from None
     if not replace or not stat.S_ISREG(found.st_mode):
         raise Conflict(
-            f"{path} is there already",
+            f"{path} exists already",
             hint="give another name, or replace it with --force (replace=True)",
         )
 
@@ -145,7 +145,7 @@ def _begun(path: str) -> tuple[str, BinaryIO]:
         except OSError as error:
             raise InvalidInput(f"{path} cannot be written: {error.strerror}") from None
         return partial, os.fdopen(made, "wb")
-    raise AssertionError("there is always another number")
+    raise AssertionError("unreachable: the numbers do not run out")
 
 
 def _compressed(data: bytes) -> bytes:
@@ -188,7 +188,7 @@ class BundleReader:
         size = bundle.header_size(start, self.limits)
         data = self._file.read(size)
         if len(data) < size:
-            raise refuse("it ends in its header")
+            raise refuse("it is cut short inside its header")
         return bundle.read_header(data), self._file.tell(), start + data
 
     def _check_digest(self) -> None:
@@ -206,7 +206,7 @@ class BundleReader:
         if self._file.read(bundle.DIGEST_BYTES) != digest.digest():
             raise refuse(
                 "it does not match its digest: damaged, cut short or changed",
-                hint="nothing was taken from it; copy it again",
+                hint="nothing was imported; copy it again",
             )
 
     def _manifest(self) -> Manifest:
@@ -257,7 +257,7 @@ class BundleReader:
             elif kind == bundle.END:
                 self.end = bundle.read_end(data)
                 if self.end.commits != counted:
-                    raise refuse("it does not hold as many commits as it says")
+                    raise refuse("its number of commits does not match its end")
 
     def close(self) -> None:
         self._file.close()
@@ -303,7 +303,7 @@ def _unpacked(codec: bytes, data: bytes, size: int) -> bytes:
         except zstd.ZstdError as error:
             raise refuse(f"a frame cannot be unpacked: {error}") from None
         if not unpacker.eof or unpacker.unused_data:
-            raise refuse("a frame is longer than it says")
+            raise refuse("a frame is longer than its stated length")
     if len(data) != size:
-        raise refuse("a frame is not as long as it says")
+        raise refuse("a frame is shorter than its stated length")
     return data

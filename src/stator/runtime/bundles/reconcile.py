@@ -122,9 +122,9 @@ def _new(
         above = next((plan for plan in before if plan.one.id == part.session), None)
         if above is not None and above.cuts and part.upto > above.cuts[0]:
             raise Conflict(
-                f"session {one.name!r:.80} was forked from a part of {above.name!r:.80} that went "
-                "another way here",
-                hint="nothing was taken; import it into a store of its own, with --store",
+                f"session {one.name!r:.80} was forked from a part of {above.name!r:.80} that differs in "
+                "this store",
+                hint="nothing was imported; import it into a store of its own, with --store",
                 session=one.id,
             )
     place = _place(store, context, one, before) if project is None else project
@@ -134,7 +134,7 @@ def _new(
     if store.sessions(query, limit=1).rows or one.name == project_session.PROJECT_SESSION:
         raise Conflict(
             f"there is another session {one.name!r:.80} in project {place!r:.200}",
-            hint="nothing was taken; bring it to another project with --project",
+            hint="nothing was imported; import it into another project with --project",
             session=one.id,
         )
     return ReconcilePlan(
@@ -166,8 +166,8 @@ def _check_purged(store: StorePort, record: SessionRecord) -> None:
         flag = project_flags.key(project_flags.PURGED, record.id)
         if own.record.tenant == record.tenant and store.find(own.id, "flags", flag) is not None:
             raise Conflict(
-                f"session {record.name!r:.80} was purged here, and is not brought back",
-                hint="nothing was taken; import it into another store if that is meant",
+                f"session {record.name!r:.80} was purged from this store and is not imported again",
+                hint="nothing was imported; import it into another store if you want it back",
                 session=record.id,
             )
 
@@ -221,8 +221,8 @@ def _fork(
 ) -> ReconcilePlan:
     if met.common == one.after:
         raise Conflict(
-            f"session {one.id} ({one.name!r:.80}) is another one here: they have no commit in common",
-            hint="nothing was taken; import it into a store of its own, with --store",
+            f"session {one.id} ({one.name!r:.80}) is a different session in this store: they have no commit in common",
+            hint="nothing was imported; import it into a store of its own, with --store",
             session=one.id,
         )
     seq = met.common + len(met.cuts)

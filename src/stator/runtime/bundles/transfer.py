@@ -194,7 +194,7 @@ def _chosen(store: StorePort, sessions: Sequence[str]) -> list[Bundled]:
     for session in dict.fromkeys(sessions):
         row = store.session(session)
         if row.record.mode == "project":
-            raise InvalidInput("a project's own session belongs to its store", session=session)
+            raise InvalidInput("a project's own session cannot be exported", session=session)
         for part in row.record.lineage:
             known = wanted.get(part.session)
             if known is None or known.seq < part.upto:
@@ -213,7 +213,7 @@ def _bundled(store: StorePort, session: str, seq: int, *, whole: bool) -> Bundle
     opened = next((record for record in puts if isinstance(record, SessionRecord)), None)
     if opened is None:
         raise InvalidInput(
-            f"what session {session} is was erased from its log, so it cannot travel",
+            f"the record of session {session} was erased from its log, so it cannot be exported",
             session=session,
         )
     last = store.commits(session, after=seq - 1, upto=seq, limit=1, load=False)[0]
@@ -296,7 +296,9 @@ def _linked(
             after, known = hashes.get(part.session, (0, bytearray()))
             at = (part.upto - after - 1) * DIGEST
             if part.session == one.id or at < 0 or known[at : at + DIGEST].hex() != commit.prev:
-                raise bundle.refuse(f"session {one.id} does not follow what it was forked from")
+                raise bundle.refuse(
+                    f"session {one.id} does not continue the session it was forked from"
+                )
         own += bytes.fromhex(commit.hash)
         yield commit
 
@@ -371,7 +373,7 @@ def _ingest(
         except (BrokenChain, Conflict):
             if not left:
                 raise
-    raise AssertionError("the last try returns or raises")
+    raise AssertionError("unreachable: the last attempt returns or raises")
 
 
 def _erase_shared(

@@ -55,7 +55,7 @@ FROM_PERSON = Provenance("user", "verified")
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that waits for a person's word."""
+    """A call that waits for a person's approval."""
 
     session: str
     name: str
@@ -141,8 +141,8 @@ def find_waiting(store: StorePort, call: str) -> Waiting:
     if not isinstance(record, CallRecord) or not waits(record):
         status = record.status if isinstance(record, CallRecord) else "over"
         raise WrongState(
-            f"{intent.tool} · call {short(intent.call)} does not wait for anybody: it is {status}",
-            hint="stator approvals shows what waits",
+            f"{intent.tool} · call {short(intent.call)} does not wait for approval: it is {status}",
+            hint="stator approvals lists the calls that wait",
             call=intent.call,
             session=row.id,
             status=status,
@@ -263,7 +263,7 @@ def answer(
     if pattern:
         if parse_pattern(pattern).fits(found.tool, found.arguments) is not True:
             raise InvalidInput(
-                f"the call does not fit {pattern!r:.80}",
+                f"the call does not match {pattern!r:.80}",
                 path="$.pattern",
                 hint=f"stator approvals shows the arguments of {short(found.call)}",
                 call=found.call,
@@ -274,7 +274,7 @@ def answer(
         )  # fmt: skip
     if not found.digest:
         raise Erased(
-            f"what call {short(found.call)} asks for has been erased: nobody can answer for it",
+            f"the arguments of call {short(found.call)} have been erased, so it cannot be answered",
             call=found.call,
         )
     record = ApprovalRecord(
@@ -299,7 +299,11 @@ def _record(
     why: str = "",
 ) -> Grant:
     if not record.by:
-        raise InvalidInput("an approval says who gives it", path="$.by", hint="such as local:ann")
+        raise InvalidInput(
+            "an approval must name the person who gives it",
+            path="$.by",
+            hint="for example local:ann",
+        )
     if record.scope not in SCOPES:
         raise InvalidInput(
             f"unknown scope {record.scope!r:.40}", path="$.scope", hint=", ".join(SCOPES)
@@ -338,7 +342,7 @@ def revoke(
     if len(found) > 1:
         ids = [item.id for item in found]
         raise Ambiguous(
-            f"{len(ids)} grants answer to {grant!r:.60}", candidates=ids, hint="give more digits"
+            f"{len(ids)} grants match {grant!r:.60}", candidates=ids, hint="give more digits"
         )
     item = found[0]
     entry = _entry(store.entries(item.session, "approvals"), item.id)
@@ -356,7 +360,7 @@ def revoke(
     try:
         store.append(item.session, [draft], barrier=True)
     except BadDelta:
-        raise NotFound(f"grant {grant!r:.60} has just been used or taken back") from None
+        raise NotFound(f"grant {grant!r:.60} has just been used or revoked") from None
     return item
 
 
@@ -364,4 +368,4 @@ def _entry(entries: Sequence[Entry], identifier: str) -> Entry:
     for entry in entries:
         if entry.id == identifier:
             return entry
-    raise NotFound(f"grant {identifier} has just been used or taken back")
+    raise NotFound(f"grant {identifier} has just been used or revoked")

@@ -166,7 +166,11 @@ class Driver:
     def append(self, drafts: Sequence[Draft], *, if_head: str | None = None) -> list[Commit]:
         """Append commits in one transaction, and notice what other processes appended."""
         if self.left:
-            raise WrongState(f"session {self.id} was left", hint="open it again", session=self.id)
+            raise WrongState(
+                f"the `with` block of session {self.id} has ended",
+                hint="open it again",
+                session=self.id,
+            )
         outside = self._outside
         if outside is None:  # the first commits of the run: what is before them is not news
             return self.store.append(self.id, drafts, fresh=True, if_head=if_head)

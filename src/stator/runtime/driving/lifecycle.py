@@ -67,7 +67,7 @@ def close(
     by: str = "",
     **said: Any,
 ) -> Moved:
-    """Close a session: it takes no more turns until it is resumed. `Busy` while it is driven."""
+    """Close a session: it accepts no more turns until it is resumed. `Busy` while it is driven."""
     return _move(store, context, session, "close", reason, by, **said)
 
 

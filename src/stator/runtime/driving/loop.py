@@ -197,7 +197,7 @@ class Loop:
 
     def model(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Ask the model: record the request, the answer and its cost. In a continued turn the recorded answer
-        is given and the model is not asked. The answer is plain
+        is returned and the model is not called. The answer is plain
                 data that reads like the SDK's object: `r.stop_reason`, `r["content"]`.
         """
         offer(self._open, kwargs.get("tools"))

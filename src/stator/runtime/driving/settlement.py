@@ -132,7 +132,7 @@ def settle(
             f"unknown verdict {verdict!r:.40}", path="$.verdict", hint=", ".join(STATUS)
         )
     if value is not UNSET and verdict != "done":
-        raise InvalidInput("only a call that was done has a value", path="$.value")
+        raise InvalidInput("only a call settled as done can have a value", path="$.value")
     intent = find_call(store, call, session=session)
     owner = session or intent.session
     row = store.session(owner)
@@ -192,7 +192,7 @@ def _settleable(store: StorePort, row: SessionRow, intent: Commit) -> CallRecord
         return record
     if record.status == "awaiting approval":
         raise WrongState(
-            f"{shown} has not begun: it waits for a person's word",
+            f"{shown} has not begun: it waits for approval",
             hint=f"stator approve {short(intent.call)} or stator deny {short(intent.call)}",
             call=intent.call,
             status=record.status,
@@ -202,7 +202,7 @@ def _settleable(store: StorePort, row: SessionRow, intent: Commit) -> CallRecord
     if not unknown(record):
         raise WrongState(
             f"{shown} only reads: it is not in doubt",
-            hint="it may simply run again",
+            hint="it can safely run again",
             call=intent.call,
             status=record.status,
         )

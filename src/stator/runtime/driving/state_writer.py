@@ -254,6 +254,6 @@ def per_mille(confidence: float | None) -> int | None:
     recorded = thousandths(confidence, "confidence")
     if not 0 <= confidence <= 1:
         raise InvalidInput(
-            f"confidence is from 0 to 1, got {confidence!r:.40}", path="$.confidence"
+            f"confidence must be from 0 to 1, got {confidence!r:.40}", path="$.confidence"
         )
     return recorded

@@ -170,5 +170,5 @@ def _seconds(value: Any, name: str) -> float | None:
     if value is None:
         return None
     if not isinstance(value, (int, float)) or not 0 < value < 1e9:
-        raise InvalidInput(f"{name} is a number above 0, got {value!r:.40}", path=f"$.{name}")
+        raise InvalidInput(f"{name} must be a number above 0, got {value!r:.40}", path=f"$.{name}")
     return float(value)

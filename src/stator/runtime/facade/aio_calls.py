@@ -153,7 +153,7 @@ async def _bounded(
 
 
 class AsyncStream:
-    """`Stream`, iterated on the loop."""
+    """`Stream`, as an asynchronous iterator."""
 
     def __init__(self, stream: Stream, pool: Pool) -> None:
         self._stream = stream
@@ -161,7 +161,7 @@ class AsyncStream:
 
     @property
     def reply(self) -> Any:
-        """The whole, once it has come."""
+        """The whole response, after the stream has ended."""
         return self._stream.reply
 
     async def __aiter__(self) -> AsyncIterator[Any]:

@@ -58,7 +58,7 @@ class AsyncOutsideDoors:
 
     @property
     def budgets(self) -> AsyncBudgets:
-        """What sessions have spent, and the limits that hold for them."""
+        """What sessions have spent, and their limits."""
         return AsyncBudgets(self._sync.budgets, self._pool)
 
     @property

@@ -31,16 +31,18 @@ class Marker(StateWriter):
         store, session = self._writer.store, self._writer.id
         point = self._at(at)
         if point.session != session:
-            raise InvalidInput("a tag names a position of its own session", path="$.at")
+            raise InvalidInput("a tag can name only a position of its own session", path="$.at")
         if text(name, "name").startswith(TAG):
-            raise InvalidInput(f"{TAG}… names what a rewind left", path="$.name")
+            raise InvalidInput(
+                f"{TAG}… is reserved for positions that a rewind left", path="$.name"
+            )
         commits = store.commits(session, after=point.seq - 1, upto=point.seq, load=False)
         hashed = commits[0].hash if commits else ""
         record = TagRecord(name=text(name, "name"), seq=point.seq, hash=hashed)
         return self._record("tag", Upsert("tags", record), principal=self._writer.principal)
 
     def score(self, name: str, value: float, *, on: str = "", comment: str = "") -> str:
-        """Judge the session, a turn or a call; kept in thousandths."""
+        """Rate the session, a turn or a call; stored in thousandths."""
         record = ScoreRecord(
             name=text(name, "name"),
             value=thousandths(value, "value"),
@@ -66,8 +68,8 @@ class Marker(StateWriter):
     ) -> Restoration:
         """Show how to restore files as they were at a position; `apply` does it.
 
-        Only files this session wrote; `everything` is all of them. What is there now is kept first.
-        Files that were changed by others since, or whose present content cannot be kept, need
+        Only files this session wrote; `everything` is all of them. The current content is recorded first.
+        Files that others have changed since, or whose current content cannot be recorded, need
         `force`; those outside the session's root need the folder they are in as `root`.
         """
         return restoring.restore(

@@ -19,7 +19,7 @@ W = TypeVar("W")
 
 
 class Entered(Protocol):
-    """What `async with` can enter."""
+    """An object that `async with` can enter."""
 
     async def __aenter__(self) -> Self:
         """Enter it."""

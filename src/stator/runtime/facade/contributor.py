@@ -29,10 +29,8 @@ from stator.store.port import StorePort
 
 
 class Contributor(Marker):
-    """Adds to a session without driving it: the closed list of kinds that need no lease.
-
-    Not what an agent holds: a person, or a program that acts for one. Every commit carries their
-    principal.
+    """Adds to a session without driving it: only kinds of commits that need no lease. For a person, or a
+    program that acts for one; every commit carries their principal.
     """
 
     def __init__(self, store: StorePort, session: str, context: Context, principal: str) -> None:
@@ -58,13 +56,13 @@ class Contributor(Marker):
         )
 
     def resume(self, reason: str = "user") -> Moved:
-        """Make a closed session one that can be driven again."""
+        """Reopen a closed session, so that it can be driven again."""
         return lifecycle.resume(
             self._store, self.context, self._id, reason=reason, by=self._principal
         )
 
     def close(self, reason: str = "done") -> Moved:
-        """Close the session: it takes no more turns until it is resumed."""
+        """Close the session: it accepts no more turns until it is resumed."""
         return lifecycle.close(
             self._store, self.context, self._id, reason=reason, by=self._principal
         )
@@ -78,7 +76,7 @@ class Contributor(Marker):
     # -- its branches -----------------------------------------------------------------------------
 
     def rewind(self, to: str) -> Rewound:
-        """Take the session back to a position, holding it for a moment. `Busy` while it is driven."""
+        """Rewind the session to a position; takes the lease for a moment. `Busy` while it is driven."""
         return rewinding.rewind(self._store, self.context, self._id, to, by=self._principal)
 
     def adopt(self, ref: str) -> Adopted:
@@ -97,18 +95,18 @@ class Contributor(Marker):
         )  # fmt: skip
 
     def deny(self, call: str, *, why: str = "") -> Grant:
-        """Refuse a call that waits, with the reason the agent is given."""
+        """Refuse a waiting call; the agent sees the reason."""
         return approvals.deny(self._store, self.context, call, by=self._principal, why=why)
 
     def settle(self, call: str, verdict: Verdict, value: Any = UNSET, *, why: str = "") -> Settled:
-        """Say what became of a call in doubt: "done", "not done" or "run again"."""
+        """Settle a call in doubt: "done", "not done" or "run again"."""
         return settlement.settle(
             self._store, self.context, call, verdict,
             by=self._principal, value=value, why=why, session=self._id,
         )  # fmt: skip
 
     def budget(self, *amounts: str) -> dict[str, int]:
-        """Change what the session may spend: `budget("+2usd", "turns=20")`; the limits that hold then."""
+        """Change what the session may spend: `budget("+2usd", "turns=20")`; return the new limits."""
         return budgets.change(
             self._store, self.context, self._id, parse_amounts(amounts), by=self._principal
         )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class OutsideDoors:
-    """The part of a store that gives what people and other programs work with."""
+    """The part of a store for people and other programs: approvals, budgets, lifecycle and calls in doubt."""
 
     port: port.StorePort
     context: Context
@@ -29,7 +29,7 @@ class OutsideDoors:
 
     @property
     def budgets(self) -> Budgets:
-        """What sessions have spent, and the limits that hold for them."""
+        """What sessions have spent, and their limits."""
         from stator.runtime.facade.outside import Budgets
 
         return Budgets(self.port, self.context)

@@ -95,7 +95,7 @@ class Approvals(_Outside):
         expires: int = 0,
         why: str = "",
     ) -> Grant:
-        """Answer in advance every call that fits a pattern, in a session or in its project."""
+        """Approve or deny in advance every call that matches a pattern, in a session or in its project."""
         return approvals.grant(
             self._store, self._context, self._id(session), pattern,
             by=self._by(by), verdict=verdict, scope=scope, expires=expires, why=why,
@@ -113,7 +113,7 @@ class Approvals(_Outside):
 
 
 class Budgets(_Outside):
-    """What sessions have spent, and the limits that hold for them."""
+    """What sessions have spent, and their limits."""
 
     def spent(self, session: str) -> dict[str, int]:
         """What a session itself has spent, by unit."""
@@ -187,7 +187,7 @@ class Doubts(_Outside):
     ) -> Settled:
         """Record what became of a call: it was "done" (`value` is its result), "not done", or is to "run again".
 
-        `session` names a fork that inherited the call, where the fork's own copy is meant.
+        `session` names a fork that inherited the call, to settle the fork's own copy.
         """
         return settlement.settle(
             self._store, self._context, call, verdict,

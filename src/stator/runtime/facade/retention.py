@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Keeper:
-    """What a store can do about keeping and removing."""
+    """The retention methods of a store."""
 
     port: port.StorePort
     context: Context
@@ -58,7 +58,7 @@ class Keeper:
         return retention.restore(self.port, self.context, session, by=self.context.principal)
 
     def gc(self, *, project: str | None = None, max_size: str = "") -> Plan:
-        """What the policies, and a size to come down to ("2GB"), would do now. Changes nothing."""
+        """Plan what the policies, and a maximum size ("2GB"), would remove now. Changes nothing."""
         from stator.model.sessions.retention import parse_size
         from stator.runtime.retention import policies as retention
 
@@ -66,7 +66,7 @@ class Keeper:
         return retention.plan(self.port, self.context, project=project, max_bytes=most)
 
     def collect(self, plan: Plan, *, yes: bool = False) -> list[Done]:
-        """Carry out what `gc` gave. A plan that removes too much is `WrongState` unless `yes`."""
+        """Apply the plan that `gc` returned. A plan that removes too much is `WrongState` unless `yes`."""
         from stator.runtime.retention import policies as retention
 
         by = self.context.principal
@@ -82,7 +82,7 @@ class Keeper:
         call: str = "",
         path: str = "",
     ) -> Erasing:
-        """What erasing would take away. Changes nothing.
+        """List what erasing would remove. Changes nothing.
 
         Of a session: content of the commit `at` a position, every put of a `record` (collection,
         key), of a `call`, or of the file at a `path`; with none of these, every payload it has.
@@ -102,7 +102,7 @@ class Keeper:
         return erasing.of_session(self.port, session)
 
     def erase(self, plan: Erasing, *, why: str = "") -> ErasureResult:
-        """Carry out what `erasing` gave: the bytes are gone when this returns, unless it is `pending`."""
+        """Erase what `erasing` listed. The bytes are gone when this returns, unless the result is `pending`."""
         from stator.runtime.retention import erase as erasing
 
         return erasing.erase(self.port, self.context, plan, by=self.context.principal, why=why)

@@ -25,7 +25,7 @@ TITLE_MAX = 200
 
 
 class RunReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a run, and what its session's log has of it."""
+    """The state of a run, and what its session's log contains about it."""
 
     info: RunInfo
     status: Status
@@ -57,7 +57,7 @@ class Run:
 
     @property
     def info(self) -> RunInfo:
-        """What is on record about it, now."""
+        """What is recorded about the run now."""
         return self.files.read()
 
     @property
@@ -72,7 +72,7 @@ class Run:
         return info, decide.shown(info, live=live)
 
     def standing(self) -> RunReport:
-        """Everything known about it, in one look: also its last commit and its unfinished calls."""
+        """Everything known about the run, including its last commit and its unfinished calls."""
         info, status = self._now()
         lost = status == "lost"
         boot = boot_id()
@@ -101,11 +101,11 @@ class Run:
         return SessionView(self._store, self.info.session, sleep=self._sleep)
 
     def output(self, cursor: int = 0) -> Output:
-        """What it printed from a cursor on: bytes, the next cursor, and how much before it is gone."""
+        """The output after a cursor: bytes, the next cursor, and how many earlier bytes are lost."""
         return self.files.output(cursor)
 
     def wait(self, timeout_s: float | None = None) -> Status:
-        """Wait until it does not run any more; the status then, `running` if the time was up."""
+        """Wait until the run has ended and return its status; `running` if the timeout passed first."""
         waited = 0.0
         while (status := self.status) == "running" and (timeout_s is None or waited < timeout_s):
             self._sleep(LOOK_S)
@@ -113,9 +113,9 @@ class Run:
         return status
 
     def stop(self, *, grace_s: float = GRACE_S) -> Status:
-        """End it: SIGTERM to its process group, SIGKILL after the grace. One that has ended stays as it is."""
+        """End it: SIGTERM to its process group, SIGKILL after the grace. A run that has ended is not changed."""
         if not 0 <= grace_s <= 86_400:
-            raise InvalidInput(f"a grace is 0 to 86,400 seconds, got {grace_s!r:.40}")
+            raise InvalidInput(f"the grace must be 0 to 86,400 seconds, got {grace_s!r:.40}")
         info, status = self._now()
         asked = StopRequest(by=self._context.principal, grace_s=grace_s)
         if status == "running" and self.files.ask(asked):
@@ -178,7 +178,7 @@ def find(store: StorePort, context: Context, text: str) -> Run:
     if len(found) > 1:
         ids = sorted(files.id for files in found)
         raise Ambiguous(
-            f"{len(ids)} runs answer to {text!r:.80}",
+            f"{len(ids)} runs match {text!r:.80}",
             candidates=ids,
             hint="give more digits: " + ", ".join(short(run) for run in ids[:8]),
         )

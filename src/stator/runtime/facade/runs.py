@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Runner:
-    """What a store can do with runs."""
+    """The methods of a store for runs."""
 
     port: port.StorePort
     context: Context
@@ -23,8 +23,8 @@ class Runner:
     ) -> Run:
         """Call a function in a process of its own, which outlives this one.
 
-        The function is found again by its module and name, its arguments pass through JSON. In there,
-        `stator.open()` drives the session: the one named here, or a new one.
+        The new process imports the function by its module and name; its arguments pass through JSON. In that
+        process, `stator.open()` drives the session: the one named here, or a new one.
         """
         from stator.runtime.facade.run import start_function
 
@@ -33,7 +33,7 @@ class Runner:
         )
 
     def attach(self, run: str) -> Run:
-        """A run, found again by its id or the end of it."""
+        """Find a run by its id or the end of its id."""
         from stator.runtime.facade.run import find
 
         return find(self.port, self.context, run)

@@ -56,7 +56,7 @@ A = TypeVar("A")
 
 
 class Turn(TurnWriter, Loop):
-    """What an agent does between being asked and being done. Safe to use from several threads."""
+    """One turn of an agent: from a prompt to the end of the work on it. Safe to use from several threads."""
 
     def __init__(self, session: Session[Any], turn: OpenTurn, app_version: int = 1) -> None:
         self._session = session
@@ -72,7 +72,7 @@ class Turn(TurnWriter, Loop):
 
     @property
     def session(self) -> Session[Any]:
-        """The session this is a turn of."""
+        """The session this turn belongs to."""
         return self._session
 
     @property
@@ -108,14 +108,14 @@ class Turn(TurnWriter, Loop):
         """Run a tool and return its result; its intent is on disk before it runs, its outcome
         after.
 
-        Raises `CallFailed` with the tool's exception as cause, or `InDoubt` if it is not known.
+        Raises `CallFailed` with the tool's exception as cause, or `InDoubt` if its outcome is unknown.
         """
         return Calling(self._open, function, args, kwargs).drive().result()
 
     def try_call(
         self, function: Callable[..., Any] | Tool[..., Any], /, *args: Any, **kwargs: Any
     ) -> Outcome:
-        """Run a tool and return its outcome of any status, to branch on."""
+        """Run a tool and return its outcome, whatever its status."""
         return Calling(self._open, function, args, kwargs).drive()
 
     # -- ending -----------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ class Turn(TurnWriter, Loop):
             self._open.end("ok", "")
 
     def abort(self, why: str) -> None:
-        """Give the turn up, with the reason."""
+        """Abort the turn, with a reason."""
         self._open.check_open()
         self._open.end("aborted", text(why, "why"))
 
@@ -168,8 +168,7 @@ class Session(SessionView, Marker, Generic[A]):
 
     @property
     def recovery(self) -> Recovery:
-        """What the last run left, as this one found it: interrupted or not, and what became of its
-        calls."""
+        """The state in which the last run ended: whether it was interrupted, and what happened to its calls."""
         return self._driver.recovered
 
     @property
@@ -184,8 +183,8 @@ class Session(SessionView, Marker, Generic[A]):
         """Begin a turn: `with s.turn("fix the login bug") as t`.
 
         If the last run was interrupted and this is the turn it had reached, it continues there
-        (`t.continued`), or comes from the record if it had ended (`t.reused`). `key` pins a turn
-        whatever its prompt; `new=True` begins afresh.
+        (`t.continued`), or comes from the record if it had ended (`t.reused`). `key` identifies a turn
+        regardless of its prompt; `new=True` always begins a new turn.
         """
         warn_on_loop()
         self._turn = OpenTurn(self._driver, prompt, key=key, new=new)
@@ -194,9 +193,8 @@ class Session(SessionView, Marker, Generic[A]):
     def wrap(
         self, dispatch: Dispatch, *, effects: Effects | None = None, in_doubt: DoubtMode = "tell"
     ) -> Callable[[str, Mapping[str, Any]], Any]:
-        """A dispatch function that records: the same name and arguments in, the same result out.
-
-        A doubt is sent to the model as a result (`in_doubt="raise"` raises it); a failure raises.
+        """Wrap a dispatch function so that each call is recorded; arguments and results stay the same. A call
+        in doubt is returned to the model as a result (`in_doubt="raise"` raises instead); a failure raises.
         """
 
         def recorded(name: str, arguments: Mapping[str, Any]) -> Any:
@@ -229,7 +227,7 @@ class Session(SessionView, Marker, Generic[A]):
         max_bytes: int = BYTES_MAX,
     ) -> None:
         """Look at the files of a folder before and after each call that is not a read, and record
-        what changed; with `contents` also what they held, but for what git or `ignore` ignores."""
+        what changed; with `contents` also their contents, except for files that git or `ignore` ignores."""
         observe.track(self._driver, root, contents=contents, ignore=ignore, max_bytes=max_bytes)
 
     def child(
@@ -242,8 +240,8 @@ class Session(SessionView, Marker, Generic[A]):
     ) -> Session[Any]:
         """Open the session of a sub-agent: `with s.child("research") as c`.
 
-        Its id is recorded here before it starts, its end when it is left. Run again, the same name
-        continues the same child.
+        Its id is recorded here before it starts, and its end when the block ends. When the program runs
+        again, the same name continues the same child.
         """
         known, program = children.announce(self._turn_for(name), name)
         record = children.child_record(
@@ -264,12 +262,12 @@ class Session(SessionView, Marker, Generic[A]):
         return children.check_open(self._turn, child, self._id)
 
     def fork(self, at: str = "head", *, name: str = "") -> str:
-        """Start another session from a position of this one; its id."""
+        """Start another session from a position of this one; return its id."""
         return forks.fork(self._store, self.context, self.at(at), name=name, kind="fork").id
 
     def rewind(self, to: str) -> Rewound:
-        """Go back to a position, between turns: the state is what it was, and so is what a model is
-        shown. Nothing leaves the log, and nothing outside it is undone."""
+        """Return to a position, between turns: the state and the model's messages are again what they were
+        there. The log keeps everything, and nothing outside the store is undone."""
         return rewinding.rewind_driven(self._driver, to)
 
     @contextlib.contextmanager
@@ -278,10 +276,9 @@ class Session(SessionView, Marker, Generic[A]):
     ) -> Iterator[Turn]:
         """Try a turn again, beside this session: `with s.retry("t5") as t`.
 
-        A fork of the end of the turn before, called `NAME~t5.2` unless it is given a name, driven
-        for as long as the block lasts. It begins with the prompt of that turn, or another one. Its
-        writes need a person's yes, unless `effects="run"`. Given the name of a retry that is there,
-        it continues that one.
+        The retry is a fork of the end of the previous turn, named `NAME~t5.2` by default, and is driven until
+        the block ends. It begins with the prompt of that turn, or another one. Its writes need a person's
+        approval, unless `effects="run"`. With the name of an existing retry, it continues that one.
         """
         again, asked = self._begin_retry(turn, effects=effects, prompt=prompt, name=name)
         with again, again.turn(asked) as retried:
@@ -297,7 +294,7 @@ class Session(SessionView, Marker, Generic[A]):
         return Session(driver, **types), prompt
 
     def adopt(self, ref: str) -> Adopted:
-        """Adopt a retry or a fork of this session (`t5.2`): its name leads there from now on. `t5.1` undoes
+        """Adopt a retry or a fork of this session (`t5.2`): from now on this session's name refers to it. `t5.1` undoes
         that."""
         driver = self._driver
         return retries.adopt(
@@ -312,9 +309,8 @@ class Session(SessionView, Marker, Generic[A]):
         effects: RerunEffects = "ask",
         name: str = "",
     ) -> Rerun:
-        """Make the recorded calls again, of all turns or of some (`"t3..t5"`), and show which results changed.
-
-        It happens in a retry of its own. Writes wait for a person's yes, or `effects="run"` lets them run.
+        """Run the recorded calls of all or some turns (`"t3..t5"`) again and show which results changed. The
+        calls run in a new retry. Writes wait for a person's approval; `effects="run"` lets them run.
         """
         from stator.runtime.branches import rerun as reruns
 
@@ -344,10 +340,10 @@ class Session(SessionView, Marker, Generic[A]):
     ) -> Compaction:
         """Shorten what `t.messages` renders until it fits, and record which keys left the view.
 
-        The latest `keep` answers stay whole. Of those before, long outputs go first, then calls
-        with their results, then everything but what `summary` makes of it: a text, or a function
-        of the messages. Without `max_tokens` every level of `strategy` is applied. Nothing leaves
-        the log or the durable state; `scratch=True` drops old notes.
+        The latest `keep` answers stay whole. In earlier ones, long outputs are removed first, then calls with
+        their results, then everything; `summary` replaces it: a text, or a function of the messages. Without
+        `max_tokens` every level of `strategy` is applied. Nothing leaves the log or the durable state;
+        `scratch=True` drops old notes.
         """
         options = CompactionOptions(
             max_tokens=max_tokens,
@@ -361,7 +357,7 @@ class Session(SessionView, Marker, Generic[A]):
         return compact.compact(self._driver, options)
 
     def undo_compaction(self) -> Compaction:
-        """Show again what the last compaction left out, exactly as it was; again: the one before."""
+        """Undo the last compaction: its content is shown again unchanged. Calling it again undoes the one before."""
         return compact.undo(self._driver)
 
     # -- leaving ----------------------------------------------------------------------------------
@@ -371,7 +367,7 @@ class Session(SessionView, Marker, Generic[A]):
         self._driver.leave("pause", reason)
 
     def close(self, reason: str = "done") -> None:
-        """End the run and close the session: it takes no more turns until it is resumed."""
+        """End the run and close the session: it accepts no more turns until it is resumed."""
         self._driver.leave("close", reason)
 
     def __exit__(

@@ -50,7 +50,7 @@ BUSY = ("fail", "wait", "read", "fork", "take")
 
 
 class Store(Runner, Keeper, OutsideDoors):
-    """A store of sessions, as `stator.connect` gives it."""
+    """A store of sessions, as `stator.connect` returns it."""
 
     def __init__(self, store: port.StorePort, context: Context) -> None:
         self.port = store
@@ -94,10 +94,10 @@ class Store(Runner, Keeper, OutsideDoors):
     ) -> Session[Any]:
         """Create the session or open it again, and drive it.
 
-        `busy` says what to do when another driver has it: "fail" with who it is, "wait" until it is
-        left, "read" it only (as `read` does), "fork" it and drive the fork, or "take" it from a
-        driver that does not answer. `rules` say which calls a person must approve, before those of
-        the policy file; `approve="wait"` waits for the answer instead of raising `ApprovalNeeded`.
+        `busy` decides what happens if another program drives it: "fail" raises `Busy` with the driver's name,
+        "wait" waits until the session is free, "read" only reads it (as `read` does), "fork" drives a fork of it,
+        "take" takes it from a driver that does not respond. `rules` say which calls a person must approve, before
+        those of the policy file; `approve="wait"` waits for the answer instead of raising `ApprovalNeeded`.
         `prices` turns usage into money.
         """
         if busy not in BUSY:
@@ -151,7 +151,7 @@ class Store(Runner, Keeper, OutsideDoors):
             return cast("Session[Any]", view)
 
     def read(self, /, name: str, *, project: str | None = None, **app: Any) -> SessionView:
-        """A session to look at: by id, end of an id, name, or `last`. Needs no lease, changes nothing."""
+        """Read a session: by id, end of an id, name, or `last`. Needs no lease, changes nothing."""
         scope = self.context.project if project is None else project
         row = find_session(self.port, name, project=scope or None)
         return SessionView(self.port, row.id, root=self._root(row.record), **app)
@@ -196,9 +196,9 @@ class Store(Runner, Keeper, OutsideDoors):
     ) -> Exported:
         """Write sessions to a bundle: one file that another store can import.
 
-        Children come along; `tree` adds every fork and retry. What the rules about secrets find, and every piece
-        of content that holds a text of `redact`, is left out, as are messages and calls without `transcript`; the
-        chain verifies all the same. `passphrase` locks the bundle.
+        Children come along; `tree` adds every fork and retry. Left out are secrets that the redaction rules
+        find, content that contains a text of `redact`, and, with `transcript=False`, messages and calls; the
+        chain still verifies. `passphrase` encrypts the bundle.
         """
         from stator.runtime.bundles import transfer
 
@@ -226,11 +226,10 @@ class Store(Runner, Keeper, OutsideDoors):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> Imported:
-        """Import the sessions of a bundle, all or none: same ids, same heads, every hash checked.
-
-        One that is here already is continued, or left as it is; where both have new commits, the imported one
-        becomes a fork. `project` is where new ones are found; by default their own project, if it
-        is known here, else this one. `dry_run` checks everything and says what would happen.
+        """Import the sessions of a bundle, all or none, with the same ids and heads; every hash is checked. A
+        session that this store already has is continued or left unchanged; if both copies have new commits, the
+        imported one becomes a fork. `project` is the project of new sessions; by default their own, if this store has
+        it, else the current one. `dry_run` checks everything and reports what would happen.
         """
         from stator.runtime.bundles import transfer
 
@@ -333,11 +332,10 @@ class Store(Runner, Keeper, OutsideDoors):
         fresh: bool = True,
         progress: SearchProgress | None = None,
     ) -> list[Hit]:
-        """Search every session of the store: every word, "a phrase", a beginning*, -not.
-
-        The best match first, of equals the newest. Of a project, an agent, a tool, a path or part of one, a
-        session, kinds of commits, a time (µs since 1970). The index is updated first; `fresh=False` asks it as it
-        is.
+        """Search every session of the store for words (all must occur), "a phrase", prefix*, -not. The best
+        match comes first; among equal matches the newest. The other arguments restrict the search: project, agent,
+        tool, path or part of one, session, kinds of commits, time (µs since 1970). The index is updated first, unless
+        `fresh=False`.
         """
         from stator.runtime.views import search as searching
 

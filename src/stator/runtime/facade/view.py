@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # loaded when they are asked for
 
 
 class SessionView(SessionReader):
-    """A session as anyone may look at it: without a lease, and without changing anything."""
+    """A read-only view of a session; it needs no lease."""
 
     _run = ""
     """The run of the driver that reads through this; a view has none."""
@@ -83,10 +83,9 @@ class SessionView(SessionReader):
         until: Callable[[], bool] | None = None,
         load: bool = True,
     ) -> Iterator[Commit]:
-        """Every commit after a cursor, in order, exactly once, as it comes; without one, from now on.
-
-        The cursor is the seq of the last commit you have seen, 0 for none. It does not end by
-        itself, not when the session is closed either: leave the loop, or say `until` when.
+        """Yield every commit after a cursor, in order, exactly once, as it arrives; without a cursor, from
+        now on. The cursor is the seq of the last commit you have seen, 0 for none. The iterator does not end by
+        itself, even if the session is closed: leave the loop, or pass `until`.
         """
         tailing = self._tailing(after, follow=follow, until=until, load=load)
         return tail(tailing, self._sleep)
@@ -95,13 +94,13 @@ class SessionView(SessionReader):
         return Tailing(self._store, self._id, after, **options)
 
     def compare(self, a: str, b: str) -> Comparison:
-        """Two tries at one turn (`t5` and `t5.2`), aligned: answers, decisions, calls, files, and why."""
+        """Compare two attempts at a turn (`t5` and `t5.2`): answers, decisions, calls, files, and why."""
         from stator.runtime.views.compare import compare
 
         return compare(self._store, self._id, a, b)
 
     def tree(self, *, limit: int = 1000) -> Tree:
-        """The sessions this one hangs together with: forks, retries and children, above and below."""
+        """The tree this session belongs to: its parents, forks, retries and children."""
         from stator.runtime.views.tree import tree_of
 
         return tree_of(self._store, self._id, limit=limit)
@@ -109,8 +108,8 @@ class SessionView(SessionReader):
     # -- files ------------------------------------------------------------------------------------
 
     def patch(self, start: str | None = None, end: str | None = None) -> list[FilePatch]:
-        """The net change of each file this session wrote there, as a unified diff where its contents
-        were kept; ranges as in `diff`."""
+        """The net change of each file this session wrote in a range, as a unified diff where its contents were
+        recorded; ranges as in `diff`."""
         from stator.runtime.views import contents
 
         a, b = points(self._store, self._id, start, end)
@@ -121,7 +120,7 @@ class SessionView(SessionReader):
         return contents.fork_patches(self._store, a, b, mine, theirs)
 
     def contents(self, path: str, at: str = "head", *, root: str = ".") -> Content | None:
-        """What a file held at a position, exactly, where that was kept; None if it did not exist."""
+        """The exact content of a file at a position, if it was recorded; None if the file did not exist."""
         from stator.runtime.views import contents
 
         return contents.content(self._store, self.at(at), path, root)
@@ -163,7 +162,7 @@ class SessionView(SessionReader):
         count_tokens: CountTokens | None = None,
         disk: bool = True,
     ) -> Brief:
-        """What the next session, another agent or another vendor's must know, within a budget."""
+        """A brief of what the next session or another agent must know, within a token budget."""
         from stator.runtime.window import brief as briefs
 
         here = briefs.Here(root=self._root if disk else "", run=self._run, began=self._began)

@@ -395,7 +395,7 @@ def check_options(ignore: object, max_bytes: object) -> tuple[list[str], int]:
     """The caller's rules, checked."""
     if type(max_bytes) is not int or not 0 < max_bytes <= BYTES_LIMIT:
         raise InvalidInput(
-            f"max_bytes is a whole number from 1 to {BYTES_LIMIT:,}, got {max_bytes!r:.40}",
+            f"max_bytes must be a whole number from 1 to {BYTES_LIMIT:,}, got {max_bytes!r:.40}",
             path="$.max_bytes",
         )
     return texts(ignore, "ignore"), max_bytes

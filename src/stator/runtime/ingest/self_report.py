@@ -85,7 +85,7 @@ class Reporter(StateWriter):
         """What was recorded under the key was recorded whole: it has as many parts as this, or none."""
         first, last, beyond = (self._is_there(place) for place in (0, count - 1, count))
         if first and (beyond or not last):
-            raise IdReused("other things were recorded under that key", session=self._id)
+            raise IdReused("other items were recorded under that key", session=self._id)
 
     def _is_there(self, place: int) -> bool:
         return bool(self._store.locate(self._keyed(place), self._id))
@@ -157,8 +157,8 @@ def begin_child(
 
 def _taken(row: SessionRow) -> Conflict:
     return Conflict(
-        f"there is a session {row.record.name!r:.80} already",
-        hint="take another name",
+        f"a session {row.record.name!r:.80} exists already",
+        hint="choose another name",
         session=row.id,
     )
 

@@ -121,5 +121,5 @@ def _record(first: Commit) -> SessionRecord:
     found = (op.record for op in first.delta if isinstance(op, Put))
     record = next((record for record in found if isinstance(record, SessionRecord)), None)
     if record is None or first.kind not in ("open", "fork"):
-        raise InvalidInput(f"session {first.session} does not begin in it")
+        raise InvalidInput(f"session {first.session} has no first commit in this record")
     return record

@@ -57,7 +57,7 @@ class WorkflowCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ran(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of running a workflow."""
+    """The result of running a workflow."""
 
     workflow: str
     session: str
@@ -133,8 +133,8 @@ def _check_own(store: StorePort, record: SessionRecord) -> None:
     for row in store.sessions(query, limit=1).rows:
         if row.record.agent != record.agent:
             raise WrongState(
-                f"session {record.name!r:.80} is no workflow's",
-                hint="take another name, or none",
+                f"session {record.name!r:.80} was not created by a workflow",
+                hint="choose another name, or none",
                 session=row.id,
             )
 

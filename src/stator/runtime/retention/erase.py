@@ -167,7 +167,7 @@ def of_session(store: StorePort, session: str) -> Erasing:
     row = store.session(session)
     if row.record.mode == "project":
         raise InvalidInput(
-            "a project's own session holds what others are kept by: it is not erased whole",
+            "a project's own session holds the retention records of its sessions and cannot be erased as a whole",
             hint="erase single commits of it",
             session=session,
         )
@@ -223,7 +223,7 @@ def _check_holds(store: StorePort, items: Sequence[ErasureItem]) -> None:
             record = entry.record
             if isinstance(record, FlagRecord) and record.name == HOLD and entry.seq in seqs:
                 raise WrongState(
-                    f"@{entry.seq} is what holds session {record.on}",
+                    f"@{entry.seq} is the hold on session {record.on}",
                     hint=f"stator hold {short(record.on)} --release, if nobody needs it any more",
                     session=record.on,
                 )

@@ -363,7 +363,8 @@ def _purging(store: StorePort, context: Context, own: SessionRow, action: Action
     mark = project_flags.trashed(store, own.id, row.id)
     if mark is None or (mark.at, project_flags.stood_at(mark)) != (action.trashed, row.head):
         raise WrongState(
-            f"session {record.name!r:.80} is not in the trash as it was", session=row.id
+            f"session {record.name!r:.80} has changed since it was moved to the trash",
+            session=row.id,
         )
     flag = FlagRecord(name=project_flags.PURGED, on=row.id, why=action.why, by=by)
     changes: list[Change] = [

@@ -57,7 +57,8 @@ def folder_of(store: StorePort) -> tuple[str, str]:
     path = info.detail.get("path", "") if info.kind == "sqlite" else ""
     if not path:
         raise InvalidInput(
-            f"a {info.kind} store is nobody else's to open", hint="runs need a store in a file"
+            f"a {info.kind} store cannot be opened by another process",
+            hint="runs need a store in a file",
         )
     whole = os.path.abspath(str(path))
     return whole, f"{whole}-runs"
@@ -185,7 +186,7 @@ class RunFiles:
         except OSError as error:
             if error.errno in (errno.ENXIO, errno.ENOENT):
                 return False
-            raise StoreFailed(f"run {self.id} cannot be told: {error.strerror}") from None
+            raise StoreFailed(f"run {self.id} cannot be notified: {error.strerror}") from None
         try:
             os.write(descriptor, msgspec.json.encode(stop) + b"\n")
         finally:

@@ -92,7 +92,7 @@ def renewed(
         info = files.read()
         if processes.is_child(info, boot_id()):
             raise Busy(
-                f"the program of run {short(files.id)} runs on, as process {info.child}",
+                f"the program of run {short(files.id)} is still running, as process {info.child}",
                 hint=f"stator stop {short(files.id)}",
                 run=files.id,
             )
@@ -175,7 +175,7 @@ def target(function: Callable[..., Any], args: Sequence[Any]) -> dict[str, Any]:
     if not name or "<" in name or _named(loaded, name) is not function:
         raise BadType(
             f"another process could not find {name or type(function).__name__!r:.80} by its name",
-            hint="run a function that stands at the top level of a module",
+            hint="run a function defined at the top level of a module",
         )
     file = getattr(loaded, "__file__", None) if module == "__main__" else ""
     if file is None:
@@ -207,7 +207,7 @@ def _plain(args: Sequence[Any]) -> list[Any]:
         raise BadType(f"arguments pass through JSON: {error}", hint="pass plain data") from None
     if arrives != given:
         raise BadType(
-            "arguments pass through JSON, and these would change on the way",
+            "arguments pass through JSON, and these would change",
             hint="pass lists rather than tuples, and dicts with text as keys",
         )
     return given

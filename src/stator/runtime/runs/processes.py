@@ -79,7 +79,7 @@ def check_program(program: str, cwd: str) -> None:
 
     named = os.path.join(cwd, program) if os.path.dirname(program) else program
     if shutil.which(named) is None:
-        raise NotFound(f"no program {program!r:.80}", hint="it must be there and be executable")
+        raise NotFound(f"no program {program!r:.80}", hint="it must exist and be executable")
 
 
 # -- processes by pid and start -------------------------------------------------------------------
@@ -112,7 +112,7 @@ def end_group(
     for number, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 5.0)):
         with contextlib.suppress(ProcessLookupError):
             if os.getpgid(info.child) != info.child:
-                raise InvalidInput(f"process {info.child} leads no group of its own")
+                raise InvalidInput(f"process {info.child} does not lead its own process group")
             os.killpg(info.child, number)
         waited = 0.0
         while is_child(info, boot) and waited < patience_s:
@@ -120,4 +120,4 @@ def end_group(
             waited += LOOK_S
         if not is_child(info, boot):
             return int(number)
-    raise StoreFailed(f"process {info.child} does not end", hint="look at it with ps")
+    raise StoreFailed(f"process {info.child} did not exit", hint="look at it with ps")

@@ -71,7 +71,7 @@ def versions(store: StorePort, session: str, name: str) -> list[Artifact]:
 def read(store: StorePort, session: str, name: str, version: int | None = None) -> Document:
     """A version with its content; `Erased` where that is gone. Without a number, the current one."""
     if version is not None and type(version) is not int:
-        raise InvalidInput(f"a version is a number, got {version!r:.40}", path="$.version")
+        raise InvalidInput(f"a version must be a number, got {version!r:.40}", path="$.version")
     standing = store.find(session, "artifacts", text(name, "name"))
     if version is None and standing is not None:
         assert isinstance(standing.record, ArtifactRecord)
@@ -85,7 +85,7 @@ def read(store: StorePort, session: str, name: str, version: int | None = None) 
         raise _unknown(store, session, name)
     if version is None:
         raise NotFound(
-            f"no artifact {name!r:.80} stands in session {short(session)}: it was rewound",
+            f"artifact {name!r:.80} was rewound in session {short(session)}",
             hint=f"read a version by its number; the newest is {last.version}",
             session=session,
         )

@@ -34,7 +34,7 @@ def compare(store: StorePort, session: str, a: str, b: str) -> Comparison:
     found = _siblings(store, session, a, b)
     if found is None:
         raise InvalidInput(
-            f"{a!r:.60} and {b!r:.60} are not two tries at one turn",
+            f"{a!r:.60} and {b!r:.60} are not two attempts at the same turn",
             path="$.b",
             hint="t5 and t5.2 are; diff compares any two positions",
         )

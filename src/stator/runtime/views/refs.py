@@ -47,7 +47,8 @@ def find_session(store: StorePort, text: str, *, project: str | None = None) -> 
         newest = last_used(store, project)
         if newest is None:
             raise NotFound(
-                "there are no sessions here yet", hint="stator ls --all looks everywhere"
+                "there are no sessions here yet",
+                hint="stator ls --all lists the sessions of every project",
             )
         return newest
     if is_id(text, "session"):
@@ -67,11 +68,11 @@ def find_session(store: StorePort, text: str, *, project: str | None = None) -> 
         rows = store.sessions(SessionQuery(suffix=suffix), limit=CANDIDATES).rows
     if not rows:
         raise project_flags.purged(store, text) or NotFound(
-            f"no session {text!r:.80}", hint="stator ls shows what there is", session=text
+            f"no session {text!r:.80}", hint="stator ls lists sessions", session=text
         )
     if len(rows) > 1:
         raise Ambiguous(
-            f"{len(rows)} sessions answer to {text!r:.80}",
+            f"{len(rows)} sessions match {text!r:.80}",
             candidates=[f"{row.id} {row.record.project}: {row.record.name}" for row in rows],
             hint="give an id: " + ", ".join(short(row.id) for row in rows),
         )
@@ -127,10 +128,10 @@ def find_call(store: StorePort, text: str, *, session: str | None = None) -> Com
         if commit.kind == "call" and commit.call.endswith(digits or ""):
             found.setdefault(commit.call, commit)
     if not found:
-        raise NotFound(f"no call {text!r:.60}", hint="stator calls shows what there is", call=text)
+        raise NotFound(f"no call {text!r:.60}", hint="stator calls lists them", call=text)
     if len(found) > 1:
         raise Ambiguous(
-            f"{len(found)} calls answer to {text!r:.60}",
+            f"{len(found)} calls match {text!r:.60}",
             candidates=list(found),
             hint="give more digits: " + ", ".join(found),
         )
@@ -266,7 +267,7 @@ def _named(store: StorePort, session: str, position: AtName) -> Point:
         raise NotFound(f"no commit {position.name} in session {session}", session=session)
     if len(found) > 1:
         raise Ambiguous(
-            f"{len(found)} commits answer to {position.name}",
+            f"{len(found)} commits match {position.name}",
             candidates=[f"@{seq}" for _, seq in found],
             hint="give more digits, or a seq: " + ", ".join(f"@{seq}" for _, seq in found),
         )

@@ -143,7 +143,7 @@ def _found(
             return _matches(store, index, query, limit)
         except IndexLost:
             fresh = True
-    raise StoreBusy("the search index is made anew again and again by others", hint="try again")
+    raise StoreBusy("other processes keep rebuilding the search index", hint="try again")
 
 
 def _matches(store: StorePort, index: Index, query: SearchQuery, limit: int) -> list[Match]:

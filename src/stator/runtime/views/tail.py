@@ -63,7 +63,7 @@ class Tailing:
         if page and page[0].seq != cursor + 1:
             raise BrokenChain(
                 f"after commit @{cursor} of session {self._session} comes @{page[0].seq}",
-                hint="stator verify says what is missing",
+                hint="stator verify reports what is missing",
                 session=self._session,
                 seq=page[0].seq,
             )

@@ -66,7 +66,7 @@ def verify_session(
             continue
         found = store.commits(owner, after=by - 1, upto=by, limit=1)
         if not found or found[0].kind != "erasure":
-            yield _finding(session, seq_of, f"content is gone, but @{by} is no erasure")
+            yield _finding(session, seq_of, f"content is missing, but @{by} is not an erasure")
 
 
 def _note_erasures(commit: Commit, erasures: dict[tuple[str, int], int]) -> None:
@@ -82,7 +82,7 @@ def _finding(session: str, seq: int, what: str) -> Finding:
         check="chain",
         session=session,
         seq=seq,
-        hint="what is before it is intact; restore a copy, or export up to the commit before",
+        hint="the commits before it are intact; restore a backup, or export up to the commit before",
     )
 
 

@@ -127,7 +127,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
         found = self.found
         if _seq(latest(store, found.session)) != self.base:
             raise Conflict(
-                f"session {found.session} was compacted meanwhile",
+                f"session {found.session} was compacted by another process",
                 hint="compact again if it still does not fit",
                 session=found.session,
             )
@@ -261,7 +261,7 @@ def summarised(summary: Summary | None, messages: list[dict[str, Any]]) -> str:
     if not isinstance(text, str) or not text.strip():
         got = "nothing but space" if isinstance(text, str) else type(text).__name__
         raise InvalidInput(
-            f"a summary is a text, got {got}",
+            f"a summary must be text, got {got}",
             path="$.summary",
             hint="a function of messages that returns text, not a coroutine; or the text itself",
         )
@@ -321,8 +321,8 @@ def undoing(store: StorePort, session: str) -> tuple[Compaction, dict[str, Any]]
     last = latest(store, session)
     if last is None:
         raise NotFound(
-            f"no compaction of session {session} stands",
-            hint="there is nothing to undo: all of it is shown",
+            f"session {session} has no compaction to undo",
+            hint="the agent's view is complete",
             session=session,
         )
     undone = stands_for(last)

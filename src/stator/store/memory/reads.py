@@ -371,4 +371,6 @@ class MemoryReads:
     def sql(
         self, query: str, *, row_limit: int = 1000, seconds: float = 5.0
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
-        raise BadQuery("the memory store speaks no SQL", hint="use a SQLite or PostgreSQL store")
+        raise BadQuery(
+            "the memory store does not support SQL", hint="use a SQLite or PostgreSQL store"
+        )

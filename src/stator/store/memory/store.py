@@ -106,7 +106,7 @@ class MemoryStore(MemoryReads):
             kept = self._find(part.session)
             found = [commit.hash for commit in kept.commits if commit.seq == part.upto]
             if part.after != edge or not found:
-                raise InvalidInput("the lineage is not here as it says", path="$.lineage")
+                raise InvalidInput("the lineage does not match this store", path="$.lineage")
             edge, last = part.upto, found[0]
         if record.parent is None or record.parent.hash != last:
             raise BrokenChain(f"@{edge} of the parent is {last[:12]}", session=record.id)
@@ -293,7 +293,9 @@ class MemoryStore(MemoryReads):
         records = [op.record for op in hashed_delta(first) if isinstance(op, Put)]
         record = next((r for r in records if isinstance(r, SessionRecord)), None)
         if record is None or first.kind not in ("open", "fork"):
-            raise InvalidInput(f"session {first.session} is not here and these do not begin it")
+            raise InvalidInput(
+                f"session {first.session} is not in this store, and these commits do not start it"
+            )
         if project is not None:
             record = msgspec.structs.replace(record, project=project)
         if any(full_name(kept.record) == full_name(record) for kept in self._sessions.values()):
@@ -314,7 +316,7 @@ class MemoryStore(MemoryReads):
             return False
         chain.must_follow(commit, log[-1].hash if log else chain.GENESIS, len(log) + 1)
         if any(c.id == commit.id for _, other in self._all() for c in other.commits):
-            raise IdReused(f"commit {commit.id} is here already", commit=commit.id)
+            raise IdReused(f"commit {commit.id} is already in this store", commit=commit.id)
         if kept.holder is not None:
             raise driven(kept.record, kept.holder)
         self._take(kept, msgspec.structs.replace(commit, delta=hashed_delta(commit)))

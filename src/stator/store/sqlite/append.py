@@ -301,8 +301,8 @@ class Appender:
             if same_origin(known, commit) or same_part(draft, commit, before, live.redactor):
                 return commit
             raise IdReused(
-                f"commit {draft.id} is @{seq} already, with another body",
-                hint="make a new id for a new commit",
+                f"commit {draft.id} exists already, at @{seq}, with another body",
+                hint="use a new id for a new commit",
                 commit=draft.id,
                 session=draft.session,
             )
@@ -483,7 +483,7 @@ class Appender:
         chain.must_follow(commit, live.hash, live.seq + 1)
         identifier = to_bytes(commit.id)
         if identifier in self._recent or projection.find_commit(db, identifier) is not None:
-            raise IdReused(f"commit {commit.id} is here already", commit=commit.id)
+            raise IdReused(f"commit {commit.id} is already in this store", commit=commit.id)
         self._check_free(place)
         self._insert(db, live, commit, places.resolve_keys(db, place, commit, known))
         if len(place.tail) >= projection.TAIL_MAX:
@@ -557,7 +557,7 @@ def ingested_record(first: Commit) -> SessionRecord:
         if isinstance(record, SessionRecord):
             return record
     raise InvalidInput(
-        f"session {first.session} is not here and these commits do not begin it",
+        f"session {first.session} is not in this store, and these commits do not start it",
         hint="ingest its first commits, or its parent, before these",
         session=first.session,
     )

@@ -36,7 +36,7 @@ from stator.store.sqlite.projection import (
 from stator.store.sqlite.queries import commits, lineage, places
 from stator.store.sqlite.queries.lineage import SessionPlace
 
-RESTORE = "what the log says is right; restore a copy, or see: stator doctor"
+RESTORE = "what the log says is right; restore a backup, or see: stator doctor"
 REBUILD = "the log is intact; make the indexes again with: stator doctor --rebuild"
 
 
@@ -45,7 +45,7 @@ def audit(db: apsw.Connection, path: str) -> Iterator[Finding]:
     for (message,) in many(db, "PRAGMA integrity_check(20)"):
         if message != "ok":
             yield Finding(
-                what=str(message), check="pages", hint="restore a copy; see: stator doctor"
+                what=str(message), check="pages", hint="restore a backup; see: stator doctor"
             )
     if opening.fingerprint(db) != opening.expected_fingerprint(db.pragma("user_version")):
         yield Finding(what="tables, views or triggers that are not ours", check="schema")
@@ -88,7 +88,7 @@ _STRAYS = (
     ),
     ("a blob is missing", "SELECT blob FROM blob_use WHERE blob NOT IN (SELECT k FROM blob)"),
     (
-        "a blob of a commit that is not there",
+        "a blob of a commit that is missing",
         "SELECT blob FROM blob_use WHERE log NOT IN (SELECT k FROM log)",
     ),
     (

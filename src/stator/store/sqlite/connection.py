@@ -134,7 +134,7 @@ def check_path(path: str) -> None:
     if found.st_size == 0:
         raise NotAStore(
             f"{path}: the file is empty",
-            hint="a store never is: restore it from a copy, or move it away to start with an empty one",
+            hint="restore it from a backup, or move it away to create a new store",
             store=path,
         )
 
@@ -194,7 +194,7 @@ def check_schema(connection: apsw.Connection, path: str, access: Access) -> None
     if fingerprint(connection) != expected_fingerprint(version):
         raise SchemaChanged(
             f"{path}: its tables, views or triggers are not those of schema {version}",
-            hint="another program changed them; copy the data out with: stator export, or restore a copy",
+            hint="another program changed them; copy the data out with: stator export, or restore a backup",
             store=path,
         )
 

@@ -107,7 +107,7 @@ def _own(db: apsw.Connection, place: SessionPlace, seq: int) -> Commit:
         owner = next(s.session for s in place.segments if s.after < seq <= s.upto)
         raise BadDelta(
             f"@{seq} was written in session {owner}",
-            hint=f"erase it there: it then is gone here too (session {owner})",
+            hint=f"erase it there; that also erases it here (session {owner})",
             session=owner,
         )
     return commits.read_one(db, place.segments[-1], seq)

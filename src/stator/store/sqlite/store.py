@@ -93,7 +93,7 @@ class SqliteStore:
         with connection.translated(self.path):
             meta: dict[str, Any] = dict(many(first, "SELECT key, value FROM meta"))
         if not {"store", "blob_key", "epoch"} <= meta.keys():
-            raise StoreCorrupt(f"{self.path}: it does not say what it is", hint="restore a copy")
+            raise StoreCorrupt(f"{self.path}: its metadata is incomplete", hint="restore a backup")
         self._store_id = str(meta["store"])
         self._appender = Appender(
             self.path,
@@ -403,7 +403,7 @@ class SqliteStore:
             if next(attempts) and isinstance(commits, Iterator):
                 raise StoreFailed(
                     f"{self.path}: the write-ahead log was lost",
-                    hint="nothing was written; bring them in again",
+                    hint="nothing was written; import them again",
                 )
             return self._appender.ingest(db, commits, projects or {})
 

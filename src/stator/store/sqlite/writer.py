@@ -59,7 +59,7 @@ class AppendRequest:
             raise HeadMoved(
                 f"session {self.session} is at @{seq} {head[:12]}, not at {self.if_head[:12]}",
                 head=head,
-                hint="read what was added and decide again",
+                hint="read the new commits, then decide again",
                 session=self.session,
             )
 

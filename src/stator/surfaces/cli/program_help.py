@@ -6,7 +6,7 @@ from stator.surfaces.cli.registry import ABOUT, COMMANDS, GROUPS, NAMING, OPTION
 from stator.surfaces.cli.render.columns import rows, wrap
 
 WIDTH_MAX = 80
-"""Columns of the help on a terminal that has more."""
+"""Maximum width of the help, in columns."""
 
 
 def help_text(width: int = WIDTH_MAX) -> str:

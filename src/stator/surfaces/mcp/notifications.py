@@ -28,9 +28,9 @@ CHECK_S = 0.5
 SEND_S = 5.0
 """How long a client that does not read may delay the others."""
 WATCHED_MAX = 1024
-"""Most resources watched at once; the oldest subscription is dropped first."""
+"""Maximum number of resources watched at once; the oldest subscription is dropped first."""
 CLIENTS_MAX = 256
-"""Most connections notified of one resource: a connection that was lost silently is never removed."""
+"""Maximum number of connections notified of one resource: a connection that was lost silently is never removed."""
 
 Ctx = ServerRequestContext[Any, Any]
 

@@ -25,7 +25,7 @@ class PromptDefinition:
 
 
 SESSION = "Handle or name of a session; default: the newest of this project"
-TOKENS = f"Most tokens of the brief, at least {MIN_TOKENS}; default: {MAX_TOKENS}"
+TOKENS = f"Maximum tokens of the brief, at least {MIN_TOKENS}; default: {MAX_TOKENS}"
 PROMPTS = {
     prompt.name: prompt
     for prompt in (
@@ -65,7 +65,7 @@ def get(request: RequestContext, name: str, given: dict[str, str]) -> str:
     wanted = given.get("session", "")
     row = request.scope.find(wanted) if wanted else request.scope.newest()
     if row is None:
-        raise NotFound("this project has no session yet", hint="the tool open creates one")
+        raise NotFound("this project has no session yet", hint="the open tool creates one")
     target = given.get("target", "generic")
     if target not in TARGETS:
         raise InvalidInput(

@@ -19,10 +19,10 @@ Arguments = dict[str, Any]
 SOURCE = "mcp"
 """The source recorded in a commit's origin and in its principal."""
 CLIENT_MAX = 80
-"""Most characters of a client's name."""
+"""Maximum number of characters of a client's name."""
 
 DOUBTS_SHOWN = 50
-"""Most calls in doubt in one answer."""
+"""Maximum number of calls in doubt in one answer."""
 
 
 @dataclass(frozen=True)

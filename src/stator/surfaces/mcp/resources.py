@@ -22,11 +22,11 @@ SCHEME = "session"
 JSON, MARKDOWN = "application/json", "text/markdown"
 URI_MAX = 500
 ENTRIES_MAX = 200
-"""Most records of one collection in a state."""
+"""Maximum number of records of one collection in a state."""
 COMMITS_MAX = 100
-"""Most commits in one page of a log."""
+"""Maximum number of commits in one page of a log."""
 LISTED = 25
-"""Most sessions in one page of the list of resources."""
+"""Maximum number of sessions in one page of the list of resources."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def _state(
         collections[name] = [questions.entry_row(entry) for entry in entries[:ENTRIES_MAX]]
         if len(entries) > ENTRIES_MAX:
             collections[name].append(
-                {"what": "more records exist: the tool log lists them with what: state"}
+                {"what": "more records exist: call the log tool with what=state to list them"}
             )
     return {"head": head, "state": collections}
 

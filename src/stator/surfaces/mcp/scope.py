@@ -125,7 +125,7 @@ class Scope:
 
 def session_not_found(handle: str) -> NotFound:
     """Return the same error for every session that is not visible, whether or not it exists."""
-    return NotFound(f"no session {handle!r:.80}", hint="the tool sessions lists the visible ones")
+    return NotFound(f"no session {handle!r:.80}", hint="the sessions tool lists the visible ones")
 
 
 def session_label(row: SessionRow) -> str:

@@ -39,7 +39,7 @@ BODY_S = 30.0
 REST_S = 10.0
 """How long to keep reading a response that has begun after its client has left."""
 SESSIONS_MAX = 1_000
-"""Most sessions of older revisions whose open requests are remembered."""
+"""Maximum number of sessions of older revisions whose open requests are remembered."""
 RETRY_WAIT_S = 0.2
 """Pause before a call that is safe to repeat is sent again; doubled for each further attempt."""
 

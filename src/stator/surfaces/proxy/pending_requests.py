@@ -36,9 +36,9 @@ from stator.surfaces.proxy.recorder import (
 )
 
 PENDING_MAX = 20_000
-"""Most open requests that are remembered: a server that never answers must not fill the memory."""
+"""Maximum number of open requests that are remembered: a server that never answers must not fill the memory."""
 ANSWERED_MAX = 10_000
-"""Most answered ids that are remembered, to detect a second response."""
+"""Maximum number of answered ids that are remembered, to detect a second response."""
 
 
 @dataclass(slots=True, eq=False)

@@ -49,10 +49,10 @@ PINNED_SESSIONS_MAX = 50
 """Newest sessions of the project that are searched for earlier digests of a tool."""
 TASKS_MAX = 1_000
 USES_MAX = 100_000
-"""Most client-given call ids that are remembered, to detect one that is used twice."""
+"""Maximum number of client-given call ids that are remembered, to detect one that is used twice."""
 LINGER_S = 0.003
 BATCH_MAX = 500
-"""Most writes in one transaction."""
+"""Maximum number of writes in one transaction."""
 
 Say = Callable[[str], None]
 UnansweredStatus = Literal["timeout", "cancelled", "error"]

@@ -37,7 +37,7 @@ SIGNAL_S = 1.0
 POLL_S = 0.5
 """How often to check whether a silent server still runs."""
 RESTARTS_MAX, RESTARTS_S = 5, 60.0
-"""Most restarts within this many seconds; a server that dies more often is not restarted."""
+"""Maximum number of restarts within this many seconds; a server that dies more often is not restarted."""
 ATTEMPTS_MAX = 3
 HANDSHAKE_S = 30.0
 SLEEP_MAX_S = 3_600.0

@@ -57,9 +57,7 @@ def load_place(
     if is_id(session, "session"):
         row = one(connection, SQL["session_by_id"], (to_bytes(session),))
     if row is None:
-        raise NotFound(
-            f"no session {session}", hint="stator ls shows what there is", session=session
-        )
+        raise NotFound(f"no session {session}", hint="stator ls lists sessions", session=session)
     return place_of(connection, row, with_tail=with_tail)
 
 
@@ -95,7 +93,7 @@ def _segments(connection: apsw.Connection, s: int, record: SessionRecord) -> lis
         if row[5] < segment.upto:
             raise StoreCorrupt(
                 f"the indexes of session {segment.session} end before the fork {record.id}",
-                hint="the log is intact; make them again with: stator doctor --rebuild",
+                hint="the log is intact; rebuild them with: stator doctor --rebuild",
                 session=segment.session,
             )
         ledger = unpack_ledger(row[7])

@@ -37,7 +37,7 @@ def run(
 
     def first(running: apsw.Cursor, sql: str, bindings: Any) -> bool:
         if description:
-            raise BadQuery("one statement at a time", hint="end it without a second one")
+            raise BadQuery("expected one statement", hint="remove the other statements")
         description.extend(column[0] for column in running.get_description())
         return True
 

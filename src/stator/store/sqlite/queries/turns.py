@@ -35,7 +35,7 @@ def _check_lineage(connection: apsw.Connection, place: SessionPlace, prev: str) 
         found = one(connection, SQL["log_hash"], (key(segment.s, segment.upto),))
         if segment.after != edge or found is None:
             raise InvalidInput(
-                f"the lineage of {place.record.id} is not in this store as it says",
+                f"the lineage of {place.record.id} does not match this store",
                 path="$.lineage",
                 session=place.record.id,
             )

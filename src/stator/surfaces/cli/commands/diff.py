@@ -33,7 +33,7 @@ EXAMPLES = """
 stator diff                        what the last turn changed
 stator diff t5                     what turn 5 changed
 stator diff t2..t3                 from the end of turn 2 to the end of turn 3
-stator diff t5 t5.2                compare two tries at a turn: answers, decisions, calls
+stator diff t5 t5.2                compare two attempts at a turn: answers, decisions, calls
 stator diff fix-login:t5 other:head    between two sessions
 stator diff t4..t5 --patch         the changed lines of files, as git shows them
 stator diff --json | jq .decisions
@@ -59,7 +59,7 @@ def diff(
 ) -> int:
     """Show what changed in a turn or between two positions.
 
-    + added, ~ changed, - removed, ≈ superseded. What was added and removed in between is not listed.
+    + added, ~ changed, - removed, ≈ superseded. A record that was both added and removed in between is not listed.
 
     Parameters
     ----------

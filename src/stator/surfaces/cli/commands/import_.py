@@ -45,7 +45,7 @@ stator import fix-login.stator     a bundle made by stator export
 """
 STDIN = "-"
 STDIN_MAX = 2**30
-"""Most bytes that are read from stdin."""
+"""Maximum number of bytes that are read from stdin."""
 STDIN_SNIFF = 64 * 1024
 _FATES = {
     "new": ("ok", ""),

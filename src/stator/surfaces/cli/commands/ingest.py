@@ -37,8 +37,8 @@ def ingest(
 ) -> int:
     """Import what hooks have queued, and read transcripts again.
 
-    Every program that opens the store to write imports the queue too. Reading a transcript again finds what no
-    hook reported. Exits with 1 if something could not be imported.
+    Every program that opens the store to write imports the queue too. Reading a transcript again finds items
+    that no hook reported. Exits with 1 if something could not be imported.
 
     Parameters
     ----------

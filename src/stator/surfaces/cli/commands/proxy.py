@@ -69,11 +69,13 @@ def proxy(
         Proxy a server that speaks streamable HTTP; the proxy listens on loopback only.
     """
     if http != (upstream is not None):
-        raise BadQuery("--http and --upstream URL need each other", hint="stator proxy --help")
+        raise BadQuery(
+            "--http and --upstream URL must be used together", hint="stator proxy --help"
+        )
     if bool(command) == http:
         raise BadQuery("name one server: a command after --, or --http --upstream URL")
     if timeout is not None and not timeout > 0:
-        raise BadQuery(f"--timeout is more than 0 seconds, got {timeout:g}")
+        raise BadQuery(f"--timeout must be more than 0 seconds, got {timeout:g}")
     if timeout_answer and timeout is None:
         raise BadQuery("--timeout-answer needs --timeout")
     if not http and (sys.stdin is None or sys.stdout is None):

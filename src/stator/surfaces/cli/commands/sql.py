@@ -47,7 +47,9 @@ def sql(
     """
     count = check_limit(LIMIT if limit is None else limit)
     if not 0 < seconds <= SECONDS_MAX:
-        raise BadQuery(f"--seconds is more than 0 and at most {SECONDS_MAX:g}, got {seconds:g}")
+        raise BadQuery(
+            f"--seconds must be more than 0 and at most {SECONDS_MAX:g}, got {seconds:g}"
+        )
     if "\0" in query:
         raise BadQuery("the query contains a NUL character")
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:

@@ -52,7 +52,9 @@ def top(
         Seconds between updates.
     """
     if not EVERY_MIN_S <= every <= EVERY_MAX_S:
-        raise BadQuery(f"--every is from {EVERY_MIN_S:g} to {EVERY_MAX_S:g} seconds, got {every:g}")
+        raise BadQuery(
+            f"--every must be from {EVERY_MIN_S:g} to {EVERY_MAX_S:g} seconds, got {every:g}"
+        )
     with open_to_follow(store) as opened, Screen(json=json, pager=False) as screen:
         if json:
             for one in overview(opened.store.port, everything=all):

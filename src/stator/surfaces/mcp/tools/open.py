@@ -21,7 +21,7 @@ from stator.surfaces.mcp.scope import session_label
 from stator.surfaces.mcp.tools.answers import ReadyText, ToolAnswer
 
 EVICTED_SHOWN = 10
-"""Most evicted keys in the answer; the tool recall lists them all."""
+"""Maximum number of evicted keys in the answer; the recall tool lists them all."""
 
 
 def open_session(request: RequestContext, given: Arguments) -> ToolAnswer:

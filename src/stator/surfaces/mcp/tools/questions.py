@@ -28,9 +28,9 @@ from stator.surfaces.mcp.tools.open import evicted_row
 
 LIMIT = 20
 CHANGES_MAX = 50
-"""Most net changes, and most calls, in one answer."""
+"""Maximum number of net changes, and most calls, in one answer."""
 SCANNED_MAX = 5_000
-"""Most commits searched for those of some kinds, for one answer."""
+"""Maximum number of commits searched for those of some kinds, for one answer."""
 INCIDENTAL = frozenset({"after_in", "before_in", "digest", "commit", "factors"})
 APPLIES_TO = {
     "kinds": ("commits",),
@@ -294,7 +294,7 @@ def recall(request: RequestContext, given: Arguments) -> ToolAnswer:
     except NotFound as error:
         if error.hint.startswith("near"):
             raise
-        hint = "recall without a key lists what left your view; log with what: state lists current records"
+        hint = "call recall without a key to list what left your view, or log with what=state to list current records"
         raise NotFound(error.what, hint=hint, **error.ids) from None
     text = "" if item.content is None else shown(item.content)
     first = read_offset(given)

@@ -47,7 +47,7 @@ def sessions(request: RequestContext, given: Arguments) -> ToolAnswer:
             raise InvalidInput(
                 f"{action} takes no {name}",
                 path=f"$.{name}",
-                hint=f"{name} goes with action {' or '.join(actions)}; the tool open creates a session",
+                hint=f"{name} goes with action {' or '.join(actions)}; the open tool creates a session",
             )
     return _ACTIONS[action](request, given)
 

@@ -36,7 +36,7 @@ def token_file(store: str) -> str:
     """Return the path of a store's token file, which is beside the store."""
     if not os.path.isfile(store):
         raise NotFound(
-            f"no file {store!r:.200} to keep a token beside",
+            f"no file {store!r:.200} to store a token next to",
             hint="--no-token serves without a token",
         )
     return store + SUFFIX

@@ -12,7 +12,7 @@ from stator.surfaces.mcp.transport.auth import TokenGuard
 
 PATH = "/mcp"
 HEADERS_MAX = 32_768
-"""Most bytes of a request's headers."""
+"""Maximum number of bytes of a request's headers."""
 
 
 def serve(

@@ -26,7 +26,7 @@ from pydantic import ValidationError
 from stator.errors import InvalidInput
 
 LINE_MAX = 4 * 1024 * 1024
-"""Most bytes of one message, as over HTTP."""
+"""Maximum number of bytes of one message, as over HTTP."""
 CHUNK = 65_536
 BOM = b"\xef\xbb\xbf"
 READER_S = 0.5
