@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import pickle
 import re
 import subprocess
 import sys
@@ -150,3 +151,15 @@ def test_reading_a_store_does_not_load_what_only_writing_needs(tmp_path):
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_exported_errors_are_shown_under_the_name_to_import():
+    exported = [
+        value
+        for value in (getattr(stator, name) for name in stator.__all__)
+        if inspect.isclass(value) and issubclass(value, Exception)
+    ]
+    assert len(exported) == 6
+    for error in exported:
+        assert error.__module__ == "stator"
+        assert pickle.loads(pickle.dumps(error)) is error

@@ -53,7 +53,8 @@ next.
         ├── StoreFailed       E_IO        the disk reported an error
         └── WrongProcess      E_FORK      a store used after fork, or after close
 
-Catch `StatorError` for all of them. `str(error)` is for people; `error.wire()` is for programs.
+Catch `StatorError` for all of them. Those that `stator` exports name it as their module, so that a traceback
+shows the name to import. `str(error)` is for people; `error.wire()` is for programs.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ from typing import Any, ClassVar
 class StatorError(Exception):
     """What happened, to which id, and what to do next."""
 
+    __module__ = "stator"
     code: ClassVar[str] = "E_STATOR"
 
     def __init__(self, what: str, *, hint: str = "", **ids: Any) -> None:
@@ -214,12 +216,14 @@ class LeaseLost(StatorError):
 class ApprovalNeeded(StatorError):
     """A call waits for a person's approval. Its request is on disk: the process may end, a later run continues."""
 
+    __module__ = "stator"
     code = "E_APPROVAL"
 
 
 class BudgetSpent(StatorError):
     """A limit is used up; `breach` says which. Nothing more begins until it is raised."""
 
+    __module__ = "stator"
     code = "E_BUDGET_SPENT"
 
     def __init__(self, what: str, *, breach: Any = None, hint: str = "", **ids: Any) -> None:
@@ -256,12 +260,14 @@ class CallTimeout(CallError):
 class InDoubt(CallError):
     """A call may or may not have happened. A tool may raise this about itself."""
 
+    __module__ = "stator"
     code = "E_IN_DOUBT"
 
 
 class NotDone(StatorError):
     """Raised by a tool that failed before it had any effect."""
 
+    __module__ = "stator"
     code = "E_NOT_DONE"
 
     def __init__(self, what: str = "nothing happened", *, hint: str = "", **ids: Any) -> None:
@@ -271,6 +277,7 @@ class NotDone(StatorError):
 class Paused(StatorError):
     """The run stops here, because a pause was requested or a tool's attempts ran out; running again continues."""
 
+    __module__ = "stator"
     code = "E_PAUSED"
 
     def __init__(self, what: str, *, reason: str = "user", hint: str = "", **ids: Any) -> None:

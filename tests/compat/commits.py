@@ -23,12 +23,12 @@ def lines(store: Store) -> Iterator[Line]:
     rows = sorted(store.sessions(limit=1000).rows, key=lambda row: (row.record.name, row.id))
     for row in rows:
         for commit in store.read(row.id, project="").log():
-            if commit.session == row.id:  # what a fork shares is its parent's
+            if commit.session == row.id:  # shared commits belong to the parent
                 yield line(row.record.name, commit)
 
 
 def line(name: str, commit: Commit) -> Line:
-    """A commit by the name of its session; fields that say nothing are left out."""
+    """A commit with the name of its session, without empty fields."""
     said = {
         field: getattr(commit, field)
         for field in commit.__struct_fields__

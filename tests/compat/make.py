@@ -90,7 +90,7 @@ def created(path: str) -> None:
 def opened(
     path: str, root: str, *, seed: str = "", later_s: int = 0, durability: Durability = "full"
 ) -> Store:
-    """A store in a file. Opened again, it needs another `seed`, or it would make the same ids again."""
+    """A store in a file. Each opening needs another `seed`, or it would make the same ids again."""
     if not os.path.exists(path):
         created(path)
     store = sqlite.SqliteStore(
@@ -104,7 +104,7 @@ def opened(
 
 
 def refuse_git(root: str) -> None:
-    """End where the folder lies in a git work tree: what git says of it would be recorded."""
+    """Stop if the folder is in a git work tree: its git state would be recorded."""
     if git.in_git(root):
         sys.exit(f"{root} is in a git work tree; set TMPDIR to a folder that is not")
 
@@ -166,7 +166,7 @@ def ask(*, messages: list[Any], **options: Any) -> dict[str, Any]:
 
 
 def loop(store: Store) -> None:
-    """A loop that needs a person's word, is interrupted, goes on, has a child and a doubt settled."""
+    """A loop that needs an approval, is interrupted, continues, has a child, and has a call in doubt settled."""
     rules = [stator.Rule(tool="pay", action="ask", why="money")]
     prices = {"m": {"tokens:in": 3, "tokens:out": 15}}
     tools = [{"name": "look"}, {"name": "pay"}]
@@ -198,7 +198,7 @@ def write(path: str, text: str) -> str:
 
 
 def going_on(store: Store) -> None:
-    """Files that were kept, compactions, a rewind, a retry that was adopted, sessions on their way out."""
+    """Captured files, compactions, a rewind, an adopted retry, and sessions being removed."""
     tool = stator.tool(files="path", name="write")(write)
     with store.open("going-on") as session:
         session.track(contents=True)
@@ -241,7 +241,7 @@ def going_on(store: Store) -> None:
 
 
 def recorded(store: Store) -> None:
-    """What others did: told by a transcript and by hooks, with a doubt, a late result and what nobody can read."""
+    """What another agent did, from a transcript and from hooks: a call in doubt, a late result, unknown lines."""
     talk = Conversation(source="claude-code", id="9d4f", name="recorded", cwd="/home/dev/demo")
     ask = {"type": "tool_use", "id": "toolu_1", "name": "Write", "input": {"file_path": "a.py"}}
     told: list[Item] = [
@@ -279,7 +279,7 @@ def recorded(store: Store) -> None:
 
 def main() -> None:
     database, bundle = (os.path.abspath(name) for name in sys.argv[1:3])
-    os.umask(0o022)  # the mode of a file that is kept is recorded
+    os.umask(0o022)  # the mode of a captured file is recorded
     with tempfile.TemporaryDirectory() as root, opened(database, root) as store:
         refuse_git(root)
         os.chdir(root)

@@ -1,4 +1,4 @@
-"""Where a section of `wording.py` records: a working folder, stores beside it, and processes that die."""
+"""The working folder, stores and child processes that a section of `wording.py` uses."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Place:
         return opened(path, root, seed=seed, later_s=later_s, durability="relaxed")
 
     def die(self, seed: str, work: Callable[[Store], object]) -> None:
-        """Do some work in another process, which `work` ends by `killed`; no store may be open here."""
+        """Run `work` in another process, which ends by `killed`; no store may be open here."""
         child = os.fork()
         if child == 0:
             try:
                 work(self.open(seed))
             finally:
-                os._exit(1)  # it was to be killed
+                os._exit(1)  # it must have been killed
         _, status = os.waitpid(child, 0)
         assert os.WIFSIGNALED(status), f"{seed}: the process was not killed"
 
@@ -49,5 +49,5 @@ Section = Callable[[Place], None]
 
 
 def killed(*_: object, **__: object) -> None:
-    """End this process at once, as `kill -9` does; takes whatever a tool is given."""
+    """End this process at once, as `kill -9` does; accepts any arguments of a tool."""
     os.kill(os.getpid(), 9)

@@ -1,4 +1,4 @@
-"""Sections that drive sessions: how calls end, what a dead process leaves, who may do what."""
+"""Sections that drive sessions: how calls end, what a dead process leaves, and what others do."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def calls(place: Place) -> None:
 
 
 def late(store: Store) -> None:
-    """A result that comes after its time was up."""
+    """A result that arrives after the time limit."""
     answer = threading.Event()
     slow = tool(timeout_s=0.01)(lambda: answer.wait() and "paid")
     with store.open("late") as session:
@@ -136,7 +136,7 @@ def turns(store: Store) -> None:
 
 
 def pay(store: Store, name: str, write: Callable[..., Any], read: Callable[..., Any]) -> None:
-    """A program that is run again after it died: a read, then a write, then an answer."""
+    """A program that is rerun after it died: a read, then a write, then an answer."""
     with store.open(name) as session:
         with session.turn("look first") as t:
             t.fact("balance", 9)
@@ -150,7 +150,7 @@ def pay(store: Store, name: str, write: Callable[..., Any], read: Callable[..., 
 
 
 def died(place: Place) -> None:
-    """A process that is killed in a call, and what is said of it: by the next, and from outside."""
+    """A process that is killed in a call, and the commits that the next process and others append about it."""
     fine: Callable[..., Any] = lambda **given: "fine"  # noqa: E731
     for name in ("again", "ask again", "settled", "not done", "closed", "paused", "compacted"):
         place.die(f"dead {name}", partial(pay, name=name, write=killed, read=fine))
@@ -182,7 +182,7 @@ def died(place: Place) -> None:
 
 
 def doubted(place: Place) -> None:
-    """A call that is asked for again with other arguments while an earlier one is in doubt."""
+    """A call requested again with other arguments while an earlier one is in doubt."""
 
     def work(store: Store, name: str, verdict: Any, amount: int, function: Any = killed) -> None:
         reconcile: dict[str, Any] = {"reconcile": lambda intent: verdict} if verdict else {}
@@ -230,7 +230,7 @@ def displaced(place: Place) -> None:
 
 
 def approved(place: Place) -> None:
-    """Calls that wait, are approved and denied in every scope, and grants that are taken back."""
+    """Calls that wait, are approved and denied in every scope, and grants that are revoked."""
     rules = [
         stator.Rule(tool="pay", action="ask", why="money"),
         stator.Rule(tool="drop", action="deny", why="never"),
@@ -240,7 +240,7 @@ def approved(place: Place) -> None:
         boss: dict[str, Any] = {"by": BOSS}
 
         def attempt(name: str, amount: int, **options: Any) -> str:
-            """Pay; the call that waits, if it has to."""
+            """Pay; returns the id of the call if it waits."""
             try:
                 with store.open(name, rules=rules) as session, session.turn("pay") as t:
                     t.try_call(tool(name="drop")(lambda: 1))
@@ -267,7 +267,7 @@ def approved(place: Place) -> None:
             **boss, verdict="denied", why="never so much",
         )  # fmt: skip
         attempt("once", 10)
-        for amount in (7, 8):  # the second asks for something else
+        for amount in (7, 8):  # the second has another prompt
             attempt("changed", amount, key="the payment")
         asking = store.open("asked by the tool")
         with contextlib.suppress(ApprovalNeeded), asking, asking.turn("x") as t:
@@ -275,7 +275,7 @@ def approved(place: Place) -> None:
 
 
 def steered(place: Place) -> None:
-    """What others do to a session: limits, a request to pause, every contribution, its lifecycle."""
+    """What others do to a session: limits, a pause request, every contribution, its lifecycle."""
     with place.open() as store:
         with contextlib.suppress(BudgetSpent), store.open("spent", budget={"turns": 1}) as s:
             for n in range(2):
@@ -352,7 +352,7 @@ def breaking() -> Iterator[dict[str, Any]]:
 
 
 def looped(place: Place) -> None:
-    """What a loop records: streams, whole and cut; a model that fails; tools that change; children."""
+    """What a loop records: complete and partial streams, a failing model, changing tools, children."""
     tools = [{"name": "look"}, {"type": "function", "function": {"name": "pay"}}]
     call = {"id": "c1", "type": "function", "function": {"name": "pay", "arguments": "[1]"}}
     other = {"id": "c2", "type": "function", "function": {"name": "gone", "arguments": "{}"}}
@@ -392,7 +392,7 @@ def looped(place: Place) -> None:
 
 
 def branched(place: Place) -> None:
-    """Rewinds, retries, reruns and adoptions, by the driver and from outside."""
+    """Rewinds, retries, reruns and adoptions, by the driver and by others."""
     with place.open() as store:
         with store.open("main") as s:
             s.track()
@@ -417,7 +417,7 @@ def branched(place: Place) -> None:
 
 
 def compacted(store: Store) -> None:
-    """Each level of compaction, undone and done again, by the driver and from outside."""
+    """Each level of compaction, undone and repeated, by the driver and by others."""
     with store.open("long") as s:
         for n in range(6):
             with s.turn(f"turn {n}") as t:

@@ -1,4 +1,4 @@
-"""Sections about what is kept and what goes: files, retention, erasure, bundles."""
+"""Sections about files, retention, erasure and bundles."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def many(path: str) -> str:
 
 
 def files(place: Place) -> None:
-    """Contents that are kept and that are not, and files that are restored."""
+    """Contents that are captured and that are not, and files that are restored."""
     secret = "token = " + "ghp_" + "A1b2" * 9
     with place.open() as store:
         with store.open("kept") as s:
@@ -72,7 +72,7 @@ def files(place: Place) -> None:
 
 
 def in_git(place: Place) -> None:
-    """What git says of the folder at the end of a turn, and what it ignores."""
+    """The git state of the folder at the end of a turn, and ignored files."""
     Path(".gitignore").write_text("*.tmp\n", encoding="utf-8")
     git("init", "--quiet", "--initial-branch=main")
     git("add", ".gitignore")
@@ -91,7 +91,7 @@ def git(*words: str) -> None:
     subprocess.run(["git", *words], check=True, env={**os.environ, **GIT})
 
 
-# -- what goes ------------------------------------------------------------------------------------
+# -- removal --------------------------------------------------------------------------------------
 
 
 def work(session: Session[Any], turns: int = 2) -> None:
@@ -104,7 +104,7 @@ def work(session: Session[Any], turns: int = 2) -> None:
 
 
 def expired(place: Place) -> None:
-    """What policies do as time goes by: archive, expire, trash, restore, hold, purge."""
+    """What policies do over time: archive, expire, trash, restore, hold, purge."""
     with place.open() as store:
         for name in ("one", "two", "held"):
             with store.open(name) as s:
@@ -126,7 +126,7 @@ def expired(place: Place) -> None:
 
 
 def erased(place: Place) -> None:
-    """Each way to name what is erased."""
+    """Each way to select what is erased."""
     with place.open() as store:
         for name in ("commit", "record", "call", "path", "all"):
             with store.open(name) as s:
@@ -152,7 +152,7 @@ def erase(store: Store, name: str, **what: Any) -> None:
 
 
 def bundled(place: Place) -> None:
-    """Sessions that travel: taken up, continued, parted on both sides, erased there, not whole."""
+    """Exported and imported sessions: new, continued, diverged, erased elsewhere, and incomplete ones."""
     bundle = place.folder / "main.stator"
     with place.open() as store:
         with store.open("shared") as s:

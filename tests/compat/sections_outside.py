@@ -72,7 +72,7 @@ PID_NEVER = 2**31 - 1
 
 
 def imported(source: Path, place: Place) -> None:
-    """Everything a folder holds; a second import finds nothing new."""
+    """Import a whole folder; a second import finds nothing new."""
     folder = place.folder / "transcripts"
     shutil.copytree(source, folder)
     for number, path in enumerate(sorted(folder.rglob("*"))):
@@ -86,7 +86,7 @@ def imported(source: Path, place: Place) -> None:
 
 
 def hooked(agent: str, place: Place) -> None:
-    """What an agent's hooks said, as their program queues it, taken in two parts."""
+    """The events of an agent's hooks, queued by the hook program and imported in two parts."""
     told = (IMPORTED / agent / HOOKS[agent]).read_bytes().splitlines()
     spool = place.folder / "spool"
     spool.mkdir(mode=0o700)
@@ -101,12 +101,12 @@ def hooked(agent: str, place: Place) -> None:
 
 
 def _world(context: Context, cwd: str) -> Context:
-    """The same project, wherever the agent works."""
+    """The same project in every folder."""
     return context
 
 
 def _queued(agent: str, payload: bytes, name: str) -> bytes:
-    """A line as the hook's program writes it, of a process that nobody knows."""
+    """A line as the hook program writes it, from an unknown process."""
     header = {"id": name, "at": START * 10**6, "process": [0, 0, 0], "agent": agent, "cwd": "/home"}
     body = json.dumps(header).encode() + b"\t" + payload
     return b"stator1 %08x %d %b\n" % (zlib.crc32(body), len(body), body)
@@ -116,7 +116,7 @@ def _queued(agent: str, payload: bytes, name: str) -> bytes:
 
 
 def items(place: Place) -> None:
-    """What the formats above do not say: every kind of item, told in every way."""
+    """Every kind of item in every form, beyond what the formats above contain."""
     talk = Conversation(source="codex", id="talk", name="talk", cwd="/home/dev/demo")
     told: list[Item] = [
         Began(id="b1", at=START, how="startup"),
@@ -173,7 +173,7 @@ def _record(store: Store, about: Conversation, told: list[Item], via: Via) -> No
 
 
 class Proxied:
-    """A recording of the proxy that waits for each thing to be written."""
+    """A recording by the proxy that waits until each item is written."""
 
     def __init__(self, store: Store, session: str = "", run: str = "r_1") -> None:
         chosen = choose(store, session, "shop", run)
@@ -231,7 +231,7 @@ def proxied(place: Place) -> None:
 
 
 def _pass_messages(proxy: Proxied) -> None:
-    """Messages as they pass, those among them that nobody understands."""
+    """Messages in the order they pass, including malformed ones."""
     book = PendingRequests(proxy.recording)
     call = {"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "pay", "arguments": {}}}
     answer = b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'

@@ -1,4 +1,4 @@
-"""Databases written by earlier releases open, verify and answer the same, for ever."""
+"""Databases written by earlier releases open, verify and give the same answers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def release(request, tmp_path):
 
 
 def answers(path: Path) -> dict[str, object]:
-    """Everything a person could ask of the store, as digests."""
+    """Digests of every answer the store gives."""
     found: dict[str, object] = {}
     with stator.connect(path, create=False, read_only=True, project="compat") as store:
         for row in store.sessions(limit=100).rows:
@@ -60,7 +60,7 @@ EMPTY: tuple[object, ...] = (None, "", 0, [], {})
 
 
 def _commit(shown: dict[str, Any]) -> dict[str, Any]:
-    """A commit as it is shown, without what was added since and holds nothing."""
+    """A commit as it is shown, without later fields that are empty."""
     changes = [_known(change, SHAPE["operation"]) for change in shown["delta"]]
     return _known(shown, SHAPE["commit"]) | {
         "delta": [change | {"record": _record(change)} for change in changes]
@@ -78,14 +78,14 @@ def _record(change: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _state(found: object) -> str:
-    """The digest of a state; its records are without defaults as they are."""
+    """The digest of a state; its records omit defaults."""
     return _digest(_known(msgspec.to_builtins(found), SHAPE["collections"]))
 
 
 def _known(
     shown: dict[str, Any], names: Container[str], defaults: Mapping[str, object] | None = None
 ) -> dict[str, Any]:
-    """What has one of these names, or holds something."""
+    """The fields with one of these names, and other fields that are not empty."""
     return {
         name: value
         for name, value in shown.items()
@@ -97,7 +97,7 @@ def _digest(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def test_there_is_a_database_of_every_release():
+def test_every_release_has_a_database():
     assert [*RELEASES] == ["0.1.0", "0.2.0", "0.3.0", "0.4.0"]
 
 
@@ -107,7 +107,7 @@ def test_an_old_database_verifies(release):
         assert list(verify(store.port)) == []
 
 
-def test_an_old_database_answers_as_it_did(release):
+def test_an_old_database_gives_the_answers_it_gave(release):
     path, known = release
     assert answers(path) == known
 
@@ -118,9 +118,7 @@ class Reminder(Record, frozen=True):
     name: str
 
 
-def test_a_collection_that_is_added_later_leaves_the_answers_of_old_databases_as_they_were(
-    release, monkeypatch
-):
+def test_a_new_collection_does_not_change_the_answers_of_old_databases(release, monkeypatch):
     path, known = release
     number = max(one.number for one in COLLECTIONS.values()) + 1
     added = Collection(number=number, name="new", type=Reminder, key=("name",))
@@ -131,9 +129,7 @@ def test_a_collection_that_is_added_later_leaves_the_answers_of_old_databases_as
 
 
 @pytest.mark.parametrize(("value", "same"), [(0, True), (1, False)])
-def test_a_field_that_is_added_later_is_compared_only_where_it_holds_something(
-    release, monkeypatch, value, same
-):
+def test_a_new_field_is_compared_only_if_it_is_not_empty(release, monkeypatch, value, same):
     path, known = release
     shown = wire.record
     monkeypatch.setattr(wire, "record", lambda found: _with(shown(found), new=value))
@@ -144,7 +140,7 @@ def _with(shown: dict[str, Any] | None, **more: object) -> dict[str, Any] | None
     return None if shown is None else shown | more
 
 
-def test_no_collection_or_field_that_a_release_had_is_gone():
+def test_no_collection_or_field_of_a_release_was_removed():
     had: dict[str, list[str]] = SHAPE["collections"]
     there = {name: COLLECTIONS[name].type.__struct_fields__ for name in had}
     assert {name: set(fields) - set(there[name]) for name, fields in had.items()} == {
@@ -159,7 +155,7 @@ def test_an_old_database_answers_the_same_after_a_rebuild(release):
     assert answers(path) == known
 
 
-def test_reading_an_old_database_leaves_every_byte_in_place(release):
+def test_reading_an_old_database_changes_no_byte(release):
     path, _ = release
     before = path.read_bytes()
     answers(path)
@@ -167,7 +163,7 @@ def test_reading_an_old_database_leaves_every_byte_in_place(release):
 
 
 @pytest.mark.parametrize("bundle", sorted(DATA.glob("*.stator")), ids=lambda path: path.stem)
-def test_an_old_bundle_is_taken_up_as_it_was(bundle, tmp_path):
+def test_an_old_bundle_is_imported_with_the_same_heads(bundle, tmp_path):
     known = json.loads(bundle.with_suffix(".json").read_text(encoding="utf-8"))
     with stator.connect(tmp_path / "store.db", project="compat") as store:
         taken = store.import_bundle(bundle).sessions
@@ -177,11 +173,11 @@ def test_an_old_bundle_is_taken_up_as_it_was(bundle, tmp_path):
         }
 
 
-def test_there_is_a_bundle_of_every_release_that_had_them():
+def test_every_release_with_bundles_has_one():
     assert [path.stem for path in sorted(DATA.glob("*.stator"))] == [*RELEASES][2:]
 
 
-def test_an_old_session_can_be_driven_on(release):
+def test_an_old_session_can_still_be_driven(release):
     path, known = release
     with stator.connect(path, create=False, project="compat") as store:
         with store.open("fix-login") as session, session.turn("go on") as t:

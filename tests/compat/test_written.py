@@ -33,7 +33,7 @@ FRAME = struct.Struct(">ccII")
 
 
 def run(module: str, folder: Path, *words: str) -> None:
-    """Run a script in a process of its own, in unusual surroundings: nothing of them may be recorded."""
+    """Run a script in its own process with an unusual environment, none of which may be recorded."""
     folder.mkdir()
     environ = {
         **os.environ,
@@ -55,7 +55,7 @@ def read(path: Path) -> list[commits.Line]:
 
 
 def frames(path: Path) -> list[tuple[bytes, bytes]]:
-    """What a bundle holds, unpacked: another zstd may pack it otherwise."""
+    """The unpacked content of a bundle: another zstd may compress it differently."""
     data = path.read_bytes()
     (length,) = struct.unpack(">I", data[10:14])
     place, found = 14 + length, [(b"header", data[14 : 14 + length])]
@@ -75,7 +75,7 @@ def as_released(kind: bytes, data: bytes) -> object:
     return {k: v for k, v in msgspec.msgpack.decode(data).items() if k != "exporter"}
 
 
-def test_the_script_writes_the_heads_and_the_bundle_of_an_earlier_release_again(tmp_path):
+def test_the_script_writes_the_same_heads_and_bundle_as_0_4_0(tmp_path):
     database, bundle = tmp_path / "again.db", tmp_path / "again.stator"
     run("compat.make", tmp_path / "run", str(database), str(bundle))
     now = read(database)
@@ -89,7 +89,7 @@ def test_the_script_writes_the_heads_and_the_bundle_of_an_earlier_release_again(
     ]
 
 
-def test_every_section_writes_the_commits_of_an_earlier_release_again(tmp_path):
+def test_every_section_writes_the_same_commits_as_0_4_0(tmp_path):
     run("compat.wording", tmp_path / "run", str(tmp_path))
     written = {path.stem: commits.read(path) for path in tmp_path.glob("*.jsonl")}
     known = {path.stem: commits.read(path) for path in WORDING.glob("*.jsonl")}
@@ -112,13 +112,13 @@ def test_the_scripts_write_every_kind_of_commit_and_every_collection():
 
 
 @pytest.mark.parametrize("word", (DATA / "recorded.txt").read_text(encoding="utf-8").splitlines())
-def test_a_recorded_word_that_no_script_reaches_is_still_in_the_source(word, source_texts):
+def test_a_recorded_text_that_no_script_writes_is_still_in_the_source(word, source_texts):
     assert json.loads(word) in source_texts
 
 
 @pytest.fixture(scope="module")
 def source_texts() -> set[str]:
-    """Every text in the source that is no docstring."""
+    """Every string in the source except docstrings."""
     found: set[str] = set()
     for path in SOURCE.rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -138,7 +138,7 @@ def source_texts() -> set[str]:
 
 @pytest.fixture
 def two(tmp_path):
-    """The commits of two stores in which a turn was given up, for reasons that differ in one word."""
+    """The commits of two stores in which a turn was aborted, for reasons that differ in one word."""
     found = []
     for name, why in (("first", "too dear"), ("second", "too slow")):
         with opened(str(tmp_path / f"{name}.db"), str(tmp_path)) as store:
@@ -156,7 +156,7 @@ def test_a_difference_names_the_session_the_commit_and_the_field(two):
     assert commits.difference(first, first) == ""
 
 
-def test_commits_and_sessions_that_are_gone_or_new_are_named(two):
+def test_missing_and_new_commits_and_sessions_are_named(two):
     first, _ = two
     gone = "session 'work' seq 6 kind pause is not written any more"
     assert commits.difference(first, first[:-1]) == gone

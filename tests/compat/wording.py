@@ -1,4 +1,4 @@
-"""Write what `make.py` leaves out: every kind of commit, what importers, hooks and the proxy record,
+"""Write what `make.py` omits: every kind of commit, what importers, hooks and the proxy record,
 and the words of rare outcomes:
 PYTHONPATH=tests python -m compat.wording FOLDER.
 
@@ -27,7 +27,7 @@ SECTIONS: dict[str, Section] = {
 
 def main() -> None:
     folder = Path(os.path.abspath(sys.argv[1]))
-    os.umask(0o022)  # the mode of a file that is kept is recorded
+    os.umask(0o022)  # the mode of a captured file is recorded
     for name in sys.argv[2:] or SECTIONS:
         with tempfile.TemporaryDirectory() as root:
             refuse_git(root)

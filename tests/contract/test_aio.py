@@ -1,4 +1,4 @@
-"""The contract suite through `stator.aio`: every method awaited on a loop, run by its pool of threads."""
+"""The contract suite through `stator.aio`: every method awaited, and run by its thread pool."""
 
 import asyncio
 import inspect
@@ -15,7 +15,7 @@ from stator.store.sqlite import SqliteStore, create
 
 
 class Awaited:
-    """A store whose every method is awaited, as `stator.aio` awaits it."""
+    """A store that awaits every method, as `stator.aio` does."""
 
     def __init__(self, store: Any) -> None:
         self._store = store

@@ -172,7 +172,7 @@ class Stores(RuleBasedStateMachine):
         )
 
     def salts(self, size: int) -> bytes:
-        """The same for both stores, whoever asked first: they depend on the operation alone."""
+        """The same salts for both stores: they depend on the operation alone."""
         self.drawn += 1
         return salts(f"{self.steps}/{self.drawn}")(size)
 
@@ -185,10 +185,10 @@ class Stores(RuleBasedStateMachine):
                 self.sqlite.close()
                 self.folder.cleanup()
 
-    # -- doing ------------------------------------------------------------------------------------
+    # -- operations --------------------------------------------------------------------------------
 
     def both(self, work: Callable[[StorePort], Any]) -> Any:
-        """The same operation on both: the same answer, or the same refusal."""
+        """Run the same operation on both: the same answer, or the same error."""
         self.steps += 1
         self.now += 1_000
         answers = []
@@ -202,7 +202,7 @@ class Stores(RuleBasedStateMachine):
         return None if isinstance(answers[0], type) else answers[0]
 
     def ask(self, method: str, *args: Any, **options: Any) -> Any:
-        """The same question to both."""
+        """Ask both stores the same question."""
         return self.both(lambda store: getattr(store, method)(*args, **options))
 
     def append(self, session: str, *drafts: Draft) -> Draft:
@@ -259,12 +259,12 @@ class Stores(RuleBasedStateMachine):
         return self.append(session, self.maker(session).call(tool, value, effect=effect))
 
     def some_call(self, session: str, at: int, kinds: tuple[str, ...]) -> Commit | None:
-        """A call this session can see, inherited ones too."""
+        """A call of this session or of its lineage."""
         seen = [c for c in self.memory.commits(session) if c.kind in kinds]
         return seen[-1 - at % len(seen)] if seen else None
 
     def again(self, session: str, at: int) -> Draft | None:
-        """Another attempt of a call, whatever became of the one before."""
+        """Another attempt of a call, after any outcome."""
         call = self.some_call(session, at, ("call",))
         if call is None:
             return None
@@ -272,7 +272,7 @@ class Stores(RuleBasedStateMachine):
         return self.append(session, maker.call(call.tool, call=call.call, attempt=call.attempt + 1))
 
     def outcome(self, session: str, at: int, status: str, change: list[Change]) -> Draft | None:
-        """Of any call, settled or not: both stores must say the same."""
+        """An outcome of any call, settled or not: both stores must answer the same."""
         standing = {entry.key for entry in self.memory.entries(session, "calls")}
         calls = [c for c in self.memory.commits(session) if c.kind == "call"]
         open_calls = [c for c in calls if c.call in standing] or calls
@@ -289,7 +289,7 @@ class Stores(RuleBasedStateMachine):
 
     def erase(self, session: str, at: int, fields: tuple[str, ...]) -> Draft:
         seq = self.length(session) - at % min(12, self.length(session))
-        # The session's own record stays: what its erasure means for the row is not settled.
+        # The record of the session itself is not erased: its effect on the row is not specified.
         target = self.memory.commits(session, after=seq - 1, upto=seq)[0]
         if any(op.collection == "session" for op in target.delta) and fields in ((), ("put0",)):
             fields = ("principal",)
@@ -312,7 +312,7 @@ class Stores(RuleBasedStateMachine):
         return self.append(session, maker.make("erasure", wish), *more)
 
     def rewind(self, session: str, at: int) -> Draft:
-        """Back to anywhere, as the runtime computes it."""
+        """Rewind to any position, as the runtime computes it."""
         head = self.length(session)
         slots = rewinding.slots(self.memory, session, head, at % (head + 1))
         return self.append(session, self.maker(session).make("rewind", *resets(slots)))
@@ -327,7 +327,7 @@ class Stores(RuleBasedStateMachine):
 
     @rule(target=drafts, session=sessions, story=st.lists(steps, min_size=4, max_size=16))
     def tell_more(self, session: str, story: list[tuple[Any, ...]]) -> Any:
-        """The same again, so that stories are told more often than questions are asked."""
+        """The same rule again, so that there are more appends than questions."""
         return self.tell(session, story)
 
     @rule(
@@ -379,7 +379,7 @@ class Stores(RuleBasedStateMachine):
         draft = self.maker(session).fact("cas")
         self.both(lambda store: store.append(session, [draft], if_head=head))
 
-    # -- what SQLite does to itself ------------------------------------------------------------------
+    # -- maintenance of SQLite -----------------------------------------------------------------------
 
     @rule()
     def reopen(self) -> None:
@@ -423,7 +423,7 @@ class Stores(RuleBasedStateMachine):
             seen.append(session)
         assert other.commits(parent) == self.memory.commits(parent)
 
-    # -- asking -----------------------------------------------------------------------------------
+    # -- questions ---------------------------------------------------------------------------------
 
     @rule(session=sessions, at=positions, limit=st.sampled_from([None, 1, 3]))
     def look(self, session: str, at: int, limit: int | None) -> None:
@@ -485,7 +485,7 @@ class Stores(RuleBasedStateMachine):
         return [row.id for row in self.memory.sessions(SessionQuery()).rows]
 
     def check_all(self) -> None:
-        """At the end: every answer, before and after a rebuild."""
+        """Compare every answer at the end, before and after a rebuild."""
         for _ in range(2):
             assert list(self.sqlite.audit()) == []
             for session in self.all_sessions():
@@ -509,7 +509,7 @@ class Stores(RuleBasedStateMachine):
 
 
 def difference(right: Any, found: Any) -> str:
-    """Where two answers part, in a few lines."""
+    """The first difference of two answers, in a few lines."""
     if isinstance(right, list) and isinstance(found, list):
         pairs = zip([*right, None], [*found, None], strict=False)
         right, found = next(((a, b) for a, b in pairs if a != b), (len(right), len(found)))

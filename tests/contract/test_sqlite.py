@@ -1,4 +1,4 @@
-"""The contract suite over the SQLite store: a real file, at its own pace and with flushes all the time."""
+"""The contract suite over the SQLite store: a real file, with rare and with constant flushes."""
 
 from pathlib import Path
 from typing import Any

@@ -1,14 +1,14 @@
 """Runs a page of documentation: its Python blocks in order, its console blocks line by line.
 
-A page runs in an empty folder with an empty home. Python blocks share one namespace. A console block
-is commands after `$ ` and what they print; a command without output under it only has to succeed.
-`…` alone on a line stands for any lines. What differs on every run (ids, hashes, times, sizes) is
+A page runs in an empty folder with an empty home. Python blocks share one namespace. A console block has
+commands after `$ ` and their output; a command without output under it only has to succeed.
+`…` alone on a line matches any lines. What differs on every run (ids, hashes, times, sizes) is
 not compared, nor are spaces and rules. A block whose info string has `no-run` is shown only
 (`console no-run`); `exit=N` says which exit code is right. A Python block with `file=NAME` is not run but
-written to that file, for `$ python NAME`, which runs in a process of its own and may be killed.
-`$ cd NAME` goes on in another folder beside this one, with a home of its own: another machine. A block
-with `apart` runs on a machine of its own, and the page goes on where it was. The examples of the
-repository are at hand as `examples`.
+written to that file, for `$ python NAME`, which runs in its own process and may be killed.
+`$ cd NAME` continues in a sibling folder with its own home: another machine. A block with `apart` runs on a
+separate machine, and the page continues where it was. The examples of the repository are available as
+`examples`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Block:
 
 @dataclass
 class Shown:
-    """A command in a console block, and what the page says it prints."""
+    """A command in a console block, and the output shown on the page."""
 
     command: str
     output: list[str] = field(default_factory=list)
@@ -95,14 +95,14 @@ def shown(text: str) -> list[Shown]:
 
 
 def loose(text: str) -> str:
-    """A line without what differs from run to run."""
+    """A line without the parts that differ from run to run."""
     for pattern, sign in _VARYING:
         text = pattern.sub(sign, text)
     return text.strip()
 
 
 def matches(expected: list[str], actual: list[str]) -> bool:
-    """Whether the lines are those the page shows; `…` is any lines."""
+    """Whether the lines match those of the page, where `…` matches any lines."""
     pattern = "".join(
         r"(?:.*\n)*?" if line.strip() == "…" else re.escape(loose(line)) + r"\n"
         for line in expected
@@ -113,7 +113,7 @@ def matches(expected: list[str], actual: list[str]) -> bool:
 
 
 class Page:
-    """One page, run in a folder of its own."""
+    """One page, run in its own folder."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.text = (ROOT / name).read_text(encoding="utf-8")
@@ -136,7 +136,7 @@ class Page:
             self.env.pop(name, None)
 
     def run(self) -> Iterator[tuple[Block, str]]:
-        """Run every block; what the page would say if it were written now, block by block."""
+        """Run every block; yields the block and its current output."""
         for block in blocks(self.text):
             if not runs(block):
                 continue
@@ -162,7 +162,7 @@ class Page:
 
     @contextlib.contextmanager
     def _inside(self) -> Iterator[None]:
-        """The page's own folder, home, modules and arguments, for code that runs in this process."""
+        """Set up the page's folder, home, modules and arguments for code that runs in this process."""
         kept, here, argv, path = dict(os.environ), Path.cwd(), sys.argv, list(sys.path)
         modules = set(sys.modules)
         os.environ.clear()
@@ -198,7 +198,7 @@ class Page:
         return "\n".join(lines) + "\n"
 
     def command(self, command: str) -> tuple[int, str]:
-        """Exit code and everything that was printed; of `stator` in this process, which is quicker."""
+        """The exit code and the output of a command; `stator` runs in this process, which is faster."""
         words = shlex.split(command, comments=True)
         given = dict(word.split("=", 1) for word in words if re.match(r"[A-Z_]+=", word))
         program, *words = words[len(given) :]
@@ -222,7 +222,7 @@ class Page:
         return code, _USER.sub("local:ann", _RUN.sub("on laptop, pid 4711", text))
 
     def _move(self, name: str) -> None:
-        """Another machine: nothing of this one is there."""
+        """Switch to another machine, which shares nothing with this one."""
         self.work, home = self.folder / name / "project", self.folder / name / "home"
         self.work.mkdir(parents=True, exist_ok=True)
         home.mkdir(exist_ok=True)
@@ -231,7 +231,7 @@ class Page:
         self.env["HOME"] = str(home)
 
     def _process(self, words: list[str], env: dict[str, str]) -> tuple[int, str]:
-        """A program of the page, as a shell would run it and tell of it."""
+        """Run a program of the page as a shell would; returns its exit code and output."""
         done = subprocess.run(
             words,
             cwd=self.work,
@@ -248,7 +248,7 @@ class Page:
 
 
 def rewritten(name: str, folder: Path) -> str:
-    """The page with the output its commands print now."""
+    """The page with the current output of its commands."""
     page = Page(name, folder)
     text, shift = page.text, 0
     for block, now in page.run():

@@ -1,4 +1,4 @@
-"""The documentation cannot lie: what it shows runs, what it lists is complete."""
+"""The documentation is true: its examples run, and its lists are complete."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def page(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if any(map(runs, blocks(page(name))))])
-def test_everything_a_page_shows_runs(name, tmp_path):
+def test_every_example_on_a_page_runs_and_prints_what_the_page_shows(name, tmp_path):
     for block, now in Page(name, tmp_path).run():
         assert loose(now) == loose(block.text), (
             f"{name}:{block.line} does not print this any more; scripts/refresh_docs.py writes it anew"
@@ -37,7 +37,7 @@ def test_everything_a_page_shows_runs(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", EVERYTHING)
-def test_every_link_between_pages_leads_somewhere(name):
+def test_every_link_between_pages_has_a_target(name):
     text = page(name)
     for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", text):
         if not target.startswith(("http://", "https://")):
@@ -65,7 +65,7 @@ def script(name):
     return module
 
 
-def test_the_cli_reference_is_what_help_says():
+def test_the_cli_reference_matches_the_help_texts():
     generated = script("gen_cli_docs").generate()
     assert page("docs/reference/cli.md") == generated, "run scripts/gen_cli_docs.py"
 
@@ -95,12 +95,12 @@ def test_no_error_is_documented_that_does_not_exist():
     assert codes == {error.code for error in every_error()}
 
 
-def test_every_error_has_a_code_of_its_own():
+def test_every_error_has_a_unique_code():
     codes = [error.code for error in every_error()]
     assert len(codes) == len(set(codes))
 
 
-def test_the_tree_of_errors_is_drawn_as_it_is():
+def test_the_documented_tree_of_errors_is_complete():
     drawn = set(re.findall(r"[├└]── (\w+)", errors.__doc__ or ""))
     assert drawn == {error.__name__ for error in every_error()} - {"StatorError"}
 
@@ -153,7 +153,7 @@ def columns(view, tmp_path):
 
 
 @pytest.mark.parametrize("view", sandbox.VIEWS)
-def test_every_view_is_documented_with_the_columns_it_has(view, tmp_path):
+def test_every_view_is_documented_with_its_columns(view, tmp_path):
     text = page("docs/reference/sql.md")
     section = re.search(rf"^## {view}\n(.*?)(?=^## |\Z)", text, re.M | re.S)
     assert section is not None
@@ -182,7 +182,7 @@ def test_json_examples_are_json():
                 json.loads(line)
 
 
-def test_no_page_names_a_machine_or_its_folders():
+def test_no_page_contains_paths_of_the_build_machine():
     own = (f"{ROOT}/", f"{Path.home()}/", f"{tempfile.gettempdir()}/")
     assert not [(name, path) for name in EVERYTHING for path in own if path in page(name)]
 
@@ -196,7 +196,7 @@ def test_no_page_names_a_machine_or_its_folders():
     ],
     ids=lambda path: path.stem,
 )
-def test_guides_and_reference_import_only_what_is_public(path):
+def test_guides_and_reference_import_only_public_modules(path):
     rooms = "(?:runtime|model|importers|hooks)"
     internal = rf"(?:from|import) stator\.{rooms}\b|`stator\.{rooms}\."
     assert re.findall(internal, path.read_text(encoding="utf-8")) == []

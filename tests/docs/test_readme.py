@@ -1,4 +1,4 @@
-"""The README: a first example that runs as pasted, a picture that needs no network, links to every page."""
+"""The README has a first example that runs, a picture that needs no network, and links to every page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_every_page_is_linked_from_the_readme(name):
     assert f"]({name})" in README
 
 
-def test_the_readme_is_at_most_260_lines_and_hides_nothing_in_comments():
+def test_the_readme_has_at_most_260_lines_and_no_comments():
     assert len(README.splitlines()) <= 260
     assert "<!--" not in README
 
@@ -42,13 +42,13 @@ def test_the_first_example_is_under_15_lines_and_runs_in_an_empty_folder(tmp_pat
 @pytest.mark.parametrize(
     "image", sorted((ROOT / "docs").rglob("*.svg")), ids=lambda path: path.name
 )
-def test_a_picture_loads_nothing_from_elsewhere(image):
+def test_a_picture_loads_nothing_from_the_network(image):
     svg = image.read_text(encoding="utf-8")
     assert set(re.findall(r"\w+://[^\"'\s)]+", svg)) == {"http://www.w3.org/2000/svg"}
     assert "@font-face" not in svg
     assert "<script" not in svg
 
 
-def test_the_recording_shows_the_demo_with_two_payments_and_one():
+def test_the_recording_shows_two_payments_without_stator_and_one_with_it():
     svg = (ROOT / "docs/images/demo.svg").read_text(encoding="utf-8").replace("&#160;", " ")
     assert re.findall(r"payments in ledger\.txt: (\d)", svg) == ["2", "1"]

@@ -1,4 +1,4 @@
-"""A package that is really installed adds a transcript format and a store, and replaces nothing of ours."""
+"""An installed package adds a transcript format and a store, and replaces no built-in one."""
 
 from __future__ import annotations
 
@@ -115,14 +115,14 @@ def write_transcript(folder: Path) -> None:
     (folder / "chat.toy").write_text("toy transcript\nask fix the login\nsay fixed\n")
 
 
-def test_its_store_is_opened_by_its_scheme(run, tmp_path):
+def test_the_store_of_a_package_is_opened_by_its_scheme(run, tmp_path):
     code = "import stator\nwith stator.open('work', store='toy://a.db') as s, s.turn('hi') as t: t.say('ho')\n"
     assert run("-c", code).returncode == 0
     listed = stator(run, "ls", "--store", "toy://a.db", "--json")
     assert json.loads(listed.stdout.splitlines()[0])["name"] == "work"
 
 
-def test_its_transcripts_are_imported_from_a_path(run, tmp_path):
+def test_the_transcripts_of_a_package_are_imported_from_a_path(run, tmp_path):
     write_transcript(tmp_path)
     assert stator(run, "init").returncode == 0
     done = stator(run, "import", "chat.toy")
@@ -132,19 +132,19 @@ def test_its_transcripts_are_imported_from_a_path(run, tmp_path):
     assert "fixed" in log
 
 
-def test_its_store_does_not_open_a_url_of_ours(run, tmp_path):
+def test_the_store_of_a_package_does_not_open_a_built_in_scheme(run, tmp_path):
     done = stator(run, "ls", "--store", "sqlite:///a.db")
     assert "another package" not in done.stderr
     code = "import stator; stator.connect('sqlite:///a.db').close()"
     assert run("-c", code).returncode == 0
 
 
-def test_its_format_does_not_replace_one_of_ours(run):
+def test_the_format_of_a_package_does_not_replace_a_built_in_one(run):
     code = "from stator.importers import registry; print(type(registry.load('codex')).__module__)"
     assert run("-c", code).stdout.startswith("stator.")
 
 
-def test_a_part_that_cannot_be_loaded_names_its_package(run):
+def test_the_error_of_an_entry_point_that_cannot_be_loaded_names_its_package(run):
     done = stator(run, "ls", "--store", "broken://x")
     assert done.returncode == 2
     assert "stator-toy adds 'broken' to stator.stores, and cannot be loaded" in done.stderr
@@ -155,6 +155,6 @@ def test_a_scheme_that_no_package_opens_is_refused(run):
     assert "no installed package opens nowhere:// stores" in done.stderr
 
 
-def test_a_store_of_ours_is_opened_without_looking_for_packages(run):
+def test_a_built_in_store_is_opened_without_loading_package_metadata(run):
     code = "import stator, sys; stator.connect('a.db').close(); print('importlib.metadata' in sys.modules)"
     assert run("-c", code).stdout.strip() == "False"

@@ -12,7 +12,7 @@ from stator._moved import MOVED
 
 
 @pytest.mark.parametrize("old", sorted(MOVED))
-def test_an_old_path_gives_the_names_of_the_new_module(old):
+def test_an_old_import_path_exports_the_names_of_the_new_module(old):
     sys.modules.pop(old, None)
     with pytest.warns(DeprecationWarning, match=f"{old} moved; import from stator"):
         moved = importlib.import_module(old)
@@ -23,7 +23,7 @@ def test_an_old_path_gives_the_names_of_the_new_module(old):
         importlib.import_module(public)
 
 
-def test_the_warning_names_the_line_of_the_program(tmp_path):
+def test_the_warning_points_at_the_importing_line(tmp_path):
     program = tmp_path / "program.py"
     program.write_text("import json\nfrom stator.runtime import budgets\n")
     done = subprocess.run(
@@ -32,12 +32,12 @@ def test_the_warning_names_the_line_of_the_program(tmp_path):
     assert f"{program}:2: DeprecationWarning: stator.runtime.budgets moved" in done.stderr
 
 
-def test_a_module_that_never_existed_is_still_not_found():
+def test_importing_a_module_that_never_existed_fails():
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("stator.runtime.nothing")
 
 
-def test_the_package_itself_uses_no_old_path():
+def test_the_package_imports_no_old_path():
     code = "import stator, stator.aio, stator.testing, stator.surfaces.cli.main"
     done = subprocess.run(
         [sys.executable, "-W", "error::DeprecationWarning:stator", "-c", code],

@@ -49,14 +49,14 @@ def test_a_denied_call_does_not_run(store):
         assert t.try_call(pay, amount=5).status == "denied"
 
 
-def test_a_grant_names_the_local_user_unless_it_names_another(store):
+def test_a_grant_is_given_by_the_local_user_unless_another_is_named(store):
     with store.open("pay") as s, s.turn("look") as t:
         t.say("hello")
     assert store.approvals.grant("pay", "read_*").record.by == store.context.principal
     assert store.approvals.grant("pay", "list_*", by="local:ann").record.by == "local:ann"
 
 
-def test_a_revoked_grant_answers_no_call(store):
+def test_a_revoked_grant_is_not_listed(store):
     with store.open("pay") as s, s.turn("look") as t:
         t.say("hello")
     grant = store.approvals.grant("pay", "pay(amount<=10)")
@@ -75,7 +75,7 @@ def test_a_changed_budget_limits_the_next_turn(store):
         pass
 
 
-def test_a_session_is_closed_and_resumed_from_outside(store):
+def test_a_session_can_be_closed_and_resumed_without_driving_it(store):
     with store.open("work") as s, s.turn("one") as t:
         t.say("done")
     assert isinstance(store.lifecycle.close("work"), lifecycle.Moved)
@@ -83,7 +83,7 @@ def test_a_session_is_closed_and_resumed_from_outside(store):
     assert store.lifecycle.resume("work").status == "paused"
 
 
-def test_a_doubt_is_listed_and_settled_by_its_call(store):
+def test_a_call_in_doubt_is_listed_and_settled_by_its_id(store):
     def wire(amount):
         raise stator.InDoubt("the connection was lost")
 
@@ -94,7 +94,7 @@ def test_a_doubt_is_listed_and_settled_by_its_call(store):
     assert store.doubts.open() == []
 
 
-def test_the_same_is_awaited_in_asyncio(tmp_path):
+def test_the_same_methods_work_in_asyncio(tmp_path):
     async def main():
         async with stator.aio.connect(tmp_path / "store.db", project="shop") as store:
             async with store.open("work") as s, s.turn("one") as t:

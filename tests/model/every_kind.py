@@ -1,7 +1,7 @@
-"""The page `data/every_kind.txt`: what the library and each surface make of every kind of record.
+"""The page `data/every_kind.txt`: how the library and each surface treat every kind of record.
 
-One session holds a record of every collection; the page has what is shown of it, and what each kind of
-commit is let do. `python -m model.every_kind`, from the folder `tests`, writes the page.
+One session holds a record of every collection; the page has everything shown of it, and what each kind of
+commit may do. `python -m model.every_kind`, from the folder `tests`, writes the page.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ PAGE = Path(__file__).parent / "data" / "every_kind.txt"
 
 
 def sections(folder: Path) -> Iterator[str]:
-    """What there is to see, part by part."""
+    """The sections of the page."""
     for title, text in chain(_commits(), _one_session(folder), _crowded(folder)):
         shown = re.sub(r"(head @\d+) [0-9a-f]{16}", r"\1 …", normal(text).rstrip())
         shown = re.sub(r"\d+ (s|min|h|days) ago", "<when>", shown)
@@ -63,7 +63,7 @@ def page(folder: Path) -> str:
     return "\n".join(sections(folder))
 
 
-# -- what each kind of commit is let do -----------------------------------------------------------
+# -- what each kind of commit may do --------------------------------------------------------------
 
 
 def _commits() -> Iterator[tuple[str, str]]:
@@ -72,7 +72,7 @@ def _commits() -> Iterator[tuple[str, str]]:
 
 
 def _allowed(kind: str) -> Iterator[str]:
-    """What the parts of the library make of a commit, going by nothing but its kind."""
+    """What the parts of the library do with a commit by its kind alone."""
     lease = {"mode": "driven", "epoch": 0, "current": 1, "session": "s_1"}
     commit = _commit(kind, content={"why": canon.dumps("because")})
     of_a_run = _commit(kind, run="r_1")
@@ -93,7 +93,7 @@ def _allowed(kind: str) -> Iterator[str]:
 
 
 class _Log:
-    """A store, as far as it is a log."""
+    """A store that has only a log."""
 
     def __init__(self, log: list[Commit]) -> None:
         self._log = log
@@ -123,7 +123,7 @@ def _commit(kind: str, **fields: Any) -> Commit:
     )  # fmt: skip
 
 
-# -- one session that has all of them -------------------------------------------------------------
+# -- one session with every collection ------------------------------------------------------------
 
 
 def _one_session(folder: Path) -> Iterator[tuple[str, str]]:
@@ -152,7 +152,7 @@ def _one_session(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _beside(view: Any) -> str:
-    """What the line of a commit says that also puts a record of another collection."""
+    """The line of a commit that also puts a record of another collection."""
     found = {op.collection: op for c in view.log() for op in c.delta if isinstance(op, Put)}
     lines = [record_line.of_commit(_commit("app", delta=[op])).plain for op in found.values()]
     return "\n".join(f"{name}: {line}" for name, line in zip(found, lines, strict=True))
@@ -171,7 +171,7 @@ def _lines(view: Any) -> str:
 
 
 def _run(path: Path, *words: str) -> str:
-    """What a command prints."""
+    """The output of a command."""
     out = io.StringIO()
     kept = {name: os.environ.get(name) for name in ("COLUMNS", "TZ", "FORCE_COLOR", "NO_COLOR")}
     os.environ.update(COLUMNS="100", TZ="UTC")
@@ -211,7 +211,7 @@ async def _over_mcp(store: Any, session: str) -> str:
 
 
 def _inputs(view: Any) -> str:
-    """The kinds of commits that the answers of a model were given with."""
+    """The kinds of commits that are inputs of the model's answers."""
     log = list(view.log(load=False))
     kinds = {commit.seq: commit.kind for commit in log}
     answers = [commit for commit in log if commit.kind == "entry"]
@@ -219,7 +219,7 @@ def _inputs(view: Any) -> str:
 
 
 def _missed(view: Any) -> str:
-    """What is reported of an agent that does what is on record, and records nothing."""
+    """The replay report of an agent that makes the recorded calls and records nothing."""
 
     def agent(session: Any) -> None:
         with session.turn("what there is") as t:
@@ -259,7 +259,7 @@ def _compacted(store: Any, path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _rewound(store: Any) -> str:
-    """The collections that are not as they were; and what of the log is still read."""
+    """The collections that changed, and the commits that are still read."""
     with store.open("every") as s:
         before = s.state("@3")
         s.rewind("@3")
@@ -285,7 +285,7 @@ def _erased(store: Any, session: str) -> str:
     return ", ".join(name for name in COLLECTIONS if name in left)
 
 
-# -- many of them ---------------------------------------------------------------------------------
+# -- many records ---------------------------------------------------------------------------------
 
 
 def _crowded(folder: Path) -> Iterator[tuple[str, str]]:

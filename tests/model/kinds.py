@@ -24,7 +24,7 @@ By = Literal["agent", "program", "person"]
 
 @dataclass(frozen=True)
 class Example:
-    """How a record of a kind is made: a method, and what it is given."""
+    """How a record of a kind is made: a method and its arguments."""
 
     method: str
     by: By
@@ -35,7 +35,7 @@ class Example:
     fields: dict[str, Any] = field(default_factory=dict)
 
     def write(self, session: Any, turn: Any) -> str:
-        """Record it, as a program does that drives a session."""
+        """Record the example, as a driving program does."""
         writer = session if self.by == "person" else turn
         return str(getattr(writer, self.method)(**self.fields))
 
@@ -113,7 +113,7 @@ def write_examples(session: Any, turn: Any) -> None:
 
 
 def record_everything(store: Any) -> str:
-    """A session with a record of every collection, in three turns; the id of the session."""
+    """Make a session with a record of every collection, in three turns; returns its id."""
     with store.open("every", agent="demo") as s:
         with s.turn("what there is") as t:
             write_examples(s, t)
@@ -142,7 +142,7 @@ def record_everything(store: Any) -> str:
 
 
 def main(how: str, path: str) -> None:
-    """Record every example in one turn, and die in it where that is asked for."""
+    """Record every example in one turn, and die in it if asked."""
     with stator.connect(path, project="shop") as store, store.open("main") as s, s.turn("one") as t:
         write_examples(s, t)
         t.model(Model(says(text="on it")), tools=[{"name": "look", "input_schema": {}}])

@@ -1,9 +1,9 @@
-"""Changes the registry in one place at a time, and says which changes no test notices.
+"""Changes the registry in one place at a time, and lists the changes that no test detects.
 
 A mutant is the source of `stator.model.records.registry` with one argument of one row changed: a flag
-turned over, a number or a word replaced, an optional part left out. Each is first held against the page
-of `model.every_kind`, in a process of its own; what that does not notice is held against the table test,
-and then against `OTHERS`, on a copy of the source.
+inverted, a number or a word replaced, an optional part removed. Each is first compared with the page of
+`model.every_kind`, in its own process; those that the page does not detect run the table test, and then
+`OTHERS`, on a copy of the source.
 
 From the folder `tests`: `python -m model.mutants`, or with numbers of mutants.
 """
@@ -37,7 +37,7 @@ OTHERS = (
     "tests/contract/test_sqlite.py",
     "tests/contract/test_memory.py",
     "tests/runtime/test_retention.py",
-    "tests/runtime/test_replaying.py",
+    "tests/runtime/test_replay.py",
     "tests/runtime/test_rewind.py",
 )
 ROW_TYPES = {
@@ -96,7 +96,7 @@ class _Finder:
         self._lines = lines
 
     def _at(self, line: int, column: int) -> int:
-        """The offset of a place that ast names, which counts bytes."""
+        """The character offset of a position from ast, which counts bytes."""
         before = self._lines[line - 1].encode()[:column].decode()
         return self._starts[line - 1] + len(before)
 
@@ -167,7 +167,7 @@ def _other(value: object, name: str) -> object:
         return value + 7
     if value < RANKS:
         return (value + 1) % RANKS
-    return 5 if value > 10 else 1000  # a place: to the front, or from the front to the end
+    return 5 if value > 10 else 1000  # a position: to the front, or from the front to the end
 
 
 def _other_key(value: ast.Tuple) -> str:
@@ -203,7 +203,7 @@ class _Instead(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def differs(mutant: Mutant) -> bool:
-    """Whether the page shows a mutant; in a process of its own, which this one becomes."""
+    """Whether the page differs for a mutant; this process runs only the mutant afterwards."""
     source = (SOURCE / FILE).read_text(encoding="utf-8")
     sys.meta_path.insert(0, _Instead(mutant.apply(source)))
     with tempfile.TemporaryDirectory() as folder:
@@ -270,7 +270,7 @@ def noticed_by_tests(mutant: Mutant, *paths: str) -> bool:
 
 
 def survivors(chosen: list[Mutant]) -> list[Mutant]:
-    """The mutants that no test notices."""
+    """The mutants that no test detects."""
     for module in PRELOADED:
         importlib.import_module(module)
     left = list(chosen)

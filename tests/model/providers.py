@@ -1,4 +1,4 @@
-"""What each provider accepts, as far as its documentation and its error messages tell: strict readers.
+"""Strict readers of what each provider accepts, by its documentation and its error messages.
 
 Each function raises AssertionError where the provider would answer 400. They know nothing of how
 the messages were made.
@@ -91,7 +91,7 @@ def _anthropic_assistant(block: Message) -> None:
 
 
 def _anthropic_served(messages: list[Message]) -> None:
-    """The provider's own calls: answered, waited for by the last message, or calling our tools."""
+    """Check the provider's own calls: each has its result, is open in the last message, or calls our tools."""
     blocks = [(n, block) for n, message in enumerate(messages) for block in message["content"]]
     called = {block["id"]: n for n, block in blocks if block["type"] in SERVED}
     answers = [b["tool_use_id"] for _, b in blocks if b["type"].endswith("_tool_result")]

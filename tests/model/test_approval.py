@@ -1,4 +1,4 @@
-"""Rules, patterns and grants: what asks for a person's word, and which word answers."""
+"""Rules, patterns and grants: which calls need approval, and which grant applies."""
 
 from __future__ import annotations
 
@@ -71,18 +71,20 @@ def asked(*entries: Entry, **changed) -> Entry | None:
         ("*", object(), None),
     ],
 )
-def test_a_value_fits_a_pattern_or_not_or_it_cannot_be_told(pattern, value, expected):
+def test_a_value_matches_does_not_match_or_cannot_be_compared_with_a_pattern(
+    pattern, value, expected
+):
     assert fits(pattern, value) is expected
 
 
 @pytest.mark.parametrize("path", ["src/../../etc/passwd", "src/..", "src\\..\\x"])
-def test_a_glob_does_not_vouch_for_a_path_that_climbs_out_of_it(path):
+def test_a_glob_does_not_match_a_path_that_leaves_its_folder_through_dot_dot(path):
     assert fits("src*", path) is None
     assert fits("src/../*", "src/../x") is True
     assert fits(f"={path}", path) is True
 
 
-def test_arguments_are_looked_for_inside_others():
+def test_a_rule_can_name_a_nested_argument():
     rule = Rule(tool="pay", when={"order.amount": ">100"})
     assert decide([rule], "pay", "write", {"order": {"amount": 200}}) is rule
     assert decide([rule], "pay", "write", {"order": {"amount": 2}}) is None
@@ -106,7 +108,7 @@ conditions = st.one_of(
         st.dictionaries(names, conditions, max_size=3),
     )
 )
-def test_a_pattern_is_read_as_it_is_shown(pattern):
+def test_a_pattern_parses_from_its_own_text(pattern):
     if len(str(pattern)) <= 500:
         assert parse_pattern(str(pattern)) == pattern
 
@@ -116,7 +118,7 @@ def test_a_pattern_is_read_as_it_is_shown(pattern):
     ["", "pay(", "pay)", "pay(amount)", "pay(amount=1", "pay (x", "a b", "pay(amount>lots)", "x" * 501,
      "pay(a=1, a=2)", "pay(=1)", 'pay(a="x)'],
 )  # fmt: skip
-def test_what_is_no_pattern_is_refused(text):
+def test_an_invalid_pattern_is_refused(text):
     with pytest.raises(InvalidInput):
         parse_pattern(text)
 
@@ -147,13 +149,13 @@ rules = st.lists(
         st.sampled_from(["amount", "path"]), st.sampled_from([1, 9, "x", "y", None]), max_size=2
     ),
 )
-def test_the_first_rule_that_fits_by_itself_decides(listed, tool, effect, arguments):
+def test_the_first_matching_rule_decides(listed, tool, effect, arguments):
     found = decide(listed, tool, effect, arguments)
     alone = [rule for rule in listed if decide([rule], tool, effect, arguments) is rule]
     assert found is (alone[0] if alone else None)
 
 
-def test_what_cannot_be_told_asks_and_is_never_allowed():
+def test_an_argument_that_cannot_be_compared_asks_for_approval():
     odd = {"amount": "lots"}
     for action in ("ask", "deny"):
         rule = Rule(tool="pay", when={"amount": ">100"}, action=action)
@@ -164,7 +166,7 @@ def test_what_cannot_be_told_asks_and_is_never_allowed():
     )
 
 
-def test_an_argument_that_is_not_passed_may_be_anything_but_what_a_rule_wants():
+def test_a_missing_argument_matches_only_a_negated_condition():
     assert (
         decide([Rule(tool="deploy", when={"env": "!staging"})], "deploy", "write", {}) is not None
     )
@@ -191,7 +193,7 @@ action = "deny"
 """
 
 
-def test_a_policy_file_is_its_rules_in_order():
+def test_a_policy_file_parses_to_its_rules_in_order():
     assert parse_policy(POLICY) == [
         Rule(tool="read_*", action="allow"),
         Rule(
@@ -224,13 +226,13 @@ def test_a_policy_file_is_its_rules_in_order():
         ("[[approval", "$"),
     ],
 )  # fmt: skip
-def test_a_bad_policy_says_where(text, path):
+def test_the_error_of_a_bad_policy_names_the_path(text, path):
     with pytest.raises(InvalidInput) as refused:
         parse_policy(text)
     assert refused.value.path == path
 
 
-def test_a_bad_rule_in_code_says_where():
+def test_the_error_of_a_bad_rule_in_code_names_the_path():
     with pytest.raises(InvalidInput, match=r"\$\.action"):
         Rule(action="perhaps")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match=r"\$\.when\.amount"):
@@ -244,7 +246,7 @@ def test_a_bad_rule_in_code_says_where():
     st.text("0123456789abcdef", min_size=64, max_size=64),
     st.sampled_from(["once", "session", "project"]),
 )
-def test_a_grant_never_answers_changed_arguments(digest, scope):
+def test_a_grant_does_not_apply_to_changed_arguments(digest, scope):
     grant = entry(arguments="d" * 64, scope=scope, call=CALL if scope == "once" else "")
     assert asked(grant) is grant
     assert (asked(grant, digest=digest) is grant) == (digest == "d" * 64)
@@ -253,12 +255,12 @@ def test_a_grant_never_answers_changed_arguments(digest, scope):
 
 
 @given(st.integers(1, 2 * NOW), st.sampled_from(["approved", "denied"]))
-def test_an_expired_grant_never_answers(expires, verdict):
+def test_an_expired_grant_does_not_apply(expires, verdict):
     grant = entry(arguments="d" * 64, scope="session", expires=expires, verdict=verdict)
     assert (asked(grant) is grant) == (expires > NOW)
 
 
-def test_a_grant_without_an_end_does_not_expire():
+def test_a_grant_without_an_expiry_does_not_expire():
     assert asked(entry(arguments="d" * 64, scope="session", expires=0), now=2**60) is not None
 
 
@@ -287,13 +289,13 @@ def test_a_denial_wins_over_every_approval(grants):
 
 
 @given(st.lists(every_grant, max_size=6))
-def test_what_answers_would_answer_alone(grants):
+def test_the_grant_that_applies_also_applies_by_itself(grants):
     found = asked(*grants)
     assert (found is None) == all(asked(grant) is None for grant in grants)
     assert found is None or asked(found) is found
 
 
-def test_what_was_said_of_this_very_call_comes_first():
+def test_a_grant_for_this_call_takes_precedence_over_wider_grants():
     wide = entry(1, pattern="pay", scope="project")
     exact = entry(2, arguments="d" * 64, scope="session")
     this = entry(3, arguments="d" * 64, scope="once", call=CALL)
@@ -303,22 +305,22 @@ def test_what_was_said_of_this_very_call_comes_first():
     assert asked(wide, narrower) is narrower
 
 
-def test_a_grant_for_one_call_answers_no_other_with_the_same_arguments():
+def test_a_grant_for_one_call_does_not_apply_to_another_with_the_same_arguments():
     other = entry(arguments="d" * 64, scope="once", call="c_" + "0" * 32)
     assert asked(other) is None
     assert asked(other, call="") is None
 
 
-def test_a_pattern_of_another_release_approves_nothing_and_denies_everything():
+def test_a_pattern_that_this_release_cannot_parse_denies_but_never_approves():
     assert asked(entry(pattern="pay[[amount in 1..5]]", scope="session")) is None
     assert asked(entry(pattern="pay(amount in 1..5", scope="session", verdict="denied")) is not None
 
 
-def test_an_erased_grant_answers_nothing():
+def test_an_erased_grant_applies_to_no_call():
     assert asked(Entry("approvals", "r", "k", 1, 1, ErasedRecord(erased=4))) is None
 
 
-def test_a_grant_for_once_is_gone_with_the_call_that_begins_on_it():
+def test_a_one_time_grant_is_removed_when_its_call_starts():
     once, wide = entry(1, scope="once"), entry(2, scope="session")
     assert used_up(once) == (Remove("approvals", "k1"),)
     assert used_up(wide) == ()
@@ -327,7 +329,7 @@ def test_a_grant_for_once_is_gone_with_the_call_that_begins_on_it():
 @given(
     every_grant, st.sampled_from(["tool", "arguments", "pattern", "scope", "verdict", "call", "by"])
 )
-def test_a_grant_is_this_stores_own_only_as_it_was_given_here(grant, field):
+def test_a_grant_is_valid_only_unchanged_in_its_own_store_and_session(grant, field):
     here, session = "store-1", "s_" + "1" * 32
     signed = sign(grant.record, session, here)
     assert is_own(signed, session, here)
@@ -340,7 +342,7 @@ def test_a_grant_is_this_stores_own_only_as_it_was_given_here(grant, field):
 
 
 @given(st.text(max_size=60) | st.from_regex(r"\w{0,4}\([\w=<>!\", *\\.-]{0,30}\)", fullmatch=True))
-def test_any_text_is_a_pattern_or_is_refused(text):
+def test_any_text_parses_as_a_pattern_or_is_refused(text):
     try:
         pattern = parse_pattern(text)
     except InvalidInput:
@@ -353,7 +355,7 @@ def test_any_text_is_a_pattern_or_is_refused(text):
     st.text(max_size=60),
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary()),
 )
-def test_any_condition_is_refused_or_can_be_asked_of_any_value(condition, value):
+def test_any_accepted_condition_can_be_checked_against_any_value(condition, value):
     try:
         rule = Rule(when={"a": condition})
     except InvalidInput:

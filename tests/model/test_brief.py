@@ -1,4 +1,4 @@
-"""The brief: within its budget whatever it is given, and nothing recorded can pose as anything else."""
+"""The brief stays within its budget, and recorded text cannot pose as anything else."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def gathered(name="fix", **found):
 
 
 def inner(text, target):
-    """What stands between the delimiters, line by line."""
+    """The text between the delimiters, line by line."""
     quote = r"<q>(.*?)</q>" if target == "claude-code" else r"«(.*?)»"
     return [re.findall(quote, line) for line in text.split("\n") if line.startswith("- ")]
 
@@ -61,7 +61,7 @@ def inner(text, target):
     st.sampled_from(TARGETS),
     st.integers(MIN_TOKENS, 3000),
 )
-def test_whatever_was_recorded_a_brief_keeps_to_its_budget(topics, name, target, max_tokens):
+def test_a_brief_stays_within_its_budget_for_any_records(topics, name, target, max_tokens):
     made = compose(gathered(name, **topics), max_tokens=max_tokens, target=target)
     assert made.tokens == -(-len(made.text.encode()) // 4) <= max_tokens
 
@@ -93,7 +93,7 @@ def test_recorded_text_never_leaves_its_delimiters_or_its_line(topics, target):
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("attack", NASTY)
-def test_an_attack_is_one_delimited_labelled_line(attack, target):
+def test_an_injected_prompt_is_shown_as_one_delimited_labelled_line(attack, target):
     made = compose(gathered(facts=[attack]), target=target)
     (line,) = made.sections[0].lines
     opening, closing = ("<q>", "</q>") if target == "claude-code" else ("«", "»")
@@ -102,7 +102,7 @@ def test_an_attack_is_one_delimited_labelled_line(attack, target):
     assert "\n" not in line.text
 
 
-def test_the_smallest_brief_still_names_every_section_and_how_much_it_left_out():
+def test_the_smallest_brief_names_every_section_and_counts_what_it_omits():
     full = gathered("\u202e" * 4000, **{name: ["\u202e" * 4000] * 1_234 for name in SECTIONS})
     for target in TARGETS:
         made = compose(full, max_tokens=MIN_TOKENS, target=target)
@@ -112,25 +112,27 @@ def test_the_smallest_brief_still_names_every_section_and_how_much_it_left_out()
         assert [part.name for part in made.sections if part.lines] == ["goal", "in_doubt", "away"]
 
 
-def test_a_budget_too_small_is_refused_with_the_smallest_that_is_not():
+def test_the_error_of_a_budget_that_is_too_small_names_the_minimum():
     with pytest.raises(BadBudget, match=str(MIN_TOKENS)):
         compose(gathered(facts=["x"]), max_tokens=MIN_TOKENS - 1)
 
 
-def test_a_target_nobody_knows_is_refused():
+def test_an_unknown_target_is_refused():
     with pytest.raises(InvalidInput, match="unknown target"):
         compose(gathered(), target=cast("Any", "telepathy"))
 
 
 @given(st.lists(texts, min_size=3, max_size=3), st.sampled_from(TARGETS))
-def test_whatever_else_there_is_the_goal_the_doubts_and_the_gap_are_told(found, target):
+def test_the_smallest_brief_shows_the_goal_calls_in_doubt_and_what_happened_while_away(
+    found, target
+):
     full = {name: ["x" * 4000] * 99 for name in SECTIONS}
     must = dict(zip(("goal", "in_doubt", "away"), ([text] for text in found), strict=True))
     made = compose(gathered(**full | must), max_tokens=MIN_TOKENS, target=target)
     assert {part.name for part in made.sections if part.lines} >= set(must)
 
 
-def test_what_must_not_be_crowded_out_is_there_beside_a_thousand_decisions():
+def test_a_thousand_decisions_do_not_crowd_out_the_goal_and_calls_in_doubt():
     made = compose(
         gathered(
             goal=["make it work"],
@@ -145,7 +147,7 @@ def test_what_must_not_be_crowded_out_is_there_beside_a_thousand_decisions():
     assert re.search(r"… and \d+ more \(stator decisions\)", made.text)
 
 
-def test_what_does_not_fit_is_counted_and_what_fits_is_the_newest():
+def test_a_full_section_shows_the_newest_records_and_counts_the_rest():
     made = compose(gathered(facts=[f"fact {n}" for n in range(500)]), max_tokens=1000)
     (part,) = made.sections
     assert [line.text for line in part.lines] == [
@@ -155,7 +157,7 @@ def test_what_does_not_fit_is_counted_and_what_fits_is_the_newest():
     assert f"and {part.left_out} more (stator state -c facts)" in made.text
 
 
-def test_a_long_text_stays_whole_where_nothing_else_needs_the_room():
+def test_a_long_text_is_shown_whole_when_other_records_leave_room():
     long = "because " * 300
     assert f"«{long}»" in compose(gathered(decisions=[long], facts=["x"])).text
     crowded = compose(gathered(decisions=[long], facts=["x" * 200] * 50)).text
@@ -163,28 +165,28 @@ def test_a_long_text_stays_whole_where_nothing_else_needs_the_room():
     assert "«because because" in crowded
 
 
-def test_the_request_stays_whole_up_to_half_of_the_budget():
+def test_the_request_is_shown_whole_up_to_half_of_the_budget():
     asked = "please " * 500
     assert f"«{asked}»" in compose(gathered(goal=[asked], facts=["x"])).text
 
 
-def test_a_text_that_cannot_be_whole_does_not_take_the_room_of_one_that_can():
+def test_a_text_too_long_to_show_whole_does_not_use_up_the_budget():
     made = compose(gathered(facts=["y" * 1_000_000]))
     assert made.tokens < 300
 
 
-def test_a_request_that_is_too_long_is_cut_and_says_by_how_much():
+def test_a_request_that_is_too_long_is_cut_and_the_cut_is_counted():
     made = compose(gathered(goal=["do " * 5000]), max_tokens=MIN_TOKENS)
     assert re.search(r"- \[model\] «do do .*»… \(\+[\d,]+ characters\)", made.text)
 
 
-def test_nothing_is_told_of_what_is_empty():
+def test_an_empty_section_is_omitted():
     made = compose(gathered(goal=["x"], facts=[]))
     assert [part.name for part in made.sections] == ["goal"]
 
 
 @given(st.lists(texts, max_size=30), st.integers(1, 7))
-def test_a_counter_of_the_callers_is_kept_to(found, per):
+def test_a_brief_stays_within_its_budget_by_the_callers_token_counter(found, per):
     def count(text):
         return len(text.split(" ")) * per + len(text) // 3
 
@@ -195,12 +197,12 @@ def test_a_counter_of_the_callers_is_kept_to(found, per):
     assert made.tokens == count(made.text) <= 1500
 
 
-def test_a_counter_that_no_brief_can_satisfy_is_an_error():
+def test_a_token_counter_that_no_brief_can_satisfy_is_an_error():
     with pytest.raises(BadBudget, match="with this token counter"):
         compose(gathered(facts=["x"]), count_tokens=lambda text: 10**9)
 
 
-def test_only_what_there_is_room_for_is_looked_up():
+def test_only_records_that_fit_are_loaded():
     asked = []
 
     def tell():
@@ -214,7 +216,7 @@ def test_only_what_there_is_room_for_is_looked_up():
     assert len(asked) <= len(made.sections[0].lines) + 1
 
 
-# -- telling ------------------------------------------------------------------------------------------
+# -- values -------------------------------------------------------------------------------------------
 
 
 @given(
@@ -224,11 +226,11 @@ def test_only_what_there_is_room_for_is_looked_up():
         max_leaves=20,
     )
 )
-def test_a_value_is_told_in_bounded_length(value):
+def test_the_text_of_a_value_has_a_bounded_length(value):
     assert isinstance(value, str) or len(value_text(value)) <= VALUE_MAX + 1
 
 
-def test_a_huge_value_is_not_written_out():
+def test_a_huge_value_is_not_serialised_in_full():
     assert value_text(list(range(10**6))).endswith("…")
     assert value_text(2**32_000) == "(a number of 32,001 bits)"
     assert len(arguments_text("f", {str(n): "x" * 500 for n in range(10**5)})) < 3 * VALUE_MAX

@@ -50,7 +50,7 @@ values = st.integers(1, AMOUNT_MAX)
         ("calls=none", Amount("calls", 0, "clear")),
     ],
 )
-def test_amounts_are_read_as_they_are_written(text, amount):
+def test_amounts_are_parsed_from_text(text, amount):
     assert parse_amount(text) == amount
 
 
@@ -59,31 +59,31 @@ def test_amounts_are_read_as_they_are_written(text, amount):
     ["", "usd", "2", "-2usd", "two turns", "0 turns", "1.5 turns", "0.0000001usd", "5 apples", "1e5 tokens",
      "tokens=", "=5", "99999999999999999 tokens", "1,2 tokens", "nan usd", "2 dollars", "1h tokens"],
 )  # fmt: skip
-def test_what_is_no_amount_is_refused(text):
+def test_an_invalid_amount_is_refused(text):
     with pytest.raises(BadBudget):
         parse_amount(text)
 
 
 @given(units, values)
-def test_an_amount_is_read_as_it_is_shown(unit, value):
+def test_an_amount_parses_from_its_own_text(unit, value):
     assert parse_amount(shown(unit, value)) == Amount(unit, value)
     assert parse_amount("+" + shown(unit, value)) == Amount(unit, value, "add")
 
 
 @given(st.lists(st.tuples(units, values), max_size=4))
-def test_amounts_are_found_in_words_as_a_shell_splits_them(amounts):
+def test_amounts_are_parsed_from_words_that_a_shell_split(amounts):
     words = [word for unit, value in amounts for word in shown(unit, value).split()]
     assert parse_amounts(words) == [Amount(unit, value) for unit, value in amounts]
 
 
-def test_what_is_unknown_is_shown_as_unknown():
+def test_an_unknown_amount_is_shown_as_unknown():
     assert shown("money:usd", None) == "unknown"
     assert shown("money:usd", 0) == "0.00 usd"
     assert shown("money:usd", 1) == "0.000001 usd"
     assert shown("seconds", 0) == "0 seconds"
 
 
-def test_a_word_is_told_from_an_amount():
+def test_a_word_is_distinguished_from_an_amount():
     assert all(map(is_amount, ["+2usd", "50k", "3", "1h30m", "calls=none", "tokens=3"]))
     assert not any(map(is_amount, ["fix-login", "s_1234", "73853a24", "2nd-try", ""]))
 
@@ -98,19 +98,19 @@ def test_a_limit_is_used_up_exactly_when_it_is_reached(budget, spent):
     assert (found.unit in reached) if found else not reached
 
 
-def test_a_breach_says_what_of_what():
+def test_a_breach_names_the_amount_spent_and_the_limit():
     found = breach({"tokens": 1000}, {"tokens": 1200}, "s_1")
     assert found == Breach("tokens", 1000, 1200, "s_1")
     assert str(found) == "1,200 tokens of 1,000 tokens spent"
 
 
-def test_a_limit_is_set_raised_and_taken_away():
+def test_a_limit_can_be_set_raised_and_removed():
     amounts = parse_amounts(["+2usd", "3", "turns", "calls=none"])
     budget = apply({"money:usd": 5_000_000, "calls": 9}, amounts, {"money:usd": 5_300_000})
     assert budget == {"money:usd": 7_000_000, "turns": 3}
 
 
-def test_raising_a_limit_that_is_not_there_counts_from_what_is_spent():
+def test_raising_a_missing_limit_adds_to_what_is_spent():
     budget = apply({}, [parse_amount("+2usd")], {"money:usd": 5_300_000})
     assert budget == {"money:usd": 7_300_000}
 
@@ -130,12 +130,12 @@ TABLE = {
 }
 
 
-def test_a_price_is_for_a_million_and_comes_out_in_millionths():
+def test_prices_per_million_tokens_give_cost_in_millionths():
     usage = {"tokens": 1_200, "tokens:in": 1000, "tokens:out": 200}
     assert price(usage, "claude-x", TABLE) == {"money:usd": 6000}
 
 
-def test_what_is_free_costs_0_and_what_is_unknown_does_not():
+def test_a_free_model_costs_0_and_an_unknown_model_is_unpriced():
     usage = {"tokens": 1200}
     assert price(usage, "local", TABLE) == {"money:eur": 0}
     assert price(usage, "gpt-x", TABLE) == {UNPRICED: 1200}
@@ -143,7 +143,7 @@ def test_what_is_free_costs_0_and_what_is_unknown_does_not():
     assert price({}, "gpt-x", TABLE) == {}
 
 
-def test_a_part_without_a_price_leaves_the_rest_priced_and_says_so():
+def test_usage_without_a_price_is_reported_as_unpriced_and_the_rest_is_priced():
     usage = {"tokens:in": 1000, "tokens:cache_write": 50}
     assert price(usage, "claude-x", TABLE) == {"money:usd": 3000, UNPRICED: 50}
 
@@ -158,7 +158,7 @@ def test_prices_may_come_from_a_function():
     assert price(usage, "m", lambda used, model: None) == {UNPRICED: 10}
 
 
-def test_money_is_whole_only_if_everything_used_had_a_price():
+def test_a_cost_is_complete_only_if_all_usage_had_a_price():
     assert is_whole({"tokens": 5, "money:usd": 3}, "money:usd")
     assert not is_whole({"tokens": 5, "money:usd": 3, UNPRICED: 1}, "money:usd")
     assert not is_whole({"tokens": 5}, "money:usd")
@@ -185,14 +185,14 @@ def test_prices_are_read_from_the_policy_file():
         ('[prices.m]\ncalls = 3', "$.prices.m.calls"),
     ],
 )  # fmt: skip
-def test_a_bad_price_says_where(text, path):
+def test_the_error_of_a_bad_price_names_the_path(text, path):
     with pytest.raises(InvalidInput) as refused:
         parse_prices(text)
     assert refused.value.path == path
 
 
 @given(st.text(max_size=30) | st.from_regex(r"\+?[\d.,]{1,12}[kM]? ?[a-z:=]{0,8}", fullmatch=True))
-def test_any_text_is_an_amount_or_is_refused(text):
+def test_any_text_parses_as_an_amount_or_is_refused(text):
     try:
         amount = parse_amount(text)
     except BadBudget:

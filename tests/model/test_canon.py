@@ -1,4 +1,4 @@
-"""Canonical bytes and the tagged encoding: exact both ways, refusals named, limits kept."""
+"""Canonical bytes and the tagged encoding: exact round trips, errors with paths, limits."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def refused(value: Any, kind: type[InvalidInput], at: str, **kw: Any) -> Invalid
 
 
 @given(foreign_values)
-def test_every_foreign_value_comes_back_with_its_value_and_type(value: Any) -> None:
+def test_every_tagged_value_is_decoded_with_its_value_and_type(value: Any) -> None:
     data = dumps(value)
     back = loads(data)
     assert same(back, value)
@@ -78,23 +78,23 @@ def test_every_foreign_value_comes_back_with_its_value_and_type(value: Any) -> N
 
 
 @given(plain_values)
-def test_canonical_bytes_are_those_of_rfc_8785(plain: Any) -> None:
+def test_canonical_bytes_follow_rfc_8785(plain: Any) -> None:
     assert encode(plain) == rfc8785.dumps(plain)
     assert decode(encode(plain)) == plain
 
 
 @given(foreign_values)
-def test_what_to_plain_writes_has_the_same_bytes_under_rfc_8785(value: Any) -> None:
+def test_dumps_writes_the_rfc_8785_bytes_of_the_plain_form(value: Any) -> None:
     assert dumps(value) == rfc8785.dumps(to_plain(value))
 
 
 @given(tagged_plain)
-def test_whatever_tags_a_store_holds_they_load_and_are_written_back_unchanged(plain: Any) -> None:
+def test_any_stored_tags_load_and_are_written_back_unchanged(plain: Any) -> None:
     assert same(to_plain(from_plain(plain)), plain)
 
 
 @given(st.dictionaries(any_text, foreign_values, max_size=6), st.randoms(use_true_random=False))
-def test_equal_dicts_give_equal_bytes_whatever_the_insertion_order(
+def test_equal_dicts_give_equal_bytes_for_any_insertion_order(
     value: dict[str, Any], random: Any
 ) -> None:
     items = list(value.items())
@@ -108,7 +108,7 @@ def test_different_values_give_different_bytes(one: Any, other: Any) -> None:
 
 
 @given(foreign_values, st.lists(any_text | st.integers(0, 3), max_size=4))
-def test_a_refusal_deep_in_a_value_names_its_path(value: Any, steps: list[str | int]) -> None:
+def test_the_error_for_a_nested_value_names_its_path(value: Any, steps: list[str | int]) -> None:
     bad: Any = object()
     for step in reversed(steps):
         bad = {step: bad} if isinstance(step, str) else [value] * step + [bad]
@@ -117,7 +117,7 @@ def test_a_refusal_deep_in_a_value_names_its_path(value: Any, steps: list[str | 
 
 
 @given(st.binary(max_size=60))
-def test_bytes_that_are_not_json_are_bad_text_and_nothing_else(data: bytes) -> None:
+def test_bytes_that_are_not_json_raise_only_bad_text(data: bytes) -> None:
     with contextlib.suppress(BadText):
         loads(data)
 
@@ -163,7 +163,7 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize(("value", "data"), GOLDEN, ids=[repr(value) for value, _ in GOLDEN])
-def test_the_written_form_is_fixed(value: Any, data: bytes) -> None:
+def test_the_encoded_form_of_each_type_is_fixed(value: Any, data: bytes) -> None:
     assert dumps(value) == data
     assert same(loads(data), value)
 
@@ -203,7 +203,7 @@ def test_nested_damaged_tags_load_in_linear_time() -> None:
     assert to_plain(from_plain(plain)) == plain
 
 
-def test_a_foreign_needs_a_tag_of_its_own() -> None:
+def test_a_foreign_value_needs_a_valid_tag() -> None:
     for tag in ("", "z", "$\ud800", 3):
         refused([Foreign(tag, 1)], BadType, "$[0]")  # type: ignore[arg-type]
     refused({"a": Foreign("$z", [object()])}, BadType, '$.a["$z"][0]')
@@ -217,7 +217,7 @@ def test_a_struct_is_encoded_with_its_fields_in_declared_order() -> None:
     assert encode(Record(a=1, b={"z": 1, "y": 2})) == b'{"a":1,"b":{"y":2,"z":1}}'
 
 
-def test_encode_refuses_what_is_not_plain_with_typed_errors() -> None:
+def test_encode_refuses_non_plain_values_with_typed_errors() -> None:
     for value, kind in ((object(), BadType), ({1: 2}, BadType), ("\ud800", BadText)):
         with pytest.raises(kind):
             encode(value)
@@ -225,7 +225,7 @@ def test_encode_refuses_what_is_not_plain_with_typed_errors() -> None:
         encode(nested(100_000))
 
 
-def test_decode_of_endless_nesting_is_too_deep() -> None:
+def test_decoding_endless_nesting_raises_too_deep() -> None:
     with pytest.raises(TooDeep):
         decode(b"[" * 1_000_000)
 
@@ -272,7 +272,7 @@ class HostileMeta(type):
 
 
 def hostile(base: type) -> Callable[..., Any]:
-    """A maker of instances of a subclass all of whose methods, and its metaclass's, raise."""
+    """A constructor of a subclass whose methods, and those of its metaclass, all raise."""
     spared = {"__new__", "__init__", "__init_subclass__", "__hash__", "__class__"}
     body: dict[str, Any] = dict.fromkeys(set(dir(base)) - spared, _explode)
     body |= {"__hash__": lambda self: 7, "__class__": property(_explode), "__doc__": None}
@@ -286,7 +286,9 @@ def hostile(base: type) -> Callable[..., Any]:
     ["text", "é\ud800", 7, 2**70, 1.5, b"\x00\xff", {"k": [1]}, [1, "a"], (1, "a")],
     ids=repr,
 )
-def test_a_hostile_subclass_is_recorded_as_its_base_and_none_of_its_code_runs(value: Any) -> None:
+def test_a_hostile_subclass_is_recorded_as_its_base_type_without_running_its_code(
+    value: Any,
+) -> None:
     twisted = hostile(type(value))(value)
     assert same(loads(dumps([twisted])), [value])
 
@@ -301,7 +303,7 @@ def test_a_hostile_object_is_refused_without_running_its_code() -> None:
     assert "HostileObject" in error.what
 
 
-def test_enums_and_other_tame_subclasses_become_plain_data() -> None:
+def test_enums_and_other_harmless_subclasses_become_plain_data() -> None:
     class Colour(enum.StrEnum):
         RED = "red"
 
@@ -318,7 +320,7 @@ def test_enums_and_other_tame_subclasses_become_plain_data() -> None:
     assert dumps(OrderedDict(b=1, a=2)) == dumps(defaultdict(int, a=2, b=1)) == b'{"a":2,"b":1}'
 
 
-def test_two_keys_that_become_one_are_refused_and_not_merged() -> None:
+def test_two_keys_with_the_same_text_are_refused_and_not_merged() -> None:
     class Other(str):
         __hash__ = str.__hash__
 
@@ -371,7 +373,7 @@ REFUSED = [
 @pytest.mark.parametrize(
     ("value", "kind", "code"), REFUSED, ids=[type(value).__name__ for value, *_ in REFUSED]
 )
-def test_what_has_no_recorded_form_is_refused_with_code_path_and_hint(
+def test_a_value_that_cannot_be_recorded_is_refused_with_code_path_and_hint(
     value: Any, kind: type[InvalidInput], code: str
 ) -> None:
     refused(value, kind, "$")
@@ -380,20 +382,20 @@ def test_what_has_no_recorded_form_is_refused_with_code_path_and_hint(
     assert error.hint
 
 
-def test_a_path_starts_where_the_caller_says_and_quotes_odd_keys() -> None:
+def test_an_error_path_starts_at_the_callers_root_and_quotes_unusual_keys() -> None:
     refused({"x y": [object()]}, BadType, '$.output["x y"][0]', path="$.output")
     refused({'"\x1b\ud800': object()}, BadType, '$["\\"\\u001b\\ud800"]')
     error = refused({"k" * 10_000: object()}, BadType, f'$["{"k" * 80}\\u2026"]')
     assert len(str(error)) < 300
 
 
-def test_a_type_is_named_and_a_hint_says_what_to_pass() -> None:
+def test_an_error_names_the_type_and_its_hint_names_what_to_pass() -> None:
     assert "Thing" in refused(Thing(), BadType, "$").what
     assert refused({1}, BadType, "$").hint == "pass a sorted list"
     assert "int" in refused({1: 2}, BadType, "$").what
 
 
-def test_a_value_that_contains_itself_is_cyclic() -> None:
+def test_a_value_that_contains_itself_raises_cyclic() -> None:
     ring: list[Any] = [1]
     ring.append({"back": ring})
     assert refused(ring, Cyclic, "$[1].back").code == "E_CYCLE"
@@ -402,7 +404,7 @@ def test_a_value_that_contains_itself_is_cyclic() -> None:
     refused(table, Cyclic, "$.self[0]")
 
 
-def test_a_value_seen_twice_side_by_side_is_not_cyclic() -> None:
+def test_a_value_shared_by_two_places_is_not_cyclic() -> None:
     shared = {"a": [1]}
     assert loads(dumps([shared, shared, (shared,)])) == [shared, shared, (shared,)]
 
@@ -417,7 +419,9 @@ WRAPS: list[Callable[[Any], Any]] = [
 
 
 @pytest.mark.parametrize("wrap", WRAPS, ids=["list", "tuple", "dict", "pairs", "foreign"])
-def test_nesting_is_kept_up_to_the_limit_and_too_deep_past_it(wrap: Callable[[Any], Any]) -> None:
+def test_nesting_is_accepted_up_to_the_limit_and_refused_past_it(
+    wrap: Callable[[Any], Any],
+) -> None:
     value = nested(DEPTH_MAX, wrap)
     data = dumps(value)
     assert dumps(loads(data)) == data
@@ -426,14 +430,14 @@ def test_nesting_is_kept_up_to_the_limit_and_too_deep_past_it(wrap: Callable[[An
 
 
 @pytest.mark.parametrize("wrap", WRAPS[:4], ids=["list", "tuple", "dict", "pairs"])
-def test_nesting_of_a_hundred_thousand_levels_is_too_deep(wrap: Callable[[Any], Any]) -> None:
+def test_nesting_of_a_hundred_thousand_levels_raises_too_deep(wrap: Callable[[Any], Any]) -> None:
     value = nested(100_000, wrap)
     with pytest.raises(TooDeep) as caught:
         dumps(value)
     assert caught.value.code == "E_DEPTH"
 
 
-def test_a_caller_deep_in_the_stack_gets_the_value_or_too_deep() -> None:
+def test_a_call_deep_in_the_stack_returns_the_value_or_raises_too_deep() -> None:
     value = nested(DEPTH_MAX)
     seen: set[str] = set()
 
@@ -458,12 +462,12 @@ def test_a_caller_deep_in_the_stack_gets_the_value_or_too_deep() -> None:
     assert seen <= {"True", "TooDeep"}
 
 
-def test_from_plain_of_endless_nesting_is_too_deep() -> None:
+def test_from_plain_of_endless_nesting_raises_too_deep() -> None:
     with pytest.raises(TooDeep):
         from_plain(nested(100_000))
 
 
-def test_a_million_keys_are_too_large_and_no_string_of_them_is_looked_at() -> None:
+def test_a_million_keys_raise_too_large_before_any_string_is_scrubbed() -> None:
     value = dict.fromkeys(map(str, range(NODES_MAX)))
     error = refused({"a": value}, TooLarge, "$.a", scrub=lambda text, key: text)
     assert error.code == "E_SIZE"
@@ -479,7 +483,7 @@ def test_shared_values_count_each_time_they_are_written() -> None:
         to_plain(value)
 
 
-def test_text_past_the_limit_is_too_large_before_it_is_scrubbed() -> None:
+def test_text_past_the_limit_raises_too_large_before_it_is_scrubbed() -> None:
     for text in ("x" * (BYTES_MAX + 1), "é" * (BYTES_MAX // 2 + 1)):
         refused([text], TooLarge, "$[0]")
     refused(["x" * (BYTES_MAX + 1)], TooLarge, "$[0]", scrub=_explode)
@@ -491,11 +495,11 @@ def test_text_past_the_limit_is_too_large_before_it_is_scrubbed() -> None:
     assert to_plain([half, half]) == [half, half]
 
 
-def test_what_scrub_adds_counts_too() -> None:
+def test_text_that_scrub_adds_counts_towards_the_size_limit() -> None:
     refused(["x"], TooLarge, "$[0]", scrub=lambda text, key: "y" * (BYTES_MAX + 1))
 
 
-def test_an_integer_is_kept_whatever_the_digit_limit_of_the_process() -> None:
+def test_a_large_integer_is_kept_under_any_digit_limit_of_the_process() -> None:
     value = 2**INT_BITS_MAX - 1
     limit = sys.get_int_max_str_digits()
     sys.set_int_max_str_digits(640)
@@ -508,7 +512,7 @@ def test_an_integer_is_kept_whatever_the_digit_limit_of_the_process() -> None:
 # --- scrub ---------------------------------------------------------------------------------------
 
 
-def test_scrub_sees_every_string_with_its_nearest_key_and_every_key_without_one() -> None:
+def test_scrub_receives_every_string_with_its_nearest_key_and_every_key_alone() -> None:
     class Sub(str):
         pass
 
@@ -535,7 +539,7 @@ def test_scrub_sees_every_string_with_its_nearest_key_and_every_key_without_one(
     assert seen == [("top", None), ("in", None), ("k", None), ("kept", "k")]
 
 
-def test_what_scrub_answers_is_recorded_in_values_keys_and_paths() -> None:
+def test_the_text_scrub_returns_is_used_in_values_keys_and_paths() -> None:
     def hide(text: str, key: str | None) -> str:
         return text.replace("hunter2", "·secret·")
 
@@ -544,12 +548,12 @@ def test_what_scrub_answers_is_recorded_in_values_keys_and_paths() -> None:
     assert "hunter2" not in str(error)
 
 
-def test_a_key_that_scrub_makes_odd_is_written_as_pairs() -> None:
+def test_a_key_that_scrub_turns_into_a_tag_is_written_as_pairs() -> None:
     value = to_plain({"k": 1}, scrub=lambda text, key: "$" + text)
     assert value == {"$m": [["$k", 1]]}
 
 
-def test_scrub_may_itself_fail_and_its_error_passes() -> None:
+def test_an_error_raised_by_scrub_propagates() -> None:
     def fail(text: str, key: str | None) -> str:
         raise KeyError(text)
 

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from model.anew import printed
-from model.providers import ACCEPTS
-from model.talking import (
+from model.conversations import (
     Talk,
     everything,
     log_of,
@@ -18,6 +16,8 @@ from model.talking import (
     played,
     talk_of,
 )
+from model.fresh_process import printed
+from model.providers import ACCEPTS
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put, to_plain
 from stator.model.log.fold import fold
@@ -33,7 +33,7 @@ law = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
 def whole(log: list[Commit]) -> Transcript:
-    """Of everything there is, whatever a compaction passes over."""
+    """The transcript of the whole log, including commits that a compaction skips."""
     transcript = Transcript(compaction.standing(log), asof=log[-1].seq)
     for commit in log:
         transcript.feed(commit)
@@ -41,14 +41,14 @@ def whole(log: list[Commit]) -> Transcript:
 
 
 def seen(talk: Talk) -> dict[str, list[Any]]:
-    """What every provider is sent, as a process that was just started reads it."""
+    """What a new process would send to every provider."""
     transcript = Rendering(talk.story.store, talk.story.session).current()
     return {provider: transcript.render(provider) for provider in PROVIDERS}
 
 
 @law
 @given(everything)
-def test_no_compaction_of_any_session_leaves_half_a_pair_for_any_provider(script):
+def test_every_provider_accepts_every_compacted_session(script):
     rendering = None
     for talk in played(script):
         rendering = rendering or Rendering(talk.story.store, talk.story.session)
@@ -58,7 +58,7 @@ def test_no_compaction_of_any_session_leaves_half_a_pair_for_any_provider(script
 
 @law
 @given(everything)
-def test_a_view_that_grew_is_the_one_that_is_read_anew_and_the_one_of_the_whole_log(script):
+def test_an_incremental_view_equals_one_read_from_the_whole_log(script):
     rendering = None
     for talk in played(script):
         rendering = rendering or Rendering(talk.story.store, talk.story.session)
@@ -70,7 +70,7 @@ def test_a_view_that_grew_is_the_one_that_is_read_anew_and_the_one_of_the_whole_
 
 @law
 @given(moves_and_compactions)
-def test_an_undo_restores_exactly_what_was_seen_before(script):
+def test_undoing_a_compaction_restores_exactly_the_previous_view(script):
     talk = talk_of(script)
     views = [seen(talk)]
     for keep, strategy in ((3, "outputs"), (2, "mask"), (1, "summarise")):
@@ -84,7 +84,7 @@ def test_an_undo_restores_exactly_what_was_seen_before(script):
 
 @law
 @given(moves_and_compactions)
-def test_state_is_equal_before_and_after_any_compaction_but_for_what_was_evicted(script):
+def test_a_compaction_changes_only_the_evicted_records_of_the_state(script):
     log = log_of(script)
     without = [commit for commit in log if commit.kind != "compaction"]
     states = [fold(commit.delta for commit in commits) for commits in (log, without)]
@@ -99,7 +99,7 @@ def test_state_is_equal_before_and_after_any_compaction_but_for_what_was_evicted
 
 @law
 @given(moves_and_compactions)
-def test_what_is_not_shown_whole_was_named_when_it_left(script):
+def test_every_record_that_is_not_shown_whole_is_listed_as_evicted(script):
     talk = talk_of([move for move in script if move[0] != "uncompact"])
     every = Transcript()
     named: set[str] = set()
@@ -135,7 +135,7 @@ SCRIPT: list[Any] = [
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_two_processes_show_the_same_bytes(provider):
     program = (
-        "import json; from model import test_compaction_laws as t; from model.talking import talk_of; "
+        "import json; from model import test_compaction_laws as t; from model.conversations import talk_of; "
         f"print(json.dumps(t.seen(talk_of(t.SCRIPT))[{provider!r}]))"
     )
     assert json.loads(printed(program)) == seen(talk_of(SCRIPT))[provider]

@@ -27,7 +27,7 @@ def fold(versions, before=None):
 
 
 def files(*ops, path="a.py", digests=None):
-    """Versions of one file, one per op; `digests` are what it is after each."""
+    """Versions of one file, one per op; `digests` are its digests after each."""
     after = digests or ["" if op == "deleted" else str(n) for n, op in enumerate(ops, 1)]
     return [
         Version(
@@ -70,7 +70,7 @@ def test_edits_of_a_file_fold_to_their_net_change(ops, net):
 
 
 def net_of(diff):
-    """What one file's edits folded to."""
+    """The net change of one file."""
     if diff.items:
         return diff.items[0].change
     if diff.transient:
@@ -95,7 +95,7 @@ def test_the_commit_of_a_file_is_the_last_that_changed_it_not_the_last_that_read
 
 
 def decisions(*whats, start=1):
-    """X → Y → Z on one topic, as the log has it: a drop and a put each."""
+    """X → Y → Z on one topic, as in the log: a drop and a put each."""
     found = []
     for n, what in enumerate(whats, start):
         if n > 1:
@@ -105,7 +105,7 @@ def decisions(*whats, start=1):
     return found
 
 
-def test_a_chain_of_decisions_is_one_change_from_the_first_to_the_last_via_the_others():
+def test_a_chain_of_decisions_is_one_change_that_lists_the_steps_between():
     before = {"db": DecisionRecord(what="X", topic="db")}
     (item,) = fold(decisions("Y", "Z", start=2), before).items
     assert (item.change, item.before.what, item.after.what) == ("superseded", "X", "Z")
@@ -119,7 +119,7 @@ def test_a_decision_made_and_revised_within_the_range_is_added():
     assert (item.change, item.before, item.after.what) == ("added", None, "Y")
 
 
-def test_a_decision_that_came_back_to_what_it_was_is_unchanged():
+def test_a_decision_reverted_within_the_range_is_unchanged():
     before = {"db": DecisionRecord(what="X", topic="db", why="for X")}
     diff = fold(decisions("Y", "X", start=2), before)
     assert (diff.items, diff.unchanged) == ([], {"decisions": 1})
@@ -163,7 +163,7 @@ DIGESTS = st.sampled_from("abc")
 def histories(draw):
     """A file's life before and in a range: (digest before or None, ops with the digest after each).
 
-    Only lives a file can have: it is created when it is not there, and edited or deleted when it is.
+    Only valid histories: a file is created when it is missing, and edited or deleted when it exists.
     """
     start = draw(st.none() | DIGESTS)
     now, ops = start, []
@@ -178,7 +178,7 @@ def histories(draw):
 
 
 def by_the_table(start, ops):
-    """The table, said another way: only the two ends and whether anything was done count."""
+    """The same table by another rule: only the two ends and whether there was an edit count."""
     end = ops[-1][1]
     if all(op == "read" for op, _ in ops):
         return "read"
@@ -190,7 +190,7 @@ def by_the_table(start, ops):
 
 
 @given(histories())
-def test_net_folding_of_any_edits_is_what_the_two_ends_say(history):
+def test_net_folding_of_any_edits_equals_comparing_the_two_ends(history):
     start, ops = history
     before = {}
     if start is not None:
@@ -220,7 +220,7 @@ def test_files_fold_independently_of_each_other(lives):
 @given(
     st.lists(st.integers(0, 2) | st.none(), min_size=1, max_size=8), st.none() | st.integers(0, 2)
 )
-def test_net_folding_of_any_record_is_what_the_two_ends_say(values, start):
+def test_net_folding_of_any_record_equals_comparing_the_two_ends(values, start):
     versions, was = [], 1 if start is not None else 0
     there = start is not None
     for seq, value in enumerate(values, 2):

@@ -97,7 +97,7 @@ class Memory:
 
 
 def tell(story: list[list[Change]], salted: Callable[[int], bytes] | None = None) -> list[Commit]:
-    """The commits of a story; drafts that drop what is not there are left out."""
+    """The commits of a story, without drafts that drop a missing record."""
     ids = Ids("laws")
     drafts = Drafts(ids, ids("session"))
     draw = salted or salts("laws")
@@ -116,7 +116,7 @@ def tell(story: list[list[Change]], salted: Callable[[int], bytes] | None = None
 
 
 def rich(drafts: Drafts, changes: list[Change], n: int) -> Draft:
-    """A draft that has something in every field."""
+    """A draft with a value in every field."""
     return drafts.make(
         "fact", *changes, actor="user", attempt=n, call=drafts.ids("call"), cause="because",
         effect="write", epoch=n, happened=START - n, input={"n": n}, inputs=(1, "k"), key=f"key {n}",
@@ -135,10 +135,10 @@ laws = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 @laws
 @given(stories, st.data())
-def test_folding_from_any_snapshot_is_folding_from_nothing(
+def test_folding_from_any_snapshot_equals_folding_from_the_start(
     log: list[Commit], data: st.DataObject
 ) -> None:
-    """A snapshot is a cache, and folding on does not change it."""
+    """A snapshot is a cache, and folding from it does not change it."""
     deltas = [commit.delta for commit in log]
     cut = data.draw(st.integers(0, len(deltas)))
     snapshot = fold(deltas[:cut])
@@ -149,7 +149,7 @@ def test_folding_from_any_snapshot_is_folding_from_nothing(
 
 @laws
 @given(stories)
-def test_the_fold_is_what_the_reducer_saw(log: list[Commit]) -> None:
+def test_the_folded_state_equals_the_view_of_the_reducer(log: list[Commit]) -> None:
     """The state by ids and the view by keys hold the same records."""
     view = Memory(log)
     seen = {(entry.collection, entry.id): entry.record for entry in view.entries.values()}
@@ -159,7 +159,7 @@ def test_the_fold_is_what_the_reducer_saw(log: list[Commit]) -> None:
 
 @laws
 @given(stories)
-def test_records_survive_being_plain(log: list[Commit]) -> None:
+def test_records_survive_conversion_to_plain_data(log: list[Commit]) -> None:
     """Typed → plain → typed is the identity."""
     for commit in log:
         for op in commit.delta:
@@ -179,8 +179,8 @@ def as_json(state: State) -> dict[str, Any]:
 
 @laws
 @given(stories)
-def test_a_delta_rendered_as_json_patch_does_what_the_delta_does(log: list[Commit]) -> None:
-    """By somebody else's implementation of RFC 6902, commit by commit."""
+def test_a_delta_rendered_as_json_patch_has_the_same_effect(log: list[Commit]) -> None:
+    """Applied by an independent implementation of RFC 6902, commit by commit."""
     document = as_json(empty())
     for n, commit in enumerate(log):
         document = jsonpatch.apply_patch(document, json_patch(commit.delta))
@@ -211,7 +211,7 @@ def other(value: Any) -> Any:
 
 
 def changed_items(commit: Commit) -> Iterator[tuple[str, Commit]]:
-    """One content item with another byte, one less, one more."""
+    """One content item with a changed, a missing or an additional byte."""
     for name, item in commit.content.items():
         assert isinstance(item, bytes)
         rest = {k: v for k, v in commit.content.items() if k != name}
@@ -229,7 +229,7 @@ def changed_items(commit: Commit) -> Iterator[tuple[str, Commit]]:
 
 
 def changed_ops(commit: Commit) -> Iterator[tuple[str, Commit]]:
-    """One op with another id, was or collection, turned round, left out, doubled or moved."""
+    """One op with another id, was or collection; or inverted, missing, repeated or moved."""
     delta = commit.delta
     for n, op in enumerate(delta):
         elsewhere = "facts" if op.collection != "facts" else "plan"
@@ -262,7 +262,7 @@ STRUCTURE = sorted(set(Commit.__struct_fields__) - {"content", "delta", "salts"}
 @laws
 @given(stories)
 def test_any_change_to_any_stored_field_breaks_the_chain_at_that_commit(log: list[Commit]) -> None:
-    """Whichever field it is, and the commits before it stay good."""
+    """The commits before it stay valid."""
     prev = chain.GENESIS
     for n, commit in enumerate(log):
         assert chain.check(commit, prev, n + 1) is None
@@ -276,7 +276,7 @@ def test_any_change_to_any_stored_field_breaks_the_chain_at_that_commit(log: lis
 
 @laws
 @given(stories)
-def test_a_commit_moved_doubled_or_left_out_breaks_the_chain(log: list[Commit]) -> None:
+def test_a_moved_repeated_or_missing_commit_breaks_the_chain(log: list[Commit]) -> None:
     """A chain is an order."""
     for n, commit in enumerate(log[1:], 1):
         before = log[n - 1].hash
@@ -287,10 +287,10 @@ def test_a_commit_moved_doubled_or_left_out_breaks_the_chain(log: list[Commit]) 
 
 @laws
 @given(stories, st.data())
-def test_erasing_any_items_keeps_the_chain_and_loses_the_bytes(
+def test_erasing_any_items_removes_the_bytes_and_keeps_the_chain_valid(
     log: list[Commit], data: st.DataObject
 ) -> None:
-    """Neither bytes nor salt of an erased item are in the object; everything else is untouched."""
+    """Neither bytes nor salt of an erased item are in the object; everything else is unchanged."""
     prev = chain.GENESIS
     for n, commit in enumerate(log):
         chosen = data.draw(st.sets(st.sampled_from(sorted(commit.content))))
@@ -312,8 +312,8 @@ def test_erasing_any_items_keeps_the_chain_and_loses_the_bytes(
 
 @laws
 @given(stories)
-def test_a_salt_that_erasure_left_breaks_the_chain_when_changed(log: list[Commit]) -> None:
-    """The salts kept one by one are as binding as the one they came from."""
+def test_changing_a_salt_kept_by_an_erasure_breaks_the_chain(log: list[Commit]) -> None:
+    """The separate salts that an erasure keeps are covered by the hash."""
     commit = log[-1]
     bare = chain.without(commit, {"why"}, by=99)
     for name, salt in bare.salts.items():
@@ -323,8 +323,8 @@ def test_a_salt_that_erasure_left_breaks_the_chain_when_changed(log: list[Commit
 
 @laws
 @given(stories)
-def test_equal_content_has_unequal_commitments(log: list[Commit]) -> None:
-    """Salted: nobody can tell that two erased items were the same."""
+def test_equal_contents_have_different_commitments(log: list[Commit]) -> None:
+    """The salts hide that two erased items were equal."""
     gone: list[bytes] = []
     for commit in log:
         bare = chain.without(commit, set(commit.content), by=99)
@@ -337,10 +337,10 @@ def test_equal_content_has_unequal_commitments(log: list[Commit]) -> None:
 
 @laws
 @given(st.lists(st.tuples(topics.filter(bool), names), min_size=1, max_size=10))
-def test_superseding_keeps_exactly_one_standing_decision_per_topic(
+def test_superseding_keeps_exactly_one_current_decision_per_topic(
     choices: list[tuple[str, str]],
 ) -> None:
-    """The last one, which names the one before it."""
+    """The last one is current and names the one before it."""
     log = tell([[Upsert("decisions", DecisionRecord(what=w, topic=t))] for t, w in choices])
     standing = list(fold(commit.delta for commit in log)["decisions"].values())
     found = {record.topic: record.what for record in standing if isinstance(record, DecisionRecord)}
@@ -350,8 +350,8 @@ def test_superseding_keeps_exactly_one_standing_decision_per_topic(
 
 @laws
 @given(st.lists(names, min_size=2, max_size=6))
-def test_decisions_without_a_topic_all_stand(choices: list[str]) -> None:
-    """Nothing supersedes what has no topic."""
+def test_decisions_without_a_topic_are_all_kept(choices: list[str]) -> None:
+    """Nothing supersedes a decision without a topic."""
     log = tell([[Upsert("decisions", DecisionRecord(what=what))] for what in choices])
     assert len(fold(commit.delta for commit in log)["decisions"]) == len(choices)
 
@@ -381,7 +381,7 @@ def test_put_then_drop_leaves_nothing(
 @laws
 @given(stories)
 def test_one_key_names_one_record(log: list[Commit]) -> None:
-    """However often it was written."""
+    """Writing a key again changes the same record."""
     for n in range(len(log)):
         view = Memory(log[: n + 1])
         keys = [(entry.collection, entry.key) for entry in view.entries.values()]
@@ -390,7 +390,7 @@ def test_one_key_names_one_record(log: list[Commit]) -> None:
 
 @laws
 @given(stories)
-def test_was_is_the_seq_that_last_touched_the_record(log: list[Commit]) -> None:
+def test_was_is_the_seq_that_last_changed_the_record(log: list[Commit]) -> None:
     """0 if it is new; within one commit, what it was before that commit."""
     last: dict[tuple[str, str], int] = {}
     for commit in log:
@@ -404,7 +404,7 @@ def test_was_is_the_seq_that_last_touched_the_record(log: list[Commit]) -> None:
 def test_the_same_draft_and_view_make_the_same_delta(
     log: list[Commit], changes: list[Change]
 ) -> None:
-    """The reducer is a function, and leaves its view alone."""
+    """The reducer is a pure function and does not change its view."""
     ids = Ids("again")
     draft = rich(Drafts(ids, log[0].session), changes, 1)
     view = Memory(log)
@@ -434,16 +434,16 @@ def test_sealing_is_deterministic_given_the_salts(story: list[list[Change]]) -> 
 
 @laws
 @given(stories)
-def test_sealing_says_the_hash_that_checking_recomputes(log: list[Commit]) -> None:
-    """Two ways to one hash."""
+def test_sealing_gives_the_hash_that_checking_recomputes(log: list[Commit]) -> None:
+    """Both compute the same hash."""
     for commit in log:
         assert chain.rehash(commit) == commit.hash
 
 
 @laws
 @given(drafts_of)
-def test_a_draft_is_the_same_part_as_the_commit_it_became(story: list[list[Change]]) -> None:
-    """Given the state it met then, and whatever came since."""
+def test_a_draft_is_recognised_as_the_commit_it_became(story: list[list[Change]]) -> None:
+    """With the state it was applied to, and after later commits."""
     ids = Ids("laws")
     drafts = Drafts(ids, ids("session"))
     made = {draft.id: draft for draft in [drafts.open("story")]}

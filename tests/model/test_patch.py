@@ -1,4 +1,4 @@
-"""Patches: what git takes, whatever the contents hold."""
+"""Patches that git applies, for any contents."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_git_applies_a_patch(case, tmp_path):
 
 
 @given(before=CONTENTS, after=CONTENTS)
-def test_a_patch_leads_from_any_text_to_any_other(before, after, tmp_path_factory):
+def test_a_patch_turns_any_text_into_any_other(before, after, tmp_path_factory):
     if before == after:
         assert file_patch("x", ".", FileSide("x", before), FileSide("x", after)) is None
         return
@@ -101,7 +101,7 @@ def test_equal_contents_have_no_patch():
     assert file_patch("a", ".", FileSide("a", b"1"), FileSide("a", b"1")) is None
 
 
-def test_far_edits_are_hunks_of_their_own_with_three_lines_around_them():
+def test_distant_edits_are_separate_hunks_with_three_lines_of_context():
     old = [f"{n}\n" for n in range(100)]
     new = [*old[:10], "x\n", *old[11:80], "y\n", *old[81:]]
     made = patch_of(FileSide("a", "".join(old).encode()), FileSide("a", "".join(new).encode()))
@@ -110,22 +110,22 @@ def test_far_edits_are_hunks_of_their_own_with_three_lines_around_them():
     assert (made.added, made.removed) == (2, 2)
 
 
-def test_hostile_repetition_costs_no_more_than_one_hunk():
+def test_a_highly_repetitive_file_is_one_hunk():
     old, new = b"x\n" * 40_000 + b"a\n", b"y\n" + b"x\n" * 40_000 + b"b\n"
     assert patch_of(FileSide("a", old), FileSide("a", new)).patch.count("@@ -") == 1
 
 
-def test_binary_content_is_said_to_be_binary_and_not_shown():
+def test_binary_content_is_named_as_binary_and_not_shown():
     made = patch_of(FileSide("a.png", b"\0\1\2"), FileSide("a.png", b"\0\1\2\3\4"))
     assert (made.patch, made.reason) == ("", "binary, 3 → 5 bytes")
 
 
 @pytest.mark.parametrize("data", [b"a\0b", b"\xff\xfe", b"caf\xe9"])
-def test_what_is_not_text_is_binary(data):
+def test_content_that_is_not_text_is_binary(data):
     assert is_binary(data)
 
 
-def test_remarks_between_patches_do_not_disturb_git(tmp_path):
+def test_git_ignores_remarks_between_patches(tmp_path):
     (tmp_path / "a").write_text("1\n")
     patches = [
         FilePatch(path="big.bin", change="changed", reason="not kept: size"),
@@ -138,5 +138,5 @@ def test_remarks_between_patches_do_not_disturb_git(tmp_path):
     assert (tmp_path / "a").read_text() == "2\n"
 
 
-def test_a_path_cannot_begin_a_line_of_its_own():
+def test_a_path_with_a_newline_stays_on_one_line():
     assert "\n" not in quoted("a\nb\r\x1b")

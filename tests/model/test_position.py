@@ -58,12 +58,12 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "position"), POSITIONS.items())
-def test_a_position_parses_to_what_it_means(text, position):
+def test_each_form_of_position_parses(text, position):
     assert parse_position(text) == position
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_what_is_no_position_is_refused_with_examples(text):
+def test_the_error_of_an_invalid_position_gives_examples(text):
     with pytest.raises(BadPosition, match="head~3"):
         parse_position(text)
 
@@ -75,7 +75,7 @@ def test_a_ref_may_name_a_session():
     assert parse_ref("fix-login:") == Ref(AtHead(), "fix-login", "fix-login:")
 
 
-def test_a_range_has_two_ends_or_is_what_one_turn_did():
+def test_a_range_has_two_ends_or_names_one_turn():
     assert parse_range("t4..t5") == Range(parse_ref("t5"), parse_ref("t4"))
     assert parse_range("a:t4..b:head") == Range(parse_ref("b:head"), parse_ref("a:t4"))
     assert parse_range("t5") == Range(parse_ref("t5"))
@@ -86,7 +86,7 @@ def test_a_range_has_two_ends_or_is_what_one_turn_did():
 
 
 @pytest.mark.parametrize("value", [None, 5, b"head", ["t5"]])
-def test_what_is_not_text_is_refused(value):
+def test_a_position_that_is_not_text_is_refused(value):
     with pytest.raises(BadPosition):
         parse_ref(value)
     with pytest.raises(BadPosition):
@@ -101,7 +101,7 @@ def test_any_text_parses_or_is_refused(text):
 
 
 @given(st.integers(0, 10**12 - 1), st.integers(2, 99))
-def test_numbers_come_back(number, retry):
+def test_numbers_in_positions_are_parsed(number, retry):
     assert parse_position(f"head~{number}") == AtHead(number)
     assert parse_position(f"t{number}") == AtTurn(number)
     turn = number or 1

@@ -1,6 +1,6 @@
 """Secrets become placeholders, ordinary text stays the same object, and no text is slow.
 
-Every key here is made up and put together at run time: a scanner of this repository finds none.
+Every key here is invented and assembled at run time, so that a scanner of this repository finds none.
 """
 
 import hashlib
@@ -99,7 +99,7 @@ VENDOR_KEYS: list[tuple[str, str]] = [
     ("private-key", pem("PRIVATE " + "KEY", "\\n", end=False)),
     ("private-key", pem("PGP PRIVATE " + "KEY BLOCK")),
 ]
-"""Secrets known by their shape, wherever they stand."""
+"""Secrets recognised by their shape, in any context."""
 
 PASSWORD = "hunter" + "2!x"
 VALUE = "q7Rz" + "-V0x9" + "Lw2k"
@@ -160,7 +160,7 @@ IN_CONTEXT: list[tuple[str, str, str]] = [
     ("assigned", 'password: str = "@"', PASSWORD),
     ("private-key", "@\n-----END PRIVATE " + "KEY-----", (mixed(64) + "\n") * 3 + mixed(9)),
 ]
-"""Secrets known by what stands around them; the first @ run is where the secret goes."""
+"""Secrets recognised by their context; the secret replaces the first run of @."""
 
 CLEAN = [
     "",
@@ -260,32 +260,32 @@ def test_a_secret_is_replaced_by_the_placeholder_of_its_kind(kind, text, secret)
 
 
 @pytest.mark.parametrize("text", CLEAN)
-def test_ordinary_text_comes_back_as_the_same_object(text):
+def test_ordinary_text_is_returned_as_the_same_object(text):
     redactor = Redactor(KEY)
     assert redactor.scrub(text) is text
     assert redactor.hits == 0
 
 
-def test_the_tables_of_these_tests_are_as_large_as_promised():
+def test_the_test_tables_have_at_least_60_secrets_and_40_clean_texts():
     assert len(CASES) >= 60
     assert len(CLEAN) >= 40
 
 
-def test_every_kind_is_described_once_and_found_by_some_case():
+def test_every_kind_is_described_once_and_has_a_test_case():
     kinds = [kind for kind, _ in KINDS]
     assert kinds == sorted(set(kinds))
     assert {kind for kind, _, _ in CASES} == set(kinds)
     assert all(re.fullmatch(r"[a-z][a-z-]+", kind) for kind in kinds)
 
 
-def test_the_sources_hold_no_text_that_is_a_key():
+def test_the_sources_contain_no_text_that_is_a_key():
     for source in (Path(__file__), Path(redact.__file__)):
         text = source.read_text(encoding="utf-8")
         found = [span for span in redact._spans(text) if span.kind not in redact._GENERIC]
         assert not found
 
 
-def test_one_secret_has_one_placeholder_under_one_key_and_another_under_another():
+def test_the_placeholder_of_a_secret_depends_on_the_redaction_key():
     secret = VENDOR_KEYS[0][1]
     first, second = Redactor(b"one"), Redactor(b"two")
     assert first.scrub(f"a {secret}") == first.scrub(f"a {secret}")
@@ -312,7 +312,7 @@ def test_a_placeholder_is_recognised():
     " clientSecret token x-auth-token refreshToken api_key apikey API-KEY OPENAI_API_KEY access_key"
     " private_key Authorization credential credentials aws_secret_access_key secretKey".split(),
 )
-def test_the_value_under_a_secret_name_goes_whole(name):
+def test_the_value_under_a_secret_name_is_replaced_whole(name):
     assert scrub(VALUE, name) == f"‹secret:assigned:{digest(VALUE)}›"
 
 
@@ -322,7 +322,7 @@ def test_the_value_under_a_secret_name_goes_whole(name):
     " author password_hint secretName token_type text tokenFile secret_arn monkey credentials_file"
     " compass -".split(),
 )
-def test_the_value_under_a_harmless_name_stays(name):
+def test_the_value_under_a_harmless_name_is_kept(name):
     assert scrub(VALUE, name) is VALUE
 
 
@@ -335,7 +335,7 @@ def test_the_value_under_a_harmless_name_stays(name):
         ("/home/me", "PWD"),
     ],
 )
-def test_what_is_no_secret_value_stays_under_any_name(text, name):
+def test_a_value_that_cannot_be_a_secret_is_kept_under_any_name(text, name):
     assert scrub(text, name) is text
 
 
@@ -348,7 +348,7 @@ def test_an_authorization_value_keeps_its_scheme():
     assert scrub(f"Bearer {VALUE}", "Authorization") == f"Bearer ‹secret:bearer:{digest(VALUE)}›"
 
 
-def test_under_a_secret_name_a_longer_text_is_still_searched():
+def test_a_longer_text_under_a_secret_name_is_still_searched():
     text = pem("PRIVATE " + "KEY")
     assert scrub(text, "private_key").startswith("‹secret:private-key:")
 
@@ -364,7 +364,7 @@ def test_overlapping_finds_become_one_placeholder():
     assert secret not in scrub(text)
 
 
-def test_a_cut_private_key_leaves_the_text_after_it():
+def test_redacting_a_truncated_private_key_keeps_the_text_after_it():
     text = pem("PRIVATE " + "KEY", end=False) + "\n\n... (truncated)"
     assert re.fullmatch(r"‹secret:private-key:[0-9a-f]{12}›\s+\.\.\. \(truncated\)", scrub(text))
 
@@ -406,7 +406,7 @@ pieces = st.sampled_from(
 
 
 def stands_free(before: str, after: str) -> bool:
-    """Whether a secret between these is a word of its own."""
+    """Whether a secret between these texts is a separate word."""
     return not re.search(r"[\w-]$", before) and not re.match(r"[\w.-]", after)
 
 
@@ -432,7 +432,7 @@ def test_scrubbing_a_scrubbed_value_changes_nothing_under_its_name(text, name):
 
 
 @given(st.lists(pieces, max_size=8))
-def test_what_is_not_replaced_stays_as_it_was(parts):
+def test_text_that_is_not_replaced_is_unchanged(parts):
     text = "".join(parts)
     kept = placeholder_pattern.split(scrub(text))
     at = 0
@@ -441,7 +441,7 @@ def test_what_is_not_replaced_stays_as_it_was(parts):
 
 
 @given(st.text(alphabet="abcdefghij ,.\n\t(){}'\"“”é中", max_size=300))
-def test_plain_writing_is_left_alone(text):
+def test_ordinary_prose_is_unchanged(text):
     assert scrub(text) is text
 
 
@@ -470,7 +470,7 @@ class Counting:
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_a_hostile_text_is_looked_at_in_proportion_to_its_length(unit, monkeypatch):
+def test_the_work_on_a_hostile_text_is_proportional_to_its_length(unit, monkeypatch):
     def looks(size: int) -> int:
         counting = [Counting(find) for _, find in secret_names.NAMES]
         names = tuple(
@@ -503,7 +503,7 @@ def test_no_pattern_repeats_without_a_bound():
         assert not re.search(r"(?<![}(])[*+]|\{\d+,\}", bare), source
 
 
-def test_the_standard_library_is_almost_clean():
+def test_the_standard_library_has_almost_no_false_positives():
     redactor = Redactor(KEY)
     root = Path(os.__file__).parent
     for folder in (".", "asyncio", "email", "http", "json", "logging", "urllib", "xml"):

@@ -1,9 +1,9 @@
-"""Every kind of record, run through everything that can happen to one.
+"""Runs every kind of record through everything that can happen to a record.
 
-The table test takes its rows from the registry, its examples from `model.kinds`, and what it expects
-from who makes the record: what an agent's program made is there once after a crash, what a person said
-survives a rewind. What has no such rule (the words of a brief, the order of a list) is on the page
-`data/every_kind.txt`: what each surface shows of one session that holds a record of every collection.
+The table test takes its rows from the registry, its examples from `model.kinds`, and its expectations from
+who makes the record: a record of an agent's program exists once after a crash, a record of a person survives
+a rewind. Anything without such a rule (the words of a brief, the order of a list) is on the page
+`data/every_kind.txt`, which has what each surface shows of one session with a record of every collection.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def test_every_kind_of_record_has_an_example(row):
     example_of(row)
 
 
-def test_what_has_an_example_is_a_kind_of_record():
+def test_every_example_is_of_a_known_kind_of_record():
     known = {row.name for row in ROWS if row.collection is not None}
     assert {*EXAMPLES, *BY_ITSELF} <= known
 
@@ -67,7 +67,7 @@ def test_no_two_rows_share_a_name_a_number_or_a_prefix():
     assert len(set(prefixes)) == len(prefixes)
 
 
-def test_no_two_rows_share_a_place():
+def test_no_two_rows_share_a_position_in_a_list():
     for place in (
         lambda one: one.dropped_by_fork,
         lambda one: one.listed,
@@ -81,34 +81,34 @@ def test_no_two_rows_share_a_place():
 
 
 @pytest.mark.parametrize("name", COLLECTIONS)
-def test_the_description_of_the_record_names_the_key_of_a_collection(name):
+def test_the_documentation_names_the_key_of_each_collection(name):
     text = (TESTS.parent / "docs" / "design" / "record.md").read_text(encoding="utf-8")
     (key,) = re.findall(rf"^\| `{name}` \| ?(.*?) ?\|", text, re.MULTILINE)
     assert tuple(filter(None, key.split(", "))) == COLLECTIONS[name].key
 
 
 @pytest.mark.parametrize("name", COLLECTIONS)
-def test_the_key_of_a_collection_is_made_of_its_fields(name):
+def test_the_key_of_a_collection_consists_of_its_fields(name):
     one = COLLECTIONS[name]
     assert set(one.key) <= set(one.type.__struct_fields__)
 
 
-def test_what_a_session_takes_after_its_end_no_status_refuses():
+def test_no_status_refuses_a_kind_that_is_accepted_after_the_end():
     for kind in tables.AFTER_THE_END:
         check_transition(kind, "closed", "s_1")
         if kind != "resume":
             check_transition(kind, "archived", "s_1")
 
 
-def test_the_model_is_shown_only_what_was_spoken_and_that_expires():
+def test_kinds_shown_to_the_model_are_part_of_the_expiring_transcript():
     assert tables.SHOWN < tables.SPOKEN < tables.TRANSCRIPT
 
 
-def test_what_was_spoken_is_never_in_the_background_of_a_log():
+def test_messages_are_never_hidden_from_a_log():
     assert not tables.SPOKEN & tables.QUIET
 
 
-def test_what_takes_content_away_says_what_and_is_synced():
+def test_commits_that_remove_content_name_it_and_are_synced():
     assert tables.BARRIERS - TRANSITIONS.keys() > tables.REMOVALS
     for kind in tables.REMOVALS:
         with pytest.raises(InvalidInput):
@@ -125,11 +125,11 @@ class Nothing:
         return []
 
 
-def test_what_a_compaction_drops_can_be_recalled():
+def test_every_record_that_a_compaction_drops_can_be_recalled():
     assert set(tables.EVICTED) > tables.COMPACTIBLE
 
 
-def test_the_description_of_the_record_names_what_a_rewind_leaves():
+def test_the_documentation_names_the_collections_that_survive_a_rewind():
     text = (TESTS.parent / "docs" / "design" / "record.md").read_text(encoding="utf-8")
     sentence = text.partition("what makes the state what it was, but for")[2].partition(
         ", and for"
@@ -179,36 +179,34 @@ def run_again(tmp_path_factory):
 
 
 @each
-def test_a_program_run_again_after_a_crash_records_it_once(row, run_again):
+def test_a_record_exists_once_after_a_crash_and_a_rerun(row, run_again):
     recorded, _, state = run_again
     assert state[row.collection.name] == 1
-    if (
-        example_of(row).by != "person"
-    ):  # what is recorded on the session is put again, under its key
+    if example_of(row).by != "person":  # a record on the session itself is put again, under its key
         assert recorded.count(row.name) == 1
 
 
 @pytest.mark.parametrize(("kind", "times"), [("entry", 2), ("tools", 1), ("call", 2), ("child", 2)])
-def test_a_program_run_again_after_a_crash_goes_on_from_its_record(kind, times, run_again):
+def test_a_program_rerun_after_a_crash_continues_from_its_record(kind, times, run_again):
     recorded, turns, _ = run_again
     assert turns == ["", "continued"]
     assert recorded.count(kind) == times
 
 
-def test_a_rerun_answers_exactly_what_a_program_appends_in_a_turn_besides_its_calls(run_again):
+def test_a_rerun_reuses_exactly_the_commits_a_program_appends_beside_its_calls(run_again):
     """A kind that is missing in the registry's `once` is recorded twice after a crash."""
     recorded, _, _ = run_again
     in_turn = set(recorded[recorded.index("turn") + 1 : recorded.index("turn_end")])
     assert in_turn - {"call", "outcome"} == tables.ONCE
 
 
-def test_a_replay_compares_nothing_that_a_rerun_does_not_answer():
+def test_a_replay_compares_only_kinds_that_a_rerun_reuses():
     assert tables.COMPARED < tables.ONCE
 
 
 @each
-def test_a_program_that_recorded_it_knew_of_the_failure_before_it(row, memory):
-    """So that a rerun gives the program that failure, and does not try again behind its back."""
+def test_a_failed_call_before_a_record_is_replayed(row, memory):
+    """A rerun returns the recorded failure to the program and does not run the call again."""
     tool = Counted(raising(ValueError("no")))
     for again in (False, True):
         with driving(memory) as s, s.turn("one") as t:
@@ -220,13 +218,13 @@ def test_a_program_that_recorded_it_knew_of_the_failure_before_it(row, memory):
 
 
 def put(session, row):
-    """The record that a session holds of an example, with where it is."""
+    """The entry of an example in a session."""
     (entry,) = session.entries(row.collection.name)
     return entry
 
 
 def contribute(store, session, row, record):
-    """Append a record of a kind as somebody who does not drive the session."""
+    """Append a record of a kind without driving the session."""
     draft = Draft(
         id=store.context.mint("commit"),
         session=session,
@@ -239,7 +237,7 @@ def contribute(store, session, row, record):
 
 
 @each
-def test_it_is_contributed_without_a_lease_unless_only_a_driver_makes_it(row, store):
+def test_a_record_can_be_contributed_without_a_lease_unless_only_a_driver_makes_it(row, store):
     with store.open("one") as s, s.turn("one") as t:
         example_of(row).write(s, t)
         record = put(s, row).record
@@ -254,7 +252,7 @@ def test_it_is_contributed_without_a_lease_unless_only_a_driver_makes_it(row, st
 
 
 @each
-def test_a_closed_session_takes_only_what_a_person_says_of_it(row, store):
+def test_a_closed_session_accepts_only_records_made_by_a_person(row, store):
     with store.open("main") as s:
         with s.turn("one") as t:
             example_of(row).write(s, t)
@@ -268,7 +266,7 @@ def test_a_closed_session_takes_only_what_a_person_says_of_it(row, store):
 
 
 @each
-def test_a_search_finds_it_by_its_word(row, file_store):
+def test_a_search_finds_a_record_by_its_word(row, file_store):
     with file_store.open("main") as s, s.turn("one") as t:
         example_of(row).write(s, t)
     hits = file_store.search(example_of(row).word)
@@ -276,7 +274,7 @@ def test_a_search_finds_it_by_its_word(row, file_store):
 
 
 @each
-def test_the_brief_shows_it_if_it_has_a_section(row, store):
+def test_the_brief_shows_a_record_if_its_kind_has_a_section(row, store):
     with store.open("main") as s, s.turn("one") as t:
         example_of(row).write(s, t)
         brief = s.brief()
@@ -286,7 +284,7 @@ def test_the_brief_shows_it_if_it_has_a_section(row, store):
 
 
 @each
-def test_the_diff_of_its_turn_shows_it(row, store):
+def test_the_diff_of_a_turn_shows_its_records(row, store):
     with store.open("main") as s:
         with s.turn("one") as t:
             example_of(row).write(s, t)
@@ -296,7 +294,7 @@ def test_the_diff_of_its_turn_shows_it(row, store):
 
 
 @each
-def test_a_rewind_takes_it_back_unless_a_person_said_it(row, store):
+def test_a_rewind_removes_a_record_unless_a_person_made_it(row, store):
     with store.open("main") as s:
         with s.turn("one"):
             pass
@@ -308,7 +306,7 @@ def test_a_rewind_takes_it_back_unless_a_person_said_it(row, store):
 
 
 @each
-def test_what_leaves_the_view_is_named_and_can_be_recalled(row, store):
+def test_an_evicted_record_is_listed_and_can_be_recalled(row, store):
     with store.open("main") as s:
         with s.turn("one") as t:
             example_of(row).write(s, t)
@@ -335,7 +333,7 @@ def test_what_leaves_the_view_is_named_and_can_be_recalled(row, store):
 
 
 @each
-def test_it_is_recorded_over_mcp_if_any_agent_may_make_it(row, file_store):
+def test_a_record_can_be_made_over_mcp_if_agents_may_make_it(row, file_store):
     async def report() -> list[str]:
         async with talking(file_store) as agent:
             session = await agent.begin()
@@ -355,7 +353,7 @@ def test_it_is_recorded_over_mcp_if_any_agent_may_make_it(row, file_store):
 
 
 @pytest.mark.parametrize(("kind", "field"), [("artifact", "content"), ("fact", "value")])
-def test_what_an_agent_reports_may_hold_nothing_but_must_be_named(kind, field, file_store):
+def test_a_reported_record_can_be_empty_but_needs_a_name(kind, field, file_store):
     async def report() -> None:
         async with talking(file_store) as agent:
             session = await agent.begin()
@@ -367,14 +365,14 @@ def test_what_an_agent_reports_may_hold_nothing_but_must_be_named(kind, field, f
     asyncio.run(report())
 
 
-def test_the_key_of_an_artifact_says_all_that_is_listed_of_it():
+def test_the_recall_note_of_an_artifact_is_empty():
     assert tables.recall_note("artifacts", ArtifactRecord(name="notes")) == ""
 
 
-# -- what is shown --------------------------------------------------------------------------------
+# -- what surfaces show ---------------------------------------------------------------------------
 
 
-def test_every_surface_shows_the_records_as_it_did(tmp_path, monkeypatch, capsys):
+def test_every_surface_shows_the_records_as_on_the_page(tmp_path, monkeypatch, capsys):
     """To accept a change: `python -m model.every_kind` in the folder `tests`, then read the difference."""
     monkeypatch.chdir(tmp_path)
     shown = page(tmp_path)

@@ -1,4 +1,4 @@
-"""CONTRIBUTING says how to add a kind of record; what it says is done to a copy of the source, and tested."""
+"""Applies the recipe of CONTRIBUTING for a new kind of record to a copy of the source, and tests it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TESTS = (
 
 
 class Step(NamedTuple):
-    """Lines that go into a file, before the one line that begins so."""
+    """Lines to insert into a file before the only line with that beginning."""
 
     path: str
     before: str
@@ -50,12 +50,12 @@ def steps() -> list[Step]:
     return found
 
 
-def test_a_new_kind_of_record_takes_at_most_four_source_files(steps):
+def test_a_new_kind_of_record_needs_at_most_four_source_files(steps):
     sources = {step.path for step in steps if step.path.startswith("src/")}
     assert 0 < len(sources) <= SOURCE_FILES
 
 
-def test_the_recipe_for_a_new_kind_of_record_makes_one(steps, tmp_path):
+def test_the_recipe_of_contributing_adds_a_kind_of_record(steps, tmp_path):
     for name in COPIED:
         place = ROOT / name
         if place.is_dir():

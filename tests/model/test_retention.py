@@ -1,4 +1,4 @@
-"""The plan of retention: what goes when, what is left alone, and what makes it stop."""
+"""The retention plan: what is removed when, what is kept, and what stops a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOW = 1000 * DAY
 
 
 def subject(name, days=0, **fields):
-    """A session in which something last happened so many days ago."""
+    """A session that was last used that many days ago."""
     return Subject(session=name, name=name, active=NOW - days * DAY, **fields)
 
 
@@ -41,7 +41,7 @@ def skipped(made):
     return {(one.session, one.why) for one in made.skipped}
 
 
-def test_nothing_goes_without_a_policy():
+def test_nothing_is_removed_without_a_policy():
     assert planned([subject("a", 10_000)]).actions == []
 
 
@@ -49,12 +49,12 @@ def test_nothing_goes_without_a_policy():
     ("word", "expected"),
     [("archive=30d", "archive"), ("transcript=30d", "expire"), ("trash=30d", "trash")],
 )
-def test_each_policy_does_what_it_says_from_its_age_on(word, expected):
+def test_each_policy_acts_once_a_session_reaches_its_age(word, expected):
     found = planned([subject("young", 29), subject("old", 30)], word)
     assert what(found) == {(expected, "old")}
 
 
-def test_what_goes_to_the_trash_need_not_be_archived_first():
+def test_a_session_due_for_the_trash_is_not_archived_first():
     assert what(planned([subject("a", 100)], "archive=1d", "transcript=1d", "trash=90d")) == {
         ("trash", "a")
     }
@@ -68,7 +68,7 @@ def test_a_transcript_expires_once():
     assert planned([subject("a", 100, expired=True)], "transcript=1d").actions == []
 
 
-def test_the_trash_has_a_window_of_thirty_days_unless_a_policy_says_otherwise():
+def test_the_trash_is_purged_after_thirty_days_unless_a_policy_changes_it():
     fresh, old = (
         subject(n, 500, trashed=NOW - days * DAY) for n, days in (("fresh", 29), ("old", 30))
     )
@@ -78,13 +78,13 @@ def test_the_trash_has_a_window_of_thirty_days_unless_a_policy_says_otherwise():
     assert WINDOW == 30 * DAY
 
 
-def test_a_session_that_was_used_comes_out_of_the_trash():
+def test_a_session_used_after_it_was_trashed_is_restored():
     used = subject("a", 1, trashed=NOW - 500 * DAY, returned=True)
     assert what(planned([used], "purge=1d")) == {("restore", "a")}
 
 
 @pytest.mark.parametrize("days", [0, 400])
-def test_the_newest_so_many_of_each_project_are_left_alone(days):
+def test_the_newest_sessions_of_each_project_are_kept(days):
     ours = [subject(f"ours {n}", days + n, project="ours") for n in range(4)]
     theirs = [subject(f"theirs {n}", days + n + 100, project="theirs") for n in range(2)]
     found = planned([*ours, *theirs], "trash=1h", "keep=2")
@@ -96,20 +96,20 @@ def test_the_newest_so_many_of_each_project_are_left_alone(days):
     "fields", [{"held": True}, {"busy": "driven"}, {"busy": "a call in doubt"}]
 )
 @pytest.mark.parametrize("trashed", [0, NOW - 300 * DAY])
-def test_what_is_held_or_busy_is_left_alone_and_told(fields, trashed):
+def test_a_held_or_busy_session_is_skipped_with_the_reason(fields, trashed):
     found = planned([subject("a", 400, trashed=trashed, **fields)], "trash=1d", "archive=1d")
     assert what(found) == set()
     assert skipped(found) == {("a", "held" if "held" in fields else fields["busy"])}
 
 
-def test_a_session_is_left_alone_while_a_fork_that_stays_stands_on_it():
+def test_a_session_is_kept_while_a_kept_fork_needs_it():
     parent = subject("parent", 400, heirs=("fork",))
     found = planned([parent, subject("fork", 1)], "trash=90d", "transcript=30d")
     assert what(found) == set()
     assert skipped(found) == {("parent", "needed by a fork")}
 
 
-def test_it_goes_with_its_forks_which_go_first():
+def test_forks_are_purged_before_their_parent():
     parent = subject("parent", 400, heirs=("child", "grandchild"), trashed=NOW - 40 * DAY)
     child = subject("child", 400, heirs=("grandchild",), trashed=NOW - 40 * DAY, depth=1)
     grandchild = subject("grandchild", 400, trashed=NOW - 40 * DAY, depth=2)
@@ -117,7 +117,7 @@ def test_it_goes_with_its_forks_which_go_first():
     assert [action.session for action in found.actions] == ["grandchild", "child", "parent"]
 
 
-def test_a_session_and_the_one_that_goes_on_for_it_go_together():
+def test_a_session_and_its_adopted_retry_are_purged_together():
     original = subject("original", 400, heirs=("retry",), trashed=NOW - 40 * DAY)
     retry = subject("retry", 400, heirs=("original",), trashed=NOW - 40 * DAY, depth=1)
     found = planned([original, retry])
@@ -126,21 +126,21 @@ def test_a_session_and_the_one_that_goes_on_for_it_go_together():
     assert what(planned([kept, retry])) == set()
 
 
-def test_what_keeps_a_fork_keeps_all_it_stands_on():
+def test_a_hold_on_a_fork_keeps_all_its_ancestors():
     parent = subject("parent", 400, heirs=("child", "grandchild"))
     child = subject("child", 400, heirs=("grandchild",))
     found = planned([parent, child, subject("grandchild", 400, held=True)], "trash=90d")
     assert what(found) == set()
 
 
-def test_a_size_is_come_down_to_with_the_oldest_first():
+def test_the_size_limit_removes_the_oldest_first():
     rows = [subject(f"{n}", n, bytes=100) for n in range(10)]
     found = planned(rows, max_bytes=750)
     assert [action.session for action in found.actions] == ["9", "8", "7"]
     assert {action.why for action in found.actions} == {"max size"}
 
 
-def test_a_size_is_not_come_down_to_over_what_is_held():
+def test_the_size_limit_does_not_remove_held_sessions():
     rows = [subject("old", 9, bytes=100, held=True), subject("new", 1, bytes=100)]
     assert what(planned(rows, max_bytes=0)) == {("trash", "new")}
 
@@ -151,18 +151,18 @@ def test_a_run_that_would_remove_more_than_a_tenth_stops():
     assert "3 of 20 sessions" in planned([*rows[:-1], subject("x", 400)], "trash=90d").breaker
 
 
-def test_a_run_that_would_remove_very_much_stops():
+def test_a_run_that_would_remove_too_many_bytes_stops():
     rows = [subject("big", 400, bytes=2 * 10**9), *(subject(f"{n}") for n in range(99))]
     assert "bytes" in planned(rows, "trash=90d").breaker
 
 
-def test_archiving_removes_nothing_so_it_never_stops():
+def test_archiving_never_triggers_the_stop():
     assert planned([subject("a", 400)], "archive=1d").breaker == ""
 
 
 @given(st.integers(0, 2000), st.integers(-5000, 5000))
-def test_a_clock_that_was_set_back_never_makes_anything_older(days, jump):
-    """If nothing is due by the right clock, nothing is by an earlier one."""
+def test_a_clock_set_back_makes_nothing_due(days, jump):
+    """If nothing is due by the right clock, nothing is due by an earlier one."""
     one = subject("a", days)
     earlier = planned([one], "trash=90d", "archive=30d", now=NOW - abs(jump) * DAY)
     assert what(earlier) <= what(planned([one], "trash=90d", "archive=30d")) | {("archive", "a")}
@@ -180,7 +180,7 @@ def test_a_clock_that_was_set_back_never_makes_anything_older(days, jump):
     ),
     st.integers(0, 10**7),
 )  # fmt: skip
-def test_no_plan_touches_what_is_held_and_none_asks_twice(rows, size):
+def test_no_plan_touches_a_held_session_or_names_a_session_twice(rows, size):
     subjects = [
         subject(str(n), days, held=held, bytes=each, trashed=NOW - days * DAY if trashed else 0)
         for n, days, held, trashed, each in rows
@@ -215,27 +215,27 @@ def test_a_policy_is_shown_as_it_is_typed(word):
         "trash=99999w",
     ],
 )
-def test_what_is_no_policy_is_refused(word):
+def test_an_invalid_policy_is_refused(word):
     with pytest.raises(InvalidInput):
         parse([word])
 
 
-def test_off_takes_a_policy_off():
+def test_off_removes_a_policy():
     assert parse(["trash=off"]) == {"trash": None}
 
 
 @pytest.mark.parametrize("policies", [{"trash": "90d"}, {"trash": -1}, {"more": 1}, {"keep": True}])
-def test_what_is_no_policy_is_never_recorded(policies):
+def test_an_invalid_policy_is_never_recorded(policies):
     with pytest.raises(InvalidInput):
         check_retention(policies)
 
 
 @pytest.mark.parametrize(("text", "size"), [("2GB", 2 * 10**9), ("1.5 mb", 1_500_000), ("0B", 0)])
-def test_a_size_is_read_as_people_write_it(text, size):
+def test_a_size_is_parsed_with_its_unit(text, size):
     assert parse_size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "2", "GB", "-1GB", "2 apples"])
-def test_what_is_no_size_is_refused(text):
+def test_an_invalid_size_is_refused(text):
     with pytest.raises(InvalidInput):
         parse_size(text)

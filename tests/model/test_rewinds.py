@@ -1,4 +1,4 @@
-"""What of a log stands after rewinds, against the plainest way to say it."""
+"""Which commits of a log are visible after rewinds, compared with a naive list."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def rewound_logs(draw: st.DrawFn) -> tuple[list[Rewind], int]:
 
 
 def by_hand(known: list[Rewind], upto: int) -> list[int]:
-    """Seqs that stand, by keeping a list and going back in it."""
+    """The visible seqs, computed with a list that is cut at each rewind."""
     at: dict[int, list[int]] = {0: []}
     back = {rewind.seq: rewind.to for rewind in known}
     for seq in range(1, upto + 1):
@@ -35,7 +35,7 @@ def by_hand(known: list[Rewind], upto: int) -> list[int]:
 
 
 @given(rewound_logs(), st.data())
-def test_what_stands_is_what_going_back_in_a_list_leaves(log, data):
+def test_visible_commits_equal_those_of_a_list_rewound_by_hand(log, data):
     known, head = log
     upto = data.draw(st.integers(0, head))
     stretches = visible(known, upto)
@@ -43,7 +43,7 @@ def test_what_stands_is_what_going_back_in_a_list_leaves(log, data):
 
 
 @given(rewound_logs(), st.data())
-def test_two_views_agree_up_to_the_last_commit_before_they_part(log, data):
+def test_two_views_agree_up_to_their_last_common_commit(log, data):
     known, head = log
     one, other = (data.draw(st.integers(0, head)) for _ in range(2))
     upto = agree_upto(visible(known, one), visible(known, other))
@@ -53,12 +53,12 @@ def test_two_views_agree_up_to_the_last_commit_before_they_part(log, data):
         assert {s for s in left if s > upto}.isdisjoint(s for s in right if s > upto)
 
 
-def test_a_log_without_rewinds_stands_whole():
+def test_a_log_without_rewinds_is_all_visible():
     assert visible([], 7) == [(0, 7)]
     assert visible([], 0) == []
 
 
-def test_going_back_to_a_head_that_was_left_shows_it_again():
+def test_rewinding_to_an_abandoned_head_makes_it_visible_again():
     there = Rewind(12, 4, 10)
     back = Rewind(15, 10, 13)
     assert visible([there, back], 16) == [(0, 10), (15, 16)]

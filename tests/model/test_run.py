@@ -1,4 +1,4 @@
-"""Runs, decided: how one stands, how it ended, whether it starts again, what is left of its output."""
+"""Pure decisions about runs: status, end, restart, and which output is kept."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ INFO = RunInfo(
 ANN = StopRequest(by="local:ann")
 
 
-def test_a_run_nobody_watches_and_that_has_no_end_is_lost():
+def test_a_run_without_a_supervisor_and_without_an_end_is_lost():
     assert shown(INFO, live=True) == "running"
     assert shown(INFO, live=False) == "lost"
 
@@ -43,7 +43,7 @@ def test_a_run_with_an_end_is_never_lost():
     assert shown(ended(INFO, 0, at=1), live=False) == "done"
 
 
-def test_a_restart_of_the_machine_is_told_from_a_killed_supervisor():
+def test_a_reboot_is_distinguished_from_a_killed_supervisor():
     info = anew(INFO, store="/s.db", by="", host="", boot="one", at=1)
     assert lost_cause(info, "two") == "the machine was restarted"
     assert lost_cause(info, "one") == "its supervisor was killed"
@@ -62,14 +62,14 @@ def test_a_restart_of_the_machine_is_told_from_a_killed_supervisor():
         (0, None, 15, "done", "done", ""),
     ],
 )
-def test_only_a_persons_request_is_called_stopped_by_a_person(
+def test_only_a_stop_that_a_person_requested_is_called_stopped(
     code, stop, told, status, reason, cause
 ):
     found = ended(INFO, code, at=7, stop=stop, told=told)
     assert (found.status, found.reason, found.cause, found.ended) == (status, reason, cause, 7)
 
 
-def test_an_end_by_signal_has_the_exit_code_a_shell_gives_it():
+def test_an_end_by_signal_has_the_exit_code_of_a_shell():
     assert exit_code(ended(INFO, -9, at=1)) == 137
     assert exit_code(ended(INFO, 3, at=1)) == 3
     assert exit_code(ended(INFO, 0, at=1)) == 0
@@ -78,17 +78,17 @@ def test_an_end_by_signal_has_the_exit_code_a_shell_gives_it():
 @pytest.mark.parametrize(
     ("policy", "allowed"), [("no", 0), ("on-failure", RESTARTS), ("on-failure:2", 2)]
 )
-def test_a_policy_says_how_often(policy, allowed):
+def test_a_restart_policy_sets_the_number_of_restarts(policy, allowed):
     assert restarts_allowed(policy) == allowed
 
 
 @pytest.mark.parametrize("policy", ["", "always", "on-failure:", "on-failure:0", "on-failure:9999"])
-def test_a_policy_nobody_knows_is_refused(policy):
+def test_an_unknown_restart_policy_is_refused(policy):
     with pytest.raises(InvalidInput, match="no restart policy"):
         restarts_allowed(policy)
 
 
-def test_only_failures_start_again_and_only_so_often():
+def test_only_failures_are_restarted_up_to_the_limit():
     twice = RunInfo(
         **{**{n: getattr(INFO, n) for n in INFO.__struct_fields__}, "restart": "on-failure:2"}
     )
@@ -99,17 +99,17 @@ def test_only_failures_start_again_and_only_so_often():
 
 
 @given(st.integers(0, 10_000))
-def test_waits_between_starts_grow_and_are_bounded(n):
+def test_waits_between_restarts_grow_and_are_bounded(n):
     assert 0 < restart_wait_s(n) <= restart_wait_s(n + 1) <= LAST_WAIT_S
 
 
 @given(st.integers(0, 10**15 - 1), st.integers(0, 10**15 - 1))
-def test_a_cursor_reads_as_it_is_written(seq, byte):
+def test_a_cursor_parses_from_its_own_text(seq, byte):
     assert parse_cursor(str(OutputCursor(seq, byte))) == OutputCursor(seq, byte)
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "1+", "+1", "1+2+3", "1.5", "9" * 30, "1\n"])
-def test_what_is_no_cursor_is_refused(text):
+def test_an_invalid_cursor_is_refused(text):
     with pytest.raises(BadPosition):
         parse_cursor(text)
 
@@ -140,5 +140,5 @@ def test_the_newest_segments_are_kept(starts):
         (["sh"], "sh"),
     ],
 )
-def test_a_session_is_called_after_the_program(command, name):
+def test_a_session_is_named_after_the_program(command, name):
     assert session_name(command, "r_" + "1" * 32) == f"{name}-11111111"

@@ -1,4 +1,4 @@
-"""Searching, the pure part: the words of a text, what a question means, and which part of an answer is shown."""
+"""The pure part of search: words of a text, parsing a query, and snippets."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ from strategies import any_text
         ("→ … ++", []),
     ],
 )
-def test_the_words_of_a_text(text, found):
+def test_a_text_is_split_into_words(text, found):
     assert words(text) == found
 
 
-def test_a_run_without_an_end_is_words_side_by_side():
+def test_a_very_long_word_is_split_into_adjacent_words():
     assert words("x" * (WORD_MAX + 3)) == ["x" * WORD_MAX, "xxx"]
 
 
@@ -69,34 +69,34 @@ def test_a_run_without_an_end_is_words_side_by_side():
         ("LOUD", []),
     ],
 )
-def test_capitals_divide_a_name(name, found):
+def test_capital_letters_divide_a_name(name, found):
     assert parts(name) == found
 
 
-def test_what_names_are_made_of_stands_behind_the_text():
+def test_the_parts_of_names_are_indexed_after_the_text():
     assert indexed(["call parseHttp now", "twice"]) == (
         f"call parsehttp now {BETWEEN} twice {BETWEEN} parse http"
     )
 
 
 @given(any_text, any_text)
-def test_every_word_of_a_text_is_in_its_index_and_can_be_written(one, other):
+def test_every_word_of_a_text_is_indexed_as_valid_utf_8(one, other):
     made = indexed([one, other])
     made.encode()
     assert set(words(one) + words(other)) <= set(made.split(" "))
 
 
 @given(any_text)
-def test_every_place_of_a_folded_text_is_the_place_of_what_it_was(text):
+def test_every_offset_in_a_folded_text_maps_to_the_original_character(text):
     ends = list(accumulate(len(folded(char)) for char in text))
     found = places(text, range(len(folded(text))))
     assert found == [bisect_right(ends, place) for place in range(len(folded(text)))]
 
 
-# -- questions ------------------------------------------------------------------------------------
+# -- queries --------------------------------------------------------------------------------------
 
 
-def test_words_are_all_wanted():
+def test_all_words_of_a_query_are_required():
     assert parse("jwt login") == ((Term(("jwt",)), Term(("login",))), ())
 
 
@@ -104,7 +104,7 @@ def test_quotes_make_a_phrase():
     assert parse('"Session Store"')[0] == (Term(("session", "store")),)
 
 
-def test_a_phrase_needs_no_end():
+def test_a_phrase_needs_no_closing_quote():
     assert parse('"session store')[0] == (Term(("session", "store")),)
 
 
@@ -112,29 +112,29 @@ def test_typographic_quotes_are_quotes():
     assert parse("“session store”")[0] == (Term(("session", "store")),)
 
 
-def test_a_star_makes_a_beginning():
+def test_a_star_makes_a_prefix():
     assert parse("auth*")[0] == (Term(("auth",), prefix=True),)
 
 
-def test_a_minus_says_what_must_not_be_there():
+def test_a_minus_excludes_a_word_or_phrase():
     assert parse('jwt -cookie -"session store"')[1] == (
         Term(("cookie",)),
         Term(("session", "store")),
     )
 
 
-def test_an_option_of_a_program_is_looked_for_and_not_left_out():
+def test_a_command_line_option_is_searched_for_and_not_excluded():
     assert parse("push --force-with-lease") == (
         (Term(("push",)), Term(("force", "with", "lease"))),
         (),
     )
 
 
-def test_a_name_is_looked_for_whole_and_by_its_parts():
+def test_a_name_is_searched_for_whole_and_by_its_parts():
     assert parse("parseHttp")[0] == (Term(("parsehttp",), parts=("parse", "http")),)
 
 
-def test_a_path_is_words_side_by_side():
+def test_a_path_is_a_phrase_of_its_words():
     assert parse("src/auth.py")[0] == (Term(("src", "auth", "py")),)
 
 
@@ -142,13 +142,13 @@ def test_a_path_is_words_side_by_side():
     "text",
     ["", "   ", "***", '""', "\0", "-only -these", "→", "a*", "x " * TEXT_MAX, "NOT" * 400, 7],
 )
-def test_a_question_without_a_word_to_look_for_is_refused(text):
+def test_a_query_without_a_word_is_refused(text):
     with pytest.raises(BadQuery):
         parse(text)
 
 
 @given(any_text)
-def test_whatever_is_typed_is_words_or_a_bad_query(text):
+def test_any_text_parses_as_a_query_or_is_refused(text):
     try:
         wanted, without = parse(text)
     except BadQuery:
@@ -165,7 +165,7 @@ def shown(text, question):
     return found.text, [found.text[start:end] for start, end in found.matched]
 
 
-def test_a_snippet_says_what_matched():
+def test_a_snippet_marks_what_matched():
     assert shown("Use JWT for the login", "login jwt") == (
         "Use JWT for the login",
         ["JWT", "login"],
@@ -184,24 +184,24 @@ def test_a_long_text_is_cut_around_the_match():
     assert len(text) <= SNIPPET + 2
 
 
-def test_the_part_with_most_of_the_words_is_shown():
+def test_a_snippet_shows_the_part_that_matches_most_words():
     text = "jwt " + "x " * 500 + "the login with jwt works"
     assert shown(text, "jwt login")[1] == ["login", "jwt"]
 
 
-def test_an_accent_is_shown_where_it_is_not_asked_for():
+def test_a_word_typed_without_its_accent_marks_the_accented_word():
     assert shown("un café noir", "cafe")[1] == ["café"]
 
 
-def test_a_match_behind_letters_that_fold_to_several_is_where_it_is():
+def test_letters_that_fold_to_several_do_not_shift_the_match():
     assert shown("ﬁﬁﬁ ½ straße: needle", "needle")[1] == ["needle"]
 
 
-def test_part_of_a_name_is_marked_in_it():
+def test_a_part_of_a_name_is_marked_inside_it():
     assert shown("def parseHttpRequest():", "http")[1] == ["Http"]
 
 
-def test_a_word_is_not_marked_inside_another_where_it_stands_alone():
+def test_a_whole_word_is_marked_rather_than_part_of_another():
     assert shown("startle the art", "art")[1] == ["art"]
 
 
@@ -209,11 +209,11 @@ def test_characters_of_scripts_without_spaces_are_marked():
     assert shown("これは日本語です", "日本語")[1] == ["日本語"]
 
 
-def test_a_match_in_a_text_in_pieces_is_shown_as_one():
+def test_a_match_of_decomposed_characters_is_marked_as_one():
     assert shown("\u1112\u1161\u11ab text", "한") == ("한 text", ["한"])
 
 
-def test_what_a_record_says_is_shown_together():
+def test_a_snippet_joins_the_texts_of_a_record():
     assert (
         snippet(["auth", "use JWT", "no store"], parse("jwt")[0]).text
         == "auth · use JWT · no store"
@@ -221,7 +221,7 @@ def test_what_a_record_says_is_shown_together():
 
 
 @given(st.lists(any_text, max_size=4), any_text)
-def test_what_is_marked_is_in_the_snippet(texts, question):
+def test_every_marked_range_lies_within_the_snippet(texts, question):
     try:
         terms, _ = parse(question)
     except BadQuery:

@@ -39,7 +39,7 @@ LEGAL = {
 
 
 @pytest.mark.parametrize(("kind", "status"), list(product(TRANSITIONS, STATUSES)))
-def test_the_lifecycle_is_this_table_and_nothing_else(kind, status):
+def test_the_lifecycle_allows_exactly_the_transitions_of_this_table(kind, status):
     if (kind, status) in LEGAL:
         assert check_transition(kind, status, "s") == LEGAL[kind, status]
     else:
@@ -48,7 +48,7 @@ def test_the_lifecycle_is_this_table_and_nothing_else(kind, status):
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS - TRANSITIONS.keys()))
-def test_after_the_end_only_a_closed_list_is_accepted(kind):
+def test_an_ended_session_accepts_only_a_fixed_list_of_kinds(kind):
     assert check_transition(kind, "active", "s") is None
     for status in ("closed", "archived"):
         if kind in AFTER_THE_END:
@@ -72,7 +72,7 @@ def test_without_the_lease_only_contributions_are_accepted(kind):
 
 
 @pytest.mark.parametrize("kind", ["turn", "fact"])
-def test_a_displaced_driver_is_refused_whatever_it_appends(kind):
+def test_a_displaced_driver_can_append_nothing(kind):
     lease(kind, epoch=7)
     with pytest.raises(LeaseLost, match="another program"):
         lease(kind, epoch=6)
@@ -96,13 +96,13 @@ def test_any_positive_whole_limits_are_a_budget(budget):
     "budget",
     [{"tokens": 0}, {"tokens": True}, {"tokens": "9"}, {"tokens": 2**53}, {"beer": 1}, {1: 1}],
 )
-def test_a_budget_that_makes_no_sense_is_refused_with_its_path(budget):
+def test_the_error_of_an_invalid_budget_names_the_path(budget):
     with pytest.raises(BadBudget, match=r"\$\."):
         check_budget(budget)
 
 
 @given(st.text())
-def test_a_name_is_any_text_that_is_not_blank_huge_or_with_a_nul(name):
+def test_any_name_is_valid_unless_it_is_blank_too_long_or_has_a_nul(name):
     if name.strip() and len(name) <= 300 and "\0" not in name:
         assert check_name(name) == name
     else:

@@ -1,4 +1,4 @@
-"""Streams put together: the response that would have come whole, or as much of it as came."""
+"""Assembles streams into the complete response, or into the part that arrived."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ STREAMS = {"anthropic": ANTHROPIC, "openai-chat": CHAT, "openai": RESPONSES}
 
 
 @pytest.mark.parametrize("spoken", STREAMS)
-def test_a_whole_stream_is_the_whole_response(spoken):
+def test_a_complete_stream_assembles_to_the_complete_response(spoken):
     whole = assembled(STREAMS[spoken])
     assert whole.complete
     result = whole.result()
@@ -112,7 +112,7 @@ def test_a_whole_stream_is_the_whole_response(spoken):
 
 
 @pytest.mark.parametrize("spoken", STREAMS)
-def test_a_stream_cut_off_anywhere_gives_what_came_and_says_it_is_partial(spoken):
+def test_a_stream_cut_off_anywhere_assembles_to_a_partial_response(spoken):
     stream = STREAMS[spoken]
     last = next(n for n in range(len(stream)) if assembled(stream[: n + 1]).complete)
     for cut in range(last):
@@ -121,24 +121,24 @@ def test_a_stream_cut_off_anywhere_gives_what_came_and_says_it_is_partial(spoken
         assert "hello".startswith(text_of(partial.result()))
 
 
-def test_thinking_comes_with_its_signature():
+def test_thinking_keeps_its_signature():
     (thinking, *_) = assembled(ANTHROPIC).result()["content"]
     assert thinking == {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
 
 
-def test_counts_that_are_not_told_again_still_hold():
+def test_usage_from_the_first_chunk_is_kept():
     assert usage_of(assembled(ANTHROPIC).result())["tokens:cache_read"] == 4
 
 
-def test_calls_in_parallel_are_kept_apart():
+def test_parallel_tool_calls_are_kept_apart():
     assert [r.name for r in requests(assembled(CHAT).result())] == ["read", "pay"]
 
 
-def test_what_servers_want_back_of_reasoning_is_kept():
+def test_reasoning_content_is_kept():
     assert assembled(CHAT).result()["choices"][0]["message"]["reasoning_content"] == "hm"
 
 
-def test_arguments_cut_off_are_kept_as_text():
+def test_truncated_arguments_are_kept_as_text():
     (request,) = requests(assembled(ANTHROPIC[:13]).result())
     assert request.error
     assert request.raw == '{"pa'
@@ -149,19 +149,19 @@ def test_a_response_that_failed_is_not_complete():
     assert not assembled([*RESPONSES[:-1], failed]).complete
 
 
-def test_text_is_joined():
+def test_text_chunks_are_joined():
     plain = assembled(["he", "llo"])
     assert plain.result() == "hello"
     assert not plain.complete
 
 
-def test_no_chunks_are_no_text():
+def test_no_chunks_give_an_empty_text():
     assert Assembler().result() == ""
 
 
 @pytest.mark.parametrize("spoken", [None, "anthropic", "openai", "openai-chat", "plain"])
 @given(st.lists(plain_values, max_size=3))
-def test_no_chunk_is_too_strange(spoken, chunks):
+def test_a_malformed_chunk_never_raises(spoken, chunks):
     kinds = ["message_start", "content_block_start", "content_block_delta", "message_delta"]
     kinds += ["response.created", "response.output_item.added", "response.output_text.delta"]
     for chunk in chunks:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from model.anew import printed
+from model.conversations import log_of, moves, moves_and_erasures, tell
+from model.fresh_process import printed
 from model.providers import ACCEPTS
-from model.talking import log_of, moves, moves_and_erasures, tell
 from stator.model.log.commit import Commit
 from stator.model.window.reply import Dialect, requests
 from stator.model.window.transcript import Transcript
@@ -27,7 +27,7 @@ def fed(commits: list[Commit]) -> Transcript:
 
 
 def blocks(provider: Dialect, messages: list[dict[str, Any]]) -> list[str]:
-    """Messages cut into what a prompt cache compares: of Anthropic's, blocks with their role."""
+    """Messages cut into the units that a prompt cache compares: for Anthropic, blocks with their role."""
     if provider == "anthropic":
         return [
             json.dumps([message["role"], block])
@@ -50,7 +50,7 @@ def test_every_prefix_of_every_session_is_accepted_by_every_provider(script):
 
 @law
 @given(moves)
-def test_what_stands_before_an_answer_and_the_answer_itself_never_change(script):
+def test_the_rendering_up_to_an_answer_never_changes(script):
     log = log_of(script)
     transcript = Transcript()
     settled: dict[Dialect, list[str]] = {provider: [] for provider in PROVIDERS}
@@ -69,13 +69,13 @@ def test_what_stands_before_an_answer_and_the_answer_itself_never_change(script)
 
 @law
 @given(moves_and_erasures)
-def test_a_transcript_that_grew_is_the_one_that_is_read_anew(script):
+def test_an_incremental_transcript_equals_one_read_from_the_start(script):
     grown = Transcript()
     for commits in tell(script):
         for commit in commits:
             grown.feed(commit)
             for provider in PROVIDERS:
-                grown.render(provider)  # whatever it keeps from this must not show
+                grown.render(provider)  # its cache must not change the result
     anew = fed(log_of(script))
     for provider in PROVIDERS:
         assert grown.render(provider) == anew.render(provider)
@@ -83,7 +83,7 @@ def test_a_transcript_that_grew_is_the_one_that_is_read_anew(script):
 
 @law
 @given(moves_and_erasures)
-def test_whatever_is_left_out_to_fit_the_rest_is_accepted(script):
+def test_every_provider_accepts_a_transcript_shortened_to_any_budget(script):
     transcript = fed(log_of(script))
     for provider in PROVIDERS:
         whole = len(json.dumps(transcript.render(provider)))
@@ -114,7 +114,7 @@ SCRIPT: list[Any] = [
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_two_processes_render_the_same_bytes(provider):
     program = (
-        "import json; from model import test_transcript_laws as t; from model.talking import log_of; "
+        "import json; from model import test_transcript_laws as t; from model.conversations import log_of; "
         f"print(json.dumps(t.fed(log_of(t.SCRIPT)).render({provider!r})))"
     )
     assert json.loads(printed(program)) == fed(log_of(SCRIPT)).render(provider)

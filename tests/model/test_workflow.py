@@ -1,4 +1,4 @@
-"""Workflow files: what is made of a chain of calls, and what a hostile file may not say."""
+"""Workflow files: making one from a chain of calls, and refusing a hostile one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def refused(data, match):
 # -- reading --------------------------------------------------------------------------------------
 
 
-def test_what_is_written_is_read_back():
+def test_a_written_workflow_is_read_back_unchanged():
     made = Workflow(
         schema=workflow.SCHEMA,
         name="refund",
@@ -84,7 +84,7 @@ def test_what_is_written_is_read_back():
         ),
     ],
 )
-def test_a_file_that_is_no_workflow_is_refused_with_the_place(data, match):
+def test_the_error_of_an_invalid_workflow_file_names_the_place(data, match):
     refused(data, match)
 
 
@@ -104,7 +104,7 @@ def test_a_file_that_is_no_workflow_is_refused_with_the_place(data, match):
         ({"$value": {"$f": "nan"}, "x": 1}, "unknown reference"),
     ],
 )
-def test_a_reference_to_what_is_not_there_before_is_refused(template, match):
+def test_a_reference_to_no_earlier_call_or_parameter_is_refused(template, match):
     calls = [
         {"id": "c1", "tool": "x"},
         {"id": "c2", "tool": "x", "input": {"a": [template]}},
@@ -113,7 +113,7 @@ def test_a_reference_to_what_is_not_there_before_is_refused(template, match):
     refused(text(parameters=[{"name": "p"}], calls=calls), match)
 
 
-def test_deep_inputs_are_refused():
+def test_deeply_nested_inputs_are_refused():
     deep: object = 1
     for _ in range(200):
         deep = [deep]
@@ -124,7 +124,7 @@ def test_deep_inputs_are_refused():
 # -- filling in -----------------------------------------------------------------------------------
 
 
-def test_parameters_are_checked_by_name_and_those_without_a_default_must_be_set():
+def test_unknown_parameters_are_refused_and_required_ones_must_be_set():
     made = parse(text(parameters=[{"name": "a", "default": 1}, {"name": "key"}]))
     assert workflow.values_for(made, {"key": "k"}) == {"a": 1, "key": "k"}
     with pytest.raises(BadWorkflow, match=r"key must be set .--set key=…."):
@@ -134,7 +134,7 @@ def test_parameters_are_checked_by_name_and_those_without_a_default_must_be_set(
 
 
 @pytest.mark.parametrize("pointer", ["/rows/7", "/nobody", "/rows/-", "/rows/0/id/x"])
-def test_an_output_that_lacks_what_is_wanted_says_so(pointer):
+def test_a_reference_to_a_missing_part_of_an_output_is_an_error(pointer):
     with pytest.raises(BadWorkflow, match="the output of c1 has nothing at"):
         fill({"$from": "c1", "at": pointer}, {}, {"c1": {"rows": [{"id": 1}]}})
 
@@ -153,7 +153,7 @@ def test_an_output_that_lacks_what_is_wanted_says_so(pointer):
         {"\ud800": 1},
     ],
 )
-def test_a_value_json_has_no_word_for_keeps_its_form(value):
+def test_a_value_that_json_cannot_express_is_kept(value):
     kept = literal(json.loads(json.dumps(written(value))), "$")
     assert repr(kept) == repr(value)
 
@@ -162,7 +162,7 @@ def test_a_value_json_has_no_word_for_keeps_its_form(value):
 
 
 def called(tool, given, output=None, status="ok"):
-    """A recorded call, as a turn's record has it."""
+    """A recorded call of a turn."""
     ending = Commit(
         id="k_",
         session="s_",
@@ -190,7 +190,7 @@ def made(*calls, prompt=""):
     return extract("w", [prompt], calls)
 
 
-def test_what_the_prompt_says_is_a_parameter_with_its_value_as_the_default():
+def test_a_value_from_the_prompt_becomes_a_parameter_with_that_default():
     found = made(called("pay", {"to": "ACME", "cents": 42, "note": "hi"}), prompt="pay ACME 42 now")
     assert [(p.name, p.default, p.seen) for p in found.parameters] == [
         ("to", "ACME", ["prompt", "c1/to"]),
@@ -203,17 +203,17 @@ def test_what_the_prompt_says_is_a_parameter_with_its_value_as_the_default():
     }
 
 
-def test_a_part_of_a_word_of_the_prompt_is_not_a_parameter():
+def test_part_of_a_word_in_the_prompt_is_not_a_parameter():
     assert made(called("x", {"a": "log", "n": 4}), prompt="login 42").parameters == []
 
 
-def test_what_several_calls_are_given_is_one_parameter():
+def test_a_value_passed_to_several_calls_is_one_parameter():
     found = made(called("read", {"path": "a.py"}), called("write", {"file": "a.py"}))
     assert [(p.name, p.seen) for p in found.parameters] == [("path", ["c1/path", "c2/file"])]
     assert found.calls[1].input == {"file": {"$param": "path"}}
 
 
-def test_what_an_earlier_call_gave_is_a_reference_to_it():
+def test_a_value_from_an_earlier_output_becomes_a_reference():
     found = made(
         called("find", {"q": "x"}, {"rows": [{"id": 7, "name": "Ann Lee"}], "a/b": ["deep one"]}),
         called(
@@ -229,18 +229,18 @@ def test_what_an_earlier_call_gave_is_a_reference_to_it():
     }
 
 
-def test_a_small_number_is_no_reference_unless_its_name_says_so():
+def test_a_small_number_is_a_reference_only_if_the_names_match():
     found = made(called("a", {}, {"count": 7}), called("b", {"limit": 7, "flag": True}))
     assert found.calls[1].input == {"limit": 7, "flag": True}
 
 
-def test_calls_that_failed_are_left_out_and_named():
+def test_failed_calls_are_omitted_and_noted():
     found = made(called("pay", {}, status="error"), called("pay", {}))
     assert [call.tool for call in found.calls] == ["pay"]
     assert found.notes == ["t1 @7 pay: left out, it ended error"]
 
 
-def test_a_secret_is_a_parameter_that_must_be_set_and_stands_nowhere_in_the_file():
+def test_a_secret_becomes_a_required_parameter_and_is_not_in_the_file():
     secret = "‹secret:anthropic:0123abcd›"
     found = made(
         called("login", {"key": secret}),
@@ -251,14 +251,14 @@ def test_a_secret_is_a_parameter_that_must_be_set_and_stands_nowhere_in_the_file
     assert "secret:" not in found.to_json()
 
 
-def test_a_secret_that_a_call_gave_is_taken_from_it():
+def test_a_secret_from_an_earlier_output_becomes_a_reference():
     secret = "‹secret:anthropic:0123abcd›"
     found = made(called("login", {}, {"token": secret}), called("use", {"token": secret}))
     assert found.calls[1].input == {"token": {"$from": "c1", "at": "/token"}}
     assert found.parameters == []
 
 
-def test_a_text_that_was_made_from_an_output_stays_and_is_pointed_out():
+def test_a_text_that_contains_an_earlier_output_is_kept_with_a_note():
     found = made(called("pay", {}, {"receipt": "re_19"}), called("mail", {"text": "paid: re_19."}))
     assert found.calls[1].input == {"text": "paid: re_19."}
     assert found.notes == ["c2/text stays as it was, and holds what c1/receipt gave"]

@@ -12,7 +12,7 @@ from stator.connect import connect
 
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path, monkeypatch):
-    """Nothing here depends on, or writes to, the folder the tests are run from."""
+    """Run each test in its own folder, not in the one the tests were started from."""
     monkeypatch.chdir(tmp_path)
 
 
@@ -36,7 +36,7 @@ def zygote(tmp_path_factory):
 
 @pytest.fixture
 def uncompressed(monkeypatch):
-    """Write every frame as it is, so that looking for bytes in the file can find them."""
+    """Write every frame uncompressed, so that a search for bytes in the file can find them."""
     from stator.store import compress
 
     plain = compress.compress

@@ -1,7 +1,7 @@
-"""A scripted agent of three turns that dies where it is told to, and can be run again.
+"""A scripted agent of three turns that dies at a given point and can be run again.
 
 Everything that can kill it is here: the store's `append` and the tools are wrapped in the process
-that is to die. What the tools do to the world is one line each in a file, on disk before they return.
+that is to die. Each tool's effect is one line in a file, on disk before the tool returns.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DEFINITIONS = [
 
 
 class World:
-    """What tools do is one line in a file; it is there for every later process."""
+    """Effects of tools: one line each in a file that every later process reads."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -73,7 +73,7 @@ class Fuse:
         with self._lock:
             if len(self.passed) == self._point:
                 os.kill(os.getpid(), signal.SIGKILL)
-                signal.pause()  # in a thread of its own the signal may take a moment
+                signal.pause()  # in another thread the signal may take a moment
             self.passed.append(f"{self.turn}: {where}")
         return 0.0
 
@@ -91,7 +91,7 @@ class Fuse:
 
 
 class Tools:
-    """The tools of the script, as a policy and a kind of API want them."""
+    """The tools of the script, for one policy and one kind of API."""
 
     def __init__(self, world: World, fuse: Fuse, policy: str, *, awaited: bool) -> None:
         self._world, self._fuse, self._awaited = world, fuse, awaited
@@ -142,7 +142,7 @@ class Tools:
         return self._effect("note", n)
 
     def _try(self, n: int, text: str) -> str:
-        """Certainly not done the first time it is tried, so that there is a second."""
+        """Raise NotDone at the first attempt, so that there is a second."""
         self._refuse_once(n)
         return self._effect("act", n)
 
@@ -168,7 +168,7 @@ class Tools:
 
 
 class Model:
-    """A model whose answers follow from what it is shown, in words of its own each time."""
+    """A model whose answers follow from the messages, worded differently each time."""
 
     def __init__(self, world: World, fuse: Fuse, words: str) -> None:
         self._world, self._fuse, self._words = world, fuse, words
@@ -201,7 +201,7 @@ def is_prompt(message: dict[str, Any]) -> bool:
 
 
 class Plain:
-    """The synchronous API behind the asynchronous one's face, so that one script is enough."""
+    """The synchronous API with the asynchronous interface, so that one script is enough."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
@@ -226,8 +226,8 @@ class Plain:
 
 
 class Script:
-    """The agent: three turns, each a read, a write that is tried twice, an idempotent call and a
-    plain write."""
+    """The agent: three turns, each with a read, a write of two attempts, an idempotent call and a plain
+    write."""
 
     def __init__(
         self,
@@ -273,13 +273,13 @@ class Script:
             if outcome.status == "in doubt":
                 self._talk.say({"told": [tool.name, n]})
             elif outcome.status == "denied":
-                assert self._style == "reworded", outcome  # the first one turned out to be done
+                assert self._style == "reworded", outcome  # the original call was settled as done
             else:
                 assert outcome.ok, outcome
         await t.fact(f"done {n}", True)
 
     def _say(self, t: Any, n: int) -> str:
-        """The words of a turn: other ones each time, but those it ended with once it has ended."""
+        """The text of a turn: different each time, until the turn has ended."""
         if t.reused:
             return str([line[2] for line in self._world.all() if line[:2] == ["words", n]][-1])
         self._world.did("words", n, self._words)
@@ -287,8 +287,8 @@ class Script:
 
 
 def check_anthropic(messages: list[dict[str, Any]]) -> None:
-    """What Anthropic refuses: two of one role in a row, a call without its result, a result without
-    its call, an id used twice."""
+    """Assert what Anthropic requires; it refuses two messages of one role in a row, a call without its
+    result, a result without its call, and an id used twice."""
     assert messages[0]["role"] == "user"
     open_ids: set[str] = set()
     seen: set[str] = set()
@@ -312,14 +312,14 @@ def play(
     talk: Any, path: str, effects: str, policy: str, style: str, api: str, run: int,
     point: int | None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Run the script once, to its end, to its death at a point, or until a person is needed."""
+    """Run the script once, until its end, its death at a point, or a need for approval."""
     fuse, world = Fuse(point), World(effects)
     words = "first words" if run == 0 or style == "hand" else "other words"
     SqliteStore.append = fuse.around(SqliteStore.append)  # type: ignore[method-assign]
     tools = Tools(world, fuse, policy, awaited=api == "async")
     script = Script(talk, tools, Model(world, fuse, words), fuse, world, style, words)
     store = connect(path, project="test", durability="relaxed")
-    # Between attempts no time passes; where it would is a point like any other.
+    # No time passes between attempts; the wait is a crash point like any other.
     store.context = dataclasses.replace(store.context, jitter=lambda: fuse.at("in backoff"))
 
     def report(session: Any) -> None:
@@ -357,11 +357,11 @@ def finish(work: Any) -> None:
     raise AssertionError("it waits")
 
 
-# -- one call, and somebody else ------------------------------------------------------------------
+# -- one call and another process -----------------------------------------------------------------
 
 
 def act_when_told(talk: Any, path: str, effects: str, reconcile: str) -> dict[str, Any]:
-    """Drive a session into a write that waits for a word before its effect; how the call ended."""
+    """Drive a session into a write that waits for a message before its effect; returns the outcome."""
     world = World(effects)
 
     @stator.tool(name="act", reconcile=(lambda intent: reconcile) if reconcile else None)
@@ -379,7 +379,7 @@ def act_when_told(talk: Any, path: str, effects: str, reconcile: str) -> dict[st
 
 
 def calls_until_paused(talk: Any, path: str, effects: str) -> dict[str, Any]:
-    """Make calls, one for each word, until somebody wants the run to end."""
+    """Make one call per message, until another process asks for a pause."""
     world = World(effects)
 
     @stator.tool

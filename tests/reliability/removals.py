@@ -28,7 +28,7 @@ def fill(store: stator.Store, sessions: int = 3, turns: int = 4) -> None:
 
 
 def purge(store: stator.Store) -> None:
-    """Purge the first session, unless that is done."""
+    """Purge the first session, unless it is already purged."""
     rows = [row for row in store.sessions().rows if row.record.name == "s0"]
     for row in rows:
         if not project_flags.has(store.port, row, project_flags.TRASH):
@@ -37,7 +37,7 @@ def purge(store: stator.Store) -> None:
 
 
 def expire(store: stator.Store) -> None:
-    """Let the transcript of the first session expire, as far as it has not."""
+    """Expire what is left of the transcript of the first session."""
     _apply(store, "expire", [store.read("s0").id])
 
 

@@ -1,4 +1,4 @@
-"""What the reliability tests share: worker processes, a store with something of everything in it, and its answers."""
+"""Shared by the reliability tests: worker processes, a store with every kind of record, and its answers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Worker:
             self._line.sendall(json.dumps(value).encode() + b"\n")
 
     def hear(self) -> Any:
-        """The next value it says, or None when it is gone."""
+        """The next value it sends, or None when it has ended."""
         while b"\n" not in self._rest:
             more = self._receive()
             if not more:
@@ -69,14 +69,14 @@ class Worker:
             return b""
 
     def drain(self) -> list[Any]:
-        """Everything it said until it was gone; a line cut by its death does not count."""
+        """Everything it sent until it ended, without a line cut by its death."""
         while more := self._receive():
             self._rest += more
         lines, _, self._rest = self._rest.rpartition(b"\n")
         return [json.loads(line) for line in lines.splitlines()]
 
     def result(self) -> Any:
-        """What the task returned; `AssertionError` if it failed."""
+        """The result of the task; `AssertionError` if it failed."""
         said = self.drain()
         assert said, f"worker {self.pid} died without an answer"
         assert "done" in said[-1], said[-1]
@@ -87,7 +87,7 @@ class Worker:
         os.kill(self.pid, number)
 
     def wait(self) -> None:
-        """Until the process is gone and every file of it is closed."""
+        """Wait until the process has ended and all its files are closed."""
         if self._pidfd >= 0:
             waiting = select.poll()  # select() takes no descriptor above 1,023
             waiting.register(self._pidfd, select.POLLIN)
@@ -158,7 +158,7 @@ class Zygote:
 
 
 def source() -> list[str]:
-    """Where the package under test is imported from."""
+    """The folder that the package under test is imported from."""
     return [str(Path(next(iter(stator.__path__))).parent)]
 
 
@@ -185,7 +185,7 @@ def fail(path: str) -> str:
 
 
 def populate(store: stator.Store, *, turns: int = 3, big: bool = True) -> str:
-    """A session with something in every collection a program can fill; its id."""
+    """Make a session with a record in every collection a program can fill; returns its id."""
     with store.open(
         "main",
         agent="tester",
@@ -240,7 +240,7 @@ def copy_store(source: Path, target: Path) -> Path:
 
 
 def findings(path: Path | str) -> list[str]:
-    """What `verify` says of a store, opened for this; an error that stops it is a finding too."""
+    """The findings of `verify` for a store; an error that stops it is a finding too."""
     try:
         with connect(path, create=False, project="test") as store:
             return [finding.what for finding in verify(store.port)]
@@ -291,7 +291,7 @@ def all_sessions(store: stator.Store) -> Iterator[Any]:
 
 
 def bare(path: Path | str) -> apsw.Connection:
-    """A connection without any of our guards, to tamper with a closed store."""
+    """A connection without our guards, to tamper with a closed store."""
     return apsw.Connection(os.fspath(path))
 
 
@@ -299,7 +299,7 @@ def bare(path: Path | str) -> apsw.Connection:
 
 
 def recorded_session(store: stator.Store, name: str) -> str:
-    """A session that anybody may append to without a lease."""
+    """Make a recorded session, which needs no lease; returns its id."""
     context = store.context
     record = SessionRecord(id=context.mint("session"), name=name, project="test", mode="recorded")
     opening = Draft(

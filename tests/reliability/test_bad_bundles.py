@@ -1,6 +1,6 @@
-"""Bundles that are cut, changed, hostile or from the future: refused whole, by name, with nothing written.
+"""Truncated, changed, hostile or newer bundles are refused as a whole, with nothing written.
 
-Each crafted one is made by the writer itself, so that only what the test is about is wrong with it.
+Each bundle is made by the real writer, so that it has only the defect of its test.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from runtime.bundling import bulky, machine, made, work
+from runtime.bundle_fixtures import bulky, machine, made, work
 from stator.errors import (
     BadBundle,
     BrokenChain,
@@ -62,7 +62,7 @@ def there(tmp_path):
 def refused(
     store, path: Path, error: type[StatorError] = BadBundle, match: str | None = None
 ) -> StatorError:
-    """The error an import ends with; nothing of the bundle is there, and no other file either."""
+    """The error of an import, which wrote nothing of the bundle and no other file."""
     before = sorted(os.listdir(path.parent))
     with pytest.raises(error, match=match) as caught:
         store.import_bundle(path)
@@ -72,7 +72,7 @@ def refused(
 
 
 def resealed(path: Path, data: bytes) -> Path:
-    """A changed bundle whose digest is right again."""
+    """A changed bundle with a recomputed digest."""
     path = path.with_name("bad.stator")
     path.write_bytes(data + hashlib.sha256(data).digest())
     return path
@@ -83,7 +83,7 @@ def body(path: Path) -> bytes:
 
 
 def rechained(commits: list[Commit], n: int, **changes: Any) -> list[Commit]:
-    """A log with one commit changed, and every hash from there on made to fit."""
+    """A log with one changed commit, and every hash from there on recomputed."""
     done = commits[:n]
     for commit in [msgspec.structs.replace(commits[n], **changes), *commits[n + 1 :]]:
         prev = done[-1].hash if done else commit.prev
@@ -99,7 +99,7 @@ def log(path: Path) -> list[Commit]:
 # -- the file -------------------------------------------------------------------------------------
 
 
-def test_a_bundle_cut_at_any_byte_is_refused_whole(file, there):
+def test_a_bundle_truncated_at_any_byte_is_refused(file, there):
     data = file.read_bytes()
     cut = file.with_name("cut.stator")
     for length in range(len(data)):
@@ -109,7 +109,7 @@ def test_a_bundle_cut_at_any_byte_is_refused_whole(file, there):
     refused(there, cut)
 
 
-def test_a_larger_bundle_cut_anywhere_is_refused_whole(tmp_path, there):
+def test_a_larger_bundle_truncated_anywhere_is_refused(tmp_path, there):
     with machine(tmp_path / "here", "p") as here:
         bulky(here)
         here.export("bulky", tmp_path / "large.stator")
@@ -122,7 +122,7 @@ def test_a_larger_bundle_cut_anywhere_is_refused_whole(tmp_path, there):
     refused(there, cut)
 
 
-def test_a_bundle_with_any_byte_changed_is_refused_whole(file, there):
+def test_a_bundle_with_any_changed_byte_is_refused(file, there):
     data = file.read_bytes()
     bad = file.with_name("bad.stator")
     for at in range(len(data)):
@@ -132,8 +132,8 @@ def test_a_bundle_with_any_byte_changed_is_refused_whole(file, there):
     refused(there, bad)
 
 
-def test_a_changed_bundle_with_a_right_digest_is_refused_or_the_same(file, there):
-    """Whoever changes it on purpose makes the digest fit; then frames and chain have to tell."""
+def test_a_changed_bundle_with_a_valid_digest_is_refused_or_reads_the_same(file, there):
+    """An attacker can recompute the digest; then the frames and the chain must reveal the change."""
     data, good = body(file), log(file)
     for at in random.Random(5).sample(range(len(data)), 250):
         bad = resealed(file, data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :])
@@ -142,7 +142,7 @@ def test_a_changed_bundle_with_a_right_digest_is_refused_or_the_same(file, there
 
 
 @pytest.mark.parametrize("more", [b"\0", b"more", bytes(32)])
-def test_something_after_the_end_is_refused(file, there, more):
+def test_bytes_after_the_end_are_refused(file, there, more):
     longer = file.with_name("longer.stator")
     longer.write_bytes(file.read_bytes() + more)
     refused(there, longer)
@@ -160,7 +160,7 @@ def test_another_kind_of_file_is_not_a_bundle(tmp_path, there, data):
 
 
 @pytest.mark.parametrize("path", ["/dev/zero", "/proc/self/mem", "/"])
-def test_what_is_no_file_is_refused_without_waiting(there, path):
+def test_a_path_that_is_not_a_file_is_refused_without_waiting(there, path):
     with pytest.raises(StatorError):
         there.import_bundle(path)
 
@@ -174,18 +174,18 @@ def test_a_pipe_is_refused_without_waiting(tmp_path, there):
 # -- versions -------------------------------------------------------------------------------------
 
 
-def test_a_bundle_of_a_later_format_says_so(file, there):
+def test_the_error_of_a_later_format_names_the_format(file, there):
     data = bytearray(body(file))
     struct.pack_into(">H", data, len(bundle.MAGIC), 2)
     refused(there, resealed(file, bytes(data)), NewerBundle, "format 2")
 
 
-def test_a_bundle_that_requires_something_unknown_is_refused(file, there):
+def test_a_bundle_that_requires_an_unknown_feature_is_refused(file, there):
     path = made(file, log(file), header=Header(requires=["telepathy"]))
     refused(there, path, NewerBundle, "telepathy")
 
 
-def test_something_unknown_that_is_optional_is_in_nobody_s_way(file, there):
+def test_an_unknown_optional_feature_is_ignored(file, there):
     path = made(file, log(file), header=Header(optional=["telepathy"]))
     assert there.import_bundle(path).sessions[0].fate == "new"
 
@@ -200,7 +200,7 @@ def frames(*parts: tuple[bytes, bytes, int, int, bytes]) -> bytes:
     )
 
 
-def test_a_frame_that_unpacks_to_a_thousand_times_its_length_is_not_unpacked(file, there):
+def test_a_frame_with_an_extreme_compression_ratio_is_not_unpacked(file, there):
     from backports import zstd
 
     bomb = zstd.compress(bytes(60_000_000))
@@ -208,7 +208,7 @@ def test_a_frame_that_unpacks_to_a_thousand_times_its_length_is_not_unpacked(fil
     refused(there, resealed(file, data), match="at most 200 times")
 
 
-def test_a_frame_that_says_less_than_it_unpacks_to_is_not_unpacked_further(file, there):
+def test_unpacking_stops_at_the_length_that_the_frame_declares(file, there):
     from backports import zstd
 
     bomb = zstd.compress(bytes(60_000_000))
@@ -216,18 +216,18 @@ def test_a_frame_that_says_less_than_it_unpacks_to_is_not_unpacked_further(file,
     refused(there, resealed(file, data), match="longer than its stated length")
 
 
-def test_a_frame_longer_than_any_may_be_is_not_read(file, there):
+def test_a_frame_over_the_size_limit_is_not_read(file, there):
     data = frames((bundle.MANIFEST, bundle.RAW, 2**32 - 1, 2**32 - 1, b""))
     refused(there, resealed(file, data), match="at most 83,886,080")
 
 
-def test_a_header_longer_than_any_may_be_is_not_read(file, there):
+def test_a_header_over_the_size_limit_is_not_read(file, there):
     data = bundle.MAGIC + bundle.PREFIX.pack(1, 2**31)
     refused(there, resealed(file, data), match="at most 65,536")
 
 
-def test_content_that_compresses_too_well_still_travels(tmp_path, there):
-    """What is written stays within the limits of who reads it."""
+def test_highly_compressible_content_can_be_exported_and_imported(tmp_path, there):
+    """The writer stays within the limits of the reader."""
     with machine(tmp_path / "here", "p") as here:
         with here.open("s") as s, s.turn("one") as t:
             t.fact("zeros", "0" * 5_000_000)
@@ -245,20 +245,20 @@ def test_content_that_compresses_too_well_still_travels(tmp_path, there):
     ],
     ids=["total", "sessions", "commits"],
 )
-def test_every_limit_holds_while_it_is_read(file, limits, match):
+def test_every_limit_is_checked_while_reading(file, limits, match):
     with pytest.raises(BadBundle, match=match), BundleReader(str(file), limits=limits) as reader:
         list(reader.commits())
 
 
 @pytest.mark.parametrize("deep", [b"[" * 100_000 + b"]" * 100_000, b"[" * 500 + b"]" * 500])
-def test_content_nested_deeper_than_any_is_refused(file, there, deep):
+def test_too_deeply_nested_content_is_refused(file, there, deep):
     commits = log(file)
     n = next(n for n, c in enumerate(commits) if c.kind == "turn")
     path = made(file, rechained(commits, n, content={"input": deep}))
     refused(there, path)
 
 
-def test_a_lock_that_asks_for_gigabytes_is_not_tried(file, there):
+def test_a_key_derivation_that_needs_gigabytes_is_refused(file, there):
     lock = Lock(cipher="aes-256-gcm", kdf="scrypt", salt=bytes(16), n=2**30, r=8, p=1)
     header = Header(requires=[bundle.LOCKED], lock=lock)
     path = resealed(file, bundle.preface(header) + bytes(40))
@@ -266,24 +266,24 @@ def test_a_lock_that_asks_for_gigabytes_is_not_tried(file, there):
         there.import_bundle(path, passphrase="x")
 
 
-# -- what is in it --------------------------------------------------------------------------------
+# -- contents -------------------------------------------------------------------------------------
 
 
-def test_a_commit_that_was_changed_is_named(file, there):
+def test_the_error_names_the_commit_that_was_changed(file, there):
     commits = log(file)
     commits[4] = msgspec.structs.replace(commits[4], cause="changed")
     error = refused(there, made(file, commits), BrokenChain)
     assert error.ids["commit"] == commits[4].id
 
 
-def test_a_log_made_anew_does_not_have_the_head_that_was_promised(file, there):
+def test_a_rehashed_log_is_refused_because_its_head_differs_from_the_manifest(file, there):
     commits = log(file)
     path = made(file, rechained(commits, 4, cause="changed"), hash=commits[-1].hash)
     refused(there, path, match="not at its head")
 
 
 @pytest.mark.parametrize("wrong", ["gap", "doubled", "reversed", "short", "none"])
-def test_commits_that_are_missing_doubled_or_moved_are_refused(file, there, wrong):
+def test_missing_repeated_or_reordered_commits_are_refused(file, there, wrong):
     commits = log(file)
     told: dict[str, Any] = {"seq": commits[-1].seq, "hash": commits[-1].hash}
     given = {
@@ -296,18 +296,18 @@ def test_commits_that_are_missing_doubled_or_moved_are_refused(file, there, wron
     refused(there, made(file, given, **told))
 
 
-def test_a_bundle_that_does_not_hold_as_many_commits_as_it_says_is_refused(file, there):
+def test_a_bundle_with_a_wrong_commit_count_is_refused(file, there):
     refused(there, made(file, log(file), end=99))
 
 
-def test_a_manifest_that_says_something_else_of_a_session_is_refused(file, there):
+def test_a_manifest_that_contradicts_a_session_is_refused(file, there):
     refused(there, made(file, log(file), name="another"), match="manifest")
     refused(there, made(file, log(file), project="another"), match="manifest")
 
 
 @pytest.mark.parametrize("name", ["../../evil", "/abs", "C:\\w", "a\0b", "", "x" * 1000])
-def test_a_name_is_a_name_and_no_path(file, there, name):
-    """There is nothing to unpack to it: what cannot be a name is refused, the rest is text."""
+def test_a_session_name_is_never_used_as_a_path(file, there, name):
+    """Nothing is unpacked to a path: an invalid name is refused, any other is text."""
     commits = log(file)
     put = commits[0].delta[0]
     assert isinstance(put, Put)
@@ -325,7 +325,7 @@ def test_a_name_is_a_name_and_no_path(file, there, name):
     assert sorted(os.listdir(path.parent)) == before
 
 
-def test_a_session_twice_in_one_manifest_is_refused(file, there):
+def test_a_manifest_that_lists_a_session_twice_is_refused(file, there):
     commits = log(file)
     with BundleReader(str(file)) as reader:
         one = reader.manifest.sessions[0]
@@ -343,7 +343,7 @@ def test_a_session_twice_in_one_manifest_is_refused(file, there):
     ],
     ids=str,
 )
-def test_a_commit_cannot_make_the_session_another(file, there, lie):
+def test_a_commit_cannot_change_the_identity_of_its_session(file, there, lie):
     commits = log(file)
     n = next(
         n for n, c in enumerate(commits) if n and any(o.collection == "session" for o in c.delta)
@@ -359,7 +359,7 @@ def test_a_commit_cannot_make_the_session_another(file, there, lie):
     refused(there, made(file, rechained(commits, n, content=content, delta=delta)), match="another")
 
 
-def test_a_project_s_own_session_is_not_taken(file, there):
+def test_the_session_of_a_project_is_not_imported(file, there):
     commits = log(file)[:1]
     op = commits[0].delta[0]
     assert isinstance(op, Put)
@@ -370,7 +370,7 @@ def test_a_project_s_own_session_is_not_taken(file, there):
     refused(there, path, StatorError)
 
 
-def test_another_session_under_an_id_that_is_here_is_refused(file, there):
+def test_a_different_session_under_an_existing_id_is_refused(file, there):
     there.import_bundle(file)
     head = there.read("fix-login").head
     commits = log(file)
@@ -380,16 +380,16 @@ def test_another_session_under_an_id_that_is_here_is_refused(file, there):
 
 
 @pytest.mark.parametrize("by", [-5, 2, 999_999, 2**53])
-def test_content_that_is_gone_by_no_erasure_is_refused(file, there, by):
-    """Imported, the session would not verify."""
+def test_content_missing_without_an_erasure_is_refused(file, there, by):
+    """The imported session would not verify."""
     commits = log(file)
     n = next(n for n, c in enumerate(commits) if c.kind == "turn")
     commits[n] = chain.without(commits[n], {"input"}, by)
     refused(there, made(file, commits), match="is not an erasure")
 
 
-def test_ids_that_another_process_just_used_are_refused(file, there, tmp_path):
-    """What it appended is not in any index yet."""
+def test_commit_ids_that_another_process_just_used_are_refused(file, there, tmp_path):
+    """Its commits are in no index yet."""
     commits = log(file)
     with there.open("mine"):
         pass
@@ -400,7 +400,7 @@ def test_ids_that_another_process_just_used_are_refused(file, there, tmp_path):
             there.import_bundle(file)
 
 
-def test_ids_that_are_taken_by_other_commits_are_refused(file, there):
+def test_commit_ids_used_by_other_commits_are_refused(file, there):
     commits = log(file)
     with there.open("mine"):
         pass
@@ -429,9 +429,7 @@ class Explosive:
     ],
     ids=["pickle", "yaml", "msgpack-ext"],
 )
-def test_a_payload_that_is_a_program_elsewhere_is_bytes_here(
-    file, there, tmp_path, monkeypatch, payload
-):
+def test_an_executable_payload_is_never_executed(file, there, tmp_path, monkeypatch, payload):
     monkeypatch.chdir(tmp_path)
     commits = log(file)
     n = next(n for n, c in enumerate(commits) if c.kind == "turn")
@@ -455,7 +453,7 @@ def test_an_extension_type_in_a_frame_is_refused(file, there):
     refused(there, resealed(file, packed))
 
 
-# -- locked ---------------------------------------------------------------------------------------
+# -- encryption -----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -479,7 +477,7 @@ def split(data: bytes) -> tuple[bytes, list[bytes]]:
 
 
 @pytest.mark.parametrize("wrong", ["dropped", "moved", "end first", "header"])
-def test_frames_of_a_locked_bundle_cannot_be_left_out_or_moved(locked, there, wrong):
+def test_missing_or_reordered_frames_of_an_encrypted_bundle_are_refused(locked, there, wrong):
     preface, found = split(body(locked))
     given = {
         "dropped": [*found[:2], *found[3:]],
@@ -496,7 +494,7 @@ def test_frames_of_a_locked_bundle_cannot_be_left_out_or_moved(locked, there, wr
     assert there.sessions().rows == []
 
 
-# -- nothing runs ---------------------------------------------------------------------------------
+# -- no code runs ---------------------------------------------------------------------------------
 
 WATCHED = """
 import sys
@@ -522,8 +520,8 @@ for name, given in found:
 """
 
 
-def test_importing_and_reading_executes_nothing_and_opens_no_other_file(file, tmp_path):
-    """Whatever is in it: no code, no import of a recorded name, no program, no connection."""
+def test_importing_executes_no_code_and_opens_no_other_file(file, tmp_path):
+    """For any content: no code, no import of a recorded name, no program, no connection."""
     commits = log(file)
     n = next(n for n, c in enumerate(commits) if c.kind == "turn")
     hostile = canon.dumps({"__class__": "os.system", "py/object": "os.mkdir", "b": pickle.dumps(1)})

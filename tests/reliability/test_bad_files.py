@@ -1,4 +1,4 @@
-"""Bad database files: found, refused or read, and never made worse.
+"""Bad database files are reported, refused or read, and never damaged further.
 
 Only closed stores and copies are tampered with here.
 """
@@ -34,7 +34,7 @@ from stator.store.sqlite.projection import pack_ledger, unpack_ledger
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
-    """A closed store with something of everything in it. Read only: tests copy it."""
+    """A closed store with every kind of record. Read only: tests copy it."""
     path = tmp_path_factory.mktemp("original") / "store.db"
     with connect(path, project="test") as store:
         populate(store)
@@ -57,7 +57,7 @@ def tamper(path: Path, statement: str, *values: object) -> None:
 
 
 def told(path: Path) -> str:
-    """Every answer of a store, or the error that stops it."""
+    """Every answer of a store, or its error."""
     try:
         with connect(path, create=False, project="test") as store:
             return answers(store)
@@ -66,7 +66,7 @@ def told(path: Path) -> str:
 
 
 def flips(original: Path, folder: Path, count: int, seed: int) -> dict[str, int]:
-    """Flip one random bit at a time: how many verify finds, and how many change an answer unfound."""
+    """Flip one random bit at a time; counts those that verify finds and those that silently change an answer."""
     data = original.read_bytes()
     truth = told(copy_store(original, folder / "truth.db"))
     rng = random.Random(seed)
@@ -102,8 +102,8 @@ def test_verify_finds_every_flipped_bit_that_changes_an_answer(small, tmp_path, 
     assert flips(small, tmp_path, 100, part)["found"] > 0
 
 
-def test_a_row_that_forgets_a_collection_is_found(copy):
-    """What a session never touched is not read: a row that says so wrongly hides records."""
+def test_verify_finds_a_session_row_that_omits_a_collection(copy):
+    """Collections that the row omits are not read, so a wrong row hides records."""
     db = bare(copy)
     for s, packed in db.execute("SELECT s, counts FROM session").fetchall():
         assert isinstance(packed, bytes)
@@ -124,13 +124,13 @@ def test_verify_finds_ten_thousand_flipped_bits(small, tmp_path, capsys, part):
         print(f"\nbit flips: {total}")
 
 
-def test_a_missing_key_of_the_meta_table_is_an_error_of_ours(copy):
+def test_a_missing_key_of_the_meta_table_raises_store_error(copy):
     tamper(copy, "DELETE FROM meta WHERE key = 'blob_key'")
     with pytest.raises(StoreError):
         connect(copy, project="test")
 
 
-def test_a_damaged_meta_table_is_an_error_of_ours(copy):
+def test_a_damaged_meta_table_raises_store_error(copy):
     db = bare(copy)
     ((page,),) = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'meta'").fetchall()
     db.close()
@@ -146,7 +146,7 @@ def test_a_damaged_meta_table_is_an_error_of_ours(copy):
 
 @pytest.fixture
 def unclosed(zygote, tmp_path):
-    """A store whose last commits are only in its WAL, because its writer was killed; its last head."""
+    """A store whose last commits are only in its WAL, because its writer was killed, and its last head."""
     path = tmp_path / "unclosed.db"
     worker = zygote.start("hold", path, "main")
     worker.hear()
@@ -161,7 +161,7 @@ def unclosed(zygote, tmp_path):
     return path, head
 
 
-def test_a_deleted_wal_is_seen_by_whoever_knows_the_head(unclosed, tmp_path):
+def test_a_remembered_head_reveals_a_deleted_wal(unclosed, tmp_path):
     path, head = unclosed
     copied = copy_store(path, tmp_path / "copy.db")
     Path(f"{copied}-wal").unlink()
@@ -176,14 +176,14 @@ def test_a_deleted_shm_loses_nothing(unclosed, tmp_path):
     assert knows(copied, head.hash)
 
 
-def test_the_wal_of_another_store_is_found_or_ignored(unclosed, copy):
+def test_the_wal_of_another_store_is_reported_or_ignored(unclosed, copy):
     path, _ = unclosed
     before = told(copy)
     shutil.copyfile(f"{path}-wal", f"{copy}-wal")
     assert findings(copy) != [] or told(copy) == before
 
 
-def test_an_older_copy_of_the_file_is_seen_by_whoever_knows_the_head(copy, tmp_path):
+def test_a_remembered_head_reveals_an_older_copy_of_the_file(copy, tmp_path):
     old = copy_store(copy, tmp_path / "old.db")
     with connect(copy, project="test") as store, store.open("main") as session:
         session.flag("later")
@@ -194,7 +194,7 @@ def test_an_older_copy_of_the_file_is_seen_by_whoever_knows_the_head(copy, tmp_p
 
 
 def knows(path: Path, head: str) -> bool:
-    """Whether a head noted elsewhere is in the log of `main`; a store that cannot say does not know."""
+    """Whether a remembered head is in the log of `main`; False if the store cannot be read."""
     try:
         with connect(path, create=False, project="test") as store:
             return holds_head(store.port, store.read("main").id, head)
@@ -205,7 +205,7 @@ def knows(path: Path, head: str) -> bool:
 # -- 90: replaced while open ----------------------------------------------------------------------
 
 
-def test_a_store_replaced_while_open_acknowledges_nothing(copy, original):
+def test_a_store_replaced_while_open_acknowledges_no_write(copy, original):
     with connect(copy, project="test") as store:
         session = store.open("main")
         spare = copy.with_name("spare.db")
@@ -215,7 +215,7 @@ def test_a_store_replaced_while_open_acknowledges_nothing(copy, original):
             session.flag("into nowhere")
 
 
-def test_a_store_removed_while_open_acknowledges_nothing(copy):
+def test_a_store_removed_while_open_acknowledges_no_write(copy):
     with connect(copy, project="test") as store:
         session = store.open("main")
         copy.unlink()
@@ -223,7 +223,7 @@ def test_a_store_removed_while_open_acknowledges_nothing(copy):
             session.flag("into nowhere")
 
 
-def test_the_file_that_replaced_a_store_is_left_alone(copy, original):
+def test_the_file_that_replaced_a_store_is_unchanged(copy, original):
     with connect(copy, project="test") as store:
         session = store.open("main")
         spare = copy.with_name("spare.db")
@@ -255,14 +255,14 @@ def test_a_changed_schema_is_refused(copy, statement, read_only):
         connect(copy, read_only=read_only, project="test")
 
 
-def test_a_log_that_is_a_view_is_refused(copy):
+def test_a_log_table_replaced_by_a_view_is_refused(copy):
     tamper(copy, "ALTER TABLE log RENAME TO hidden")
     tamper(copy, "CREATE VIEW log AS SELECT * FROM hidden")
     with pytest.raises(SchemaChanged):
         connect(copy, project="test")
 
 
-def test_a_refused_schema_is_left_untouched(copy):
+def test_a_file_with_a_refused_schema_is_unchanged(copy):
     tamper(copy, ADDITIONS[0])
     before = copy.read_bytes()
     with pytest.raises(SchemaChanged):
@@ -300,7 +300,7 @@ def test_a_newer_store_can_be_read(copy):
         assert store.read("main").head.seq > 1
 
 
-def test_a_newer_store_is_left_untouched(copy):
+def test_a_newer_store_is_unchanged(copy):
     before = newer(copy)
     with connect(copy, project="test") as store:
         with pytest.raises(NewerStore):
@@ -368,7 +368,7 @@ def test_verify_names_the_first_bad_commit(copy):
         assert {f.seq for f in verify(store.port, session) if f.check == "chain"} == {11}
 
 
-def test_a_head_that_was_cut_off_is_seen_by_whoever_knows_it(copy):
+def test_a_remembered_head_reveals_removed_commits(copy):
     with connect(copy, project="test") as store:
         view = store.read("main")
         head, session = view.head.hash, view.id
@@ -383,13 +383,13 @@ def test_a_head_that_was_cut_off_is_seen_by_whoever_knows_it(copy):
         assert not holds_head(store.port, session, head)
 
 
-def test_a_head_that_is_there_is_known(copy):
+def test_the_current_head_is_recognised(copy):
     with connect(copy, project="test") as store:
         view = store.read("main")
         assert holds_head(store.port, view.id, view.head.hash)
 
 
-def test_an_earlier_head_is_known_too(copy):
+def test_an_earlier_head_is_recognised(copy):
     with connect(copy, project="test") as store:
         view = store.read("main")
         assert holds_head(store.port, view.id, view.commit("@5").hash)
@@ -398,7 +398,7 @@ def test_an_earlier_head_is_known_too(copy):
 # -- 94: links ------------------------------------------------------------------------------------
 
 
-def test_a_store_behind_a_symlink_is_the_same_store(copy, tmp_path):
+def test_a_symlink_opens_the_store_it_points_to(copy, tmp_path):
     link = tmp_path / "link.db"
     link.symlink_to(copy)
     with connect(link, project="test") as store:
@@ -407,7 +407,7 @@ def test_a_store_behind_a_symlink_is_the_same_store(copy, tmp_path):
     assert findings(copy) == []
 
 
-def test_two_names_of_one_store_share_its_lease(copy, tmp_path):
+def test_a_store_and_a_symlink_to_it_share_leases(copy, tmp_path):
     link = tmp_path / "link.db"
     link.symlink_to(copy)
     with (
@@ -420,7 +420,7 @@ def test_two_names_of_one_store_share_its_lease(copy, tmp_path):
     assert error.value.code == "E_BUSY"
 
 
-def test_a_symlink_to_nothing_is_refused(tmp_path):
+def test_a_dangling_symlink_is_refused(tmp_path):
     link = tmp_path / "link.db"
     link.symlink_to(tmp_path / "nothing.db")
     with pytest.raises(NotAStore):
@@ -428,12 +428,12 @@ def test_a_symlink_to_nothing_is_refused(tmp_path):
     assert not (tmp_path / "nothing.db").exists()
 
 
-# -- 96: rights -----------------------------------------------------------------------------------
+# -- 96: permissions ------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def shared():
-    """A folder that other users can reach: pytest's own cannot be entered by them."""
+    """A folder that other users can reach, unlike that of pytest."""
     folder = Path(tempfile.mkdtemp(prefix="stator-rights-"))
     folder.chmod(0o755)
     yield folder
@@ -443,7 +443,7 @@ def shared():
 
 @pytest.fixture(params=["file", "folder"])
 def unwritable(request, shared, original):
-    """A store that may be read and not written, because of its file or of its folder."""
+    """A store that can be read but not written, because of its file or its folder."""
     path = copy_store(original, shared / "store.db")
     path.chmod(0o444 if request.param == "file" else 0o666)
     shared.chmod(0o555 if request.param == "folder" else 0o777)
@@ -463,9 +463,7 @@ def test_an_unwritable_store_is_not_written_to(zygote, unwritable):
     assert (code, unwritable.read_bytes() == before) == (StoreReadOnly.code, True)
 
 
-def test_a_store_in_an_unwritable_folder_with_a_wal_is_refused_with_what_to_do(
-    zygote, shared, unclosed
-):
+def test_a_store_with_a_wal_in_an_unwritable_folder_is_refused(zygote, shared, unclosed):
     source, _ = unclosed
     path = copy_store(source, shared / "store.db")
     Path(f"{path}-shm").unlink()
@@ -480,7 +478,7 @@ def test_a_read_only_store_refuses_writes(copy):
         store.open("main")
 
 
-def test_reading_leaves_the_file_untouched(copy):
+def test_reading_leaves_the_file_unchanged(copy):
     before = copy.read_bytes()
     with connect(copy, read_only=True, project="test") as store:
         answers(store)
@@ -491,7 +489,7 @@ def test_reading_leaves_the_file_untouched(copy):
 
 
 @pytest.mark.parametrize("pragma", ["page_size = 512", "page_size = 65536", "auto_vacuum = 0"])
-def test_a_store_laid_out_otherwise_works(copy, pragma):
+def test_a_store_with_another_page_layout_works(copy, pragma):
     db = bare(copy)
     db.execute("PRAGMA journal_mode = DELETE")
     db.execute(f"PRAGMA {pragma}")
@@ -529,7 +527,7 @@ def test_a_store_in_another_encoding_works_or_is_refused(tmp_path, copy):
     assert findings(other) == []
 
 
-def test_a_store_in_rollback_mode_is_made_wal_again_or_refused(copy):
+def test_a_store_in_rollback_mode_is_switched_to_wal_or_refused(copy):
     db = bare(copy)
     db.execute("PRAGMA journal_mode = DELETE")
     db.close()
@@ -544,7 +542,7 @@ def test_a_store_in_rollback_mode_is_made_wal_again_or_refused(copy):
     assert mode == "wal"
 
 
-# -- 25, 99: what is no store ---------------------------------------------------------------------
+# -- 25, 99: files that are no store --------------------------------------------------------------
 
 
 def nothing_like(folder: Path, kind: str) -> Path:
@@ -570,13 +568,13 @@ def nothing_like(folder: Path, kind: str) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["empty", "text", "header", "zeros", "sqlite", "empty sqlite"])
-def test_a_file_that_is_no_store_is_refused(tmp_path, kind):
+def test_a_file_that_is_not_a_store_is_refused(tmp_path, kind):
     with pytest.raises(NotAStore):
         connect(nothing_like(tmp_path, kind), project="test")
 
 
 @pytest.mark.parametrize("kind", ["empty", "text", "header", "zeros", "sqlite", "empty sqlite"])
-def test_a_file_that_is_no_store_is_left_untouched(tmp_path, kind):
+def test_a_file_that_is_not_a_store_is_unchanged(tmp_path, kind):
     path = nothing_like(tmp_path, kind)
     before = path.read_bytes()
     with pytest.raises(NotAStore):
@@ -585,7 +583,7 @@ def test_a_file_that_is_no_store_is_left_untouched(tmp_path, kind):
     assert os.listdir(tmp_path) == [path.name]
 
 
-def test_a_truncated_store_is_refused_or_found_out(copy):
+def test_a_truncated_store_is_refused_or_reported(copy):
     whole = copy.read_bytes()
     rng = random.Random(99)
     for size in [1, 99, 100, 512, 4095, 4096, 8192, *rng.sample(range(len(whole)), 20)]:
@@ -607,7 +605,7 @@ def special(folder: Path, kind: str) -> Path:
 @pytest.mark.parametrize(
     "kind", ["folder", "FIFO", "/dev/null", "/dev/zero", "/proc/self/mem", "/proc"]
 )
-def test_what_is_no_file_is_refused_without_opening_it(tmp_path, kind):
+def test_a_path_that_is_not_a_file_is_refused_without_opening_it(tmp_path, kind):
     path = special(tmp_path, kind)
     with pytest.raises(NotAStore):
         connect(path, project="test")
@@ -619,7 +617,7 @@ def special_mode(path: Path) -> int:
 
 
 @pytest.mark.parametrize("path", ["", "a\0b.db", "/nonexistent/folder/store.db"])
-def test_a_path_that_cannot_be_is_refused(path):
+def test_an_impossible_path_is_refused(path):
     with pytest.raises(NotAStore):
         connect(path, project="test")
 
@@ -629,16 +627,16 @@ def test_a_path_below_a_file_is_refused(copy):
         connect(copy / "store.db", project="test")
 
 
-def test_a_missing_store_is_not_made_by_looking(tmp_path):
+def test_opening_a_missing_store_without_create_makes_no_file(tmp_path):
     with pytest.raises(NotAStore):
         connect(tmp_path / "none.db", create=False, project="test")
     assert os.listdir(tmp_path) == []
 
 
-# -- 100: a reader that holds the WAL back --------------------------------------------------------
+# -- 100: a reader that blocks checkpoints of the WAL ---------------------------------------------
 
 
-def test_a_reader_that_stays_does_not_stop_writers(copy):
+def test_a_long_reader_does_not_block_writers(copy):
     with connect(copy, project="test") as store:
         reader = apsw.Connection(str(copy), flags=apsw.SQLITE_OPEN_READONLY)
         reader.execute("BEGIN")
@@ -651,7 +649,7 @@ def test_a_reader_that_stays_does_not_stop_writers(copy):
     assert findings(copy) == []
 
 
-def test_the_fingerprint_of_each_schema_is_that_of_its_file():
+def test_the_fingerprint_of_each_schema_matches_its_file():
     from stator.store.sqlite import connection
 
     for version in connection.SCHEMA_FILES:

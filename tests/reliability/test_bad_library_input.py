@@ -1,6 +1,6 @@
 """Bad input to the library: a typed error, nothing written, the store still usable.
 
-The numbers in the headings are those of the catalogue; where its codes differ from `stator.errors`, ours stand here.
+The numbers in the headings are those of the catalogue of failures; the codes are those of `stator.errors`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def turn(session):
 
 
 def refuses(session, code: str, action) -> None:
-    """The action fails with that code, the head stays where it was, and the next append works."""
+    """Assert that the action fails with that code, the head is unchanged, and the next append works."""
     before = session.head
     with pytest.raises(StatorError) as error:
         action()
@@ -53,7 +53,7 @@ def refuses(session, code: str, action) -> None:
 
 
 def result_of(turn, value):
-    """A value's way through a tool call: what the caller gets, and what the log gives back."""
+    """Pass a value through a tool call: the result for the caller, and the value in the log."""
     got = turn.call(lambda: value)
     return got, turn.session.commit("head").value("output")
 
@@ -61,17 +61,17 @@ def result_of(turn, value):
 # -- 1: lone surrogates ---------------------------------------------------------------------------
 
 
-def test_a_lone_surrogate_in_a_value_comes_back(session, turn):
+def test_a_lone_surrogate_in_a_value_is_kept(session, turn):
     turn.fact("odd", {LONE: [LONE]})
     assert session.facts().get("odd") == {LONE: [LONE]}
 
 
-def test_a_lone_surrogate_in_a_prompt_comes_back(session):
+def test_a_lone_surrogate_in_a_prompt_is_kept(session):
     with session.turn(LONE):
         assert session.commit("head").value("input") == LONE
 
 
-def test_a_lone_surrogate_in_arguments_and_results_comes_back(turn):
+def test_a_lone_surrogate_in_arguments_and_results_is_kept(turn):
     assert result_of(turn, LONE) == (LONE, LONE)
 
 
@@ -100,7 +100,7 @@ def test_a_lone_surrogate_in_arguments_and_results_comes_back(turn):
         lambda t: t.session.turn("x", key=LONE) if t.end() is None else None,
     ],
 )
-def test_a_lone_surrogate_in_a_name_is_kept_or_refused_by_name(session, act):
+def test_a_lone_surrogate_in_a_name_is_kept_or_refused_with_a_code(session, act):
     turn = session.turn("go")
     try:
         act(turn)
@@ -162,22 +162,22 @@ NOT_NUMBERS = [float("nan"), float("inf"), float("-inf"), 1e400]
 
 
 @pytest.mark.parametrize("value", NOT_NUMBERS, ids=repr)
-def test_what_is_not_a_number_is_no_fact(session, turn, value):
+def test_nan_and_infinity_are_refused_as_facts(session, turn, value):
     refuses(session, "E_NUMBER", lambda: turn.fact("x", [value]))
 
 
 @pytest.mark.parametrize("value", NOT_NUMBERS, ids=repr)
-def test_what_is_not_a_number_is_no_argument(session, turn, value):
+def test_nan_and_infinity_are_refused_as_arguments(session, turn, value):
     refuses(session, "E_NUMBER", lambda: turn.call(look, path=value))
 
 
 @pytest.mark.parametrize("value", NOT_NUMBERS, ids=repr)
-def test_what_is_not_a_number_is_no_score(session, value):
+def test_nan_and_infinity_are_refused_as_scores(session, value):
     refuses(session, "E_NUMBER", lambda: session.score("x", value))
 
 
 @pytest.mark.parametrize("value", [1e30, -1e30, 2**60])
-def test_a_score_beyond_what_is_kept_exactly_is_refused(session, value):
+def test_a_score_too_large_to_keep_exactly_is_refused(session, value):
     refuses(session, "E_NUMBER", lambda: session.score("x", value))
 
 
@@ -191,7 +191,7 @@ def test_a_confidence_that_is_not_a_number_is_refused(session, turn):
 
 
 @pytest.mark.parametrize("value", [2**53, 2**63 - 1, 2**63, -(2**64), 10**30])
-def test_a_big_integer_comes_back(session, turn, value):
+def test_a_big_integer_is_kept_exactly(session, turn, value):
     turn.fact("big", value)
     assert session.facts().get("big") == value
 
@@ -199,7 +199,7 @@ def test_a_big_integer_comes_back(session, turn, value):
 @pytest.mark.parametrize(
     "value", [-0.0, 0.0, 1.0, 1, True, 5e-324, 1.7976931348623157e308], ids=repr
 )
-def test_a_number_comes_back_as_the_type_it_was(session, turn, value):
+def test_a_number_keeps_its_type(session, turn, value):
     turn.fact("n", [value])
     assert repr(session.facts().get("n")) == repr([value])
 
@@ -263,7 +263,7 @@ def test_too_long_a_text_is_refused(session, turn):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_value_json_lacks_comes_back(turn, value):
+def test_a_value_that_json_lacks_is_kept(turn, value):
     assert result_of(turn, value) == (value, value)
 
 
@@ -284,11 +284,11 @@ class Reducible:
 @pytest.mark.parametrize(
     "value", [{1, 2}, frozenset(), object(), Plain(), print, Reducible(), 1j, ...]
 )
-def test_a_value_without_a_recorded_form_is_refused(session, turn, value):
+def test_a_value_that_cannot_be_recorded_is_refused(session, turn, value):
     refuses(session, "E_TYPE", lambda: turn.fact("x", value))
 
 
-def test_nothing_of_a_refused_value_is_called(session, turn):
+def test_no_method_of_a_refused_value_is_called(session, turn):
     refuses(session, "E_TYPE", lambda: turn.fact("x", Reducible()))
     assert Reducible.calls == 0
 
@@ -308,7 +308,7 @@ class Size(enum.StrEnum):
     SMALL = "small"
 
 
-def test_a_hostile_str_is_recorded_as_the_text_it_is(session, turn):
+def test_a_hostile_str_subclass_is_recorded_as_plain_text(session, turn):
     turn.fact("x", [Hostile("plain")])
     assert session.facts().get("x") == ["plain"]
 
@@ -318,11 +318,11 @@ def test_a_text_enum_is_recorded_as_text(session, turn):
     assert type(session.facts().get("x")) is str
 
 
-def test_another_enum_is_refused(session, turn):
+def test_an_enum_that_is_not_text_or_number_is_refused(session, turn):
     refuses(session, "E_TYPE", lambda: turn.fact("x", Colour.RED))
 
 
-def test_a_result_without_a_recorded_form_is_said_to_have_ended_ok(session, turn):
+def test_a_call_whose_result_cannot_be_recorded_has_status_ok(session, turn):
     with pytest.raises(StatorError) as error:
         turn.call(object)
     assert error.value.code == "E_TYPE"
@@ -332,13 +332,13 @@ def test_a_result_without_a_recorded_form_is_said_to_have_ended_ok(session, turn
 # -- 12, 13: names --------------------------------------------------------------------------------
 
 
-def test_composed_and_decomposed_keys_stay_apart(session, turn):
+def test_composed_and_decomposed_keys_stay_distinct(session, turn):
     turn.fact("x", {"é": 1, "e\u0301": 2})
     assert session.facts().get("x") == {"é": 1, "e\u0301": 2}
 
 
 @pytest.mark.parametrize("name", ["", " ", "\t\n", "x" * 10_000, "a\0b", None, 5, b"x"])
-def test_a_name_that_is_none_is_refused(store, name):
+def test_an_invalid_session_name_is_refused(store, name):
     with pytest.raises(InvalidInput):
         store.open(name)
     assert store.sessions().rows == []
@@ -359,15 +359,15 @@ def test_a_name_that_is_none_is_refused(store, name):
         "x" * 300,
     ],
 )
-def test_a_name_is_free_text(store, name):
+def test_a_session_name_may_be_any_text(store, name):
     with store.open(name) as session:
         assert session.name == name
 
 
-# -- 14-19: the wrong moment ----------------------------------------------------------------------
+# -- 14-19: the wrong state -----------------------------------------------------------------------
 
 
-def test_a_closed_session_takes_no_turn(store):
+def test_a_closed_session_refuses_turns(store):
     with store.open("main") as session:
         session.close()
         with pytest.raises(StatorError) as error:
@@ -376,7 +376,7 @@ def test_a_closed_session_takes_no_turn(store):
 
 
 @pytest.mark.parametrize("kind", ["fact", "turn", "call", "entry", "decision"])
-def test_a_closed_session_takes_nothing_but_the_closed_list(store, kind):
+def test_a_closed_session_refuses_all_but_a_fixed_list_of_kinds(store, kind):
     with store.open("main") as session:
         session.close()
         before = session.head
@@ -390,7 +390,7 @@ def test_a_closed_session_takes_nothing_but_the_closed_list(store, kind):
     assert (error.value.code, session.head) == ("E_STATE", before)
 
 
-def test_a_stale_head_is_refused_with_the_head_that_is_there(store, session):
+def test_the_error_of_a_stale_head_names_the_current_head(store, session):
     stale = session.head.hash
     session.flag("moved")
     draft = fact_draft(store, session.id, "x")
@@ -399,20 +399,20 @@ def test_a_stale_head_is_refused_with_the_head_that_is_there(store, session):
     assert error.value.head == session.head.hash
 
 
-def test_a_head_that_is_there_is_accepted(store, session):
+def test_the_current_head_is_accepted(store, session):
     draft = fact_draft(store, session.id, "x")
     store.port.append(session.id, [draft], if_head=session.head.hash)
     assert session.facts().get("x") == 0
 
 
-def test_a_commit_id_with_another_body_is_refused(store, session):
+def test_a_commit_id_reused_with_another_body_is_refused(store, session):
     draft = fact_draft(store, session.id, "x", 1)
     store.port.append(session.id, [draft])
     other = fact_draft(store, session.id, "x", 2, id=draft.id)
     refuses(session, "E_IDEMPOTENCY", lambda: store.port.append(session.id, [other]))
 
 
-def test_a_commit_id_of_another_session_is_refused(store, session):
+def test_a_commit_id_used_in_another_session_is_refused(store, session):
     other = recorded_session(store, "other")
     draft = fact_draft(store, other, "x", 1)
     store.port.append(other, [draft])
@@ -420,7 +420,7 @@ def test_a_commit_id_of_another_session_is_refused(store, session):
     refuses(session, "E_IDEMPOTENCY", lambda: store.port.append(session.id, [same]))
 
 
-def test_the_same_commit_again_is_answered_and_not_written(store, session):
+def test_a_commit_appended_twice_is_returned_and_not_written_again(store, session):
     draft = fact_draft(store, session.id, "x", 1)
     first = store.port.append(session.id, [draft])
     before = session.head
@@ -436,7 +436,7 @@ def test_the_same_commit_again_is_answered_and_not_written(store, session):
     ],
     ids=repr,
 )  # fmt: skip
-def test_a_budget_that_makes_no_sense_is_refused(store, budget):
+def test_an_invalid_budget_is_refused(store, budget):
     with pytest.raises(StatorError) as error:
         store.open("main", budget=budget)
     assert error.value.code == "E_BUDGET"
@@ -447,7 +447,7 @@ def test_a_turn_inside_a_turn_is_refused(session, turn):
     refuses(session, "E_TURN", lambda: session.turn("another"))
 
 
-def test_a_turn_that_ended_takes_nothing(session):
+def test_an_ended_turn_accepts_nothing(session):
     with session.turn("go") as turn:
         turn.end()
         refuses(session, "E_TURN", lambda: turn.fact("x", 1))
@@ -458,7 +458,7 @@ def test_ending_a_turn_that_is_not_open_is_refused(store, session):
     refuses(session, "E_TURN", lambda: store.port.append(session.id, [draft]))
 
 
-def test_removing_what_is_not_there_is_refused(session, turn):
+def test_removing_a_missing_record_is_refused(session, turn):
     refuses(session, "E_DELTA", lambda: turn.pend("never said", done=True))
 
 
@@ -494,13 +494,13 @@ def test_a_draft_for_another_session_is_refused(store, session):
     refuses(session, "E_INVALID", lambda: store.port.append(session.id, [draft]))
 
 
-def test_one_bad_draft_keeps_its_good_neighbours_out(store, session):
+def test_one_bad_draft_rejects_the_whole_append(store, session):
     good, bad = fact_draft(store, session.id, "x"), fact_draft(store, session.id, "y", {1: 2})
     refuses(session, "E_TYPE", lambda: store.port.append(session.id, [good, bad]))
     assert session.facts().get("x") is None
 
 
-def test_a_batch_with_a_bad_end_records_nothing(session, turn):
+def test_a_batch_with_a_bad_last_record_records_nothing(session, turn):
     def batch():
         with turn.batch():
             turn.fact("x", 1)
@@ -521,7 +521,7 @@ def test_a_store_may_be_used_from_another_thread(session, turn):
 
 
 class Moody:
-    """A clock that fails when told to."""
+    """A clock that fails on request."""
 
     broken = False
 
@@ -602,7 +602,7 @@ def sound(store, path) -> list[str]:
 
 
 @pytest.mark.parametrize(("method", "name"), cases(ARGUMENTS))
-def test_an_odd_argument_of_a_turn_is_recorded_readably_or_refused(store, path, method, name):
+def test_an_unusual_argument_of_a_turn_is_recorded_readably_or_refused(store, path, method, name):
     with store.open("main") as session:
         for value in ODD:
             turn = session.turn("go")
@@ -613,7 +613,9 @@ def test_an_odd_argument_of_a_turn_is_recorded_readably_or_refused(store, path, 
 
 
 @pytest.mark.parametrize(("method", "name"), cases(SESSION_ARGUMENTS))
-def test_an_odd_argument_of_a_session_is_recorded_readably_or_refused(store, path, method, name):
+def test_an_unusual_argument_of_a_session_is_recorded_readably_or_refused(
+    store, path, method, name
+):
     for value in ODD:
         with store.open("main") as session:
             try:
@@ -626,7 +628,7 @@ def test_an_odd_argument_of_a_session_is_recorded_readably_or_refused(store, pat
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_an_odd_option_of_open_is_recorded_readably_or_refused(store, path, name):
+def test_an_unusual_option_of_open_is_recorded_readably_or_refused(store, path, name):
     for number, value in enumerate([*ODD, {1: 2}, [1], [("a",)], [("a", "b", "c")], [(1, 2)]]):
         try:
             with store.open(f"s{number}", **{name: value}):
@@ -642,7 +644,7 @@ DRAFT_FIELDS = [
 
 
 @pytest.mark.parametrize("field", DRAFT_FIELDS)
-def test_an_odd_field_of_a_draft_is_recorded_readably_or_refused(store, path, field):
+def test_an_unusual_field_of_a_draft_is_recorded_readably_or_refused(store, path, field):
     session = recorded_session(store, "main")
     for kind in ("fact", "raw", "entry"):
         for value in [*ODD, (), (1,), ("a", "b"), (b"x", 1)]:

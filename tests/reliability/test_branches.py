@@ -1,4 +1,4 @@
-"""Retries and rewinds when the process that makes them is killed, or is not alone."""
+"""Retries and rewinds whose process is killed, or that run beside other processes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ with stator.connect(sys.argv[1], project="test").open("main") as s:
 
 @pytest.fixture
 def program(path):
-    """Start a program on the store and wait for its first word; it is killed in the end."""
+    """Start a program on the store and wait for its first line; it is killed at the end."""
     started = []
 
     def start(code):
@@ -59,7 +59,7 @@ def program(path):
         process.communicate()
 
 
-def test_a_retry_whose_process_is_killed_goes_on_under_its_name(program, path):
+def test_a_retry_whose_process_was_killed_continues_under_its_name(program, path):
     process = program(RETRY)
     process.kill()
     process.wait()
@@ -71,15 +71,15 @@ def test_a_retry_whose_process_is_killed_goes_on_under_its_name(program, path):
     assert findings(path) == []
 
 
-def test_the_original_is_nobodys_to_rewind_while_its_retry_runs(program, path):
+def test_the_original_cannot_be_rewound_while_its_retry_runs(program, path):
     program(RETRY)
     with connect(path, project="test") as store, pytest.raises(Busy):
         rewind.rewind(store.port, store.context, store.read("main").id, "t1")
 
 
 @pytest.mark.parametrize("words", [1, 3, 5])
-def test_a_killed_rewind_happened_or_did_not(program, path, words):
-    """Tag and rewind are one transaction: every tag of the reflog has its rewind."""
+def test_a_killed_rewind_is_complete_or_absent(program, path, words):
+    """Tag and rewind are one transaction, so every tag of the reflog has its rewind."""
     process = program(REWIND)
     for _ in range(words):
         process.stdout.readline()

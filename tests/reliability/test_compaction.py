@@ -1,4 +1,4 @@
-"""kill -9 around a compaction: what the agent is shown is one view or the other, never a mix."""
+"""kill -9 around a compaction: the agent has the old or the new view, never a mix."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def talk(path) -> str:
 
 
 @pytest.mark.parametrize("words", range(1, 9))
-def test_a_driver_killed_around_a_compaction_leaves_one_view_or_the_other(zygote, path, words):
+def test_a_driver_killed_around_a_compaction_leaves_the_old_or_the_new_view(zygote, path, words):
     session = talk(path)
     worker = zygote.start("compact_until_killed", path, "main")
     said = [worker.hear() for _ in range(STEPS + words)]

@@ -1,11 +1,11 @@
-"""A program killed at every effect of a call's life, run again to its end: what happened is counted.
+"""A program is killed at every effect of a call's life and run again to its end; its effects are counted.
 
-Laws, whatever was killed where and how often:
+Laws, for any kills:
 
-    a write that is known to have happened happened once, and one that is not known is in doubt;
-    what is in doubt is reported when the session is opened and told to whoever asked for it;
-    nothing the program asks for is missing at the end;
-    an answer of the model that was recorded is not asked for again.
+    a write recorded as done happened once, and a write with an unknown outcome is in doubt;
+    a call in doubt is in the recovery report and in the result for the caller;
+    every call of the program has an outcome at the end;
+    a recorded answer of the model is not requested again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Kill = tuple[int, int]
 
 
 class Story:
-    """One program, run again and again until it ends, killed where the test says."""
+    """One program, rerun until it ends, and killed at the given points."""
 
     def __init__(
         self, zygote: Zygote, folder: Path, program: Program, kills: dict[int, int]
@@ -58,7 +58,7 @@ class Story:
         raise AssertionError("it does not end")
 
     def _run(self, run: int) -> bool:
-        """One process; whether the program is over."""
+        """Run one process; returns whether the program has ended."""
         worker = self._zygote.start(
             "play", self.path, self.effects, self.policy, self.style, self.api, run,
             self.kills.get(run),
@@ -84,7 +84,7 @@ class Story:
         return False
 
     def _settle(self) -> None:
-        """A person looks at the world and says what became of each call in doubt."""
+        """Settle each call in doubt by its real effects, as a person would."""
         world = World(str(self.effects))
         with connect(self.path, project="test") as store:
             for doubt in settlement.doubts(store.port):
@@ -94,7 +94,7 @@ class Story:
                 settlement.settle(store.port, store.context, doubt.call, verdict, by="local:person")
 
     def _is_over(self) -> bool:
-        """Whether it died after it had left in order; the same program would then begin anew."""
+        """Whether it died after its normal end; the same program would then start over."""
         if not self.path.exists():
             return False
         with connect(self.path, project="test") as store:
@@ -108,7 +108,7 @@ class Story:
 
 
 def judge(story: Story) -> Counter[str]:
-    """Hold a finished program's effects against its log; what was counted."""
+    """Compare the effects of a finished program with its log; returns the counts."""
     assert findings(story.path) == []
     world = World(str(story.effects))
     with connect(story.path, project="test") as store:
@@ -144,7 +144,7 @@ def judge(story: Story) -> Counter[str]:
 
 
 def calls_of(log: list[Any]) -> dict[tuple[str, int], dict[str, list[str]]]:
-    """(tool, turn) → call → what was said of it, in order."""
+    """(tool, turn) → call → its recorded statuses, in order."""
     found: dict[tuple[str, int], dict[str, list[str]]] = defaultdict(dict)
     places: dict[str, list[str]] = {}
     for commit in log:
@@ -158,7 +158,7 @@ def calls_of(log: list[Any]) -> dict[tuple[str, int], dict[str, list[str]]]:
 
 def judge_tool(story: Story, tool: str, n: int, calls: dict[str, list[str]], effects: int) -> None:
     where = (tool, n, calls, effects)
-    assert calls, where  # nothing is dropped
+    assert calls, where  # no call is missing
     ends = Counter(statuses[-1] for statuses in calls.values())
     write = tool == "note" or (tool == "act" and story.policy not in ("read", "idempotent"))
     if not write:
@@ -187,7 +187,7 @@ def check_nothing_after_a_doubt(calls: list[list[str]], where: Any) -> None:
 
 
 def check_told(story: Story, log: list[Any], doubts: set[tuple[str, int]]) -> int:
-    """What is in doubt was in the report of an open, and was told to the model or the program."""
+    """Each call in doubt was in a recovery report, and the model or the program received it."""
     reported = {(tool, n) for report in story.reports for tool, n in report["in doubt"]}
     assert doubts <= reported
     if story.style not in ("model", "parallel"):
@@ -210,12 +210,12 @@ def check_told(story: Story, log: list[Any], doubts: set[tuple[str, int]]) -> in
     return len(doubts)
 
 
-# -- choosing where -------------------------------------------------------------------------------
+# -- choosing crash points ------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def points(zygote, tmp_path_factory):
-    """Program → the points its processes pass if nobody kills them."""
+    """Program → the points that its processes pass without a kill."""
     folder = tmp_path_factory.mktemp("whole")
     known: dict[Program, list[list[str]]] = {}
 
@@ -252,7 +252,7 @@ def share(points: list[list[str]], number: int) -> list[Kill]:
 
 
 def again(kill: Kill, at: int) -> dict[int, int]:
-    """A kill, and another in the process that comes after it."""
+    """A kill, and another in the next process."""
     return {kill[0]: kill[1], kill[0] + 1: at}
 
 
@@ -274,7 +274,7 @@ def kill_each(
 # -- the tests ------------------------------------------------------------------------------------
 
 
-def test_the_script_passes_every_kind_of_point(points):
+def test_the_programs_reach_every_kind_of_crash_point(points):
     kinds = {
         point.partition(": ")[2]
         for program in PROGRAMS
@@ -303,7 +303,7 @@ def test_the_script_passes_every_kind_of_point(points):
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=" ".join)
-def test_a_program_killed_anywhere_and_run_again_does_everything_once(
+def test_a_program_killed_once_and_rerun_performs_every_effect_once(
     zygote, tmp_path, points, program
 ):
     chosen = share(points(program), PROGRAMS.index(program))
@@ -312,7 +312,7 @@ def test_a_program_killed_anywhere_and_run_again_does_everything_once(
 
 
 @pytest.mark.parametrize("program", PROGRAMS[::3], ids=" ".join)
-def test_a_program_killed_again_while_it_comes_back_does_everything_once(
+def test_a_program_killed_again_during_its_rerun_performs_every_effect_once(
     zygote, tmp_path, points, program
 ):
     number = PROGRAMS.index(program)
@@ -324,7 +324,7 @@ def test_a_program_killed_again_while_it_comes_back_does_everything_once(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=" ".join)
-def test_a_program_killed_at_every_point(zygote, tmp_path, points, program, capsys):
+def test_every_effect_happens_once_for_every_crash_point(zygote, tmp_path, points, program, capsys):
     cells = (dict([kill]) for kill in every(points(program)))
     total = kill_each(zygote, tmp_path, program, cells)
     with capsys.disabled():
@@ -333,10 +333,10 @@ def test_a_program_killed_at_every_point(zygote, tmp_path, points, program, caps
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=" ".join)
-def test_a_program_killed_at_every_kind_of_point_and_again(
+def test_every_effect_happens_once_for_every_pair_of_crash_points(
     zygote, tmp_path, points, program, capsys
 ):
-    """The second death comes at each of the first points the next process passes in its turns."""
+    """The second kill is at each of the first points that the next process passes."""
     kinds = by_kind(points(program))
     cells = (
         again(kills[at % len(kills)], second)

@@ -1,4 +1,4 @@
-"""Two real processes and one session: who is displaced, who is asked to stop, and what becomes of calls."""
+"""Two real processes and one session: displaced drivers, pause requests, and open calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def effects(tmp_path):
 
 @pytest.fixture
 def stopped(zygote, path, effects, request):
-    """A driver that was stopped in the middle of a write, before its effect."""
+    """A driver suspended during a write, before its effect."""
     worker = zygote.start("act_when_told", path, effects, getattr(request, "param", ""))
     assert worker.hear() == "in act"
     worker.signal(signal.SIGSTOP)
@@ -32,13 +32,13 @@ def stopped(zygote, path, effects, request):
     zygote.end(worker)
 
 
-def test_a_stopped_driver_is_not_taken_for_dead(stopped, zygote, path):
+def test_a_suspended_driver_is_not_treated_as_dead(stopped, zygote, path):
     worker = zygote.start("try_open", path, "main", "fail")
     assert worker.drain()[-1]["error"] == "E_BUSY"
     zygote.end(worker)
 
 
-def test_a_displaced_drivers_write_is_in_doubt_for_that_reason(stopped, path):
+def test_the_open_write_of_a_displaced_driver_is_in_doubt(stopped, path):
     with connect(path, project="test") as store, store.open("main", busy="take") as session:
         (doubt,) = session.in_doubt
         assert (doubt.tool, doubt.cause) == ("act", "driver displaced")
@@ -46,7 +46,7 @@ def test_a_displaced_drivers_write_is_in_doubt_for_that_reason(stopped, path):
 
 
 @pytest.mark.parametrize("stopped", ["not_done"], indirect=True)
-def test_a_displaced_drivers_write_is_not_run_again_even_if_its_tool_says_not_done(
+def test_the_open_write_of_a_displaced_driver_is_never_run_again(
     stopped, zygote, path, effects, world
 ):
     with connect(path, project="test") as store, store.open("main", busy="take"):
@@ -57,17 +57,19 @@ def test_a_displaced_drivers_write_is_not_run_again_even_if_its_tool_says_not_do
     assert world.count("act") == 0
 
 
-def test_a_displaced_driver_that_wakes_cannot_record_what_it_did(stopped, path, world):
+def test_a_displaced_driver_that_resumes_cannot_record_its_outcome(stopped, path, world):
     with connect(path, project="test") as store, store.open("main", busy="take") as session:
         stopped.say("go on")
         stopped.signal(signal.SIGCONT)
         assert stopped.drain()[-1]["error"] == "E_LEASE"
-        assert world.count("act") == 1  # it happened, and nobody can say so but a person
+        assert world.count("act") == 1  # it happened, but only a person can record that
         assert [call.status for call in session.calls()] == ["in doubt"]
     assert findings(path) == []
 
 
-def test_a_person_may_settle_what_a_displaced_driver_left(stopped, zygote, path, effects, world):
+def test_a_person_can_settle_the_open_write_of_a_displaced_driver(
+    stopped, zygote, path, effects, world
+):
     with connect(path, project="test") as store, store.open("main", busy="take") as session:
         stopped.say("go on")
         stopped.signal(signal.SIGCONT)
@@ -78,7 +80,7 @@ def test_a_person_may_settle_what_a_displaced_driver_left(stopped, zygote, path,
     assert world.count("act") == 1
 
 
-def test_a_driver_asked_to_pause_stops_before_its_next_call_and_goes_on_there(
+def test_a_driver_asked_to_pause_stops_before_its_next_call_and_continues_there(
     zygote, path, effects, world
 ):
     worker = zygote.start("calls_until_paused", path, effects)
@@ -107,7 +109,7 @@ def test_a_driver_asked_to_pause_stops_before_its_next_call_and_goes_on_there(
     assert findings(path) == []
 
 
-def test_a_session_that_is_waited_for_is_driven_when_its_driver_dies(zygote, path, effects):
+def test_a_waiting_process_gets_the_session_when_its_driver_dies(zygote, path, effects):
     first = zygote.start("act_when_told", path, effects, "")
     assert first.hear() == "in act"
     waiting = zygote.start("try_open", path, "main", "wait")

@@ -1,4 +1,4 @@
-"""Erasure: the bytes are gone from the file, the chain still verifies, and the state says so."""
+"""Erasure removes the bytes from the file, keeps the chain valid, and shows in the state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MARK = b"q7Zx-marker-"
 
 
 def marker(name: str) -> str:
-    """Text to look for in the file."""
+    """Text to search for in the file."""
     return MARK.decode() + name + "-Vw3Kp9Lm2Xc8"
 
 
@@ -45,7 +45,7 @@ def session(store):
 
 
 def prompt(session, text: str) -> str:
-    """A turn with that prompt; where its commit is."""
+    """Record a turn with that prompt; returns the position of its commit."""
     seq = session.head.seq + 1
     session.turn(text).end()
     return f"@{seq}"
@@ -56,7 +56,7 @@ TEXTS = {"small": marker("x"), "large": big("x")}
 
 @pytest.mark.parametrize("size", TEXTS)
 def test_a_text_is_in_the_file_before_it_is_erased(session, path, size):
-    """The control: what is looked for can be found."""
+    """The control: the search can find the text."""
     prompt(session, TEXTS[size])
     assert traces(path, TEXTS[size])
 
@@ -75,7 +75,7 @@ def test_erased_bytes_are_gone_after_close(path, size):
 
 
 def traces(path: Path, text: str) -> list[str]:
-    """Pieces of a text that are on disk."""
+    """The pieces of a text that are on disk."""
     data = everywhere(path)
     pieces = [text[at : at + 24] for at in range(0, len(text) - 24, 12)] or [text]
     return [piece for piece in {MARK.decode(), *pieces} if piece.encode() in data]
@@ -123,14 +123,14 @@ def test_the_chain_verifies_after_a_record_was_erased(path):
     assert findings(path) == []
 
 
-def test_an_erased_field_says_so(session):
+def test_reading_an_erased_field_raises_erased(session):
     ref = prompt(session, marker("x"))
     session.erase(ref)
     with pytest.raises(Erased):
         session.commit(ref).value("input")
 
 
-def test_an_erased_record_says_so(session):
+def test_an_erased_record_is_listed_as_erased(session):
     with session.turn() as turn:
         turn.fact("plan", 1)
     (entry,) = session.entries("facts")
@@ -138,7 +138,7 @@ def test_an_erased_record_says_so(session):
     assert [type(entry.record) for entry in session.entries("facts")] == [ErasedRecord]
 
 
-def test_an_erased_record_was_erased_at_every_earlier_position(session):
+def test_an_erased_record_is_erased_at_every_earlier_position(session):
     with session.turn() as turn:
         turn.fact("plan", 1)
     at = session.head.seq
@@ -155,27 +155,27 @@ def test_only_the_named_field_is_erased(session):
     assert session.commit(f"@{seq}").value("key") == "kept"
 
 
-def test_other_commits_keep_what_they_say(session):
+def test_other_commits_keep_their_content(session):
     prompt(session, "kept")
     kept = session.head.seq - 1
     session.erase(prompt(session, marker("x")))
     assert session.commit(f"@{kept}").value("input") == "kept"
 
 
-def test_a_blob_that_another_commit_needs_stays(session):
+def test_a_blob_that_another_commit_needs_is_kept(session):
     first, second = prompt(session, big("x")), prompt(session, big("x"))
     session.erase(first)
     assert session.commit(second).value("input") == big("x")
 
 
-def test_a_blob_goes_with_the_last_commit_that_needs_it(session, path):
+def test_a_blob_is_removed_with_the_last_commit_that_needs_it(session, path):
     first, second = prompt(session, big("x")), prompt(session, big("x"))
     session.erase(first)
     session.erase(second)
     assert not traces(path, big("x"))
 
 
-def test_a_blob_that_another_field_of_the_commit_needs_stays(store):
+def test_a_blob_that_another_field_of_the_commit_needs_is_kept(store):
     session = recorded_session(store, "main")
     mint = store.context.mint
     both = Draft(id=mint("commit"), session=session, kind="raw", input=big("x"), output=big("x"))
@@ -190,7 +190,7 @@ def test_a_blob_that_another_field_of_the_commit_needs_stays(store):
     assert store.read(session).commit(f"@{seq}").value("output") == big("x")
 
 
-def test_a_fork_sees_the_erasure_of_what_it_shares(store):
+def test_content_erased_in_the_parent_is_erased_in_the_fork(store):
     with store.open("main") as session:
         ref = prompt(session, marker("x"))
         store.fork("main", as_name="branch")
@@ -221,14 +221,14 @@ def test_a_fact_can_be_recorded_again_after_its_erasure(session):
     assert session.facts() == {"plan": "new"}
 
 
-def test_erasing_what_is_not_there_is_refused(session):
+def test_erasing_a_missing_record_is_refused(session):
     before = session.head
     with pytest.raises(Exception, match="no record"):
         session.erase(record=("facts", "nothing"))
     assert session.head == before
 
 
-def test_erasing_twice_changes_nothing_more(session, path):
+def test_erasing_twice_leaves_a_valid_store(session, path):
     ref = prompt(session, marker("x"))
     session.erase(ref)
     session.erase(ref)
@@ -239,7 +239,7 @@ def test_erasing_twice_changes_nothing_more(session, path):
 
 
 def many_facts(store, seed: int) -> None:
-    """Facts of many sizes, put over one another and erased in any order: rows move between pages."""
+    """Facts of many sizes, overwritten and erased in any order, so that rows move between pages."""
     chance = random.Random(seed)
     with store.open("moved") as session:
         for _ in range(chance.randint(20, 120)):
@@ -255,14 +255,14 @@ def many_facts(store, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_no_copy_is_left_where_rows_were_moved_between_pages(path, seed):
-    """`secure_delete` overwrites a row where it stood, and not where it had stood before."""
+def test_no_copy_of_erased_bytes_is_left_where_rows_were_moved(path, seed):
+    """`secure_delete` overwrites a row at its current place, not at earlier places."""
     with connect(path, durability="relaxed") as store:
         many_facts(store, seed)
         assert MARK not in everywhere(path)
 
 
-def test_a_large_file_says_that_copies_may_be_left_until_it_is_synced(path, monkeypatch):
+def test_info_reports_unfinished_erasure_of_a_large_file_until_sync(path, monkeypatch):
     monkeypatch.setattr(space, "WHOLE_MAX", 0)
     with connect(path, durability="relaxed") as store:
         many_facts(store, 1)
@@ -272,7 +272,7 @@ def test_a_large_file_says_that_copies_may_be_left_until_it_is_synced(path, monk
         assert MARK not in everywhere(path)
 
 
-def test_a_large_file_is_written_anew_when_who_erased_closes_it(path, monkeypatch):
+def test_closing_after_an_erasure_rewrites_a_large_file(path, monkeypatch):
     monkeypatch.setattr(space, "WHOLE_MAX", 0)
     with connect(path, durability="relaxed") as store:
         many_facts(store, 1)

@@ -40,7 +40,7 @@ def grow(folder: Path) -> None:
 
 
 def fill(store, session: str) -> int:
-    """Append until the disk is full; the last acknowledged seq."""
+    """Append until the disk is full; returns the last acknowledged seq."""
     last = 0
     for n in range(10_000):
         draft = fact_draft(store, session, f"fact {n}", os.urandom(3000))
@@ -57,13 +57,13 @@ def consume(work) -> None:
 
 
 @root
-def test_a_full_disk_is_said_to_be_full(small_disk):
+def test_a_full_disk_raises_store_full(small_disk):
     with connect(small_disk / "store.db", project="test") as store:
         assert fill(store, recorded_session(store, "main")) > 1
 
 
 @root
-def test_reading_goes_on_when_the_disk_is_full(small_disk):
+def test_reading_works_when_the_disk_is_full(small_disk):
     with connect(small_disk / "store.db", project="test") as store:
         session = recorded_session(store, "main")
         last = fill(store, session)
@@ -71,7 +71,7 @@ def test_reading_goes_on_when_the_disk_is_full(small_disk):
 
 
 @root
-def test_writing_resumes_when_there_is_room_again(small_disk):
+def test_writing_works_again_when_the_disk_has_room(small_disk):
     with connect(small_disk / "store.db", project="test") as store:
         session = recorded_session(store, "main")
         last = fill(store, session)
@@ -80,7 +80,7 @@ def test_writing_resumes_when_there_is_room_again(small_disk):
 
 
 @root
-def test_a_store_is_whole_after_its_disk_was_full(small_disk):
+def test_a_store_verifies_after_its_disk_was_full(small_disk):
     with connect(small_disk / "store.db", project="test") as store:
         fill(store, recorded_session(store, "main"))
         grow(small_disk)
@@ -88,7 +88,7 @@ def test_a_store_is_whole_after_its_disk_was_full(small_disk):
 
 
 @root
-def test_a_driver_goes_on_when_there_is_room_again(small_disk):
+def test_a_driver_continues_when_the_disk_has_room_again(small_disk):
     with connect(small_disk / "store.db", project="test") as store:
         with store.open("main") as session, session.turn() as turn:
             with pytest.raises(StoreFull):
@@ -99,7 +99,7 @@ def test_a_driver_goes_on_when_there_is_room_again(small_disk):
 
 
 @root
-def test_a_lease_refused_by_a_full_disk_can_be_had_by_another_process_later(zygote, small_disk):
+def test_another_process_gets_the_lease_after_a_full_disk_refused_it(zygote, small_disk):
     path = small_disk / "store.db"
     with connect(path, project="test") as store:
         session = recorded_session(store, "filler")
@@ -120,7 +120,7 @@ def test_a_lease_refused_by_a_full_disk_can_be_had_by_another_process_later(zygo
 
 
 @root
-def test_no_store_is_half_made_on_a_full_disk(small_disk):
+def test_creating_a_store_on_a_full_disk_leaves_no_file(small_disk):
     (small_disk / "filler").write_bytes(b"\0" * (1024 * 1024 - 16 * 1024))
     with pytest.raises(StoreError):
         connect(small_disk / "store.db", project="test")
@@ -133,7 +133,7 @@ def test_no_store_is_half_made_on_a_full_disk(small_disk):
 def run(
     path, session: str, count: int, *prefix: str, limit: tuple[int, int] | None = None
 ) -> list[str]:
-    """Run the append program; the lines it printed: ids of acknowledged commits, codes of errors."""
+    """Run the append program; returns its lines: ids of acknowledged commits and codes of errors."""
 
     def restrict() -> None:
         if limit is not None:
@@ -178,12 +178,14 @@ def test_a_file_size_limit_loses_nothing_acknowledged(path, session):
     assert (lost(path, session, lines), findings(path)) == (set(), [])
 
 
-def test_a_store_goes_on_without_spare_descriptors(zygote, path, session):
+def test_an_open_store_works_without_spare_file_descriptors(zygote, path, session):
     told = zygote.run("without_descriptors", path, session)
     assert told["appended"] == told["head"] == 3
 
 
-def test_a_store_that_cannot_be_opened_for_want_of_descriptors_says_so(zygote, path, session):
+def test_opening_a_store_without_spare_file_descriptors_is_an_error_with_a_code(
+    zygote, path, session
+):
     told = zygote.run("without_descriptors", path, session)
     assert told["opening"] in (StoreFailed.code, "E_NOT_A_STORE")
 
@@ -201,11 +203,11 @@ def inject(path, session: str, call: str, fault: str, when: str) -> list[str]:
 
 
 CODES = {StoreFailed.code, StoreFull.code, "E_NOT_A_STORE", "E_CORRUPT", "E_READ_ONLY"}
-"""The last because SQLite opens for reading what it cannot open for writing, whatever the reason."""
+"""The last one because SQLite opens a file for reading if it cannot open it for writing."""
 
 
 def hurt(path, session: str, call: str, fault: str, when: str) -> str:
-    """What is wrong after a fault, or nothing."""
+    """What is wrong after a fault, or an empty text."""
     lines = inject(path, session, call, fault, when)
     errors = {line for line in lines if not line.startswith("k_")}
     missing = lost(path, session, lines)
@@ -233,7 +235,7 @@ POINTS = [
 
 @strace
 @pytest.mark.parametrize(("call", "fault", "when"), POINTS)
-def test_a_failing_system_call_acknowledges_nothing_false(path, session, call, fault, when):
+def test_a_failing_system_call_causes_no_false_acknowledgement(path, session, call, fault, when):
     assert hurt(path, session, call, fault, when) == ""
 
 
@@ -245,7 +247,7 @@ def test_an_append_works_again_after_one_failed_sync(path, session):
 
 @strace
 @pytest.mark.slow
-def test_every_system_call_may_fail(tmp_path, capsys):
+def test_no_failure_of_any_system_call_causes_a_false_acknowledgement(tmp_path, capsys):
     points, wrong = 0, []
     counts = {
         "pwrite64": 24,

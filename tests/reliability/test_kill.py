@@ -1,4 +1,4 @@
-"""kill -9 at any moment: nothing acknowledged is lost, and every call's outcome is known or said to be unknown."""
+"""kill -9 at any moment loses no acknowledged commit; each outcome is known or recorded as unknown."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from reliability.support import Worker, findings, recorded_session
 from stator.connect import connect
 
 CYCLES_A_STORE = 10
-"""A store is used for so many kills, so that verifying it stays quick."""
+"""The number of kills per store, so that verifying it stays quick."""
 
 
 def kill_cycles(zygote, folder, cycles: int, durability: str, seed: int) -> dict[str, int]:
-    """Writers are killed after a random number of acknowledgements; every one of those must be in the log."""
+    """Kill writers after random numbers of acknowledgements, all of which must be in the log."""
     rng = random.Random(seed)
     total = {"cycles": cycles, "acknowledged": 0, "lost": 0, "damaged": 0}
     for cycle in range(cycles):
@@ -33,10 +33,10 @@ def kill_cycles(zygote, folder, cycles: int, durability: str, seed: int) -> dict
 
 
 def a_kill(zygote, path, shared: str, durability: str, rng: random.Random) -> dict[str, list[str]]:
-    """Start writers, kill each after it was heard so many times; session → what was acknowledged there."""
+    """Start writers and kill each after some acknowledgements; session → acknowledged commits."""
     driver = zygote.start("write_until_killed", path, "driven", durability)
     heard: dict[Worker, list[str]] = {driver: []}
-    if rng.random() < 0.7:  # else it may be killed while it opens the store
+    if rng.random() < 0.7:  # otherwise it may be killed while it opens the store
         heard[driver] += [driver.hear() for _ in range(rng.randint(1, 20))]
     if rng.random() < 0.7:
         sharer = zygote.start("share_until_killed", path, shared, durability)
@@ -53,7 +53,7 @@ def a_kill(zygote, path, shared: str, durability: str, rng: random.Random) -> di
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_kill_loses_nothing_acknowledged(zygote, tmp_path, part):
+def test_killing_a_writer_loses_no_acknowledged_commit(zygote, tmp_path, part):
     durability = ("full", "barrier", "relaxed", "full")[part]
     total = kill_cycles(zygote, tmp_path, 50, durability, part)
     assert (total["lost"], total["damaged"]) == (0, 0), total
@@ -62,7 +62,7 @@ def test_kill_loses_nothing_acknowledged(zygote, tmp_path, part):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("durability", ["full", "barrier", "relaxed"])
-def test_kill_thousands_of_times(zygote, tmp_path, durability, capsys):
+def test_thousands_of_kills_lose_no_acknowledged_commit(zygote, tmp_path, durability, capsys):
     total = kill_cycles(zygote, tmp_path, 2000, durability, 4711)
     with capsys.disabled():
         print(f"\nkill -9, {durability}: {total}")
@@ -97,7 +97,7 @@ CASES = [(effect, moment) for effect in ("write", "read", "idempotent") for mome
 
 
 @pytest.mark.parametrize("died", CASES, ids=" ".join, indirect=True)
-def test_reopening_says_what_became_of_a_call(died, store):
+def test_reopening_records_the_outcome_of_an_open_call(died, store):
     effect, moment, _ = died
     write, read, _ = MOMENTS[moment]
     expected = write if effect == "write" else read
@@ -135,7 +135,7 @@ def test_the_turn_of_a_dead_driver_is_interrupted(died, store):
 
 
 @pytest.mark.parametrize("died", [("write", "during the effect")], ids=" ".join, indirect=True)
-def test_looking_at_a_dead_drivers_session_writes_nothing(died, store):
+def test_reading_the_session_of_a_dead_driver_writes_nothing(died, store):
     view = store.read("main")
     before = view.head
     assert (view.status, view.calls()[0].status, view.head) == ("interrupted", "started", before)

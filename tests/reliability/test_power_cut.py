@@ -1,7 +1,6 @@
 """Power cuts, simulated: ext4 on a loop device is shut down without flushing its journal.
 
-Only acknowledgements heard before the cut count. `relaxed` is the control: a test
-that could not lose would prove nothing.
+Only acknowledgements received before the cut count. `relaxed` is the control: it must lose commits.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class Disk:
 
 
 def power_cuts(zygote, folder: Path, durability: str, cycles: int) -> dict[str, int]:
-    """Cut the power under a writer, again and again; what was acknowledged before and is gone after."""
+    """Cut the power under a writer repeatedly; counts acknowledged commits that are lost."""
     rng = random.Random(durability)
     total = {"cuts": cycles, "acknowledged": 0, "lost": 0, "lost before a barrier": 0, "damaged": 0}
     for cycle in range(cycles):
@@ -93,11 +92,15 @@ def power_cuts(zygote, folder: Path, durability: str, cycles: int) -> dict[str, 
 
 
 @pytest.mark.parametrize("durability", ["full", "barrier", "relaxed"])
-def test_a_power_cut_loses_no_more_than_its_durability_says(zygote, tmp_path, durability, capsys):
+def test_a_power_cut_loses_only_what_the_durability_level_allows(
+    zygote, tmp_path, durability, capsys
+):
     total = power_cuts(zygote, tmp_path, durability, CYCLES)
     with capsys.disabled():
         print(f"\npower cut, ext4, {durability}: {total}")
-    assert total["damaged"] == 0  # what is left is a prefix: gapless, and its chain verifies
+    assert (
+        total["damaged"] == 0
+    )  # the remaining log is a prefix without gaps, and its chain verifies
     if durability == "full":
         assert total["lost"] == 0
     elif durability == "barrier":

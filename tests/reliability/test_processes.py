@@ -1,4 +1,4 @@
-"""Many processes and threads, one store: nothing lost, nobody locked out, one driver at a time."""
+"""Many processes and threads on one store: no lost commit, no deadlock, one driver at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stator.store.sqlite import connection
 
 
 def all_at_once(workers):
-    """Let workers that said they are ready go, and collect what they return."""
+    """Start workers that are ready at the same time, and collect their results."""
     for worker in workers:
         assert worker.hear() == "ready"
     for worker in workers:
@@ -37,14 +37,14 @@ def test_processes_that_create_one_store_at_once_all_get_the_same_store(zygote, 
     assert len(set(stores)) == 1
 
 
-def test_a_store_created_by_many_processes_is_whole(zygote, path):
+def test_a_store_created_by_many_processes_verifies(zygote, path):
     workers = [zygote.start("create", path) for _ in range(8)]
     all_at_once(workers)
     zygote.end(*workers)
     assert findings(path) == []
 
 
-def test_creating_at_once_leaves_no_half_made_files(zygote, path):
+def test_concurrent_creation_leaves_no_partial_files(zygote, path):
     workers = [zygote.start("create", path) for _ in range(8)]
     all_at_once(workers)
     zygote.end(*workers)
@@ -59,19 +59,19 @@ def test_a_new_store_can_be_read_by_its_owner_only(path):
 # -- appending ------------------------------------------------------------------------------------
 
 
-def test_who_flushes_every_session_flushes_what_another_appended_meanwhile(path, monkeypatch):
+def test_flushing_all_sessions_includes_commits_of_another_connection(path, monkeypatch):
     monkeypatch.setattr("stator.store.sqlite.append.TAILS_MAX", 3)
     with connect(path, project="test") as mine, connect(path, project="test") as theirs:
         both, own = recorded_session(mine, "both"), recorded_session(mine, "own")
         mine.port.append(both, [fact_draft(mine, both, "1")])
         theirs.port.append(both, [fact_draft(theirs, both, "2")])
-        for number in (3, 4):  # the second of them is one too many to leave unflushed
+        for number in (3, 4):  # the second exceeds the limit of unflushed commits
             mine.port.append(own, [fact_draft(mine, own, str(number))])
         assert findings(path) == []
 
 
 def append_at_once(zygote, path, processes: int, each: int):
-    """Ids acknowledged to processes that append to one session, and that session's log."""
+    """The ids acknowledged to processes that append to one session, and the log of that session."""
     with connect(path, project="test") as store:
         session = recorded_session(store, "shared")
     workers = [zygote.start("append", path, session, each) for _ in range(processes)]
@@ -81,7 +81,7 @@ def append_at_once(zygote, path, processes: int, each: int):
         return acknowledged, list(store.read(session).log())
 
 
-def test_processes_that_share_a_session_lose_nothing(zygote, path):
+def test_processes_that_share_a_session_lose_no_commit(zygote, path):
     acknowledged, log = append_at_once(zygote, path, 8, 100)
     assert sorted(acknowledged) == sorted(commit.id for commit in log[1:])
 
@@ -92,7 +92,7 @@ def test_the_seqs_of_a_shared_session_have_no_gap(zygote, path):
 
 
 def drive_at_once(zygote, path, processes: int, each: int) -> int:
-    """How many of the commits acknowledged to drivers of sessions of their own are missing."""
+    """The number of missing commits that were acknowledged to drivers of separate sessions."""
     connect(path, project="test").close()
     workers = [zygote.start("drive_many", path, each) for _ in range(processes)]
     acknowledged = [one for ids in all_at_once(workers) for one in ids]
@@ -103,12 +103,12 @@ def drive_at_once(zygote, path, processes: int, each: int) -> int:
     return len(set(acknowledged) - there)
 
 
-def test_processes_with_sessions_of_their_own_lose_nothing(zygote, path):
+def test_processes_with_their_own_sessions_lose_no_commit(zygote, path):
     assert drive_at_once(zygote, path, 8, 100) == 0
 
 
 @pytest.mark.slow
-def test_sixteen_processes_of_500_appends_lose_nothing(zygote, path, capsys):
+def test_sixteen_processes_with_500_appends_each_lose_no_commit(zygote, path, capsys):
     acknowledged, log = append_at_once(zygote, path, 16, 500)
     with capsys.disabled():
         print(f"\n16 × 500 on one session: {len(acknowledged)} acknowledged, {len(log) - 1} there")
@@ -118,13 +118,13 @@ def test_sixteen_processes_of_500_appends_lose_nothing(zygote, path, capsys):
 
 
 @pytest.mark.slow
-def test_sixteen_drivers_of_500_appends_lose_nothing(zygote, path):
+def test_sixteen_drivers_with_500_appends_each_lose_no_commit(zygote, path):
     assert drive_at_once(zygote, path, 16, 500) == 0
     assert findings(path) == []
 
 
-def test_opening_a_store_waits_for_another_process_that_has_it_locked(zygote, path, monkeypatch):
-    """As one does that recovers the WAL after a crash: the very first read may meet the lock."""
+def test_opening_a_store_waits_for_a_process_that_locks_it(zygote, path, monkeypatch):
+    """A process that recovers the WAL after a crash holds such a lock, even for the first read."""
     connect(path, project="test").close()
     worker = zygote.start("lock", path)
     assert worker.hear() == "locked"
@@ -152,25 +152,25 @@ def driver(zygote, path):
     zygote.end(worker)
 
 
-def test_a_second_driver_is_told_who_the_first_is(driver, store):
+def test_the_busy_error_of_a_second_driver_has_the_holder(driver, store):
     with pytest.raises(Busy) as busy:
         store.open("main")
     assert (busy.value.holder.pid, busy.value.holder.host) == (driver.pid, socket.gethostname())
 
 
-def test_the_refusal_names_pid_and_host_in_words(driver, store):
+def test_the_busy_message_names_pid_and_host(driver, store):
     with pytest.raises(Busy, match=rf"on {socket.gethostname()}, pid {driver.pid}"):
         store.open("main")
 
 
-def test_a_refused_driver_has_written_nothing(driver, store):
+def test_a_refused_driver_writes_nothing(driver, store):
     before = store.read("main").head
     with pytest.raises(Busy):
         store.open("main")
     assert store.read("main").head == before
 
 
-def test_a_refused_driver_leaves_the_first_one_driving(driver, store):
+def test_the_first_driver_continues_after_refusing_a_second(driver, store):
     with pytest.raises(Busy):
         store.open("main")
     driver.say("on")
@@ -182,7 +182,7 @@ def test_a_second_open_in_the_same_process_is_refused_too(store):
         store.open("main")
 
 
-def test_two_stores_on_one_file_do_not_give_each_others_lease_away(zygote, store, path):
+def test_two_stores_on_one_file_keep_each_others_leases(zygote, store, path):
     with store.open("main"):
         with connect(path, project="test") as other, pytest.raises(Busy):
             other.open("main")
@@ -199,13 +199,13 @@ def test_a_killed_drivers_session_is_free_at_once(driver, store):
         assert session.row.holder.pid == os.getpid()
 
 
-def test_a_stopped_driver_is_not_taken_for_dead(driver, store):
+def test_a_suspended_driver_keeps_its_session(driver, store):
     driver.signal(signal.SIGSTOP)
     with pytest.raises(Busy):
         store.open("main")
 
 
-def test_a_displaced_driver_cannot_append_when_it_wakes(driver, store):
+def test_a_displaced_driver_cannot_append_when_it_resumes(driver, store):
     driver.signal(signal.SIGSTOP)
     with store.open("main", busy="take"):
         driver.say("too late")
@@ -213,7 +213,7 @@ def test_a_displaced_driver_cannot_append_when_it_wakes(driver, store):
         assert driver.hear() == {"error": "E_LEASE"}
 
 
-def test_what_a_displaced_driver_tried_is_not_in_the_log(driver, store):
+def test_an_append_of_a_displaced_driver_is_not_in_the_log(driver, store):
     driver.signal(signal.SIGSTOP)
     with store.open("main", busy="take") as session:
         driver.say("too late")
@@ -222,7 +222,7 @@ def test_what_a_displaced_driver_tried_is_not_in_the_log(driver, store):
         assert session.facts().get("told") is None
 
 
-def test_a_driver_that_took_over_says_that_the_displaced_ones_turn_was_interrupted(driver, store):
+def test_taking_over_marks_the_turn_of_the_displaced_driver_as_interrupted(driver, store):
     driver.signal(signal.SIGSTOP)
     with store.open("main", busy="take") as session:
         assert [turn.status for turn in session.turns()] == ["interrupted"]
@@ -242,13 +242,13 @@ def test_a_store_does_not_work_in_a_forked_child(zygote, path):
     assert set(zygote.run("after_fork", path, "main")) == {WrongProcess.code}
 
 
-def test_a_childs_attempt_leaves_the_parents_store_whole(zygote, path, store):
+def test_an_attempt_in_a_forked_child_leaves_the_parents_store_intact(zygote, path, store):
     zygote.run("after_fork", path, "main")
     assert store.read("main").facts()["parent"] == 1
     assert findings(path) == []
 
 
-def test_a_closed_store_says_so(path):
+def test_using_a_closed_store_is_an_error(path):
     store = connect(path, project="test")
     store.close()
     with pytest.raises(WrongProcess):
@@ -258,7 +258,7 @@ def test_a_closed_store_says_so(path):
 # -- threads --------------------------------------------------------------------------------------
 
 
-def test_threads_that_append_at_once_lose_nothing(zygote, path, store):
+def test_concurrent_threads_lose_no_commit(zygote, path, store):
     session = recorded_session(store, "shared")
     ids = zygote.run("threads", path, session, 16, 50)
     assert sorted(ids) == sorted(
@@ -266,14 +266,14 @@ def test_threads_that_append_at_once_lose_nothing(zygote, path, store):
     )
 
 
-def test_the_seqs_of_threads_have_no_gap(zygote, path, store):
+def test_the_seqs_of_concurrent_threads_have_no_gap(zygote, path, store):
     session = recorded_session(store, "shared")
     zygote.run("threads", path, session, 16, 10)
     assert [commit.seq for commit in store.read(session).log()] == list(range(1, 162))
 
 
 @pytest.mark.skipif(not os.path.exists("/usr/bin/strace"), reason="needs strace")
-def test_threads_that_append_at_once_share_transactions(path, store, tmp_path):
+def test_concurrent_threads_share_transactions(path, store, tmp_path):
     session = recorded_session(store, "shared")
     program = (
         "import sys; from reliability import workers; "
@@ -303,7 +303,7 @@ def test_threads_that_append_at_once_share_transactions(path, store, tmp_path):
     assert 0 < syncs < 400
 
 
-def test_one_threads_bad_append_does_not_fail_the_others(store):
+def test_a_bad_append_of_one_thread_does_not_fail_the_others(store):
     from concurrent.futures import ThreadPoolExecutor
 
     session = recorded_session(store, "shared")
@@ -328,7 +328,7 @@ def test_one_threads_bad_append_does_not_fail_the_others(store):
 # -- interrupts -----------------------------------------------------------------------------------
 
 
-def test_an_interrupted_append_says_whether_it_was_committed(zygote, path, store):
+def test_the_error_of_an_interrupted_append_notes_whether_it_was_committed(zygote, path, store):
     session = recorded_session(store, "shared")
     told = zygote.run("interrupted", path, session, 300)
     there = {commit.id for commit in store.read(session).log(load=False)}
@@ -344,7 +344,7 @@ def test_an_interrupted_append_says_whether_it_was_committed(zygote, path, store
     assert wrong == []
 
 
-def test_an_interrupt_while_an_append_is_undone_leaves_nothing_behind(path, store, monkeypatch):
+def test_an_interrupt_during_a_rollback_leaves_nothing_behind(path, store, monkeypatch):
     session = recorded_session(store, "shared")
     appender = store.port._appender
     forget_all, append_request = appender.forget_all, appender.append_request
@@ -384,7 +384,7 @@ class Interrupter:
 
 
 def interrupt_at(store, session: str, line: int) -> tuple[bool, str]:
-    """Append, interrupted at a line: whether it is in the log afterwards, and what was said of it."""
+    """Append, interrupted at a line; returns whether it is in the log, and what the error reported."""
     draft = fact_draft(store, session, "x", line)
     interrupter = Interrupter(line)
     claim = "acknowledged"
@@ -397,7 +397,7 @@ def interrupt_at(store, session: str, line: int) -> tuple[bool, str]:
             sys.settrace(before)
     except KeyboardInterrupt as error:
         claim = (getattr(error, "__notes__", None) or ["nothing"])[-1]
-    # another append settles what was left queued
+    # another append processes the queue
     store.port.append(session, [fact_draft(store, session, "y", line)])
     there = any(c.id == draft.id for c in store.read(session).log("head~2..head"))
     if interrupter.left > 0:
@@ -405,7 +405,7 @@ def interrupt_at(store, session: str, line: int) -> tuple[bool, str]:
     return there, claim
 
 
-def test_an_append_interrupted_at_any_line_says_whether_it_was_committed(store):
+def test_an_append_interrupted_at_any_line_reports_whether_it_was_committed(store):
     session = recorded_session(store, "shared")
     store.port.append(session, [fact_draft(store, session, "first")])
     wrong = []
@@ -435,7 +435,7 @@ def test_a_closed_store_leaves_no_file_open(tmp_path):
     assert descriptors() == before
 
 
-def test_closing_one_store_object_does_not_let_go_of_what_another_holds(zygote, path, store):
+def test_closing_one_store_object_keeps_the_lease_of_another(zygote, path, store):
     with store.open("main"):
         connect(path, project="test").close()
         assert zygote.run("try_to_drive", path, "main") == Busy.code

@@ -1,4 +1,4 @@
-"""The log is the truth: throw away everything else, and every answer is the same."""
+"""The log is the truth: every answer is the same after deleting everything else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TRUTH = ("meta", "log", "blob", "blob_use", "session", "alias")
 
 
 def projections(db) -> list[str]:
-    """Every table that can be made again from the others."""
+    """Every table that can be rebuilt from the others."""
     tables = db.execute(
         "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name"
     ).fetchall()
@@ -20,7 +20,7 @@ def projections(db) -> list[str]:
 
 
 def fill(store) -> None:
-    """Sessions long enough for snapshots, and with something in every collection."""
+    """Sessions long enough for snapshots, with a record in every collection."""
     populate(store, turns=4)
     with store.open("long") as session:
         for _ in range(3):
@@ -32,7 +32,7 @@ def fill(store) -> None:
 
 
 def fork(store) -> None:
-    """A fork, and a fork of the fork, each with turns of its own."""
+    """A fork, and a fork of the fork, each with its own turns."""
     store.fork("main", "t2", as_name="branch")
     with store.open("branch") as branch:
         for number in range(5, 8):
@@ -95,7 +95,7 @@ def test_answers_are_the_same_without_any_projection(copy):
     assert first_difference(before, ask(copy)) is None
 
 
-def test_a_fork_whose_parent_lost_its_indexes_says_so(forked):
+def test_reading_a_fork_whose_parent_lost_its_indexes_is_an_error_with_a_hint(forked):
     wipe(forked)
     with pytest.raises(StoreCorrupt, match="indexes") as caught:
         ask(forked)
@@ -109,7 +109,7 @@ def test_answers_are_the_same_after_a_rebuild(forked):
     assert first_difference(before, ask(forked)) is None
 
 
-def test_answers_are_the_same_after_a_rebuild_from_nothing(forked):
+def test_answers_are_the_same_after_a_rebuild_without_projections(forked):
     before = ask(forked)
     wipe(forked)
     with connect(forked, project="test") as store:
@@ -129,7 +129,7 @@ def test_a_store_without_projections_verifies(copy):
     assert findings(copy) == []
 
 
-def test_a_session_goes_on_after_its_projections_were_lost(copy):
+def test_a_session_continues_after_its_projections_were_lost(copy):
     wipe(copy)
     with connect(copy, project="test") as store:
         with store.open("main") as session:
@@ -138,7 +138,7 @@ def test_a_session_goes_on_after_its_projections_were_lost(copy):
     assert findings(copy) == []
 
 
-def test_losing_one_projection_is_found_or_changes_no_answer(copy, filled):
+def test_losing_one_projection_is_reported_or_changes_no_answer(copy, filled):
     before = ask(copy)
     db = bare(copy)
     tables = projections(db)
@@ -151,7 +151,7 @@ def test_losing_one_projection_is_found_or_changes_no_answer(copy, filled):
         assert findings(copy) or first_difference(before, ask(copy)) is None, table
 
 
-def test_answers_while_a_tail_is_unflushed_are_those_after_it_was_flushed(path):
+def test_answers_are_the_same_before_and_after_a_flush(path):
     with connect(path, project="test") as store:
         with store.open("main") as session:
             one_turn(session, 1)
@@ -161,7 +161,7 @@ def test_answers_while_a_tail_is_unflushed_are_those_after_it_was_flushed(path):
 
 
 def view_at(store, session: str, last: int) -> list[str]:
-    """Answers about what was recorded up to a seq, which later commits do not change."""
+    """Answers up to a seq, which later commits do not change."""
     view = store.read(session)
     return [
         repr(view.files()),
@@ -172,7 +172,7 @@ def view_at(store, session: str, last: int) -> list[str]:
     ]
 
 
-def test_a_listing_counts_the_turns_of_a_tail_that_was_never_flushed(copy):
+def test_a_listing_counts_turns_that_were_never_flushed(copy):
     def listed():
         with connect(copy, project="test") as store:
             return {row.record.name: row.turns for row in store.sessions().rows}

@@ -1,4 +1,4 @@
-"""What is purged, expires or is erased: gone from every file, whole or not at all, and the space returns."""
+"""Purged, expired or erased content is gone from every file, completely or not at all, and frees space."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BY = "local:ann"
 
 
 def on_disk(path: Path) -> bytes:
-    """Every byte of the store: its file, its logs, its lease and what its runs printed."""
+    """Every byte of the store: its file, its logs, its lease and the output of its runs."""
     files = [file for file in path.parent.rglob(f"{path.name}*") if file.is_file()]
     files += [file for file in Path(f"{path}-runs").rglob("*") if file.is_file()]
     return b"".join(file.read_bytes() for file in files)
@@ -122,7 +122,7 @@ def in_a_snapshot(store, s):
 
 
 def in_a_forks_own_put(store, s):
-    """A fork that moved a plan's step on carries its detail along."""
+    """A fork that changed the status of a plan step copies its detail."""
     with s.turn("go"):
         s._driver.append(
             [s._draft("plan", changes=(Upsert("plan", PlanRecord(step="1", detail=MARK)),))]
@@ -134,7 +134,7 @@ def in_a_forks_own_put(store, s):
 
 
 def in_a_fork_under_another_id(store, s):
-    """A decision is another record each time; what they have in common is what they are about."""
+    """Each decision is a new record; only the topic is common."""
     with s.turn("go") as t:
         t.decide("cookies", topic="auth")
     store.fork("main", as_name="fork")
@@ -153,7 +153,7 @@ def in_a_fork_beside(store, s):
 
 
 def what_a_compaction_named(store, s):
-    """Of a dead end, the key by which it is recalled is all that it says."""
+    """The recall key of a dead end is its whole text."""
     for n in range(3):
         with s.turn(f"go {n}") as t:
             t.dead_end(f"{MARK} {n}")
@@ -210,9 +210,9 @@ PLACES = (
 
 @pytest.mark.parametrize("place", PLACES, ids=[place.__name__ for place in PLACES])
 @pytest.mark.usefixtures("uncompressed")
-def test_what_is_erased_is_gone_from_every_file(store, session, path, place):
+def test_erased_content_is_gone_from_every_file(store, session, path, place):
     made = place(store, session)
-    assert not is_gone(path)  # the control: it can be found
+    assert not is_gone(path)  # the control: the search can find it
     erase(store, made)
     assert is_gone(path)
     assert findings(path) == []
@@ -227,7 +227,7 @@ def test_a_rebuild_gives_the_same_state_after_an_erasure(store, session, place):
 
 
 @pytest.mark.usefixtures("uncompressed")
-def test_a_large_payload_that_two_sessions_share_goes_with_the_second(store, path):
+def test_a_large_payload_shared_by_two_sessions_is_removed_with_the_second(store, path):
     text = incompressible(24_000) + MARK + incompressible(24_000, "more")
     made = []
     for name in ("one", "two"):
@@ -240,14 +240,14 @@ def test_a_large_payload_that_two_sessions_share_goes_with_the_second(store, pat
     assert is_gone(path)
 
 
-def test_erasing_says_what_it_does_not_reach(store, session):
+def test_an_erasure_plan_lists_what_it_does_not_remove(store, session):
     with session.turn("go"):
         pass
     made = erasing.of_session(store.port, session.id)
     assert any("its name" in text for text in made.left)
 
 
-def test_who_erased_a_session_is_still_told_when_it_is_erased_again(store, session):
+def test_erasing_an_erased_session_again_removes_nothing(store, session):
     with session.turn(MARK):
         pass
     erase(store, erasing.of_session(store.port, session.id))
@@ -255,7 +255,7 @@ def test_who_erased_a_session_is_still_told_when_it_is_erased_again(store, sessi
 
 
 def test_a_hold_is_released_and_never_erased(store, session):
-    """Else whoever may erase could let go what somebody is bound to keep."""
+    """Otherwise erasing would be a way to remove a legal hold."""
     policies.hold(store.port, store.context, session.id, by=BY, why="case 4711")
     own = project_session.known(store.port, session.record)
     assert own is not None
@@ -269,29 +269,29 @@ def test_a_hold_is_released_and_never_erased(store, session):
     assert erasing.of_commit(store.port, Point(own.id, own.head, "head")).items
 
 
-def test_erasing_a_turns_last_commit_says_that_it_is_not_the_turn(store, session):
+def test_erasing_the_last_commit_of_a_turn_warns_that_the_others_remain(store, session):
     with session.turn(MARK):
         pass
     made = erasing.of_commit(store.port, session.at("t1"))
     assert any("the other commits of t1" in text for text in made.left)
 
 
-def test_erasing_a_files_record_by_position_says_that_its_content_is_elsewhere(store, session):
+def test_erasing_a_file_record_by_position_warns_that_its_content_remains(store, session):
     a_files_content(store, session)
     (put,) = (c.seq for c in session.log() if c.kind == "file" and c.delta)
     made = erasing.of_commit(store.port, session.at(f"@{put}"))
     assert any("what was kept of" in text for text in made.left)
 
 
-def test_what_a_compaction_named_is_undone_after_it_was_erased(store, session):
+def test_a_compaction_can_be_undone_after_its_evicted_records_were_erased(store, session):
     erase(store, what_a_compaction_named(store, session))
     session.compact(keep=1)
     session.undo_compaction()
     assert session.evicted() == []
 
 
-def test_a_rewind_that_put_an_artifact_back_is_not_part_of_it(store, session):
-    """What a rewind says of where it went is no version of the document."""
+def test_erasing_an_artifact_keeps_the_rewind_that_restored_it(store, session):
+    """The target recorded by a rewind is not a version of the artifact."""
     for n in range(2):
         with session.turn("go") as t:
             t.artifact("notes", f"version {n}")
@@ -302,7 +302,7 @@ def test_a_rewind_that_put_an_artifact_back_is_not_part_of_it(store, session):
 
 
 @pytest.mark.usefixtures("uncompressed")
-def test_erasing_says_that_what_runs_printed_is_not_in_the_record(store, path):
+def test_erasing_warns_that_the_output_of_runs_remains(store, path):
     with store.open("main") as s, s.turn(MARK):
         pass
     files = RunFiles.create(f"{path}-runs", store.context.mint("run"))
@@ -316,7 +316,7 @@ def test_erasing_says_that_what_runs_printed_is_not_in_the_record(store, path):
     assert is_gone(path)
 
 
-def test_a_session_is_driven_on_after_everything_in_it_was_erased(store):
+def test_a_session_can_be_driven_after_all_its_content_was_erased(store):
     with store.open("main") as s, s.turn("go") as t:
         t.call(lambda: 1)
         t.fact("x", 1)
@@ -328,7 +328,7 @@ def test_a_session_is_driven_on_after_everything_in_it_was_erased(store):
 
 
 @pytest.mark.usefixtures("uncompressed")
-def test_what_is_purged_is_gone_from_every_file(path):
+def test_a_purged_session_is_gone_from_every_file(path):
     with connect(path, project="test") as store:
         fill(store, sessions=1)
         assert not is_gone(path)
@@ -337,12 +337,12 @@ def test_what_is_purged_is_gone_from_every_file(path):
     assert findings(path) == []
 
 
-# -- a reader in the way --------------------------------------------------------------------------
+# -- blocking readers -----------------------------------------------------------------------------
 
 
 @pytest.fixture
 def blocked(zygote, store, path):
-    """An erasure while another process looks at the store as it was."""
+    """An erasure while another process reads an older snapshot of the store."""
     with store.open("main") as s:
         with s.turn(MARK):
             pass
@@ -356,7 +356,7 @@ def blocked(zygote, store, path):
 
 
 @pytest.mark.usefixtures("uncompressed")
-def test_an_erasure_that_a_reader_holds_back_says_so_and_who_it_is(blocked, store, path):
+def test_an_erasure_blocked_by_a_reader_names_the_reader(blocked, store, path):
     reader, result = blocked
     assert result.pending
     assert any(f"pid {reader.pid}" in who for who in result.readers)
@@ -365,7 +365,7 @@ def test_an_erasure_that_a_reader_holds_back_says_so_and_who_it_is(blocked, stor
 
 
 @pytest.mark.usefixtures("uncompressed")
-def test_any_append_after_the_reader_is_gone_finishes_it(blocked, store, path):
+def test_an_append_finishes_a_blocked_erasure_after_the_reader_ends(blocked, store, path):
     reader, _ = blocked
     reader.kill()
     with store.open("other"):
@@ -375,7 +375,7 @@ def test_any_append_after_the_reader_is_gone_finishes_it(blocked, store, path):
 
 
 @pytest.mark.usefixtures("uncompressed")
-def test_the_next_process_that_writes_finishes_it(blocked, path, store):
+def test_the_next_process_that_writes_finishes_a_blocked_erasure(blocked, path, store):
     reader, _ = blocked
     store.close()
     reader.kill()
@@ -385,7 +385,7 @@ def test_the_next_process_that_writes_finishes_it(blocked, path, store):
 
 
 @pytest.mark.usefixtures("uncompressed")
-def test_a_process_that_had_the_store_open_all_along_finishes_it(zygote, path, store):
+def test_a_process_that_had_the_store_open_finishes_a_blocked_erasure(zygote, path, store):
     with connect(path, project="test") as bystander, bystander.open("bystander") as b:
         with store.open("main") as s:
             with s.turn(MARK):
@@ -400,12 +400,12 @@ def test_a_process_that_had_the_store_open_all_along_finishes_it(zygote, path, s
         assert is_gone(path)
 
 
-def test_who_finishes_an_earlier_removal_leaves_the_mark_of_a_later_one(store, session, path):
-    """Between emptying the WAL and taking the mark off, another process may have removed something."""
+def test_finishing_an_earlier_removal_keeps_the_mark_of_a_later_one(store, session, path):
+    """Another process may remove something between emptying the WAL and clearing the mark."""
     erase(store, a_prompt(store, session))
 
     class Late(apsw.Connection):
-        """A connection after whose first checkpoint somebody else marks the store."""
+        """A connection after whose first checkpoint another process marks the store."""
 
         late = True
 
@@ -425,8 +425,8 @@ def test_who_finishes_an_earlier_removal_leaves_the_mark_of_a_later_one(store, s
     db.close()
 
 
-def test_a_copy_whose_free_pages_cannot_be_given_back_is_finished_all_the_same(path, store):
-    """Made by a tool that rebuilt the file its own way; erasing in it used to never return."""
+def test_an_erasure_finishes_in_a_copy_without_auto_vacuum(path, store):
+    """Other tools make such copies; erasing in one used to hang."""
     fill(store, sessions=1)
     store.close()
     db = apsw.Connection(str(path))
@@ -441,7 +441,7 @@ def test_a_copy_whose_free_pages_cannot_be_given_back_is_finished_all_the_same(p
         assert not again.info().detail["unfinished"]
 
 
-def test_a_line_of_the_kernels_locks_is_read_or_passed_over():
+def test_a_line_of_proc_locks_is_parsed_or_skipped():
     line = "3: POSIX  ADVISORY  READ 22278 fe:00:2647291 124 124"
     assert space._reader(line, 2647291) == 22278
     for other in (
@@ -454,7 +454,7 @@ def test_a_line_of_the_kernels_locks_is_read_or_passed_over():
         assert space._reader(other, 2647291) == 0
 
 
-# -- killed in the middle -------------------------------------------------------------------------
+# -- killed during a removal ----------------------------------------------------------------------
 
 POINTS = 12
 """How many moments of each removal a process is killed at."""
@@ -469,7 +469,7 @@ def filled(tmp_path_factory):
 
 
 @pytest.mark.parametrize("what", REMOVALS)
-def test_a_kill_leaves_each_commit_whole_or_absent_and_the_next_run_finishes(
+def test_a_killed_removal_leaves_a_valid_store_and_the_next_run_finishes(
     zygote, filled, tmp_path, what
 ):
     whole = copy_store(filled, tmp_path / "whole.db")
@@ -495,8 +495,8 @@ def test_a_kill_leaves_each_commit_whole_or_absent_and_the_next_run_finishes(
 
 
 @pytest.mark.parametrize("what", REMOVALS)
-def test_space_really_returns(tmp_path, what):
-    """Within 5 % of what a file that was never any larger takes."""
+def test_removal_shrinks_the_file(tmp_path, what):
+    """Within 5 % of the size of a file that never contained the removed content."""
     path = tmp_path / "store.db"
     with connect(path, project="test", durability="relaxed") as store:
         with store.open("s0") as s:
@@ -515,7 +515,7 @@ def test_space_really_returns(tmp_path, what):
     assert os.stat(path).st_size <= 1.05 * os.stat(tmp_path / "small.db").st_size + 64 * 1024
 
 
-def test_a_purged_sessions_commits_are_in_no_index(tmp_path):
+def test_the_commits_of_a_purged_session_are_in_no_index(tmp_path):
     path = tmp_path / "store.db"
     with connect(path, project="test") as store:
         fill(store, sessions=2)

@@ -1,4 +1,4 @@
-"""Killed while it restores: every file is the old one or the new one, whole, and there is a way back."""
+"""A killed restore leaves each file whole, old or new, and can be undone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def delete(path):
 
 
 def prepare(folder: Path, store_path: Path) -> str:
-    """A folder in which a session changed, made and deleted files; the session's id."""
+    """Make a folder in which a session changed, created and deleted files; returns the session id."""
     (folder / "deep").mkdir(parents=True)
     (folder / ".stator").mkdir()
     (folder / ".stator" / "project").write_text("test\n")
@@ -47,11 +47,11 @@ def files(folder: Path) -> dict[str, str]:
 
 
 def whole(found: dict[str, str]) -> bool:
-    """Whether every file is as it was or as it was to be."""
+    """Whether every file has its old or its new content."""
     return all(found.get(name) in (OLD.get(name), NEW.get(name)) for name in {*OLD, *NEW})
 
 
-def test_killed_at_any_point_every_file_is_whole_and_the_way_back_is_on_record(zygote, tmp_path):
+def test_a_restore_killed_at_any_point_leaves_whole_files_and_can_be_undone(zygote, tmp_path):
     session = prepare(tmp_path / "prepared", tmp_path / "prepared.db")
 
     def restore(name: str, nth: int):

@@ -1,4 +1,4 @@
-"""Runs whose supervisor or program is killed at any moment: never a mystery, and their log is read once."""
+"""Runs whose supervisor or program is killed at any moment: each end is known, each commit is read once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def reaches(view, target):
 
 
 @pytest.mark.parametrize("kills", [4, pytest.param(300, marks=pytest.mark.slow)])
-def test_whoever_is_killed_every_commit_is_read_once_and_every_end_is_known(tmp_path, kills):
+def test_each_commit_is_read_once_when_any_process_is_killed(tmp_path, kills):
     chance = random.Random(kills)
     seen: list[int] = []
     outcomes = {"lost": 0, "failed": 0}
@@ -57,7 +57,7 @@ def test_whoever_is_killed_every_commit_is_read_once_and_every_end_is_known(tmp_
             cursor = seen[-1] if seen else 0
             some = islice(view.tail(cursor, follow=False), chance.randrange(1, 80))
             seen += [commit.seq for commit in some]
-            run.stop(grace_s=0)  # of a lost one, the program may run on
+            run.stop(grace_s=0)  # the program of a lost run may still be running
             run.again()
         run.stop(grace_s=0)
         seen += [commit.seq for commit in view.tail(seen[-1], follow=False)]

@@ -1,4 +1,4 @@
-"""The search index as a file: whatever happens to it, answers are those of the log, and what is gone is gone."""
+"""The search index as a file: damage changes no answer, and removed content leaves no byte."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stator.runtime.views import search
 from stator.store.port import IndexLost
 
 RARE, TRACE = "zzyxwvutquirk", b"yxwvutquirk"
-"""A word, and what of it stands in an index that keeps only where it differs from the word before."""
+"""A word, and its bytes in an index, which stores only the difference from the previous word."""
 
 
 def fill(store, words=RARE, sessions=3):
@@ -44,23 +44,23 @@ def found(store, words="common"):
 
 @pytest.fixture
 def searched(store, path):
-    """A store that was searched, and what was found."""
+    """Fill and search a store; returns the hits."""
     fill(store)
     return found(store)
 
 
-# -- what is gone is gone -------------------------------------------------------------------------
+# -- removed content ------------------------------------------------------------------------------
 
 
 def test_a_word_is_in_the_index_before_it_is_erased(store, path):
-    """The control: what is looked for can be found."""
+    """The control: the search can find the text."""
     fill(store)
     store.search(RARE)
     assert TRACE in raw(path)
 
 
 @pytest.mark.parametrize("what", REMOVALS)
-def test_what_is_removed_is_in_no_byte_of_the_index(store, path, what):
+def test_removed_content_is_in_no_byte_of_the_index(store, path, what):
     fill(store)
     assert store.search(RARE)
     REMOVALS[what](store)
@@ -69,7 +69,7 @@ def test_what_is_removed_is_in_no_byte_of_the_index(store, path, what):
     assert store.search("common")
 
 
-def test_what_a_driver_erases_is_in_no_byte_of_the_index(store, path):
+def test_content_erased_by_a_driver_is_in_no_byte_of_the_index(store, path):
     with store.open("main") as s:
         s.fact("part", RARE)
         assert store.search(RARE)
@@ -77,9 +77,7 @@ def test_what_a_driver_erases_is_in_no_byte_of_the_index(store, path):
         assert TRACE not in raw(path)
 
 
-def test_what_was_erased_where_a_bundle_comes_from_is_in_no_byte_of_the_index(
-    store, path, tmp_path
-):
+def test_content_erased_by_an_imported_bundle_is_in_no_byte_of_the_index(store, path, tmp_path):
     with connect(tmp_path / "there.db", project="test") as there:
         with there.open("main") as s:
             s.fact("part", RARE)
@@ -92,8 +90,8 @@ def test_what_was_erased_where_a_bundle_comes_from_is_in_no_byte_of_the_index(
     assert TRACE not in raw(path)
 
 
-def test_what_was_erased_where_a_fork_comes_from_is_in_no_byte_of_the_index(store, path, tmp_path):
-    """It stands in the session that both go on from, and not in the fork that was brought in."""
+def test_content_erased_by_an_imported_fork_is_in_no_byte_of_the_index(store, path, tmp_path):
+    """The erased commit is in the shared session, not in the imported fork."""
     with connect(tmp_path / "there.db", project="test") as there:
         with store.open("main") as s:
             s.fact("part", RARE)
@@ -110,8 +108,8 @@ def test_what_was_erased_where_a_fork_comes_from_is_in_no_byte_of_the_index(stor
 
 
 @pytest.mark.parametrize("what", REMOVALS)
-def test_who_read_it_for_the_first_time_does_not_bring_back_what_is_gone(store, path, what):
-    """Somebody searched, read the session, and tells the index only after it was removed."""
+def test_a_concurrent_indexer_does_not_restore_removed_content(store, path, what):
+    """Another process read the session before the removal and writes to the index after it."""
     store.search("common")
     fill(store)
     session = store.read("s0").id
@@ -122,8 +120,8 @@ def test_who_read_it_for_the_first_time_does_not_bring_back_what_is_gone(store, 
     assert TRACE not in raw(path)
 
 
-def test_the_next_search_finishes_what_an_erasure_that_was_killed_left(store, path):
-    """As if the process had died between the erasure and the index."""
+def test_the_next_search_removes_what_a_killed_erasure_left_in_the_index(store, path):
+    """As if the process died between erasing and updating the index."""
     with store.open("main") as s:
         s.fact("part", RARE)
     (hit,) = store.search(RARE)
@@ -137,7 +135,7 @@ def test_the_next_search_finishes_what_an_erasure_that_was_killed_left(store, pa
     assert TRACE not in raw(path)
 
 
-def test_an_erasure_says_when_a_reader_of_the_index_holds_it_back(store, path):
+def test_an_erasure_blocked_by_a_reader_of_the_index_is_pending(store, path):
     fill(store)
     store.search(RARE)
     reader = bare(index_of(path))
@@ -149,13 +147,13 @@ def test_an_erasure_says_when_a_reader_of_the_index_holds_it_back(store, path):
     assert TRACE not in raw(path)
 
 
-def test_erasing_makes_no_index_where_nobody_searched(store, path):
+def test_erasing_creates_no_index(store, path):
     fill(store)
     store.erase(store.erasing("s0"))
     assert not index_of(path).exists()
 
 
-# -- a file that is not what it should be ---------------------------------------------------------
+# -- damaged index files --------------------------------------------------------------------------
 
 
 def nothing_there(index):
@@ -229,7 +227,7 @@ HARMS = [
 
 
 @pytest.mark.parametrize("harm", HARMS)
-def test_an_index_that_is_not_one_changes_no_answer(path, harm):
+def test_a_damaged_index_changes_no_answer(path, harm):
     with connect(path, project="test") as store:
         fill(store)
         before = found(store)
@@ -239,7 +237,7 @@ def test_an_index_that_is_not_one_changes_no_answer(path, harm):
 
 
 @pytest.mark.parametrize("harm", [half_of_it, zeros_in_the_middle, a_table_of_another_make])
-def test_an_erasure_finds_an_index_that_is_not_one_and_leaves_no_byte(path, harm):
+def test_an_erasure_leaves_no_byte_in_a_damaged_index(path, harm):
     with connect(path, project="test") as store:
         fill(store)
         store.search(RARE)
@@ -249,7 +247,7 @@ def test_an_erasure_finds_an_index_that_is_not_one_and_leaves_no_byte(path, harm
         assert TRACE not in raw(path)
 
 
-def test_an_index_emptied_while_another_reads_it_says_that_its_bytes_are_left(path):
+def test_an_erasure_is_pending_while_a_reader_holds_an_old_index(path):
     with connect(path, project="test") as store:
         fill(store)
         store.search(RARE)
@@ -263,7 +261,7 @@ def test_an_index_emptied_while_another_reads_it_says_that_its_bytes_are_left(pa
         assert TRACE not in raw(path)
 
 
-def test_an_index_that_somebody_made_anew_since_it_was_filled_gives_no_answer(store, path):
+def test_an_index_replaced_after_it_was_filled_raises_index_lost(store, path):
     fill(store)
     with store.context.index(store.port, True) as index:
         search.catch_up(store.port, index)
@@ -274,7 +272,7 @@ def test_an_index_that_somebody_made_anew_since_it_was_filled_gives_no_answer(st
             index.find(SearchQuery(terms=parse("common")[0]), limit=5)
 
 
-def test_an_index_that_is_one_is_not_made_anew(path):
+def test_a_valid_index_is_not_rebuilt(path):
     with connect(path, project="test") as store:
         fill(store)
         store.search("common")
@@ -305,14 +303,14 @@ def test_only_its_owner_may_read_the_index(store, path, searched):
     assert index_of(path).stat().st_mode & 0o077 == 0
 
 
-def test_no_half_made_file_is_left_beside_the_store(store, path, searched):
+def test_no_partial_file_is_left_beside_the_store(store, path, searched):
     assert [name for name in os.listdir(path.parent) if ".new-" in name] == []
 
 
-# -- another store in its place -------------------------------------------------------------------
+# -- replaced stores ------------------------------------------------------------------------------
 
 
-def test_a_store_that_replaced_another_is_searched_and_not_the_other(path, tmp_path):
+def test_a_search_after_the_store_was_replaced_finds_only_the_new_store(path, tmp_path):
     with connect(path, project="test") as store:
         fill(store)
         store.search("common")
@@ -324,8 +322,8 @@ def test_a_store_that_replaced_another_is_searched_and_not_the_other(path, tmp_p
         assert store.search(RARE) == []
 
 
-def test_a_copy_that_was_brought_back_is_searched_as_it_is(path, tmp_path):
-    """A session went on, was set back to an older copy of the store, and went on otherwise."""
+def test_a_search_after_an_older_copy_was_restored_finds_only_its_content(path, tmp_path):
+    """A session continued, an older copy of the store was restored, and it continued differently."""
     with connect(path, project="test") as store, store.open("main") as s:
         s.fact("common", "ground")
     copy_store(path, tmp_path / "older.db")
@@ -341,10 +339,10 @@ def test_a_copy_that_was_brought_back_is_searched_as_it_is(path, tmp_path):
         assert store.search("other")
 
 
-# -- several at once ------------------------------------------------------------------------------
+# -- concurrent searches --------------------------------------------------------------------------
 
 
-def test_processes_that_search_at_once_give_the_same_answer(zygote, store, path):
+def test_concurrent_searches_give_the_same_answer(zygote, store, path):
     fill(store, sessions=60)
     workers = [zygote.start("search", path, "common") for _ in range(6)]
     for worker in workers:
@@ -356,7 +354,7 @@ def test_processes_that_search_at_once_give_the_same_answer(zygote, store, path)
     assert answers == [sorted((f"s{n}", 3) for n in range(60))] * 6
 
 
-def test_a_search_while_others_write_finds_what_was_there(zygote, store, path):
+def test_a_search_during_writes_finds_all_earlier_content(zygote, store, path):
     fill(store, sessions=5)
     writer = zygote.start("write_until_killed", path, "busy", "relaxed")
     writer.hear()
@@ -365,7 +363,7 @@ def test_a_search_while_others_write_finds_what_was_there(zygote, store, path):
     zygote.end(writer)
 
 
-def test_a_searcher_that_is_killed_leaves_an_index_that_the_next_one_finishes(zygote, store, path):
+def test_the_next_search_completes_the_index_of_a_killed_one(zygote, store, path):
     fill(store, sessions=40)
     for _ in range(5):
         worker = zygote.start("search", path, "common")
@@ -376,12 +374,12 @@ def test_a_searcher_that_is_killed_leaves_an_index_that_the_next_one_finishes(zy
     assert len({(hit.session, hit.seq) for hit in store.search("common", limit=100)}) == 40
 
 
-# -- where none can be kept -----------------------------------------------------------------------
+# -- unwritable folders ---------------------------------------------------------------------------
 
 
 @pytest.fixture
 def shared(path):
-    """A closed store in a folder that other users can reach: pytest's own cannot be entered by them."""
+    """A closed store in a folder that other users can reach, unlike that of pytest."""
     with connect(path, project="test") as store:
         fill(store)
     folder = Path(tempfile.mkdtemp(prefix="stator-rights-"))
@@ -392,24 +390,24 @@ def shared(path):
 
 @pytest.fixture
 def unwritable(shared):
-    """It may be read and not written."""
+    """A store that can be read but not written."""
     for name in os.listdir(shared.parent):
         (shared.parent / name).chmod(0o444)
     shared.parent.chmod(0o555)
     return shared
 
 
-def test_a_store_in_a_folder_that_cannot_be_written_is_searched_all_the_same(zygote, unwritable):
+def test_a_store_in_an_unwritable_folder_can_be_searched(zygote, unwritable):
     assert sorted(zygote.run("search_without_rights", unwritable, "common")) == ["s0", "s1", "s2"]
 
 
-def test_nothing_is_written_beside_a_store_that_cannot_be(zygote, unwritable):
+def test_searching_an_unwritable_store_writes_nothing_beside_it(zygote, unwritable):
     before = sorted(os.listdir(unwritable.parent))
     zygote.run("search_without_rights", unwritable, "common")
     assert sorted(os.listdir(unwritable.parent)) == before
 
 
-def test_an_erasure_says_when_the_index_is_somebody_elses_to_write(zygote, shared):
+def test_an_erasure_is_pending_when_another_user_owns_the_index(zygote, shared):
     with connect(shared, project="test") as store:
         assert store.search(RARE)
     shared.parent.chmod(0o777)
@@ -421,7 +419,7 @@ def test_an_erasure_says_when_the_index_is_somebody_elses_to_write(zygote, share
     assert TRACE not in raw(shared)
 
 
-def test_a_store_opened_to_be_read_is_not_changed_by_searching(path):
+def test_searching_a_read_only_store_does_not_change_it(path):
     with connect(path, project="test") as store:
         fill(store)
     before = path.read_bytes()

@@ -1,6 +1,6 @@
-"""Secrets are redacted before they reach disk, whatever field they came in.
+"""Secrets are redacted before they reach disk, in every field.
 
-Every field gets a secret of its own, assembled here from parts, so that a leak names its field.
+Every field gets a different secret, assembled here from parts, so that a leak names its field.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def plant_turn(t: stator.Turn, plant: Planter) -> None:
 
 
 def plant_drafts(store: stator.Store, plant: Planter) -> str:
-    """The same for what only the port lets through."""
+    """Plant secrets in what only the port accepts."""
     mint = store.context.mint
     record = SessionRecord(
         id=mint("session"), name="drafts", project="test", mode="recorded",
@@ -140,14 +140,14 @@ def plant_drafts(store: stator.Store, plant: Planter) -> str:
     }
     for name, value in fields.items():
         draft = Draft(id=mint("commit"), session=record.id, kind="raw", **{name: value})  # type: ignore[arg-type]
-        with contextlib.suppress(StatorError):  # refusing is as good as redacting
+        with contextlib.suppress(StatorError):  # a refusal is as safe as redaction
             store.port.append(record.id, [draft])
     return record.id
 
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory):
-    """Everything a store with planted secrets shows anywhere, and what was planted."""
+    """All files and outputs of a store with planted secrets, and the secrets."""
     patch = pytest.MonkeyPatch()
     folder = tmp_path_factory.mktemp("secrets")
     patch.chdir(folder)
@@ -224,25 +224,25 @@ def leaks(planted, place: str, fields) -> list[str]:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_no_planted_secret_is_found(planted, place):
+def test_no_planted_secret_reaches_any_file_or_output(planted, place):
     found = leaks(planted, place, [where for where in planted[1] if where not in ROW])
     assert not found, f"leaked: {found}"
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_no_secret_is_found_in_the_sessions_row(planted, place):
+def test_no_planted_secret_reaches_the_session_row(planted, place):
     found = leaks(planted, place, ROW)
     assert not found, f"leaked: {found}"
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_placeholder_stands_where_secrets_were(planted, place):
+def test_secrets_are_replaced_by_placeholders(planted, place):
     shown, _ = planted
     assert PLACEHOLDER.encode() in shown[place]
 
 
-def test_without_redaction_the_secrets_are_there(tmp_path):
-    """The control: what is looked for can be found."""
+def test_secrets_are_stored_when_redaction_is_off(tmp_path):
+    """The control: the search can find the text."""
     plant = Planter()
     path = tmp_path / "plain.db"
     with connect(path, project="test", redact=False) as store, store.open("main") as session:

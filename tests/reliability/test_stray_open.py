@@ -1,5 +1,4 @@
-"""A stray open of the file in the writer's process drops SQLite's locks; nothing acknowledged may be lost by it.
-
+"""A stray open of the file in the writer's process drops SQLite's locks; no acknowledged commit may be lost.
 On bare SQLite each of these can lose acknowledged commits to a kill, and `integrity_check` says "ok".
 """
 
@@ -15,7 +14,7 @@ STRAYS = ["open", "copy", "chmod", "sqlite3"]
 
 
 def stray_then_kill(zygote, task, path, kind):
-    """A writer does a stray thing, another process looks, 50 commits follow, kill -9; what it said last."""
+    """A writer makes a stray open, another process reads, 50 commits follow, kill -9; returns its last message."""
     writer = zygote.start(task, path, kind, 50)
     assert writer.hear() == "strayed"
     zygote.run("look", path)
@@ -36,7 +35,7 @@ def test_commits_after_a_stray_open_survive_a_kill(zygote, path, kind):
 
 
 @pytest.mark.parametrize("kind", STRAYS)
-def test_nothing_acknowledged_after_a_stray_open_is_lost(zygote, path, kind):
+def test_no_commit_acknowledged_after_a_stray_open_is_lost(zygote, path, kind):
     said = stray_then_kill(zygote, "write_past_stray", path, kind)
     acknowledged = said if isinstance(said, list) else []
     with connect(path, project="test") as store:
@@ -45,13 +44,13 @@ def test_nothing_acknowledged_after_a_stray_open_is_lost(zygote, path, kind):
 
 
 @pytest.mark.parametrize("kind", STRAYS)
-def test_a_store_is_whole_after_a_stray_open(zygote, path, kind):
+def test_a_store_verifies_after_a_stray_open(zygote, path, kind):
     stray_then_kill(zygote, "write_past_stray", path, kind)
     assert findings(path) == []
 
 
 @pytest.mark.parametrize("kind", STRAYS)
-def test_without_the_guard_the_same_loses_commits(zygote, tmp_path, kind):
+def test_a_stray_open_without_the_guard_loses_commits(zygote, tmp_path, kind):
     path = tmp_path / "bare.db"
     assert stray_then_kill(zygote, "write_past_stray_unguarded", path, kind) == "written"
     db = apsw.Connection(str(path))
@@ -64,6 +63,6 @@ def test_no_product_code_opens_the_database_from_python(zygote, path):
     assert zygote.run("exercise", path) == 0
 
 
-def test_the_audit_hook_sees_product_code_that_does(zygote, path):
+def test_the_audit_hook_detects_product_code_that_opens_the_database(zygote, path):
     connect(path, project="test").close()
     assert "outside SQLite" in zygote.run("opens_from_product", path)

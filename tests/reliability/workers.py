@@ -1,6 +1,6 @@
-"""What worker processes do. Each task gets a `Talk` first; what it returns is its last word.
+"""The tasks of worker processes. Each gets a `Talk` first; its result is its last message.
 
-Also a program of its own, for the tests that run one under strace or ulimit:
+Also a program, for the tests that run one under strace or ulimit:
 
     python -m reliability.workers STORE SESSION COUNT [DURABILITY]
 
@@ -22,7 +22,7 @@ from typing import Any
 import apsw
 
 import stator
-import stator.model.log.redact  # what is loaded late is loaded before the fork
+import stator.model.log.redact  # import lazily loaded modules before the fork
 import stator.store.sqlite
 from reliability import removals
 from reliability.crash import act_when_told as act_when_told
@@ -36,7 +36,7 @@ from stator.runtime.window.transcript import Rendering
 
 
 def read_until_told(talk: Any, path: str) -> None:
-    """Look at the store as it is now, and go on looking."""
+    """Read the store in one transaction that stays open."""
     db = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
     db.execute("BEGIN")
     talk.say(db.execute("SELECT count(*) FROM log").get)
@@ -45,7 +45,7 @@ def read_until_told(talk: Any, path: str) -> None:
 
 
 def remove(talk: Any, path: str, what: str, point: int | None) -> int:
-    """Erase, expire or purge, and die before the statement of that number; how many there were."""
+    """Erase, expire or purge, and die before the statement with that number; returns the number of statements."""
     store = connect(path, project="test", durability="relaxed")
     passed = 0
 
@@ -65,7 +65,7 @@ def remove(talk: Any, path: str, what: str, point: int | None) -> int:
 
 
 def create(talk: Any, path: str) -> str:
-    """Make the store, or open the one that another process makes at the same moment."""
+    """Create the store, or open the one that another process creates at the same time."""
     talk.say("ready")
     talk.hear()
     with connect(path, project="test") as store:
@@ -73,7 +73,7 @@ def create(talk: Any, path: str) -> str:
 
 
 def write_until_killed(talk: Any, path: str, name: str, durability: str) -> None:
-    """Drive a session and say each commit's id when it is acknowledged."""
+    """Drive a session and send the id of each commit when it is acknowledged."""
     store = connect(path, project="test", durability=durability)  # type: ignore[arg-type]
     session = store.open(name)
     talk.say(session.id)
@@ -84,7 +84,7 @@ def write_until_killed(talk: Any, path: str, name: str, durability: str) -> None
 
 
 def compact_until_killed(talk: Any, path: str, name: str) -> None:
-    """Compact a session step by step and take it back again, for ever; say each view once it stands."""
+    """Compact a session step by step and undo it, repeatedly; send each view once it is recorded."""
     store = connect(path, project="test")
     session = store.open(name)
     talk.say(viewed(store, session.id))
@@ -98,13 +98,13 @@ def compact_until_killed(talk: Any, path: str, name: str) -> None:
 
 
 def viewed(store: Any, session: str) -> str:
-    """What a model would be sent, as a digest."""
+    """The digest of the messages for a model."""
     messages = Rendering(store.port, session).current().render("anthropic")
     return sha256(json.dumps(messages).encode()).hexdigest()
 
 
 def share_until_killed(talk: Any, path: str, session: str, durability: str) -> None:
-    """Append to a session that others append to as well."""
+    """Append to a session that other processes append to."""
     store = connect(path, project="test", durability=durability)  # type: ignore[arg-type]
     talk.say(session)
     while True:
@@ -113,7 +113,7 @@ def share_until_killed(talk: Any, path: str, session: str, durability: str) -> N
 
 
 def append(talk: Any, path: str, session: str, count: int) -> list[str]:
-    """Append to a session that needs no lease, all at once with others."""
+    """Append to a session that needs no lease, at the same time as others."""
     with connect(path, project="test") as store:
         talk.say("ready")
         talk.hear()
@@ -124,7 +124,7 @@ def append(talk: Any, path: str, session: str, count: int) -> list[str]:
 
 
 def try_to_drive(talk: Any, path: str, name: str) -> str:
-    """What comes of opening a session: the error's code, or nothing."""
+    """Open a session; returns the code of the error, or an empty text."""
     try:
         with connect(path, project="test") as store, store.open(name):
             return ""
@@ -133,7 +133,7 @@ def try_to_drive(talk: Any, path: str, name: str) -> str:
 
 
 def drive_many(talk: Any, path: str, count: int) -> list[str]:
-    """Append to a session of its own, at once with others."""
+    """Append to its own session, at the same time as others."""
     with connect(path, project="test") as store:
         talk.say("ready")
         talk.hear()
@@ -142,7 +142,7 @@ def drive_many(talk: Any, path: str, count: int) -> list[str]:
 
 
 def hold(talk: Any, path: str, name: str) -> None:
-    """Drive a session and record a fact whenever told to."""
+    """Drive a session and record a fact for each message."""
     with connect(path, project="test") as store:
         session = store.open(name)
         turn = session.turn("hold it")
@@ -155,7 +155,7 @@ def hold(talk: Any, path: str, name: str) -> None:
 
 
 def try_open(talk: Any, path: str, name: str, busy: str) -> str:
-    """Open a session that somebody else may hold; its head afterwards."""
+    """Open a session that another process may hold; returns its id."""
     with (
         connect(path, project="test") as store,
         store.open(name, busy=busy) as session,  # type: ignore[arg-type]
@@ -167,7 +167,7 @@ def try_open(talk: Any, path: str, name: str, busy: str) -> str:
 
 
 def call_and_stop(talk: Any, path: str, effect: str, moment: str, effects: str) -> None:
-    """Run one call, and stand still (to be killed) at a moment of its life."""
+    """Run one call, and stop at a point of its life to be killed."""
     store = connect(path, project="test")
     session = store.open("main")
 
@@ -201,11 +201,11 @@ def call_and_stop(talk: Any, path: str, effect: str, moment: str, effects: str) 
     stand()
 
 
-# -- strays ---------------------------------------------------------------------------------------
+# -- stray opens ----------------------------------------------------------------------------------
 
 
 def stray(path: str, kind: str) -> None:
-    """One harmless-looking thing that drops every lock this process has on the file."""
+    """A harmless-looking open that drops every lock of this process on the file."""
     if kind == "open":
         open(path, "rb").close()
     elif kind == "copy":
@@ -227,7 +227,7 @@ def stray(path: str, kind: str) -> None:
 
 
 def write_past_stray(talk: Any, path: str, kind: str, count: int) -> list[str]:
-    """Acknowledge one commit, do the stray thing, let others look, acknowledge `count` more."""
+    """Acknowledge one commit, make a stray open, wait for a reader, acknowledge `count` more."""
     store = connect(path, project="test")
     session = store.open("main")
     turn = session.turn()
@@ -242,7 +242,7 @@ def write_past_stray(talk: Any, path: str, kind: str, count: int) -> list[str]:
 
 
 def write_past_stray_unguarded(talk: Any, path: str, kind: str, count: int) -> None:
-    """The same on SQLite alone: what the guard is there for."""
+    """The same with SQLite alone, without the guard."""
     db = apsw.Connection(path)
     db.pragma("journal_mode", "wal")
     db.pragma("synchronous", "full")
@@ -258,7 +258,7 @@ def write_past_stray_unguarded(talk: Any, path: str, kind: str, count: int) -> N
 
 
 def look(talk: Any, path: str) -> int:
-    """An unrelated reader, such as a shell: opens the file, looks, closes it.
+    """An unrelated reader, such as a shell: opens the file, reads, closes it.
 
     The standard library's SQLite, when it finds no lock on the file, folds the WAL in and unlinks it; apsw's does not.
     """
@@ -271,7 +271,7 @@ def look(talk: Any, path: str) -> int:
 
 
 def lock(talk: Any, path: str) -> None:
-    """Hold the whole file, as the recovery of a WAL does, until told to let go."""
+    """Lock the whole file, as the recovery of a WAL does, until a message arrives."""
     db = apsw.Connection(path)
     db.pragma("locking_mode", "exclusive")
     db.execute("BEGIN EXCLUSIVE")
@@ -280,11 +280,11 @@ def lock(talk: Any, path: str) -> None:
     db.close()
 
 
-# -- others ---------------------------------------------------------------------------------------
+# -- other tasks ----------------------------------------------------------------------------------
 
 
 def exercise(talk: Any, path: str) -> int:
-    """Everything a program does with a store, under the audit hook; how many findings there are."""
+    """Do everything a program does with a store, under the audit hook; returns the number of findings."""
     import conftest  # noqa: F401 - installs the hook
 
     with connect(path, project="test") as store:
@@ -314,7 +314,7 @@ def opens_from_product(talk: Any, path: str) -> str:
 
 
 def without_rights(talk: Any, path: str, name: str) -> str:
-    """Open and write as a user who may not."""
+    """Open and write as a user without permission."""
     _as_nobody(path)
     try:
         with connect(path, project="test") as store:
@@ -327,7 +327,7 @@ def without_rights(talk: Any, path: str, name: str) -> str:
 
 
 def search(talk: Any, path: str, words: str) -> list[list[Any]]:
-    """Search when told to: (name, seq) of what is found."""
+    """Search on request; returns (name, seq) of each hit."""
     with connect(path, project="test") as store:
         talk.say("ready")
         talk.hear()
@@ -335,8 +335,8 @@ def search(talk: Any, path: str, words: str) -> list[list[Any]]:
 
 
 def _as_nobody(path: str) -> None:
-    """Be a user who may nothing that others may not, where the tests run as one who may everything."""
-    os.chdir(os.path.dirname(path))  # a folder that user may look into
+    """Become an unprivileged user if the tests run as root."""
+    os.chdir(os.path.dirname(path))  # a folder that this user can read
     if os.getuid() == 0:
         os.setgroups([])
         os.setgid(65534)
@@ -344,14 +344,14 @@ def _as_nobody(path: str) -> None:
 
 
 def erase_without_rights(talk: Any, path: str, name: str) -> bool:
-    """Erase a session as a user who may write the store and not its index; whether anything is left to do."""
+    """Erase a session as a user who can write the store but not its index; returns whether it is pending."""
     _as_nobody(path)
     with connect(path, project="test") as store:
         return store.erase(store.erasing(name)).pending
 
 
 def search_without_rights(talk: Any, path: str, words: str) -> list[str]:
-    """Search, twice, as a user who may not write there: the names of what is found."""
+    """Search twice as a user who cannot write there; returns the names of the hits."""
     _as_nobody(path)
     with connect(path, project="test", read_only=True) as store:
         found = [hit.name for hit in store.search(words)]
@@ -361,7 +361,7 @@ def search_without_rights(talk: Any, path: str, words: str) -> list[str]:
 
 
 def after_fork(talk: Any, path: str, name: str) -> list[str]:
-    """Use a store in a forked child of the process that opened it: the codes it answers with."""
+    """Use a store in a forked child of the process that opened it; returns the error codes."""
     with connect(path, project="test") as store:
         session = store.open(name)
         turn = session.turn()
@@ -391,7 +391,7 @@ def after_fork(talk: Any, path: str, name: str) -> list[str]:
 
 
 def interrupted(talk: Any, path: str, session: str, rounds: int) -> list[Any]:
-    """Append while SIGINT arrives again and again; what each append said of itself."""
+    """Append while SIGINT arrives repeatedly; returns what each append reported."""
     told: list[Any] = []
     with connect(path, project="test") as store:
         main = threading.main_thread().ident
@@ -423,7 +423,7 @@ def interrupted(talk: Any, path: str, session: str, rounds: int) -> list[Any]:
                     told.append([draft.id, "acknowledged", []])
                 done += 1
         except KeyboardInterrupt:
-            pass  # between two appends: whatever was told was told
+            pass  # between two appends: the report is complete
         finally:
             over = True  # an assignment is one step: no interrupt can come between
             thread.join()
@@ -456,7 +456,7 @@ def threads(talk: Any, path: str, session: str, count: int, each: int) -> list[s
 
 
 def without_descriptors(talk: Any, path: str, session: str) -> dict[str, Any]:
-    """Run out of file descriptors, before a store is opened and while one is."""
+    """Use up the file descriptors before a store is opened and while one is open."""
     import resource
 
     told: dict[str, Any] = {}
@@ -479,7 +479,7 @@ def without_descriptors(talk: Any, path: str, session: str) -> dict[str, Any]:
 
 
 def barriers_until_killed(talk: Any, path: str, session: str, durability: str) -> None:
-    """Append, every tenth time with a barrier; say each acknowledged id and whether it was one."""
+    """Append, every tenth time with a barrier; send each acknowledged id and whether it was a barrier."""
     store = connect(path, project="test", durability=durability)  # type: ignore[arg-type]
     count = 0
     while True:
@@ -507,8 +507,8 @@ if __name__ == "__main__":
 
 
 def restore_until_killed(talk: Any, path: str, folder: str, session: str, nth: int) -> int:
-    """Restore everything a session wrote; die at the nth time a file is opened, renamed or removed.
-    How often that was, if it comes to the end."""
+    """Restore everything a session wrote; die at the nth time a file is opened, renamed or removed. Returns
+    how often that happened if it survives."""
     os.chdir(folder)
     seen = 0
 

@@ -1,7 +1,7 @@
 """A clean process that forks workers: a warm interpreter that never opened a store.
 
-Run as `python -m reliability.zygote FD`. Over the socket FD it is sent one JSON line per worker,
-`[task, arguments]`, with a socket of the worker's own beside it; it answers the pid. Tasks are the
+Run as `python -m reliability.zygote FD`. Over the socket FD it receives one JSON line per worker, `[task,
+arguments]`, with a socket for that worker; it answers the pid. Tasks are the
 functions of `reliability.workers`.
 """
 
@@ -20,7 +20,7 @@ from reliability import workers
 
 
 class Talk:
-    """A worker's line to the test that started it: one JSON value a line."""
+    """A worker's connection to its test: one JSON value per line."""
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
@@ -30,7 +30,7 @@ class Talk:
         self._line.sendall(json.dumps(value).encode() + b"\n")
 
     def hear(self) -> Any:
-        """The next value, or None when the other side is gone."""
+        """The next value, or None when the other side has ended."""
         line = self._read.readline()
         return json.loads(line) if line else None
 
@@ -51,7 +51,7 @@ def serve(control: socket.socket) -> None:
 
 
 def work(task: Callable[..., Any], talk: Talk, arguments: list[Any]) -> None:
-    """Run a task to its end and leave without any cleanup but the answer."""
+    """Run a task to its end, send its result and exit without cleanup."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         answer = {"done": task(talk, *arguments)}

@@ -19,7 +19,7 @@ def store(tmp_path, monkeypatch):
 
 @pytest.fixture
 def memory():
-    """A store in memory, with a clock that moves by a second at each look."""
+    """A store in memory, with a clock that advances by a second at each reading."""
     return memory_store()
 
 

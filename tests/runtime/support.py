@@ -1,4 +1,4 @@
-"""What the tests of calls and continuation share: drivers that die, tools that count, a scripted model."""
+"""Shared by the tests of calls and continuation: drivers that die, counting tools, a scripted model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import stator
 
 
 class Died(BaseException):
-    """Stands for the end of a process: nothing after it is recorded."""
+    """Represents the death of a process: nothing after it is recorded."""
 
 
 class driving:
@@ -40,7 +40,7 @@ class driving:
 def left_by(
     store: Any, error: type[BaseException], *, match: str | None = None, **options: Any
 ) -> Iterator[tuple[Any, Any]]:
-    """Drive one turn of a session that is left by that error."""
+    """Drive one turn of a session that ends with that error."""
     with (
         pytest.raises(error, match=match),
         driving(store, **options) as session,
@@ -50,7 +50,7 @@ def left_by(
 
 
 def _mortal(turn: Any) -> Any:
-    """A turn whose end is not recorded by a process that is dead."""
+    """A turn whose end a dead process does not record."""
     turn._open.end = _unless_dead(turn._open.end)
     return turn
 
@@ -64,7 +64,7 @@ def _unless_dead(end: Callable[[str, str], None]) -> Callable[[str, str], None]:
 
 
 def die(session: Any) -> None:
-    """End a driver without a word: its lease is free, its run and its turn are not ended."""
+    """End a driver without recording it: its lease is free, its run and its turn stay open."""
     session._driver.left = True
     session._store.release(session._driver.lease)
 
@@ -74,7 +74,7 @@ def dying(*_: Any, **__: Any) -> Any:
 
 
 class Counted:
-    """A tool that counts how often it ran, and does what it is told to the first times."""
+    """A tool that counts its runs; the first ones do what the given functions do."""
 
     def __init__(self, *first: Callable[[], Any], name: str = "act", value: Any = "done") -> None:
         self.__name__ = name
@@ -112,7 +112,7 @@ def says(*asks: tuple[str, dict[str, Any]], text: str = "on it") -> dict[str, An
 
 
 class Model:
-    """Answers in order, and counts how often it was asked."""
+    """Gives its answers in order and counts the requests."""
 
     def __init__(self, *answers: Any) -> None:
         self._answers = list(answers)

@@ -36,7 +36,7 @@ async def boom():
     raise ValueError("no")
 
 
-def test_the_same_log_as_the_synchronous_api_leaves(loop, tmp_path):
+def test_the_async_api_records_the_same_log_as_the_synchronous_one(loop, tmp_path):
     async def main(store):
         async with store.open("a", agent="x") as s, s.turn("one") as t:
             await t.call(double, n=1)
@@ -62,7 +62,7 @@ def test_the_same_log_as_the_synchronous_api_leaves(loop, tmp_path):
         assert [commit.kind for commit in store.read("a").log()] == kinds
 
 
-def test_tools_may_be_coroutines_or_plain_functions(loop):
+def test_tools_can_be_coroutines_or_plain_functions(loop):
     async def main(store):
         async with store.open("a") as s, s.turn("one") as t:
             return await t.call(double, n=2), await t.call(
@@ -92,7 +92,7 @@ def test_turns_and_sessions_can_be_awaited_instead_of_entered(loop):
     assert loop(main) == ({"n": 1}, "paused")
 
 
-def test_a_failed_call_is_an_error_or_an_outcome(loop):
+def test_a_failed_call_raises_in_call_and_is_returned_by_try_call(loop):
     async def main(store):
         async with store.open("a") as s, s.turn("one") as t:
             outcome = await t.try_call(boom)
@@ -103,7 +103,7 @@ def test_a_failed_call_is_an_error_or_an_outcome(loop):
     assert loop(main) == ("error", ["error", "error"])
 
 
-def test_a_cancelled_write_is_in_doubt_in_the_log(loop):
+def test_a_cancelled_write_is_recorded_as_in_doubt(loop):
     async def main(store):
         async with store.open("a") as s, s.turn("one") as t:
             begun = asyncio.Event()
@@ -123,7 +123,7 @@ def test_a_cancelled_write_is_in_doubt_in_the_log(loop):
     assert loop(main) == ("in doubt", "interrupted by CancelledError")
 
 
-def test_a_cancelled_read_is_cancelled_in_the_log(loop):
+def test_a_cancelled_read_is_recorded_as_cancelled(loop):
     async def main(store):
         async with store.open("a") as s, s.turn("one") as t:
             begun = asyncio.Event()
@@ -144,7 +144,7 @@ def test_a_cancelled_read_is_cancelled_in_the_log(loop):
     assert loop(main) == "cancelled"
 
 
-def test_a_cancelled_append_is_in_the_log_and_the_caller_is_told(loop):
+def test_a_cancelled_append_is_recorded_and_noted_on_the_exception(loop):
     async def main(store):
         async with store.open("a") as s, s.turn("one") as t:
             task = asyncio.create_task(t.fact("n", 1))
@@ -159,7 +159,7 @@ def test_a_cancelled_append_is_in_the_log_and_the_caller_is_told(loop):
     assert facts == {"n": 1}
 
 
-def test_an_exception_leaves_the_turn_interrupted_and_the_session_paused(loop):
+def test_an_exception_interrupts_the_turn_and_pauses_the_session(loop):
     async def main(store):
         with pytest.raises(RuntimeError):
             async with store.open("a") as s, s.turn("one"):
@@ -189,7 +189,7 @@ def test_a_batch_is_all_or_nothing(loop):
     assert loop(main) == {"c": 1, "d": 2}
 
 
-def test_many_sessions_at_once_lose_nothing(loop):
+def test_concurrent_sessions_lose_no_record(loop):
     async def main(store):
         async def work(n):
             async with store.open(f"s{n}") as s, s.turn("one") as t:
@@ -202,7 +202,7 @@ def test_many_sessions_at_once_lose_nothing(loop):
     assert loop(main) == [5] * 12
 
 
-def test_reading_contributing_forking(loop):
+def test_sessions_can_be_read_contributed_to_and_forked(loop):
     async def main(store):
         async with store.open("a") as s, s.turn("one") as t:
             await t.fact("n", 1)

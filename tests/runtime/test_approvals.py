@@ -1,4 +1,4 @@
-"""Approvals: what waits, and a person's word that answers it, once, here and for no other arguments."""
+"""Approvals: waiting calls, and grants that apply to one call, a session or a project."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ANN = "local:ann"
 
 @pytest.fixture
 def paid(either):
-    """A session in which a payment waits, left by its driver."""
+    """A session with a waiting payment, whose driver has ended."""
     with either.open("paid") as s, s.turn("pay the invoice"):
         call = ask_for(s, "pay", "payments above 100", amount=500, to="ACME")
     return either, s.id, call
@@ -38,7 +38,7 @@ def waiting(store, **where):
 
 
 def answered(store, session, **changed):
-    """The grant that answers the first waiting call, or one a little different."""
+    """The verdict of the grant that applies to the first waiting call, or to a changed copy of it."""
     (item, *_) = waiting(store, session=session)
     given = {
         "tool": item.tool,
@@ -51,7 +51,7 @@ def answered(store, session, **changed):
     return getattr(found and found.record, "verdict", None)
 
 
-def test_what_waits_is_shown_whole(paid):
+def test_a_waiting_call_is_listed_with_all_details(paid):
     store, session, call = paid
     (item,) = waiting(store)
     assert (item.session, item.name, item.call, item.tool) == (session, "paid", call, "pay")
@@ -62,7 +62,7 @@ def test_what_waits_is_shown_whole(paid):
     assert item.digest == intent.value("input_hash")
 
 
-def test_what_waits_is_found_in_a_session_a_project_or_the_store(paid):
+def test_waiting_calls_can_be_listed_by_session_project_or_store(paid):
     store, session, _ = paid
     with store.open("other", project="elsewhere") as other:
         ask_for(other, "pay", amount=1)
@@ -71,7 +71,7 @@ def test_what_waits_is_found_in_a_session_a_project_or_the_store(paid):
     assert [item.session for item in waiting(store, session=other.id)] == [other.id]
 
 
-def test_a_closed_session_waits_for_nobody(paid):
+def test_a_closed_session_has_no_waiting_calls(paid):
     store, _, call = paid
     store.open("paid").close()
     assert waiting(store) == []
@@ -79,7 +79,7 @@ def test_a_closed_session_waits_for_nobody(paid):
         approvals.approve(store.port, store.context, call, by=ANN)
 
 
-def test_approving_a_call_answers_it_and_nothing_else(paid):
+def test_approving_a_call_approves_no_other_call(paid):
     store, session, call = paid
     grant = approvals.approve(store.port, store.context, call, by=ANN)
     assert grant.record.by == ANN
@@ -90,7 +90,7 @@ def test_approving_a_call_answers_it_and_nothing_else(paid):
     assert [item.answer for item in waiting(store)] == ["approved"]
 
 
-def test_the_log_says_who_approved(paid):
+def test_the_log_names_who_approved(paid):
     store, _, call = paid
     approvals.approve(store.port, store.context, call[-8:], by=ANN)
     commit = store.read("paid").commit("head")
@@ -98,25 +98,25 @@ def test_the_log_says_who_approved(paid):
     assert (commit.actor, commit.epoch, commit.provenance.source) == ("user", 0, "user")
 
 
-def test_nobody_approves_without_saying_who_they_are(paid):
+def test_approving_without_a_principal_is_refused(paid):
     store, _, call = paid
     with pytest.raises(InvalidInput, match="who gives it"):
         approvals.approve(store.port, store.context, call, by="")
 
 
-def test_what_an_agent_holds_cannot_approve():
+def test_the_objects_an_agent_uses_cannot_approve():
     for held in (stator.Session, stator.Turn, stator.Store):
         assert not {"approve", "grant", "deny"} & set(dir(held))
 
 
-def test_a_call_may_be_denied_with_a_reason(paid):
+def test_a_call_can_be_denied_with_a_reason(paid):
     store, session, call = paid
     approvals.deny(store.port, store.context, call, by=ANN, why="ask finance first")
     assert answered(store, session) == "denied"
     assert store.read("paid").commit("head").value("why") == "ask finance first"
 
 
-def test_the_last_word_on_a_call_stands(paid):
+def test_the_last_verdict_on_a_call_applies(paid):
     store, session, call = paid
     approvals.deny(store.port, store.context, call, by=ANN)
     approvals.approve(store.port, store.context, call, by="local:bob")
@@ -124,7 +124,7 @@ def test_the_last_word_on_a_call_stands(paid):
     assert len(approvals.standing(store.port, session)) == 1
 
 
-def test_two_calls_with_the_same_arguments_need_two_words(either):
+def test_two_calls_with_the_same_arguments_need_two_verdicts(either):
     with either.open("twice") as s, s.turn("go"):
         one, two = ask_for(s, "pay", amount=5), ask_for(s, "pay", amount=5)
     approvals.approve(either.port, either.context, one, by=ANN)
@@ -134,14 +134,14 @@ def test_two_calls_with_the_same_arguments_need_two_words(either):
     assert answered(either, s.id, call=two) == "denied"
 
 
-def test_a_grant_for_the_session_answers_every_call_of_these_arguments(paid):
+def test_a_session_grant_applies_to_every_call_with_the_same_arguments(paid):
     store, session, call = paid
     approvals.approve(store.port, store.context, call, by=ANN, scope="session")
     assert answered(store, session, call="c_" + "0" * 32) == "approved"
     assert answered(store, session, digest="0" * 64) is None
 
 
-def test_a_pattern_answers_every_call_that_fits(paid):
+def test_a_pattern_grant_applies_to_every_matching_call(paid):
     store, session, call = paid
     approvals.approve(
         store.port, store.context, call, by=ANN, scope="session", pattern="pay(amount<=1000)"
@@ -151,14 +151,14 @@ def test_a_pattern_answers_every_call_that_fits(paid):
     assert answered(store, session, **small, arguments={"amount": 7000}) is None
 
 
-def test_a_pattern_that_does_not_fit_the_call_is_refused(paid):
+def test_a_pattern_that_does_not_match_the_call_is_refused(paid):
     store, session, call = paid
     with pytest.raises(InvalidInput, match="does not fit"):
         approvals.approve(store.port, store.context, call, by=ANN, pattern="pay(amount<=100)")
     assert approvals.standing(store.port, session) == []
 
 
-def test_a_word_may_be_given_before_anybody_asks(paid):
+def test_a_grant_can_be_given_before_any_call_asks(paid):
     store, session, _ = paid
     approvals.grant(store.port, store.context, session, "pay(to=ACME)", by=ANN)
     assert answered(store, session) == "approved"
@@ -166,7 +166,7 @@ def test_a_word_may_be_given_before_anybody_asks(paid):
     assert answered(store, session) == "denied"
 
 
-def test_a_grant_ends_when_its_time_is_over(paid):
+def test_a_grant_expires(paid):
     store, session, call = paid
     until = store.context.clock() + 3_600_000_000
     approvals.approve(store.port, store.context, call, by=ANN, scope="session", expires=until)
@@ -177,7 +177,7 @@ def test_a_grant_ends_when_its_time_is_over(paid):
         approvals.approve(store.port, store.context, call, by=ANN, expires=1)
 
 
-def test_a_grant_for_the_project_answers_in_all_its_sessions_and_no_other_project(paid):
+def test_a_project_grant_applies_to_all_sessions_of_that_project_only(paid):
     store, _, call = paid
     grant = approvals.approve(store.port, store.context, call, by=ANN, scope="project")
     row = store.port.session(grant.session)
@@ -191,13 +191,13 @@ def test_a_grant_for_the_project_answers_in_all_its_sessions_and_no_other_projec
     assert modes.count("project") == 1
 
 
-def test_the_projects_own_session_is_never_the_last_one_used(paid):
+def test_the_session_of_a_project_is_never_the_last_used_session(paid):
     store, session, call = paid
     approvals.approve(store.port, store.context, call, by=ANN, scope="project")
     assert store.read("last").id == session
 
 
-def test_a_session_that_has_the_projects_name_is_not_taken_for_it(paid):
+def test_an_ordinary_session_with_the_reserved_name_is_a_conflict(paid):
     store, _, call = paid
     with store.open(project_session.PROJECT_SESSION):
         pass
@@ -205,7 +205,7 @@ def test_a_session_that_has_the_projects_name_is_not_taken_for_it(paid):
         approvals.approve(store.port, store.context, call, by=ANN, scope="project")
 
 
-def test_a_grant_is_taken_back(paid):
+def test_a_grant_can_be_revoked(paid):
     store, session, call = paid
     grant = approvals.approve(store.port, store.context, call, by=ANN, scope="session")
     approvals.revoke(store.port, store.context, grant.id[-8:], by="local:bob")
@@ -215,7 +215,7 @@ def test_a_grant_is_taken_back(paid):
         approvals.revoke(store.port, store.context, grant.id, by=ANN)
 
 
-def test_a_grant_is_taken_back_only_if_it_is_clear_which(paid):
+def test_revoking_an_ambiguous_or_unknown_grant_is_refused(paid):
     store, session, _ = paid
     for pattern in ("a", "b"):
         approvals.grant(store.port, store.context, session, pattern, by=ANN)
@@ -236,7 +236,7 @@ def test_grants_survive_pausing_closing_and_resuming(paid):
         assert answered(store, session) == "approved"
 
 
-def test_a_fork_begins_without_its_parents_grants_and_waits_for_nothing(paid):
+def test_a_fork_starts_without_grants_and_waiting_calls(paid):
     store, _, call = paid
     approvals.approve(store.port, store.context, call, by=ANN, scope="session")
     fork = store.fork("paid")
@@ -244,7 +244,7 @@ def test_a_fork_begins_without_its_parents_grants_and_waits_for_nothing(paid):
     assert waiting(store, session=fork.id) == []
 
 
-def test_what_was_granted_in_another_store_must_be_granted_again(paid):
+def test_a_grant_from_another_store_does_not_apply(paid):
     store, session, call = paid
     approvals.approve(store.port, store.context, call, by=ANN, scope="session")
     here = memory_store()
@@ -257,8 +257,8 @@ def test_what_was_granted_in_another_store_must_be_granted_again(paid):
     assert answered(here, session) == "approved"
 
 
-def test_a_grant_that_is_only_appended_answers_nothing(paid):
-    """The mark is not something a driver, or who only knows the log, can make."""
+def test_a_forged_grant_does_not_apply(paid):
+    """Neither a driver nor a reader of the log can make the signature of a grant."""
     store, session, call = paid
     real = approvals.approve(store.port, store.context, call, by=ANN).record
     with store.open("paid") as s:
@@ -268,7 +268,7 @@ def test_a_grant_that_is_only_appended_answers_nothing(paid):
     assert [e.record for e in approvals.standing(store.port, session)] == [real]
 
 
-def test_only_what_waits_can_be_answered(paid):
+def test_only_a_waiting_call_can_be_approved(paid):
     store, _, _ = paid
     with store.open("done") as s, s.turn("go") as t:
         t.call(len, "abc")
@@ -281,7 +281,7 @@ def test_only_what_waits_can_be_answered(paid):
         approvals.deny(store.port, store.context, "what?", by=ANN)
 
 
-def test_nobody_can_answer_for_what_was_erased(paid):
+def test_a_call_with_erased_arguments_cannot_be_approved(paid):
     store, session, call = paid
     (item,) = waiting(store)
     store.contribute(session).erase(f"@{item.seq}", fields=("input", "input_hash"))
@@ -297,7 +297,7 @@ def test_an_unknown_scope_is_refused(paid):
         approvals.approve(store.port, store.context, call, by=ANN, scope="forever")
 
 
-def test_a_call_that_waits_is_listed_as_such(store):
+def test_a_waiting_call_is_listed_as_awaiting_approval(store):
     @stator.tool(approve=True)
     def pay(amount):
         return amount

@@ -1,4 +1,4 @@
-"""Artifacts: named, versioned documents that come back exactly, are compared, and are found again."""
+"""Artifacts: named, versioned documents that are read back exactly, compared and found."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def write(session, *contents, name="notes"):
             t.artifact(name, content)
 
 
-def test_each_version_comes_back_exactly_as_it_was(session):
+def test_each_version_is_read_back_exactly(session):
     contents = ["text\n", {"a": [1, 2.5, None]}, b"\x00\xff", ("tuple", 3), "\ud800"]
     write(session, *contents)
     assert session.read_artifact("notes") == contents[-1]
     assert [session.read_artifact("notes", n) for n in range(1, 6)] == contents
 
 
-def test_a_large_document_comes_back_whole(session):
+def test_a_large_document_is_read_back_whole(session):
     write(session, "x" * 500_000)
     assert session.read_artifact("notes") == "x" * 500_000
 
 
-def test_the_list_has_the_newest_version_of_each(session):
+def test_the_list_has_the_newest_version_of_each_artifact(session):
     write(session, "a", "b")
     write(session, [1], name="data")
     assert [(found.name, found.version, found.turn) for found in session.artifacts()] == [
@@ -45,7 +45,7 @@ def test_the_list_has_the_newest_version_of_each(session):
     assert [found.version for found in session.artifact_versions("notes")] == [2, 1]
 
 
-def test_a_version_or_a_name_that_is_not_there_is_said_with_what_is(session):
+def test_the_error_of_a_missing_version_or_name_lists_the_existing_ones(session):
     write(session, "a")
     with pytest.raises(NotFound, match="the newest is 1"):
         session.read_artifact("notes", 7)
@@ -54,7 +54,7 @@ def test_a_version_or_a_name_that_is_not_there_is_said_with_what_is(session):
             ask("nothing")
 
 
-def test_what_was_rewound_is_not_read_as_if_it_stood(either):
+def test_a_rewound_artifact_is_read_only_by_its_version(either):
     with either.open("a") as s:
         start = s.head.seq
         with s.turn("write") as t:
@@ -67,12 +67,12 @@ def test_what_was_rewound_is_not_read_as_if_it_stood(either):
 
 
 @pytest.mark.parametrize("asked", [(None,), (3,), ("notes", "1"), ("notes", True)])
-def test_what_is_no_name_or_no_version_is_refused(session, asked):
+def test_an_invalid_name_or_version_is_refused(session, asked):
     with pytest.raises(InvalidInput):
         session.read_artifact(*asked)
 
 
-def test_an_erased_version_says_so_and_the_others_stay(session):
+def test_reading_an_erased_version_is_an_error_and_the_others_are_kept(session):
     write(session, "first", "second")
     old = session.artifact_versions("notes")[1]
     session.erase(f"@{old.seq}", fields=["input"])
@@ -81,7 +81,7 @@ def test_an_erased_version_says_so_and_the_others_stay(session):
     assert session.read_artifact("notes") == "second"
 
 
-def test_a_fork_reads_what_it_inherits_and_goes_on_counting(either):
+def test_a_fork_reads_inherited_versions_and_continues_their_numbers(either):
     with either.open("main") as s:
         write(s, "one", "two")
         fork = s.fork(name="side")
@@ -106,17 +106,17 @@ def test_the_diff_of_two_versions_is_unified(session):
     assert session.artifact_diff("notes", 2, 2) == ""
 
 
-def test_what_is_not_text_is_compared_as_json(session):
+def test_structured_versions_are_compared_as_json(session):
     write(session, {"b": 1, "a": 2}, {"a": 2, "b": 3})
     assert '-  "b": 1\n+  "b": 3\n' in session.artifact_diff("notes")
 
 
-def test_bytes_that_are_no_text_are_compared_by_what_can_be_said(session):
+def test_binary_versions_are_compared_by_size(session):
     write(session, b"\xff" * 3, b"\xff" * 9)
     assert "+(9 bytes that are not text)" in session.artifact_diff("notes")
 
 
-def test_the_next_session_of_a_project_finds_the_newest_version_of_any(either):
+def test_the_newest_version_is_found_across_sessions_of_a_project(either):
     with either.open("first") as s:
         write(s, "one", name="progress")
     with either.open("second") as s:
@@ -137,7 +137,7 @@ lines = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "d"]), max_size=12)
 
 
 def applied(old, diff):
-    """The text a unified diff makes of another."""
+    """The text that results from applying a unified diff."""
     new, place = [], 0
     for line in diff[2:]:
         if line.startswith("@@"):
@@ -156,13 +156,13 @@ def applied(old, diff):
 
 
 @given(lines, lines, st.sampled_from([unified, coarse]))
-def test_a_diff_applied_to_the_old_makes_the_new(old, new, how):
+def test_a_diff_turns_the_old_text_into_the_new(old, new, how):
     assert applied(old, how(old, new, "a", "b")) == new
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=20)
 @given(st.lists(st.text(max_size=30) | st.binary(max_size=30), min_size=1, max_size=6))
-def test_versions_are_numbered_from_one_without_a_gap(contents):
+def test_versions_are_numbered_from_one_without_gaps(contents):
     with memory_store().open("main") as session:
         write(session, *contents)
         versions = session.artifact_versions("notes")

@@ -1,4 +1,4 @@
-"""Budgets: what is spent in a session and its tree, which limits hold, and raising them."""
+"""Budgets: spend of a session and its tree, limits that apply, and raising them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def change(store, session, *words):
     return budgets.change(store.port, store.context, session, parse_amounts(words), by=ANN)
 
 
-def test_spend_is_what_commits_used_and_how_many_calls_and_turns_there_were(either):
+def test_spend_is_the_usage_of_all_commits_and_the_number_of_calls_and_turns(either):
     session = spend(either, "a", 100)
     spend(either, "a", 20)
     assert budgets.spent(either.port, session) == {
@@ -60,7 +60,7 @@ def test_spend_is_what_commits_used_and_how_many_calls_and_turns_there_were(eith
     }  # fmt: skip
 
 
-def test_a_tree_is_a_session_its_children_and_theirs(either):
+def test_the_spend_of_a_tree_includes_all_descendants(either):
     top = spend(either, "top", 100)
     below = child(either, top, "below", 10)
     child(either, below, "deep", 1)
@@ -82,7 +82,7 @@ def test_forked_spending_is_counted_once(either):
     assert budgets.spent_tree(either.port, trunk)["tokens"] == 100
 
 
-def test_a_limit_holds_for_the_session_and_all_below_it(either):
+def test_a_limit_applies_to_the_session_and_all_its_descendants(either):
     top = spend(either, "top", 90, budget={"tokens": 100})
     below = child(either, top, "below", 5, budget={"turns": 9})
     deep = child(either, below, "deep", 1)
@@ -94,21 +94,21 @@ def test_a_limit_holds_for_the_session_and_all_below_it(either):
     assert budgets.check(either.port, top) == Breach("tokens", 100, 100, top)
 
 
-def test_what_is_being_spent_counts_before_it_is_recorded(either):
+def test_running_spend_counts_before_it_is_recorded(either):
     session = spend(either, "a", 1, budget={"seconds": 60})
     assert budgets.check(either.port, session, running={"seconds": 59}) is None
     found = budgets.check(either.port, session, running={"seconds": 60})
     assert found == Breach("seconds", 60, 60, session)
 
 
-def test_a_fork_is_not_held_by_the_limits_of_what_it_was_forked_from(either):
+def test_a_fork_does_not_inherit_the_limits_of_its_parent(either):
     spend(either, "trunk", 100, budget={"tokens": 100})
     fork = either.fork("trunk", as_name="fork")
     assert budgets.limits(either.port, fork.id) == []
     assert budgets.check(either.port, fork.id) is None
 
 
-def test_a_limit_is_raised_while_somebody_drives(either):
+def test_a_limit_can_be_raised_while_the_session_is_driven(either):
     with either.open("a", budget={"tokens": 10}) as s, s.turn("go") as t:
         t.say("x", usage={"tokens": 10})
         assert budgets.check(either.port, s.id) is not None
@@ -120,20 +120,20 @@ def test_a_limit_is_raised_while_somebody_drives(either):
     assert (commit.value("principal"), commit.epoch) == (ANN, 0)
 
 
-def test_a_change_that_changes_nothing_is_not_recorded(either):
+def test_a_change_without_effect_is_not_recorded(either):
     session = spend(either, "a", 1, budget={"tokens": 10})
     head = either.port.head(session)
     assert change(either, session, "10", "tokens") == {"tokens": 10}
     assert either.port.head(session) == head
 
 
-def test_the_last_limit_can_be_taken_away(either):
+def test_the_last_limit_can_be_removed(either):
     session = spend(either, "a", 1, budget={"tokens": 10})
     assert change(either, session, "tokens=none") == {}
     assert either.port.session(session).record.budget == {}
 
 
-def test_a_budget_of_a_closed_session_waits_until_it_is_resumed(either):
+def test_the_budget_of_a_closed_session_cannot_be_changed(either):
     session = spend(either, "a", 1)
     either.open("a").close()
     with pytest.raises(WrongState):
@@ -141,7 +141,7 @@ def test_a_budget_of_a_closed_session_waits_until_it_is_resumed(either):
 
 
 class Moving:
-    """A store in which somebody else is quicker, so many times."""
+    """A store in which another writer appends first, for a number of times."""
 
     def __init__(self, store, times):
         self._store = store
@@ -158,7 +158,7 @@ class Moving:
         return head
 
 
-def test_a_change_is_made_again_when_the_session_moved_on(either):
+def test_a_change_is_retried_when_the_session_changed(either):
     session = spend(either, "a", 1)
     amounts = parse_amounts(["+5", "tokens"])
     busy = Moving(either.port, 3)
@@ -182,7 +182,7 @@ def test_a_bad_limit_never_reaches_the_log(either):
 @pytest.mark.parametrize(
     ("budget", "more"), [({"money:usd": 2_000_000}, "+2usd"), ({"tokens": 5}, "tokens=…")]
 )
-def test_the_error_of_a_spent_budget_says_how_to_raise_it(either, budget, more):
+def test_the_error_of_a_spent_budget_names_how_to_raise_it(either, budget, more):
     session = spend(either, "a", 1_000_000, budget=budget)
     found = budgets.check(either.port, session)
     assert found is not None

@@ -1,4 +1,4 @@
-"""Laws of bundles, over logs made at random: what travels is the same, and what parted parts without a loss."""
+"""Laws of bundles over random logs: an import changes nothing, and diverged sessions lose nothing."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def context() -> Context:
 
 
 def act(story: Story, action: str, n: int) -> None:
-    """One commit of that sort, if the session takes it just now."""
+    """Append one commit of that kind, if the session accepts it now."""
     log, drafts = story.log, story.drafts
     with contextlib.suppress(StatorError, IndexError):
         {
@@ -85,7 +85,7 @@ def _open(story: Story) -> list[Any]:
 
 
 def _erase(story: Story, commit: Commit) -> None:
-    if commit.kind not in ("open", "fork"):  # without what it is, a session does not travel
+    if commit.kind not in ("open", "fork"):  # a session without its own record cannot be exported
         story.erase(commit.seq)
 
 
@@ -98,12 +98,12 @@ def _put(story: Story, kind: str, collection: str, record: Any) -> None:
 
 
 def taken_up(store: Any, story: Story, seed: str) -> Story:
-    """The same session in another store, driven there by somebody else."""
+    """The same session in another store, driven there by another process."""
     return Story(store, Drafts(Ids(seed), story.session)).drive()
 
 
 def state(store: Any, session: str) -> dict[str, dict[str, Any]]:
-    """Every record by its id, but for those that name commits; erased ones are erased.
+    """Every record by its id, without those that name commits; erased ones are shown as erased.
 
     Of calls only which are open: a fork's first commit holds its own copy of those it inherits.
     """
@@ -121,7 +121,7 @@ def state(store: Any, session: str) -> dict[str, dict[str, Any]]:
 
 @settings(max_examples=20, deadline=None)
 @given(before=LOGS, here=LOGS, there=LOGS, later=LOGS)
-def test_what_went_another_way_comes_in_as_it_was(before, here, there, later):
+def test_a_diverged_session_is_imported_without_loss(before, here, there, later):
     with tempfile.TemporaryDirectory() as folder, MemoryStore(clock=Clock()) as other:
         create(f"{folder}/here.db")
         with SqliteStore(f"{folder}/here.db", durability="relaxed", clock=Clock()) as store:
@@ -132,7 +132,7 @@ def test_what_went_another_way_comes_in_as_it_was(before, here, there, later):
             transfer.export(store, context(), [story.session], file)
             transfer.import_bundle(other, context(), file)
             theirs = taken_up(other, story, "there")
-            kept = [one for one in here if one[0] != "erase"]  # what is erased here stays so
+            kept = [one for one in here if one[0] != "erase"]  # locally erased content stays erased
             for actions, one in ((kept, story), (there, theirs)):
                 for action in actions:
                     act(one, *action)
@@ -148,7 +148,7 @@ def test_what_went_another_way_comes_in_as_it_was(before, here, there, later):
 
 
 def _check_pointers(store: Any, session: str) -> None:
-    """Whatever names a commit names one that is there, and means the same one."""
+    """Check that every reference to a commit names an existing commit with the same meaning."""
     log = {commit.seq: commit for commit in store.commits(session)}
     for entry in store.entries(session, "tags"):
         if isinstance(entry.record, TagRecord):
@@ -165,7 +165,7 @@ def _check_pointers(store: Any, session: str) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(actions=LOGS, forked=LOGS)
-def test_what_travels_is_the_same(actions, forked):
+def test_an_exported_and_imported_session_is_the_same(actions, forked):
     with tempfile.TemporaryDirectory() as folder, MemoryStore(clock=Clock()) as source:
         create(f"{folder}/there.db")
         story = begin(source, "story", project="p").drive()

@@ -1,4 +1,4 @@
-"""Bundles: what is exported on one machine is the same session on another, or is refused whole."""
+"""Bundles: a session exported on one machine is the same on another, or is refused as a whole."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 import stator
-from runtime.bundling import bulky, facts, findings, machine, made, read_file, whole, work
+from runtime.bundle_fixtures import bulky, facts, findings, machine, made, read_file, whole, work
 from runtime.waiting import ask_for
 from stator.errors import BadBundle, Busy, Conflict, Erased, InvalidInput
 from stator.model.calls.approval import answer
@@ -70,7 +70,7 @@ def test_a_session_is_the_same_on_another_machine(here, there, file):
     assert findings(there) == []
 
 
-def test_a_session_is_found_by_name_in_the_project_it_was_brought_to(here, there, file):
+def test_an_imported_session_is_found_by_name_in_its_new_project(here, there, file):
     view = work(here)
     (one,) = carry(here, there, file).sessions
     assert (one.project, one.moved) == ("/srv/shop", "/home/ann/shop")
@@ -82,7 +82,7 @@ def test_a_session_is_found_by_name_in_the_project_it_was_brought_to(here, there
     assert there.read("fix-login").record.project == "/srv/shop"
 
 
-def test_a_project_that_is_known_keeps_its_session(here, tmp_path, file):
+def test_an_imported_session_stays_in_a_known_project(here, tmp_path, file):
     view = work(here)
     with machine(tmp_path / "there", "/srv/other") as there:
         with there.open("neighbour", project="/home/ann/shop"):
@@ -91,7 +91,7 @@ def test_a_project_that_is_known_keeps_its_session(here, tmp_path, file):
         assert there.port.session(view.id).record.project == "/home/ann/shop"
 
 
-def test_a_session_goes_back_to_where_it_came_from(here, there, file):
+def test_a_session_can_be_imported_back_into_its_first_store(here, there, file):
     view = work(here)
     carry(here, there, file)
     with there.open("fix-login") as s, s.turn("on the road") as t:
@@ -103,7 +103,7 @@ def test_a_session_goes_back_to_where_it_came_from(here, there, file):
     assert findings(here) == []
 
 
-def test_a_call_in_doubt_is_in_doubt_on_the_other_machine(here, there, file):
+def test_a_call_in_doubt_stays_in_doubt_on_another_machine(here, there, file):
     @stator.tool(effect="write")
     def charge(amount: int) -> str:
         raise TimeoutError("no answer")
@@ -115,7 +115,7 @@ def test_a_call_in_doubt_is_in_doubt_on_the_other_machine(here, there, file):
         assert [doubt.tool for doubt in s.in_doubt] == ["charge"]
 
 
-def test_a_call_that_waits_still_waits_and_an_imported_yes_answers_nothing(here, there, file):
+def test_a_waiting_call_still_waits_and_an_imported_grant_does_not_apply(here, there, file):
     with here.open("fix-login") as s, s.turn("pay the invoice"):
         call = ask_for(s, "pay", "payments above 100", amount=500)
         ask_for(s, "pay", amount=5)
@@ -136,7 +136,7 @@ def test_a_call_that_waits_still_waits_and_an_imported_yes_answers_nothing(here,
     assert found is None
 
 
-def test_open_calls_of_a_killed_driver_travel(here, there, file, tmp_path):
+def test_open_calls_of_a_killed_driver_are_exported(here, there, file, tmp_path):
     program = (
         "import os, signal, stator\n"
         "@stator.tool(effect='write')\n"
@@ -153,7 +153,7 @@ def test_open_calls_of_a_killed_driver_travel(here, there, file, tmp_path):
     assert findings(there) == []
 
 
-def test_exporting_needs_no_lease_and_takes_what_was_there_when_it_began(here, there, file):
+def test_exporting_needs_no_lease_and_exports_the_log_as_it_was_at_the_start(here, there, file):
     work(here)
     with here.open("fix-login") as s, s.turn("at work") as t:
         t.fact("so far", 1)
@@ -166,7 +166,7 @@ def test_exporting_needs_no_lease_and_takes_what_was_there_when_it_began(here, t
     assert there.read("fix-login").head.hash == report.sessions[0].hash
 
 
-def test_the_memory_store_exports_and_imports_as_well(here, memory, file):
+def test_the_memory_store_can_export_and_import(here, memory, file):
     view = work(here)
     carry(here, memory, file)
     assert memory.read(view.id).head == view.head
@@ -174,7 +174,7 @@ def test_the_memory_store_exports_and_imports_as_well(here, memory, file):
     assert fates(back) == ["same"]
 
 
-def test_two_stores_make_the_same_commits_of_one_bundle(here, there, file):
+def test_two_stores_hold_the_same_commits_after_an_import(here, there, file):
     work(here)
     carry(here, there, file)
     assert read_commits(str(file)) == [list(there.read("fix-login").log())]
@@ -183,7 +183,7 @@ def test_two_stores_make_the_same_commits_of_one_bundle(here, there, file):
 # -- forks ----------------------------------------------------------------------------------------
 
 
-def test_a_fork_brings_what_it_stands_on_and_no_more(here, there, file):
+def test_exporting_a_fork_includes_only_the_shared_part_of_its_parent(here, there, file):
     view = work(here)
     here.fork("fix-login", "t2", as_name="other")
     with here.open("other") as s, s.turn("another way") as t:
@@ -207,7 +207,7 @@ def test_the_rest_of_an_ancestor_is_a_fast_forward(here, there, file):
     assert whole(there, view.id) == whole(here, view.id)
 
 
-def test_a_tree_brings_forks_and_children(here, there, file):
+def test_exporting_a_tree_includes_forks_and_children(here, there, file):
     work(here)
     here.fork("fix-login", "t1", as_name="one")
     here.fork("one", as_name="two")
@@ -216,13 +216,13 @@ def test_a_tree_brings_forks_and_children(here, there, file):
     assert findings(there) == []
 
 
-def test_a_project_s_own_session_does_not_travel(here, file):
+def test_the_session_of_a_project_is_not_exported(here, file):
     row = project_session.own(here.port, here.context, work(here).record)
     with pytest.raises(InvalidInput, match="cannot be exported"):
         here.export(row.id, file)
 
 
-# -- meeting what is here -------------------------------------------------------------------------
+# -- reconciling with local sessions --------------------------------------------------------------
 
 
 def test_importing_twice_changes_nothing(here, there, file):
@@ -235,7 +235,7 @@ def test_importing_twice_changes_nothing(here, there, file):
     assert [(row.id, row.head) for row in there.sessions().rows] == before
 
 
-def test_an_older_bundle_leaves_what_is_longer_here(here, there, file):
+def test_importing_an_older_bundle_keeps_the_longer_local_log(here, there, file):
     view = work(here)
     carry(here, there, file)
     with there.open("fix-login") as s, s.turn("more"):
@@ -247,7 +247,7 @@ def test_an_older_bundle_leaves_what_is_longer_here(here, there, file):
 
 @pytest.fixture
 def diverged(here, there, file):
-    """One session, taken on in two places."""
+    """One session, continued in two stores."""
     view = work(here)
     carry(here, there, file)
     with there.open("fix-login") as s:
@@ -265,7 +265,7 @@ def diverged(here, there, file):
     return view
 
 
-def test_where_both_went_on_the_other_one_becomes_a_fork(here, there, file, diverged):
+def test_importing_a_diverged_session_makes_a_fork(here, there, file, diverged):
     before = whole(here, diverged.id)
     (one,) = carry(there, here, file).sessions
     assert one.fate == "fork"
@@ -309,7 +309,7 @@ def test_a_grafted_session_keeps_ids_content_and_salts(here, there, file, diverg
     assert gone == [erasure]
 
 
-def test_a_fork_that_came_is_not_brought_twice_and_goes_on_when_more_comes(
+def test_an_imported_fork_is_not_imported_twice_and_is_extended_by_new_commits(
     here, there, file, diverged
 ):
     (first,) = carry(there, here, file).sessions
@@ -323,7 +323,7 @@ def test_a_fork_that_came_is_not_brought_twice_and_goes_on_when_more_comes(
     assert findings(here) == []
 
 
-def test_a_fork_that_was_taken_on_here_is_forked_again(here, there, file, diverged):
+def test_an_imported_fork_that_was_driven_locally_is_forked_again(here, there, file, diverged):
     (first,) = carry(there, here, file).sessions
     with here.open(first.name) as s, s.turn("in the fork"):
         pass
@@ -341,7 +341,7 @@ def test_a_fork_that_was_taken_on_here_is_forked_again(here, there, file, diverg
     assert fates(here.import_bundle(file)) == ["same"]
 
 
-def test_a_grafted_session_is_driven_on(here, there, file, diverged):
+def test_a_grafted_session_can_be_driven(here, there, file, diverged):
     (one,) = carry(there, here, file).sessions
     with here.open(one.name) as s:
         assert s.id == one.into
@@ -351,7 +351,7 @@ def test_a_grafted_session_is_driven_on(here, there, file, diverged):
     assert findings(here) == []
 
 
-def test_a_fork_of_what_went_another_way_is_refused_whole(here, there, file, diverged):
+def test_a_fork_of_a_diverged_session_is_refused(here, there, file, diverged):
     there.fork("fix-login", as_name="deeper")
     before = here.sessions().rows
     with pytest.raises(Conflict, match="differs in this store"):
@@ -359,7 +359,7 @@ def test_a_fork_of_what_went_another_way_is_refused_whole(here, there, file, div
     assert here.sessions().rows == before
 
 
-def test_a_session_of_another_that_has_its_name_is_refused_with_a_way_out(here, there, file):
+def test_a_session_whose_name_is_used_is_refused_with_a_hint(here, there, file):
     work(here)
     work(there)
     with pytest.raises(Conflict, match="--project"):
@@ -368,7 +368,7 @@ def test_a_session_of_another_that_has_its_name_is_refused_with_a_way_out(here, 
     assert report.sessions[0].project == "/srv/from-ann"
 
 
-def test_a_session_is_not_fast_forwarded_under_a_driver_that_just_took_it(here, there, file):
+def test_a_driven_session_is_not_fast_forwarded(here, there, file):
     view = work(here)
     carry(here, there, file)
     with there.open("fix-login") as s, s.turn("more"):
@@ -379,7 +379,7 @@ def test_a_session_is_not_fast_forwarded_under_a_driver_that_just_took_it(here, 
         here.import_bundle(file)
 
 
-def test_what_was_purged_here_is_not_brought_back(here, there, file):
+def test_a_locally_purged_session_is_not_imported_again(here, there, file):
     view = work(here)
     here.export("fix-login", file)
     own = project_session.own(
@@ -398,10 +398,8 @@ def test_what_was_purged_here_is_not_brought_back(here, there, file):
 
 
 @pytest.mark.parametrize("project", ["/srv/shop", "/srv/elsewhere"])
-def test_what_was_purged_in_one_project_is_not_brought_back_into_another(
-    here, there, file, project
-):
-    """Also where the project it was in is not known any more, so that it would go to another."""
+def test_a_session_purged_in_one_project_is_not_imported_into_another(here, there, file, project):
+    """Even if its old project is unknown, so that it would be imported into another."""
     view = work(here)
     carry(here, there, file)
     own = project_session.own(there.port, there.context, there.port.session(view.id).record)
@@ -417,9 +415,7 @@ def test_what_was_purged_in_one_project_is_not_brought_back_into_another(
         there.import_bundle(file, project=project)
 
 
-def test_a_driver_that_goes_on_while_a_bundle_is_read_makes_a_fork_of_it(
-    here, there, file, monkeypatch
-):
+def test_a_session_driven_during_the_import_gets_a_fork(here, there, file, monkeypatch):
     view = work(here)
     carry(here, there, file)
     with there.open("fix-login") as s, s.turn("more"):
@@ -439,8 +435,8 @@ def test_a_driver_that_goes_on_while_a_bundle_is_read_makes_a_fork_of_it(
     assert findings(here) == []
 
 
-def test_a_yes_that_was_taken_back_cannot_be_put_again_by_a_bundle(here, file):
-    """Its mark is this store's own, and whoever has an older bundle has it too."""
+def test_a_bundle_cannot_restore_a_revoked_grant(here, file):
+    """Its signature is valid in this store, and an older bundle contains it too."""
     with here.open("fix-login") as s, s.turn("pay the invoice"):
         call = ask_for(s, "pay", "payments above 100", amount=500)
     grant = approvals.approve(here.port, here.context, call, by="local:ann", scope="session")
@@ -459,7 +455,7 @@ def test_a_yes_that_was_taken_back_cannot_be_put_again_by_a_bundle(here, file):
     assert states == ["imported"]
 
 
-def test_a_no_that_was_given_here_stands_when_its_session_comes_back(here, there, file):
+def test_a_local_denial_still_applies_after_an_import(here, there, file):
     view = work(here)
     approvals.grant(here.port, here.context, view.id, "pay", by="local:ann", verdict="denied")
     carry(here, there, file)
@@ -470,9 +466,7 @@ def test_a_no_that_was_given_here_stands_when_its_session_comes_back(here, there
     assert getattr(entry.record, "verdict", "") == "denied"
 
 
-def test_what_a_grafted_session_says_of_erasures_and_evictions_names_its_own_commits(
-    here, there, file
-):
+def test_erasures_and_evictions_of_a_grafted_session_name_its_own_commits(here, there, file):
     view = work(here)
     carry(here, there, file)
     with there.open("fix-login") as s:
@@ -496,7 +490,7 @@ def test_what_a_grafted_session_says_of_erasures_and_evictions_names_its_own_com
             assert entry.key == f"entry:@{entry.seq}"
 
 
-def test_what_is_recalled_of_an_imported_session_says_that_it_was_imported(here, there, file):
+def test_recall_labels_records_of_an_imported_session(here, there, file):
     work(here)
     carry(here, there, file)
     found = there.read("fix-login").recall("decision:auth")
@@ -504,7 +498,7 @@ def test_what_is_recalled_of_an_imported_session_says_that_it_was_imported(here,
     assert here.read("fix-login").recall("decision:auth").source != "import"
 
 
-def test_an_import_is_marked_up_to_where_it_reaches(here, there, file):
+def test_an_import_marks_the_last_imported_commit(here, there, file):
     view = work(here)
     carry(here, there, file)
     assert imported_upto(there.port, there.port.session(view.id).record) == view.head.seq
@@ -514,7 +508,7 @@ def test_an_import_is_marked_up_to_where_it_reaches(here, there, file):
 # -- erasure --------------------------------------------------------------------------------------
 
 
-def test_an_erasure_that_arrives_takes_the_bytes_out_of_the_files_here(here, there, file, tmp_path):
+def test_an_imported_erasure_removes_the_bytes_from_local_files(here, there, file, tmp_path):
     with here.open("fix-login") as s, s.turn("one") as t:
         kept = t.fact("name", "marker-7f3a-marker")
     carry(here, there, file)
@@ -525,7 +519,7 @@ def test_an_erasure_that_arrives_takes_the_bytes_out_of_the_files_here(here, the
         assert b"marker-7f3a-marker" not in path.read_bytes()
 
 
-def test_what_was_erased_here_is_not_brought_back_by_an_older_bundle(here, there, file):
+def test_an_older_bundle_does_not_restore_erased_content(here, there, file):
     with here.open("fix-login") as s, s.turn("one") as t:
         kept = t.fact("name", "private")
     carry(here, there, file)
@@ -535,7 +529,7 @@ def test_what_was_erased_here_is_not_brought_back_by_an_older_bundle(here, there
     assert there.read("fix-login").state()["facts"] != here.read("fix-login").state()["facts"]
 
 
-def test_an_erasure_of_what_both_share_is_carried_out_where_they_parted(
+def test_an_imported_erasure_applies_to_commits_shared_before_the_divergence(
     here, there, file, tmp_path
 ):
     with here.open("fix-login") as s, s.turn("one") as t:
@@ -552,7 +546,7 @@ def test_an_erasure_of_what_both_share_is_carried_out_where_they_parted(
         assert b"marker-91c2-marker" not in path.read_bytes()
 
 
-def test_two_exports_to_one_place_do_not_write_into_each_other(here, file, monkeypatch):
+def test_two_exports_to_one_path_do_not_mix(here, file, monkeypatch):
     work(here)
     (file.parent / "x.stator.partial").write_text("somebody's")
     batches = transfer._batches
@@ -570,14 +564,14 @@ def test_two_exports_to_one_place_do_not_write_into_each_other(here, file, monke
     assert [p.name for p in file.parent.glob("x.stator.*")] == ["x.stator.partial"]
 
 
-def test_a_place_that_cannot_be_written_is_named(here, tmp_path):
+def test_the_error_names_a_path_that_cannot_be_written(here, tmp_path):
     work(here)
     with pytest.raises(InvalidInput, match=r"nowhere/x\.stator cannot be written: No such file"):
         here.export("fix-login", tmp_path / "nowhere" / "x.stator")
 
 
-def test_a_session_whose_beginning_was_erased_says_that_it_cannot_travel(here, file, monkeypatch):
-    """As an earlier release let it be."""
+def test_exporting_a_session_with_an_erased_first_commit_is_refused(here, file, monkeypatch):
+    """An earlier release allowed this."""
     monkeypatch.setattr(chain, "to_erase", lambda commit, fields=(): set(commit.content))
     work(here)
     here.contribute("fix-login").erase("@1")
@@ -585,10 +579,10 @@ def test_a_session_whose_beginning_was_erased_says_that_it_cannot_travel(here, f
         here.export("fix-login", file)
 
 
-# -- what stays at home ---------------------------------------------------------------------------
+# -- withheld content -----------------------------------------------------------------------------
 
 
-def test_content_that_holds_a_word_is_left_out_and_the_chain_verifies(here, there, file):
+def test_content_with_a_redacted_word_is_withheld_and_the_chain_verifies(here, there, file):
     with here.open("fix-login") as s, s.turn("ask Umbrella Corp") as t:
         t.fact("client", "umbrella corp")
         t.fact("raw", b"for UMBRELLA CORP only")
@@ -604,7 +598,7 @@ def test_content_that_holds_a_word_is_left_out_and_the_chain_verifies(here, ther
         turn.value("input")
 
 
-def test_a_word_that_cannot_be_left_out_stops_the_export(here, file):
+def test_a_word_that_cannot_be_withheld_stops_the_export(here, file):
     with here.open("for-umbrella") as s, s.turn("one"):
         pass
     with pytest.raises(InvalidInput, match="always travels"):
@@ -612,7 +606,7 @@ def test_a_word_that_cannot_be_left_out_stops_the_export(here, file):
     assert list(file.parent.glob("x.stator*")) == []
 
 
-def test_without_the_transcript_the_state_travels(here, there, file):
+def test_an_export_without_the_transcript_includes_the_state(here, there, file):
     view = work(here)
     report = here.export("fix-login", file, transcript=False)
     assert report.withheld > 0
@@ -627,7 +621,7 @@ def test_without_the_transcript_the_state_travels(here, there, file):
     )
 
 
-def test_secrets_that_an_older_rule_let_through_are_left_out(tmp_path, there, file):
+def test_secrets_recorded_without_redaction_are_withheld(tmp_path, there, file):
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     with stator.connect(tmp_path / "old.db", redact=False, project="old") as old:
         with old.open("leaky") as s, s.turn("one") as t:
@@ -639,7 +633,7 @@ def test_secrets_that_an_older_rule_let_through_are_left_out(tmp_path, there, fi
     assert findings(there) == []
 
 
-def test_an_ordinary_session_loses_nothing_on_the_way(here, file):
+def test_an_ordinary_export_withholds_nothing(here, file):
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     with here.open("s") as s, s.turn(f"use {secret}") as t:
         t.fact("password", "hunter2hunter2")
@@ -647,7 +641,7 @@ def test_an_ordinary_session_loses_nothing_on_the_way(here, file):
     assert here.export("s", file).withheld == 0
 
 
-def test_content_that_is_missing_without_a_bundle_to_blame_is_found(here, there, file):
+def test_verify_finds_content_that_no_bundle_withheld(here, there, file):
     work(here)
     here.export("fix-login", file, transcript=False)
     there.ingest([c for own in read_commits(str(file)) for c in own])
@@ -657,7 +651,7 @@ def test_content_that_is_missing_without_a_bundle_to_blame_is_found(here, there,
 # -- all or nothing -------------------------------------------------------------------------------
 
 
-def test_a_dry_run_says_what_would_happen_and_writes_nothing(here, there, file):
+def test_a_dry_run_reports_the_import_and_writes_nothing(here, there, file):
     work(here)
     here.export("fix-login", file)
     report = there.import_bundle(file, dry_run=True)
@@ -665,7 +659,7 @@ def test_a_dry_run_says_what_would_happen_and_writes_nothing(here, there, file):
     assert there.sessions().rows == []
 
 
-def test_an_interrupt_leaves_nothing(here, there, file):
+def test_an_interrupted_import_leaves_nothing(here, there, file):
     bulky(here)
     here.export("bulky", file)
     seen = []
@@ -682,9 +676,7 @@ def test_an_interrupt_leaves_nothing(here, there, file):
     assert findings(there) == []
 
 
-def test_an_import_that_is_killed_half_way_leaves_nothing_and_works_again(
-    here, there, file, tmp_path
-):
+def test_a_killed_import_leaves_nothing_and_can_be_repeated(here, there, file, tmp_path):
     view = bulky(here)
     here.export("bulky", file)
     program = (
@@ -713,7 +705,7 @@ def test_an_export_that_fails_leaves_no_file(here, file):
     assert os.listdir(file.parent) == ["here"]
 
 
-def test_an_export_takes_nobody_s_place(here, file):
+def test_an_export_does_not_overwrite_a_file_unless_asked(here, file):
     work(here)
     file.write_text("mine")
     with pytest.raises(Conflict, match="exists already"):
@@ -724,10 +716,10 @@ def test_an_export_takes_nobody_s_place(here, file):
         here.export("fix-login", "/dev/null", replace=True)
 
 
-# -- locked ---------------------------------------------------------------------------------------
+# -- encryption -----------------------------------------------------------------------------------
 
 
-def test_a_locked_bundle_shows_nothing_and_opens_with_its_passphrase(here, there, file):
+def test_an_encrypted_bundle_hides_its_content_and_opens_with_its_passphrase(here, there, file):
     view = work(here)
     here.export("fix-login", file, passphrase="correct horse")
     data = file.read_bytes()

@@ -1,4 +1,4 @@
-"""Calls: an outcome is known, or it is said to be unknown."""
+"""Calls: each outcome is known or recorded as unknown."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def last(turn):
     return next(turn.session.log(newest_first=True, limit=1))
 
 
-def test_a_call_gives_back_what_the_tool_returned(turn):
+def test_a_call_returns_the_result_of_the_tool(turn):
     assert turn.call(look, path="b.py") == "content of b.py"
 
 
@@ -54,7 +54,7 @@ def test_positional_arguments_are_recorded_by_name(turn):
     assert list(turn.session.log())[-2].value("input") == {"path": "c.py"}
 
 
-def test_a_function_that_declares_nothing_counts_as_a_write(turn):
+def test_a_function_without_a_declared_effect_is_a_write(turn):
     turn.call(lambda: None)
     assert last(turn).effect == "write"
 
@@ -64,14 +64,14 @@ def test_a_declared_tool_called_directly_inside_a_turn_is_recorded(turn):
     assert last(turn).kind == "outcome"
 
 
-def test_a_declared_tool_called_directly_outside_a_turn_is_just_the_function(turn):
+def test_a_declared_tool_called_directly_outside_a_turn_is_not_recorded(turn):
     turn.end()
     before = turn.session.head
     assert look("x") == "content of x"
     assert turn.session.head == before
 
 
-def test_a_tool_can_have_another_name(turn):
+def test_a_tool_can_be_recorded_under_another_name(turn):
     turn.call(stator.tool(effect="read", name="web.search")(lambda q: q), q="x")
     assert last(turn).tool == "web.search"
 
@@ -84,7 +84,7 @@ def test_an_unknown_effect_is_refused_where_it_is_declared():
 # -- not ok -------------------------------------------------------------------------------------------
 
 
-def test_a_tool_that_raises_reported_failure(turn):
+def test_a_tool_that_raises_is_recorded_as_an_error(turn):
     with pytest.raises(CallFailed, match="no such thing") as caught:
         turn.call(boom)
     assert isinstance(caught.value.__cause__, ValueError)
@@ -93,7 +93,7 @@ def test_a_tool_that_raises_reported_failure(turn):
     assert last(turn).value("output") == {"error": "ValueError", "message": "no such thing"}
 
 
-def test_try_call_gives_the_outcome_to_branch_on(turn):
+def test_try_call_returns_the_outcome_without_raising(turn):
     outcome = turn.try_call(boom)
     assert (outcome.ok, outcome.status, outcome.error) == (False, "error", "no such thing")
     assert isinstance(outcome.exception, ValueError)
@@ -102,7 +102,7 @@ def test_try_call_gives_the_outcome_to_branch_on(turn):
     assert turn.try_call(look).result() == "content of a.py"
 
 
-def test_not_done_is_an_error_that_certainly_did_nothing(turn):
+def test_not_done_is_recorded_as_an_error_without_effect(turn):
     def pay():
         raise NotDone("card declined")
 
@@ -110,7 +110,7 @@ def test_not_done_is_an_error_that_certainly_did_nothing(turn):
     assert (outcome.status, outcome.cause, outcome.error) == ("error", "not done", "card declined")
 
 
-def test_a_tool_that_does_not_know_leaves_its_call_in_doubt(turn):
+def test_a_tool_that_raises_in_doubt_leaves_its_call_in_doubt(turn):
     def pay():
         raise InDoubt("connection lost")
 
@@ -126,7 +126,7 @@ def interrupted():
     raise KeyboardInterrupt
 
 
-def test_an_interrupted_write_is_in_doubt_and_the_interrupt_goes_on(turn):
+def test_an_interrupted_write_is_in_doubt_and_the_interrupt_propagates(turn):
     with pytest.raises(KeyboardInterrupt):
         turn.call(interrupted)
     assert (last(turn).status, last(turn).cause) == ("in doubt", "interrupted by KeyboardInterrupt")
@@ -140,7 +140,7 @@ def test_an_interrupted_read_is_cancelled(turn):
     assert turn.session.calls(status="open") == []
 
 
-def test_a_cancelled_call_has_its_own_error():
+def test_the_result_of_a_cancelled_call_raises_call_cancelled():
     outcome = stator.Outcome(call="c_" + "0" * 32, tool="x", status="cancelled", cause="stopped")
     with pytest.raises(CallCancelled):
         outcome.result()
@@ -149,7 +149,7 @@ def test_a_cancelled_call_has_its_own_error():
 # -- what cannot be recorded --------------------------------------------------------------------------
 
 
-def test_arguments_that_cannot_be_recorded_keep_the_tool_from_running(turn):
+def test_a_tool_does_not_run_if_its_arguments_cannot_be_recorded(turn):
     ran = []
     before = turn.session.head
     with pytest.raises(BadType, match=r"\$\.input"):
@@ -158,7 +158,7 @@ def test_arguments_that_cannot_be_recorded_keep_the_tool_from_running(turn):
     assert turn.session.head == before
 
 
-def test_a_result_that_cannot_be_recorded_keeps_the_outcome(turn):
+def test_a_result_that_cannot_be_recorded_still_records_the_outcome(turn):
     with pytest.raises(BadType, match="ended ok"):
         turn.call(lambda: object())
     assert (last(turn).status, last(turn).cause) == ("ok", "result not recordable")
@@ -166,7 +166,7 @@ def test_a_result_that_cannot_be_recorded_keeps_the_outcome(turn):
     assert turn.session.calls(status="open") == []
 
 
-def test_a_result_passes_the_codec_the_first_time_too(turn):
+def test_a_first_result_has_the_same_form_as_a_replayed_one(turn):
     class Text(str):
         pass
 
@@ -179,27 +179,27 @@ async def fetch():
     return 1
 
 
-def test_an_async_tool_in_the_synchronous_api_is_refused_and_says_where_to_go(turn):
+def test_the_error_of_an_async_tool_in_the_synchronous_api_names_stator_aio(turn):
     before = turn.session.head
     with pytest.raises(BadType, match=r"stator\.aio"):
         turn.call(fetch)
     assert turn.session.head == before
 
 
-def test_an_async_tool_that_was_declared_is_refused_too(turn):
+def test_a_declared_async_tool_is_refused_in_the_synchronous_api(turn):
     with pytest.raises(BadType, match="async"):
         turn.call(stator.tool(effect="read")(fetch))
 
 
-def test_what_is_not_callable_is_refused(turn):
+def test_an_object_that_is_not_callable_is_refused(turn):
     with pytest.raises(BadType, match="not callable"):
         turn.call("ls")
 
 
-# -- asking -------------------------------------------------------------------------------------------
+# -- listing calls ------------------------------------------------------------------------------------
 
 
-def test_tools_are_counted(turn):
+def test_uses_of_tools_are_counted(turn):
     turn.call(look)
     turn.try_call(boom)
     turn.try_call(boom)
@@ -210,7 +210,7 @@ def test_tools_are_counted(turn):
     }
 
 
-def test_calls_are_asked_by_status_tool_and_turn(turn):
+def test_calls_can_be_listed_by_status_tool_and_turn(turn):
     turn.call(look)
     turn.try_call(boom)
     turn.end()
@@ -224,7 +224,7 @@ def test_calls_are_asked_by_status_tool_and_turn(turn):
     assert len(asked(limit=1)) == 1
 
 
-def test_calls_of_a_project(memory, turn):
+def test_calls_can_be_listed_by_project(memory, turn):
     turn.try_call(boom)
     with memory.open("b", project="other") as s, s.turn("x") as t:
         t.call(look)

@@ -1,4 +1,4 @@
-"""The life of a call: its effects in the only order they may come in, and what is known in the end."""
+"""The life of a call: the order of its effects, and its outcome."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ ANSWERS = st.sampled_from([Granted(), Refused("no"), None])
 
 
 def live(asked, policy, world, answer, stop_at):
-    """Carry out a life; its effects in order, and how it ended."""
+    """Run the life of a call; returns its effects in order and its end."""
     steps = life(asked, policy)
     effects: list[Any] = []
     reply: Any = None
@@ -151,7 +151,7 @@ def test_attempts_count_up_and_stay_within_the_policy(lived):
 
 
 @given(LIVES)
-def test_nothing_runs_after_a_doubt(lived):
+def test_nothing_runs_after_a_call_is_in_doubt(lived):
     _, _, effects, _ = lived
     doubted = False
     for effect in effects:
@@ -170,7 +170,7 @@ def test_a_write_is_repeated_only_if_it_certainly_did_not_happen(lived):
 
 
 @given(LIVES)
-def test_a_read_or_a_repeatable_call_is_in_doubt_only_if_its_tool_says_so(lived):
+def test_a_read_or_idempotent_call_is_in_doubt_only_if_its_tool_raises_in_doubt(lived):
     asked, _, effects, _ = lived
     if asked.effect == "write":
         return
@@ -183,7 +183,7 @@ def test_a_read_or_a_repeatable_call_is_in_doubt_only_if_its_tool_says_so(lived)
 
 
 @given(LIVES)
-def test_nothing_runs_without_a_yes_where_one_is_needed(lived):
+def test_a_call_that_needs_approval_runs_only_after_it(lived):
     asked, _, effects, _ = lived
     ran = any(isinstance(effect, RunTool) for effect in effects)
     granted = any(isinstance(effect, Note) and effect.kind == "approval" for effect in effects)
@@ -191,7 +191,7 @@ def test_nothing_runs_without_a_yes_where_one_is_needed(lived):
 
 
 @given(LIVES)
-def test_the_outcome_is_what_was_noted_last(lived):
+def test_the_outcome_is_the_last_recorded_one(lived):
     _, _, effects, ended = lived
     if isinstance(ended, stator.Outcome):
         last = effects[-1]
@@ -202,13 +202,13 @@ def test_the_outcome_is_what_was_noted_last(lived):
 
 
 class Naive:
-    """A program and its runs, told as a list of turn numbers by place."""
+    """A program and its runs, modelled as a list of turn numbers by position."""
 
     def __init__(self):
         self.turns, self.last = [], 0
 
     def run(self, match, fresh):
-        """Meet the first `match` turns of the last run again, then begin `fresh` new ones."""
+        """Reuse the first `match` turns of the last run, then start `fresh` new ones."""
         kept = self.turns[:match] if fresh else self.turns
         new = list(range(self.last + 1, self.last + 1 + fresh))
         self.last += fresh
@@ -216,7 +216,7 @@ class Naive:
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), max_size=12))
-def test_a_programs_turns_are_those_of_its_runs_in_order(runs):
+def test_the_turns_of_a_program_are_those_of_its_runs_in_order(runs):
     naive = Naive()
     spans: list[list[int]] = []
     for match, fresh in runs:
@@ -228,7 +228,7 @@ def test_a_programs_turns_are_those_of_its_runs_in_order(runs):
         assert found == [*naive.turns, None]
 
 
-# -- what a tool says -----------------------------------------------------------------------------
+# -- results of tools -----------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -241,13 +241,13 @@ def last(turn):
     return next(turn.session.log(newest_first=True, limit=1))
 
 
-def test_a_result_that_says_it_failed_is_an_error(turn):
+def test_a_result_with_an_error_is_recorded_as_an_error(turn):
     outcome = turn.try_call(lambda: stator.Result(value={"code": 3}, error="quota"))
     assert (outcome.status, outcome.error, outcome.value) == ("error", "quota", {"code": 3})
     assert last(turn).value("output")["returned"] == {"code": 3}
 
 
-def test_a_result_without_an_error_is_its_value(turn):
+def test_a_result_without_an_error_returns_its_value(turn):
     assert turn.call(lambda: stator.Result(value=3)) == 3
 
 
@@ -258,11 +258,11 @@ def test_a_detector_turns_a_result_into_an_error(turn):
     assert (outcome.status, outcome.cause, outcome.error) == ("error", "detected", "it said no")
 
 
-def test_a_detector_that_finds_nothing_leaves_the_result(turn):
+def test_a_detector_that_finds_no_error_keeps_the_result(turn):
     assert turn.call(Counted(value=1).tool(detect=lambda value: None)) == 1
 
 
-def test_what_a_detector_kept_is_replayed(memory):
+def test_an_error_found_by_a_detector_is_replayed(memory):
     act, other = Counted(value={"ok": False}), Counted(name="other")
     tool = act.tool(detect=lambda value: "it said no")
     seen = []
@@ -280,16 +280,16 @@ def test_what_a_detector_kept_is_replayed(memory):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), GeneratorExit()])
-def test_what_is_no_exception_is_recorded_and_raised_again(turn, error):
+def test_a_base_exception_is_recorded_and_raised_again(turn, error):
     with pytest.raises(type(error)):
         turn.try_call(Counted(raising(error)).tool())
     assert last(turn).status == "in doubt"
 
 
-# -- calls in calls -------------------------------------------------------------------------------
+# -- nested calls ---------------------------------------------------------------------------------
 
 
-def test_a_call_a_tool_makes_names_its_parent(turn):
+def test_a_call_made_by_a_tool_names_its_parent(turn):
     inner = Counted(name="inner").tool()
     outer = stator.tool(lambda: turn.call(inner), name="outer", effect="read")
     turn.call(outer)
@@ -326,7 +326,7 @@ def test_a_write_inside_an_interrupted_read_does_not_run_twice(memory):
     assert (len(inner.runs), len(other.runs)) == (1, 2)
 
 
-# -- time -----------------------------------------------------------------------------------------
+# -- time limits ----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -342,7 +342,7 @@ def test_a_write_that_takes_too_long_is_in_doubt(turn, gate):
     assert [doubt.cause for doubt in turn.session.in_doubt] == ["timeout after 0.01 s"]
 
 
-def test_a_read_that_takes_too_long_timed_out(turn, gate):
+def test_a_read_that_takes_too_long_raises_call_timeout(turn, gate):
     with pytest.raises(CallTimeout):
         turn.call(stator.tool(gate.wait, name="look", effect="read", timeout_s=0.01, attempts=1))
     assert turn.session.in_doubt == []
@@ -377,7 +377,7 @@ def test_a_late_result_settles_the_call(turn, gate):
     )
 
 
-def test_a_late_result_of_a_run_that_is_over_is_not_recorded(memory, gate):
+def test_a_late_result_after_the_session_ended_is_not_recorded(memory, gate):
     ended = threading.Event()
 
     def act():
@@ -401,11 +401,11 @@ def test_a_late_result_of_a_run_that_is_over_is_not_recorded(memory, gate):
     assert "settlement" not in kinds(memory.read("main"))
 
 
-# -- on a loop ------------------------------------------------------------------------------------
+# -- asyncio --------------------------------------------------------------------------------------
 
 
 def run_async(memory, script):
-    """Run a script of one turn on a loop; what it returns."""
+    """Run a script of one turn with asyncio; returns its result."""
 
     async def go():
         store = stator.aio.AsyncStore(memory)
@@ -416,7 +416,7 @@ def run_async(memory, script):
 
 
 async def cancelled_in(t, tool, begun):
-    """Start a call, cancel it once its tool runs, and see what becomes of it."""
+    """Start a call and cancel it once its tool runs; returns its task."""
     task = asyncio.ensure_future(t.try_call(tool))
     await begun.wait()
     task.cancel()
@@ -424,7 +424,7 @@ async def cancelled_in(t, tool, begun):
 
 
 @pytest.mark.parametrize(("effect", "status"), [("write", "in doubt"), ("read", "cancelled")])
-def test_a_cancelled_coroutine_is_recorded_and_the_cancellation_goes_on(memory, effect, status):
+def test_a_cancelled_coroutine_is_recorded_and_the_cancellation_propagates(memory, effect, status):
     async def script(s, t):
         begun = asyncio.Event()
 
@@ -449,7 +449,7 @@ def plain_tool(begun, gate, loop, ending):
     return stator.tool(act)
 
 
-def test_a_plain_function_that_was_cancelled_is_waited_for(memory, gate):
+def test_a_cancelled_plain_function_runs_to_its_end(memory, gate):
     async def script(s, t):
         begun = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -463,7 +463,7 @@ def test_a_plain_function_that_was_cancelled_is_waited_for(memory, gate):
     assert run_async(memory, script) == ["ok"]
 
 
-def test_the_cancellation_of_a_plain_function_that_fails_is_not_lost(memory, gate):
+def test_a_failing_plain_function_does_not_swallow_the_cancellation(memory, gate):
     async def script(s, t):
         begun = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -478,9 +478,7 @@ def test_the_cancellation_of_a_plain_function_that_fails_is_not_lost(memory, gat
 
 
 @pytest.mark.parametrize("effect", ["write", "read"])
-def test_a_call_cancelled_while_its_intent_is_written_is_known_not_to_have_run(
-    memory, gate, effect
-):
+def test_a_call_cancelled_while_its_intent_is_written_is_recorded_as_not_run(memory, gate, effect):
     act = Counted()
 
     async def script(s, t):
@@ -504,7 +502,7 @@ def test_a_call_cancelled_while_its_intent_is_written_is_known_not_to_have_run(
     assert act.runs == []
 
 
-def test_a_coroutine_that_takes_too_long_is_stopped(memory):
+def test_a_coroutine_that_takes_too_long_is_cancelled(memory):
     async def script(s, t):
         stopped = []
 
@@ -521,7 +519,7 @@ def test_a_coroutine_that_takes_too_long_is_stopped(memory):
     assert run_async(memory, script) == ("in doubt", [True])
 
 
-def test_a_plain_function_that_takes_too_long_settles_late(memory, gate):
+def test_the_late_result_of_a_plain_function_settles_its_call(memory, gate):
     async def script(s, t):
         landed, loop = asyncio.Event(), asyncio.get_running_loop()
         settle = s._sync._driver.settle_late
@@ -539,7 +537,7 @@ def test_a_plain_function_that_takes_too_long_settles_late(memory, gate):
     assert run_async(memory, script) == ("in doubt", 0)
 
 
-def test_a_call_of_a_coroutine_names_its_parent(memory):
+def test_a_call_made_by_a_coroutine_names_its_parent(memory):
     inner = Counted(name="inner")
 
     async def script(s, t):
@@ -552,10 +550,10 @@ def test_a_call_of_a_coroutine_names_its_parent(memory):
     assert run_async(memory, script) == [("outer", False), ("inner", True)]
 
 
-# -- people ---------------------------------------------------------------------------------------
+# -- approvals, pauses and budgets ----------------------------------------------------------------
 
 
-def test_a_denied_call_does_not_run_and_says_who_said_no(memory):
+def test_a_denied_call_does_not_run_and_names_who_denied_it(memory):
     act = Counted()
     tool = act.tool(approve=True)
     with pytest.raises(ApprovalNeeded), driving(memory) as s, s.turn("one") as t:
@@ -567,7 +565,7 @@ def test_a_denied_call_does_not_run_and_says_who_said_no(memory):
     assert act.runs == []
 
 
-def test_a_rule_that_denies_is_recorded_without_running(memory):
+def test_a_call_denied_by_a_rule_is_recorded_and_not_run(memory):
     act = Counted()
     rule = stator.Rule(tool="act", action="deny", why="never on Fridays")
     with driving(memory, rules=[rule]) as s, s.turn("one") as t:
@@ -577,7 +575,7 @@ def test_a_rule_that_denies_is_recorded_without_running(memory):
     assert act.runs == []
 
 
-def test_a_used_yes_does_not_answer_a_second_call(memory):
+def test_a_used_one_time_grant_does_not_apply_to_a_second_call(memory):
     act = Counted()
     tool = act.tool(approve=True)
     with pytest.raises(ApprovalNeeded), driving(memory) as s, s.turn("one") as t:
@@ -590,7 +588,7 @@ def test_a_used_yes_does_not_answer_a_second_call(memory):
     assert len(act.runs) == 1
 
 
-def test_a_pause_request_stops_before_the_next_call_and_it_runs_later(memory):
+def test_a_pause_request_stops_before_the_next_call_which_runs_later(memory):
     act = Counted()
     with left_by(memory, Paused, match="lunch") as (s, t):
         request_pause(memory, s.id, "lunch")
@@ -613,7 +611,7 @@ def request_pause(store, session, why):
     store.port.append(session, [draft])
 
 
-def test_pausing_a_session_somebody_drives_asks_them(memory):
+def test_pausing_a_driven_session_sends_its_driver_a_request(memory):
     act = Counted()
     with left_by(memory, Paused) as (s, t):
         moved = lifecycle.pause(memory.port, memory.context, s.id, by="local:boss")
@@ -623,7 +621,7 @@ def test_pausing_a_session_somebody_drives_asks_them(memory):
 
 
 @pytest.mark.parametrize("api", ["sync", "async"])
-def test_a_driver_that_waits_for_a_person_can_be_paused(memory, api):
+def test_a_driver_that_waits_for_approval_can_be_paused(memory, api):
     act = Counted()
 
     def ask(session_id):
@@ -664,7 +662,7 @@ def test_a_spent_budget_stops_before_the_call(memory, unit):
     assert memory.read("main").record.reason == "budget"
 
 
-def test_a_call_that_failed_raises_what_the_tool_raised_as_cause(turn):
+def test_call_failed_has_the_exception_of_the_tool_as_its_cause(turn):
     with pytest.raises(CallFailed) as caught:
         turn.call(Counted(raising(ValueError("no"))).tool())
     assert str(caught.value.__cause__) == "no"
@@ -698,13 +696,13 @@ def test_a_late_result_of_an_approved_call_settles_it(store):
 
 
 @pytest.mark.parametrize("api", ["sync", "async"])
-def test_a_result_that_comes_just_after_its_time_settles_the_call_after_its_doubt(memory, api):
+def test_a_result_just_after_the_time_limit_settles_the_call_in_doubt(memory, api):
     let_go = threading.Event()
     act = stator.tool(lambda: let_go.wait(60) and "paid", name="pay", timeout_s=0.01)
     append = memory.port.append
 
     def slow(session, drafts, **options):
-        """The tool answers while its doubt is being written."""
+        """The tool returns while its call is being recorded as in doubt."""
         if any(draft.status == "in doubt" for draft in drafts):
             let_go.set()
             for thread in threading.enumerate():

@@ -1,4 +1,4 @@
-"""Two tries at one turn, side by side."""
+"""Compares two attempts at one turn."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def look(value="text"):
 
 @pytest.fixture
 def tried(either):
-    """One turn, and a turn tried twice."""
+    """A session with one turn, and one turn with two attempts."""
     with either.open("main") as s:
         with s.turn("prepare") as t:
             t.fact("os", "linux")
@@ -56,7 +56,7 @@ def test_answers_are_compared_line_by_line(tried):
     assert found.same_prompt
 
 
-def test_a_decision_that_changed_says_how_and_why(tried):
+def test_a_changed_decision_is_shown_with_its_differences_and_reason(tried):
     (shift,) = tried.compare("t2", "t2.2").decisions
     assert (shift.topic, shift.before, shift.after) == ("auth", "use JWT", "use cookies")
     assert shift.confidence == (900, 600)
@@ -64,7 +64,7 @@ def test_a_decision_that_changed_says_how_and_why(tried):
     assert shift.why == "JWT cannot be revoked"
 
 
-def test_the_reason_is_the_decision_that_changed(tried):
+def test_the_reason_for_the_difference_is_the_changed_decision(tried):
     why = tried.compare("t2", "t2.2").why
     assert why == "auth: use cookies instead of use JWT, because JWT cannot be revoked"
 
@@ -81,18 +81,18 @@ def test_calls_are_aligned(tried):
     assert back[-1] == ("search", "dropped")
 
 
-def test_what_is_the_same_in_both_is_not_said(tried):
+def test_equal_records_are_not_listed(tried):
     found = tried.compare("t2", "t2.2")
     assert found.facts == []
     assert {item.key for item in found.files} == {"a.py", "b.py"}
 
 
-def test_usage_stands_side_by_side(tried):
+def test_the_usage_of_both_attempts_is_shown(tried):
     found = tried.compare("t2", "t2.2")
     assert (found.a.usage, found.b.usage) == ({"tokens": 100}, {"tokens": 70})
 
 
-def test_two_tries_that_did_the_same_differ_in_nothing(either):
+def test_two_equal_attempts_have_no_differences(either):
     with either.open("main") as s:
         with s.turn("go") as t:
             t.call(read(), path="a")
@@ -105,7 +105,7 @@ def test_two_tries_that_did_the_same_differ_in_nothing(either):
     assert [pair.change for pair in found.calls] == ["same"]
 
 
-def test_another_prompt_is_a_reason(tried):
+def test_a_different_prompt_is_named_as_the_reason(tried):
     with tried.retry("t2", prompt="fix it well"):
         pass
     found = tried.compare("t2.2", "t2.3")
@@ -113,20 +113,20 @@ def test_another_prompt_is_a_reason(tried):
     assert found.why == "another prompt"
 
 
-def test_a_fork_that_went_another_way_is_a_try_too(either, tried):
+def test_a_turn_of_a_fork_can_be_compared(either, tried):
     either.fork("main", "t1", as_name="fork")
     with either.open("fork") as s, s.turn("fix it") as t:
         t.say("no")
     assert tried.compare("t2", "fork:t2").b.answer == "no"
 
 
-def test_only_tries_at_one_turn_are_compared(tried):
+def test_only_attempts_at_the_same_turn_can_be_compared(tried):
     for a, b in (("t1", "t2"), ("t2", "t2"), ("t2", "head"), ("t0", "t2.2")):
         with pytest.raises(InvalidInput, match="not two attempts"):
             tried.compare(a, b)
 
 
-def test_answers_that_differ_only_where_nothing_is_compared_are_not_the_same(memory):
+def test_answers_that_differ_after_the_compared_lines_are_reported(memory):
     long = "\n".join(map(str, range(2500)))
     with memory.open("main") as s:
         with s.turn("x") as t:

@@ -1,4 +1,4 @@
-"""Forks: by reference, with the log of their parent up to the fork and their own after it."""
+"""Forks share the log of their parent up to the fork point and have their own after it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_fork_has_its_parents_log_up_to_the_fork(store, parent):
     assert fork.record.parent.kind == "fork"
 
 
-def test_the_chain_of_a_fork_continues_its_parents(store, parent):
+def test_a_fork_continues_the_hash_chain_of_its_parent(store, parent):
     fork = store.fork("a", "t2")
     first = next(commit for commit in fork.log() if commit.session == fork.id)
     assert first.prev == parent.commit("t2").hash
@@ -53,7 +53,7 @@ def test_a_fork_starts_with_nothing_spent_and_no_budget(store, parent):
     assert fork.record.budget == {}
 
 
-def test_a_fork_of_a_fork_reads_through_both(store, parent):
+def test_a_fork_of_a_fork_reads_both_parents(store, parent):
     store.fork("a", "t2", as_name="b")
     with store.open("b") as b, b.turn("in b") as t:
         t.fact("b", 1)
@@ -63,7 +63,7 @@ def test_a_fork_of_a_fork_reads_through_both(store, parent):
     assert [part.session for part in c.record.lineage] == [parent.id, b.id]
 
 
-def test_a_fork_inside_the_inherited_part_forks_the_grandparent(store, parent):
+def test_a_fork_at_an_inherited_position_forks_the_grandparent(store, parent):
     store.fork("a", "t2", as_name="b")
     c = store.fork("b", "t1", as_name="c")
     assert c.facts() == {"n": 1}
@@ -75,14 +75,14 @@ def test_a_fork_without_a_name_is_named_after_its_parent(store, parent):
     assert store.read(parent.fork("t1", name="mine")).name == "mine"
 
 
-def test_nothing_can_be_forked_at_nothing(store, parent):
+def test_forking_before_the_first_commit_is_refused(store, parent):
     with pytest.raises(InvalidInput, match="t0"):
         store.fork("a", "t0")
     with pytest.raises(NotFound):
         store.fork("a", "t9")
 
 
-def test_open_calls_of_the_parent_are_elsewhere_in_the_fork(store, parent):
+def test_open_calls_of_the_parent_are_marked_as_elsewhere_in_the_fork(store, parent):
     def slow():
         fork = store.fork("a", as_name="during")
         (call,) = fork.state(collections=["calls"])["calls"].values()
@@ -102,7 +102,7 @@ def test_a_diff_across_sessions_starts_at_their_last_common_commit(store, parent
     assert found == {("m", "added"), ("n", "changed")}
 
 
-def test_a_retry_is_addressed_by_the_turn_it_retries(store, parent):
+def test_a_retry_is_addressed_by_its_turn(store, parent):
     retry = store.fork("a", "t2", kind="retry")
     with store.open(retry.name) as again, again.turn("turn 3 again") as t:
         t.fact("n", 333)
@@ -120,7 +120,7 @@ def test_a_retry_is_addressed_by_the_turn_it_retries(store, parent):
 
 
 def rows_and_bytes(store):
-    """Rows of every table, and bytes of the file once everything is in it."""
+    """The rows of every table, and the size of the file after a checkpoint."""
     path = store.info().url.removeprefix("sqlite:///")
     db = apsw.Connection(path)
     try:
@@ -144,7 +144,7 @@ def cost_of_forks(store, name, count=50):
     return {table: after[table] - before[table] for table in after}, (grown - size) / count
 
 
-def test_a_fork_costs_the_same_at_any_length_and_next_to_nothing(store):
+def test_the_cost_of_a_fork_does_not_depend_on_the_length_of_the_session(store):
     for name, turns in (("short", 2), ("long", 200)):
         with store.open(name) as s:
             for number in range(turns):
@@ -159,7 +159,7 @@ def test_a_fork_costs_the_same_at_any_length_and_next_to_nothing(store):
 
 
 @pytest.mark.parametrize("how", ["close", "archive"])
-def test_a_session_that_is_over_can_be_forked(store, parent, how):
+def test_a_closed_or_archived_session_can_be_forked(store, parent, how):
     parent.close()
     if how == "archive":
         store.contribute("a").archive()
@@ -169,7 +169,7 @@ def test_a_session_that_is_over_can_be_forked(store, parent, how):
     assert fork.facts() == {"n": 4}
 
 
-def test_a_fork_does_not_take_the_name_of_another(store, parent):
+def test_a_fork_with_a_used_name_is_a_conflict(store, parent):
     store.fork("a", as_name="b")
     with pytest.raises(Conflict, match="'b'"):
         store.fork("a", as_name="b")

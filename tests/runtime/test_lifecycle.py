@@ -1,4 +1,4 @@
-"""Lifecycle from outside: what somebody who does not drive a session can do to it."""
+"""Lifecycle changes by a process that does not drive the session."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def move(how, store, session, **options):
 
 @pytest.fixture
 def idle(either):
-    """A session that was left in good order."""
+    """A session that ended normally."""
     with either.open("idle") as s, s.turn("go") as t:
         t.fact("a", 1)
     return either, s.id
 
 
 def abandon(store, name):
-    """A session whose driver is gone in the middle of a turn: two calls began, one waits."""
+    """A session whose driver died during a turn: two calls started, one waits for approval."""
     s = store.open(name)
     t = s.turn("pay")
     for tool, effect in (("pay", "write"), ("look", "read")):
@@ -52,7 +52,7 @@ def abandon(store, name):
     return s.id, waits
 
 
-def test_a_session_is_closed_archived_and_taken_up_from_outside(idle):
+def test_a_session_can_be_closed_and_archived_without_driving_it(idle):
     store, session = idle
     assert move("close", store, session).status == "closed"
     moved = move("archive", store, session)
@@ -60,7 +60,7 @@ def test_a_session_is_closed_archived_and_taken_up_from_outside(idle):
     assert [c.value("principal") for c in store.port.commits(session)[-2:]] == [ANN, ANN]
 
 
-def test_a_closed_session_is_resumed_to_be_gone_on_with(idle):
+def test_a_closed_session_can_be_resumed_and_driven(idle):
     store, session = idle
     move("close", store, session)
     assert move("resume", store, session).status == "paused"
@@ -69,7 +69,7 @@ def test_a_closed_session_is_resumed_to_be_gone_on_with(idle):
 
 
 @pytest.mark.parametrize("how", ["pause", "close"])
-def test_where_it_is_already_nothing_is_appended(idle, how):
+def test_a_repeated_transition_appends_nothing(idle, how):
     store, session = idle
     move(how, store, session)
     head = store.port.head(session)
@@ -86,15 +86,15 @@ def test_an_archived_session_cannot_be_resumed(idle):
             move(how, store, session)
 
 
-def test_only_a_closed_session_is_archived(idle):
+def test_only_a_closed_session_can_be_archived(idle):
     store, session = idle
     with pytest.raises(WrongState, match="possible from: closed"):
         move("archive", store, session)
     with store.open("idle"):
-        pass  # the refusal left nobody holding it
+        pass  # the refusal left no lease
 
 
-def test_a_reason_is_one_of_those_there_are(idle):
+def test_an_unknown_reason_is_refused(idle):
     store, session = idle
     assert move("close", store, session, reason="budget").reason == "budget"
     with pytest.raises(InvalidInput, match="unknown reason"):
@@ -112,7 +112,7 @@ def test_a_live_driver_is_asked_to_pause_and_keeps_the_session(either):
 
 
 @pytest.mark.parametrize("how", ["close", "archive", "resume"])
-def test_nothing_else_is_done_to_a_driven_session(either, how):
+def test_every_other_transition_of_a_driven_session_is_busy(either, how):
     with either.open("busy") as s:
         with pytest.raises(Busy) as busy:
             move(how, either, s.id)
@@ -121,7 +121,7 @@ def test_nothing_else_is_done_to_a_driven_session(either, how):
 
 
 @pytest.mark.parametrize("how", ["pause", "close", "resume"])
-def test_what_a_dead_driver_left_is_said_first(either, how):
+def test_the_end_of_a_dead_driver_is_recorded_first(either, how):
     session, waits = abandon(either, "left")
     move(how, either, session)
     said = [(c.kind, c.tool, c.status, c.cause) for c in either.port.commits(session)[-5:-1]]
@@ -132,7 +132,7 @@ def test_what_a_dead_driver_left_is_said_first(either, how):
         ("turn_end", "", "interrupted", "process died"),
     ]
     died = [c for c in either.port.commits(session)[-5:-1] if c.has("principal")]
-    assert died == []  # nobody said it; it was found
+    assert died == []  # detected, not reported by a person
     left = {entry.record.tool: entry.record for entry in either.port.entries(session, "calls")}
     assert {tool: record.status for tool, record in left.items()} == {
         "pay": "in doubt",
@@ -142,7 +142,7 @@ def test_what_a_dead_driver_left_is_said_first(either, how):
     assert either.port.entries(session, "runs") == []
 
 
-def test_opening_after_that_finds_nothing_left_to_say(either):
+def test_opening_after_that_records_only_a_resume(either):
     session, _ = abandon(either, "left")
     move("pause", either, session)
     head = either.port.head(session).seq
@@ -151,7 +151,7 @@ def test_opening_after_that_finds_nothing_left_to_say(either):
     assert kinds == ["resume"]
 
 
-def test_what_a_driver_that_was_displaced_alive_left_is_in_doubt_for_that_reason(either):
+def test_open_writes_of_a_displaced_driver_are_in_doubt_for_that_reason(either):
     session, _ = abandon(either, "left")
     lease = Lease(session, 7, lifecycle.holder(either.context))
     drafts = lifecycle.close_out(

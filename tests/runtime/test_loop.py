@@ -1,4 +1,4 @@
-"""The agent loop: asking the model, running what it asks for, streams, sub-agents, other drivers."""
+"""The agent loop: model requests, tool calls, streams, sub-agents, other drivers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def entries(session):
     return [c for c in session.log() if c.kind == "entry"]
 
 
-# -- asking ---------------------------------------------------------------------------------------
+# -- model requests -------------------------------------------------------------------------------
 
 
 def test_an_answer_and_its_outcome_are_recorded_together(turn):
@@ -56,7 +56,7 @@ def test_an_answer_and_its_outcome_are_recorded_together(turn):
     assert entry.value("usage")["tokens"] == 15
 
 
-def test_an_answer_reads_like_the_sdks_object(turn):
+def test_an_answer_has_the_attributes_of_the_sdk_object(turn):
     r = turn.model(Model(says(("act", {"n": 1}))))
     assert (r.stop_reason, r["content"][1]["input"], r.content[1].name) == (
         "tool_use",
@@ -65,19 +65,19 @@ def test_an_answer_reads_like_the_sdks_object(turn):
     )
 
 
-def test_asking_is_tried_again_like_any_read(turn):
+def test_a_model_request_is_retried_like_any_read(turn):
     model = Model(TimeoutError(), ConnectionError(), says())
     turn.model(model)
     assert (model.asked, statuses(turn.session)) == (3, ["timeout", "error", "ok"])
 
 
-def test_asking_that_fails_raises(turn):
+def test_a_failed_model_request_raises(turn):
     with pytest.raises(CallFailed, match="bad key"):
         turn.model(Model(ValueError("bad key")))
     assert entries(turn.session) == []
 
 
-def test_asking_that_failed_is_asked_again_when_the_program_comes_back(memory):
+def test_a_failed_model_request_is_repeated_by_a_rerun(memory):
     model = Model(ValueError("bad key"), says())
     with left_by(memory, CallFailed) as (_, t):
         t.model(model)
@@ -86,13 +86,13 @@ def test_asking_that_failed_is_asked_again_when_the_program_comes_back(memory):
         assert len(entries(s)) == 1
 
 
-def test_what_the_model_was_asked_is_not_recorded_in_full(turn):
+def test_the_messages_of_a_model_request_are_not_recorded_in_full(turn):
     turn.model(Model(says()), model="m", messages=["x" * 10_000], temperature=0.5)
     intent = next(c for c in turn.session.log() if c.kind == "call")
     assert intent.value("input") == {"model": "m", "messages": "1 item", "temperature": 0.5}
 
 
-def test_a_response_in_hand_is_recorded_once(memory):
+def test_a_response_passed_to_reply_is_recorded_once(memory):
     act = Counted()
     for _ in range(2):
         with driving(memory) as s, s.turn("one") as t:
@@ -102,7 +102,7 @@ def test_a_response_in_hand_is_recorded_once(memory):
     assert len(act.runs) == 1
 
 
-def test_results_of_a_foreign_response_record_it_first(turn):
+def test_results_records_an_unrecorded_response_first(turn):
     turn.results(says(("act", {"n": 1})), {"act": Counted().tool()})
     assert len(entries(turn.session)) == 1
 
@@ -112,7 +112,7 @@ def test_results_of_a_foreign_response_record_it_first(turn):
 OFFERED = [{"name": "look", "input_schema": {}}, {"name": "act", "input_schema": {}}]
 
 
-def test_what_is_offered_is_recorded_once(memory):
+def test_the_offered_tools_are_recorded_once(memory):
     for _ in range(2):
         with driving(memory) as s, s.turn("one") as t:
             t.model(Model(says()), tools=OFFERED)
@@ -121,7 +121,7 @@ def test_what_is_offered_is_recorded_once(memory):
             raise Died
 
 
-def test_a_changed_definition_is_recorded(turn):
+def test_a_changed_tool_definition_is_recorded(turn):
     turn.model(Model(says()), tools=OFFERED)
     turn.model(Model(says()), tools=[OFFERED[0], {"name": "act", "input_schema": {"x": 1}}])
     assert kinds(turn.session).count("tools") == 2
@@ -129,20 +129,20 @@ def test_a_changed_definition_is_recorded(turn):
     assert [tool["name"] for tool in last.value("input")] == ["act"]
 
 
-def test_a_tool_that_is_gone_is_recorded(turn):
+def test_a_removed_tool_is_recorded_as_unavailable(turn):
     turn.model(Model(says()), tools=OFFERED)
     turn.model(Model(says()), tools=OFFERED[:1])
     records = {e.record.name: e.record.available for e in turn.session.entries("tools")}
     assert records["act"] is False
 
 
-def test_an_unknown_tool_is_told_to_the_model(turn):
+def test_the_model_gets_an_error_for_an_unknown_tool(turn):
     (told,) = turn.results(turn.model(Model(says(("fly", {})))), {})
     assert told["is_error"]
     assert "there is no tool 'fly'" in str(told["content"])
 
 
-def test_arguments_that_do_not_parse_are_told_to_the_model(turn):
+def test_the_model_gets_an_error_for_arguments_that_do_not_parse(turn):
     act = Counted()
     response = {
         "choices": [
@@ -165,14 +165,14 @@ def test_arguments_that_do_not_parse_are_told_to_the_model(turn):
     assert (told["role"], told["tool_call_id"], act.runs) == ("tool", "x1", [])
 
 
-def test_a_failure_is_told_and_the_next_call_runs(turn):
+def test_the_model_gets_a_failure_and_the_next_call_runs(turn):
     act, other = Counted(raising(ValueError("no"))), Counted(name="other")
     r = turn.model(Model(says(("act", {}), ("other", {}))))
     told = turn.results(r, {"act": act.tool(), "other": other.tool()})
     assert [bool(block.get("is_error")) for block in told] == [True, False]
 
 
-def test_a_doubt_is_told_or_raised(turn):
+def test_a_call_in_doubt_is_returned_to_the_model_or_raised(turn):
     for mode in ("tell", "raise"):
         act = Counted(raising(InDoubt("lost")))
         r = turn.model(Model(says((f"act_{mode}", {}))))
@@ -184,7 +184,7 @@ def test_a_doubt_is_told_or_raised(turn):
                 turn.results(r, {f"act_{mode}": act.tool()}, in_doubt=mode)
 
 
-def test_an_unknown_way_to_treat_doubts_is_refused(turn):
+def test_an_unknown_in_doubt_mode_is_refused(turn):
     with pytest.raises(InvalidInput, match="tell or raise"):
         turn.results(turn.model(Model(says())), {}, in_doubt="ignore")
 
@@ -205,7 +205,7 @@ def test_effects_can_be_options_of_a_tool(turn):
         turn.results(r, lambda name, given: None, effects=options)
 
 
-def test_what_does_not_need_a_person_runs_before_the_run_stops(memory):
+def test_calls_that_need_no_approval_run_before_the_run_stops(memory):
     act, other = Counted(), Counted(name="other")
     model = Model(says(("act", {}), ("other", {})))
     tools = {"act": act.tool(approve=True), "other": other.tool()}
@@ -221,7 +221,7 @@ def test_what_does_not_need_a_person_runs_before_the_run_stops(memory):
 
 
 @pytest.mark.parametrize("api", ["threads", "gather"])
-def test_calls_of_one_answer_can_run_at_once(memory, api):
+def test_calls_of_one_answer_can_run_in_parallel(memory, api):
     both = threading.Barrier(2, timeout=60)
 
     def wait():
@@ -244,7 +244,7 @@ def test_calls_of_one_answer_can_run_at_once(memory, api):
     assert [block["tool_use_id"] for block in told] == ["tu_a_0", "tu_b_1"]
 
 
-def test_an_interrupt_in_one_of_several_calls_at_once_goes_on(turn):
+def test_an_interrupt_in_one_of_several_parallel_calls_propagates(turn):
     tools = {"a": Counted(raising(KeyboardInterrupt())).tool(), "b": Counted(name="b").tool()}
     r = turn.model(Model(says(("a", {}), ("b", {}))))
     with pytest.raises(KeyboardInterrupt):
@@ -252,10 +252,10 @@ def test_an_interrupt_in_one_of_several_calls_at_once_goes_on(turn):
     assert sorted(statuses(turn.session)[1:]) == ["in doubt", "ok"]
 
 
-# -- wrapping somebody's loop ---------------------------------------------------------------------
+# -- wrapping another loop ------------------------------------------------------------------------
 
 
-def test_a_wrapped_dispatch_records_and_returns_the_same(memory):
+def test_a_wrapped_dispatch_records_the_call_and_returns_its_value(memory):
     act = Counted(value=[1])
     with driving(memory) as s:
         run = s.wrap({"act": act}, effects={"act": "write"})
@@ -275,14 +275,14 @@ def test_a_wrapped_dispatch_is_replayed(memory):
     assert len(act.runs) == 1
 
 
-def test_a_wrapped_dispatch_tells_a_doubt(memory):
+def test_a_wrapped_dispatch_returns_a_call_in_doubt(memory):
     with driving(memory) as s:
         run = s.wrap({"act": Counted(raising(InDoubt("lost")))})
         with s.turn("one"):
             assert run("act", {})["status"] == "in doubt"
 
 
-def test_a_wrapped_dispatch_can_raise_a_doubt(memory):
+def test_a_wrapped_dispatch_can_raise_in_doubt(memory):
     with driving(memory) as s:
         run = s.wrap({"act": Counted(raising(InDoubt("lost")))}, in_doubt="raise")
         with s.turn("one"), pytest.raises(InDoubt):
@@ -309,7 +309,7 @@ CHUNKS = [
 ]
 
 
-def test_a_stream_passes_through_and_leaves_one_entry(turn):
+def test_a_stream_passes_through_and_records_one_entry(turn):
     stream = turn.stream(lambda: iter(CHUNKS))
     assert list(stream) == CHUNKS
     assert stream.reply.content[0].text == "hello"
@@ -318,7 +318,7 @@ def test_a_stream_passes_through_and_leaves_one_entry(turn):
     assert statuses(turn.session) == ["ok"]
 
 
-def test_a_whole_stream_is_replayed_without_asking(memory):
+def test_a_complete_stream_is_replayed_without_a_model_request(memory):
     asked = []
 
     def ask():
@@ -334,7 +334,7 @@ def test_a_whole_stream_is_replayed_without_asking(memory):
     assert (passed, len(asked)) == ([], 1)
 
 
-def test_a_stream_that_broke_off_is_partial_and_never_shown(memory):
+def test_a_broken_stream_is_recorded_as_partial_and_never_shown(memory):
     def breaks():
         yield from CHUNKS[:3]
         raise ConnectionError("gone")
@@ -348,7 +348,7 @@ def test_a_stream_that_broke_off_is_partial_and_never_shown(memory):
         assert [message["role"] for message in t.messages("anthropic")] == ["user"]
 
 
-def test_a_stream_that_broke_off_is_asked_for_again(memory):
+def test_a_broken_stream_is_requested_again_by_a_rerun(memory):
     def breaks():
         yield from CHUNKS[:3]
         raise ConnectionError("gone")
@@ -361,7 +361,7 @@ def test_a_stream_that_broke_off_is_asked_for_again(memory):
         assert stream.reply.content[0].text == "hello"
 
 
-def test_a_stream_that_was_asked_for_again_at_once_is_replayed_as_it_came_in_the_end(memory):
+def test_a_stream_that_was_retried_is_replayed_with_its_final_content(memory):
     def breaks():
         yield from CHUNKS[:3]
         raise ConnectionError("gone")
@@ -382,7 +382,7 @@ def test_a_stream_that_was_asked_for_again_at_once_is_replayed_as_it_came_in_the
     assert len(asked) == 1
 
 
-def test_a_stream_in_hand_is_recorded_once(memory):
+def test_a_given_iterator_is_recorded_once_as_a_stream(memory):
     for _ in range(2):
         with driving(memory) as s, s.turn("one") as t:
             stream = t.stream(iter(CHUNKS))
@@ -392,7 +392,7 @@ def test_a_stream_in_hand_is_recorded_once(memory):
             raise Died
 
 
-def test_a_stream_in_hand_does_not_take_another_answers_place(memory):
+def test_a_given_iterator_does_not_replace_another_recorded_answer(memory):
     model = Model(says(text="asked"))
     for _ in range(2):
         with driving(memory) as s, s.turn("one") as t:
@@ -404,7 +404,7 @@ def test_a_stream_in_hand_does_not_take_another_answers_place(memory):
     assert model.asked == 1
 
 
-def test_a_stream_that_stopped_short_is_replayed_to_the_program_that_went_on(memory):
+def test_an_incomplete_stream_is_replayed_if_the_program_continued_after_it(memory):
     asked = []
 
     def ask():
@@ -420,7 +420,7 @@ def test_a_stream_that_stopped_short_is_replayed_to_the_program_that_went_on(mem
     assert len(asked) == 1
 
 
-def test_a_stream_that_is_left_is_partial(turn):
+def test_a_stream_closed_early_is_recorded_as_partial(turn):
     stream = iter(turn.stream(lambda: iter(CHUNKS)))
     next(stream)
     stream.close()
@@ -428,12 +428,12 @@ def test_a_stream_that_is_left_is_partial(turn):
     assert entries(turn.session)[0].status == "partial"
 
 
-def test_a_stream_that_stops_short_is_partial(turn):
+def test_a_stream_without_its_last_chunks_is_recorded_as_partial(turn):
     list(turn.stream(lambda: iter(CHUNKS[:4])))
     assert entries(turn.session)[0].status == "partial"
 
 
-def test_a_stream_on_the_loop_is_the_same(memory):
+def test_an_async_stream_is_recorded_the_same_way(memory):
     async def go():
         async def ask():
             async def chunks():
@@ -454,7 +454,7 @@ def test_a_stream_on_the_loop_is_the_same(memory):
 # -- sub-agents -----------------------------------------------------------------------------------
 
 
-def test_a_child_is_known_to_its_parent_before_it_starts_and_after_it_ends(memory):
+def test_the_parent_records_a_child_before_it_starts_and_after_it_ends(memory):
     with driving(memory) as s, s.turn("one") as t:
         with s.child("research") as c, c.turn("dig"):
             (entry,) = s.entries("children")
@@ -482,7 +482,7 @@ def test_a_child_that_was_interrupted_continues(memory):
     assert (seen[1][1], len(act.runs)) == (True, 1)
 
 
-def test_a_child_that_ended_is_reused_when_its_parent_comes_back(memory):
+def test_an_ended_child_is_reused_when_its_parent_is_rerun(memory):
     act = Counted()
     for _ in range(2):
         with driving(memory) as s, s.turn("one"):
@@ -492,7 +492,7 @@ def test_a_child_that_ended_is_reused_when_its_parent_comes_back(memory):
     assert len(act.runs) == 1
 
 
-def test_a_child_in_a_later_turn_goes_on_with_new_turns(memory):
+def test_a_child_opened_in_a_later_turn_continues_with_new_turns(memory):
     act = Counted()
     with driving(memory) as s:
         for prompt in ("one", "two"):
@@ -512,7 +512,7 @@ def test_a_child_opened_twice_in_a_turn_is_reused_both_times(memory):
     assert len(act.runs) == 2
 
 
-def test_a_child_works_for_a_turn(memory):
+def test_a_child_can_be_opened_only_inside_a_turn(memory):
     with memory.open("main") as s, pytest.raises(BadTurn):
         s.child("research")
     assert kinds(s).count("child") == 0
@@ -521,19 +521,19 @@ def test_a_child_works_for_a_turn(memory):
 # -- other drivers --------------------------------------------------------------------------------
 
 
-def test_a_session_that_is_driven_names_its_driver(memory):
+def test_opening_a_driven_session_names_its_driver(memory):
     with memory.open("main"), pytest.raises(Busy) as caught:
         memory.open("main")
     assert caught.value.holder.pid == 1
 
 
-def test_a_session_that_is_driven_can_be_read(memory):
+def test_a_driven_session_can_be_read(memory):
     with memory.open("main") as s, memory.open("main", busy="read") as view:
         assert view.id == s.id
         assert not hasattr(view, "turn")
 
 
-def test_a_session_that_is_driven_can_be_read_on_a_loop(memory):
+def test_a_driven_session_can_be_read_with_asyncio(memory):
     async def go():
         store = stator.aio.AsyncStore(memory)
         async with store.open("main") as s, store.open("main", busy="read") as view:
@@ -542,7 +542,7 @@ def test_a_session_that_is_driven_can_be_read_on_a_loop(memory):
     assert asyncio.run(go())
 
 
-def test_a_fork_of_a_driven_session_is_driven_beside_it(memory):
+def test_a_fork_of_a_driven_session_can_be_driven_at_the_same_time(memory):
     with memory.open("main") as s:
         with s.turn("one"):
             pass
@@ -552,7 +552,7 @@ def test_a_fork_of_a_driven_session_is_driven_beside_it(memory):
                 assert t.number == 2
 
 
-def test_waiting_goes_on_until_the_session_is_left(memory):
+def test_opening_with_busy_wait_waits_until_the_session_is_free(memory):
     import dataclasses
 
     first = memory.open("main")
@@ -569,7 +569,7 @@ def test_waiting_goes_on_until_the_session_is_left(memory):
     assert len(slept) == 3
 
 
-def test_a_driver_that_was_displaced_can_record_nothing(memory):
+def test_a_displaced_driver_can_record_nothing(memory):
     act = Counted()
     gone = memory.open("main")
     t = gone.turn("one")
@@ -587,7 +587,7 @@ def test_a_fork_continues_nothing(memory):
         assert (t.continued, t.reused) == (False, False)
 
 
-def test_a_turn_that_ended_refuses_what_it_did_not_record(memory):
+def test_an_ended_turn_refuses_a_call_it_did_not_record(memory):
     with driving(memory) as s:
         with s.turn("one") as t:
             t.model(Model(says(("act", {}))))
@@ -598,13 +598,13 @@ def test_a_turn_that_ended_refuses_what_it_did_not_record(memory):
             t.results(r, {"act": Counted().tool()})
 
 
-def test_a_stream_of_bare_text_that_came_to_its_end_is_whole(memory):
+def test_a_finished_stream_of_plain_text_is_complete(memory):
     with memory.open("main") as s, s.turn("one") as t:
         assert list(t.stream(iter(["all ", "done"]))) == ["all ", "done"]
         assert t.messages("plain")[-1]["content"] == "all done"
 
 
-def test_a_stream_cancelled_while_its_intent_is_written_leaves_an_outcome(memory):
+def test_a_stream_cancelled_while_its_intent_is_written_has_an_outcome(memory):
     entered, go_on = threading.Event(), threading.Event()
     append = memory.port.append
 

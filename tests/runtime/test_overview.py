@@ -1,4 +1,4 @@
-"""What is at work and what waits for a person, over every session of a store."""
+"""The overview of active sessions and of those that wait for a person."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def names(found):
     return [one.row.record.name for one in found]
 
 
-def test_only_what_is_at_work_or_waits_is_shown(memory):
+def test_only_active_or_waiting_sessions_are_shown(memory):
     with memory.open("finished"):
         pass
     with memory.open("at work"):
@@ -27,7 +27,7 @@ def test_only_what_is_at_work_or_waits_is_shown(memory):
         assert set(names(overview(memory.port, everything=True))) == {"at work", "finished"}
 
 
-def test_the_call_under_way_and_when_it_began(memory):
+def test_the_running_call_and_its_start_time_are_shown(memory):
     seen = []
 
     @stator.tool(effect="read")
@@ -43,7 +43,7 @@ def test_the_call_under_way_and_when_it_began(memory):
     assert one.since == next(c.at for c in s.log() if c.kind == "call")
 
 
-def test_a_plan_is_counted_without_what_was_dropped(memory):
+def test_dropped_plan_steps_are_not_counted(memory):
     with memory.open("a") as s, s.turn("go") as t:
         t.plan(["one", "two", "three"])
         t.plan("one", "done")
@@ -52,7 +52,7 @@ def test_a_plan_is_counted_without_what_was_dropped(memory):
         assert (one.done, one.total) == (1, 2)
 
 
-def test_spend_is_what_was_used_so_far(memory):
+def test_spend_is_the_usage_so_far(memory):
     with memory.open("a") as s, s.turn("go") as t:
         t.say("x", usage={"tokens": 5})
         t.say("y", usage={"tokens": 7})
@@ -79,9 +79,9 @@ def test_a_budget_that_is_used_up_waits_for_a_person(memory):
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_a_call_that_awaits_approval_waits_for_a_person_unless_it_is_elsewhere(memory, elsewhere):
+def test_a_call_that_awaits_approval_waits_for_a_person_unless_it_is_inherited(memory, elsewhere):
     class Awaiting:
-        """The store, with a call that waits to be approved."""
+        """The store, with a call that awaits approval."""
 
         def __getattr__(self, name):
             return getattr(memory.port, name)

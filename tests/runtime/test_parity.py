@@ -56,7 +56,7 @@ EVERY = [
 
 
 def parameters(function):
-    """Names, kinds and defaults; annotations are the type checker's business."""
+    """Names, kinds and defaults; the type checker compares annotations."""
     return [
         (given.name, given.kind, given.default)
         for given in inspect.signature(function).parameters.values()
@@ -64,7 +64,7 @@ def parameters(function):
 
 
 @pytest.mark.parametrize(("kind", "name"), EVERY)
-def test_the_asynchronous_twin_takes_the_same_arguments(kind, name):
+def test_each_asynchronous_method_has_the_same_arguments(kind, name):
     value = getattr(kind, name)
     twin = inspect.getattr_static(TWINS[kind], name, None)
     assert twin is not None, f"{TWINS[kind].__name__} has no {name}"
@@ -75,7 +75,7 @@ def test_the_asynchronous_twin_takes_the_same_arguments(kind, name):
 
 
 @pytest.mark.parametrize(("kind", "name"), EVERY)
-def test_the_asynchronous_twin_is_awaited(kind, name):
+def test_each_asynchronous_method_is_awaitable(kind, name):
     twin = inspect.getattr_static(TWINS[kind], name, None)
     if twin is None:
         pytest.skip("missing: the other test says so")
@@ -85,12 +85,12 @@ def test_the_asynchronous_twin_is_awaited(kind, name):
 
 
 @pytest.mark.parametrize(("kind", "twin"), TWINS.items(), ids=lambda kind: kind.__name__)
-def test_the_twin_has_nothing_the_original_lacks(kind, twin):
+def test_the_asynchronous_class_has_no_additional_names(kind, twin):
     extra = {name for name in dir(twin) if not name.startswith("_")} - set(dir(kind))
     assert extra <= {"id", "number", "continued", "reused"}
 
 
-def test_every_exception_is_still_needed():
+def test_every_listed_exception_is_still_needed():
     for kind, name in EXCEPTIONS:
         value, twin = getattr(kind, name), inspect.getattr_static(TWINS[kind], name, None)
         assert isinstance(twin, property) or twin is None or parameters(twin) != parameters(value)

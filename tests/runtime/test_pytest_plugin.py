@@ -40,7 +40,7 @@ def test_a_changed_agent_fails_its_test_with_the_report(pytester, begin):
     )
 
 
-def test_loading_the_plugin_loads_nothing_but_itself():
+def test_loading_the_plugin_imports_no_other_module():
     code = (
         "import sys, pytest\nbefore = set(sys.modules)\nimport stator.pytest_plugin\n"
         "print(*sorted(set(sys.modules) - before))"

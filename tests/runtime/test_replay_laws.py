@@ -1,4 +1,4 @@
-"""Laws of replay: any program replays as it was recorded, and any other one does not."""
+"""Laws of replay: any program replays as recorded, and any other program diverges."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ HARD = (
     "child",
 )
 PROGRAMS = st.lists(st.lists(OPS, max_size=5), min_size=1, max_size=3)
-# A turn that ended is not continued past a question the model left unanswered.
+# An ended turn is not continued past a failed model request.
 MORTAL = PROGRAMS.filter(lambda p: any(p) and "unanswered" not in str(p))
 
 
 class World:
-    """What a program runs in: tools and a model, which count, or fail if they are used at all."""
+    """The tools and the model of a program, which count their uses, or fail when used."""
 
     def __init__(self, *, live: bool) -> None:
         self._live = live
@@ -59,7 +59,7 @@ class World:
 
 
 def run(s: Any, program: Any, world: World, stop: int = -1) -> list[Any]:
-    """Do what a program says; at the op of number `stop` its process dies. What it was told."""
+    """Run a program, whose process dies at the op with number `stop`; returns the results it got."""
     told: list[Any] = []
     count = 0
     for place, ops in enumerate(program):
@@ -127,7 +127,7 @@ def recorded(program: Any) -> tuple[Any, list[Any]]:
 
 @settings(max_examples=50)
 @given(program=PROGRAMS)
-def test_any_program_replays_as_it_was_recorded_and_is_told_the_same(program):
+def test_any_program_replays_as_recorded_with_the_same_results(program):
     view, told = recorded(program)
     found = replay(view, lambda s: run(s, program, World(live=False)), strict=True)
     assert str(found.divergence) == "None"
@@ -136,7 +136,7 @@ def test_any_program_replays_as_it_was_recorded_and_is_told_the_same(program):
 
 @settings(max_examples=50)
 @given(program=PROGRAMS, data=st.data())
-def test_a_program_that_asks_for_anything_else_diverges(program, data):
+def test_a_program_with_a_changed_call_diverges(program, data):
     view, _ = recorded(program)
     hard = [
         (p, n) for p, ops in enumerate(program) for n, (kind, _) in enumerate(ops) if kind in HARD
@@ -165,7 +165,7 @@ def died(program: Any, data: Any) -> Any:
 
 @settings(max_examples=50)
 @given(program=MORTAL, data=st.data())
-def test_a_program_that_died_and_went_on_replays_as_one(program, data):
+def test_a_program_that_died_and_was_rerun_replays_as_one(program, data):
     store = died(program, data)
     with store.open("p", rules=RULES) as s:
         run(s, program, World(live=True))
@@ -175,7 +175,7 @@ def test_a_program_that_died_and_went_on_replays_as_one(program, data):
 
 @settings(max_examples=50)
 @given(program=MORTAL, data=st.data())
-def test_the_record_of_a_program_that_died_is_replayed_up_to_its_end(program, data):
+def test_the_record_of_a_killed_program_replays_up_to_its_end(program, data):
     store = died(program, data)
     found = replay(store.read("p"), lambda s: run(s, program, World(live=False)))
     assert str(found.divergence) == "None"

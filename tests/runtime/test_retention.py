@@ -1,4 +1,4 @@
-"""Retention carried out: what is archived, expires, is trashed, purged or left alone, and what stays."""
+"""Applying retention: what is archived, expired, trashed, purged or kept."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DAY = UNITS["d"]
 
 
 class Clock:
-    """A clock that moves by a millisecond at each look, and by days when it is told to."""
+    """A clock that advances by a millisecond at each reading, and by days on request."""
 
     def __init__(self):
         self.now = 1_750_000_000_000_000
@@ -53,7 +53,7 @@ def clock():
 
 @pytest.fixture(params=["file", "memory"])
 def store(request, tmp_path, clock):
-    """A store of each kind, under a clock of ours."""
+    """A store of each kind, with the test's clock."""
     path = str(tmp_path / "agent.db")
     if request.param == "file":
         create(path)
@@ -86,7 +86,7 @@ def policy(store, *words, project="shop"):
 
 
 def run(store, **options):
-    """Plan and do it: what was done."""
+    """Plan and apply retention; returns the actions."""
     made = policies.plan(store.port, store.context, **options)
     done = list(policies.apply(store.port, store.context, made, by=ANN, yes=True))
     assert [one.failed for one in done if one.failed] == []
@@ -104,7 +104,7 @@ def state(store, session):
 # -- policies -------------------------------------------------------------------------------------
 
 
-def test_the_log_says_who_set_a_policy(store):
+def test_the_log_records_who_set_a_policy(store):
     policy(store, "trash=90d")
     (row,) = store.port.sessions(SessionQuery(mode="project")).rows
     last = store.port.commits(row.id)[-1]
@@ -112,14 +112,14 @@ def test_the_log_says_who_set_a_policy(store):
     assert row.record.retention == {"trash": 90 * DAY}
 
 
-def test_setting_what_is_set_writes_nothing(store):
+def test_setting_the_same_policy_again_writes_nothing(store):
     policy(store, "trash=90d")
     (row,) = store.port.sessions(SessionQuery(mode="project")).rows
     policy(store, "trash=90d")
     assert store.port.session(row.id).head == row.head
 
 
-def test_a_projects_policy_goes_before_the_stores(store):
+def test_the_policy_of_a_project_overrides_that_of_the_store(store):
     policy(store, "trash=90d", "keep=5", project="")
     policy(store, "trash=never")
     found = policies.policies(store.port, "shop")
@@ -128,7 +128,7 @@ def test_a_projects_policy_goes_before_the_stores(store):
     assert policies.policies(store.port, "shop").holding == {"trash": 90 * DAY, "keep": 5}
 
 
-def test_the_stores_policy_holds_for_every_project(store, clock):
+def test_the_policy_of_the_store_applies_to_every_project(store, clock):
     work(store, "here")
     work(store, "there", project="elsewhere")
     policy(store, "archive=30d", project="")
@@ -139,13 +139,13 @@ def test_the_stores_policy_holds_for_every_project(store, clock):
 # -- ages -----------------------------------------------------------------------------------------
 
 
-def test_everything_is_kept_unless_somebody_says_otherwise(store, clock):
+def test_everything_is_kept_without_a_policy(store, clock):
     work(store, "old")
     clock.pass_days(10_000)
     assert run(store) == []
 
 
-def test_the_age_of_files_is_not_the_age_of_sessions(store, clock, tmp_path):
+def test_the_modification_time_of_the_store_file_does_not_age_sessions(store, clock, tmp_path):
     """What cleanup by file time got wrong: a copy, a sync or a touch makes nothing older or younger."""
     work(store, "young")
     policy(store, "trash=30d")
@@ -158,7 +158,7 @@ def test_the_age_of_files_is_not_the_age_of_sessions(store, clock, tmp_path):
     assert run(store) == [("trash", "young")]
 
 
-def test_a_commit_made_while_the_clock_was_behind_does_not_make_its_session_older(store, clock):
+def test_a_commit_made_with_a_slow_clock_does_not_age_its_session(store, clock):
     session = work(store, "s")
     policy(store, "trash=30d")
     clock.pass_days(-300)
@@ -167,7 +167,7 @@ def test_a_commit_made_while_the_clock_was_behind_does_not_make_its_session_olde
     assert run(store) == []
 
 
-def test_what_keeping_does_to_a_session_makes_it_no_younger(store, clock):
+def test_retention_commits_do_not_count_as_use(store, clock):
     work(store, "s")
     policy(store, "archive=10d", "transcript=20d", "trash=30d")
     for expected in (("archive", "s"), ("expire", "s"), ("trash", "s")):
@@ -189,7 +189,7 @@ def test_an_unused_session_is_closed_and_archived(store, clock):
     assert state(store, session) == before
 
 
-def test_what_a_dead_driver_left_is_said_first(store, clock):
+def test_the_end_of_a_dead_driver_is_recorded_before_archiving(store, clock):
     s = store.open("s")
     s.turn("go")
     store.port.release(s._driver.lease)
@@ -202,9 +202,7 @@ def test_what_a_dead_driver_left_is_said_first(store, clock):
 # -- expiry ---------------------------------------------------------------------------------------
 
 
-def test_of_an_expired_transcript_nothing_that_was_said_is_left_and_all_that_was_decided(
-    store, clock
-):
+def test_an_expired_transcript_loses_its_messages_and_keeps_its_state(store, clock):
     session = work(store, "s", turns=3)
     policy(store, "transcript=180d")
     before = state(store, session)
@@ -218,7 +216,7 @@ def test_of_an_expired_transcript_nothing_that_was_said_is_left_and_all_that_was
     assert list(verify(store.port)) == []
 
 
-def test_what_expired_says_so(store, clock):
+def test_reading_expired_content_names_the_expiry(store, clock):
     work(store, "s")
     policy(store, "transcript=180d")
     clock.pass_days(181)
@@ -258,9 +256,7 @@ def test_a_long_transcript_expires_page_by_page(store, clock, monkeypatch):
     assert run(store) == []
 
 
-def test_the_many_commits_of_an_expiry_do_not_hide_when_a_session_was_used(
-    store, clock, monkeypatch
-):
+def test_many_expiry_commits_do_not_hide_the_last_use_of_a_session(store, clock, monkeypatch):
     """A long session is trashed no earlier because its transcript has expired."""
     monkeypatch.setattr(policies, "PAGE", 3)
     work(store, "s")
@@ -274,9 +270,7 @@ def test_the_many_commits_of_an_expiry_do_not_hide_when_a_session_was_used(
     assert run(store) == [("trash", "s")]
 
 
-def test_a_session_that_is_used_while_its_transcript_expires_keeps_the_rest(
-    store, clock, monkeypatch
-):
+def test_a_session_used_during_its_expiry_keeps_the_rest(store, clock, monkeypatch):
     session = work(store, "s", turns=4)
     policy(store, "transcript=1d")
     clock.pass_days(2)
@@ -295,7 +289,7 @@ def test_a_session_that_is_used_while_its_transcript_expires_keeps_the_rest(
     assert "answer 3" in repr(store.port.commits(session))
 
 
-def test_a_transcript_that_a_living_fork_goes_on_from_does_not_expire(store, clock):
+def test_a_transcript_needed_by_an_active_fork_does_not_expire(store, clock):
     work(store, "s")
     policy(store, "transcript=30d")
     clock.pass_days(31)
@@ -307,7 +301,7 @@ def test_a_transcript_that_a_living_fork_goes_on_from_does_not_expire(store, clo
 # -- trash ----------------------------------------------------------------------------------------
 
 
-def test_what_is_in_the_trash_is_found_by_id_only(store, clock):
+def test_a_trashed_session_is_found_by_id_only(store, clock):
     session = work(store, "s")
     work(store, "t")
     policy(store, "trash=30d", "keep=1")
@@ -321,7 +315,7 @@ def test_what_is_in_the_trash_is_found_by_id_only(store, clock):
     assert newest.record.name == "t"
 
 
-def test_it_can_be_taken_out_again(store, clock):
+def test_a_trashed_session_can_be_restored(store, clock):
     session = work(store, "s")
     policy(store, "trash=30d")
     clock.pass_days(31)
@@ -331,7 +325,7 @@ def test_it_can_be_taken_out_again(store, clock):
     assert not policies.restore(store.port, store.context, session, by=ANN)
 
 
-def test_a_session_that_is_used_in_the_trash_is_not_purged(store, clock):
+def test_a_trashed_session_that_is_used_again_is_not_purged(store, clock):
     work(store, "s")
     policy(store, "trash=30d")
     clock.pass_days(31)
@@ -344,7 +338,7 @@ def test_a_session_that_is_used_in_the_trash_is_not_purged(store, clock):
     assert project_flags.marked(store.port, project_flags.TRASH) == {}
 
 
-def test_it_is_purged_when_its_window_is_over(store, clock):
+def test_a_trashed_session_is_purged_after_its_window(store, clock):
     session = work(store, "s")
     policy(store, "trash=30d")
     clock.pass_days(31)
@@ -358,7 +352,7 @@ def test_it_is_purged_when_its_window_is_over(store, clock):
 
 
 def due(store, clock):
-    """A session that is to be purged, and the plan that says so."""
+    """A session that is due to be purged, and the plan for it."""
     session = work(store, "s")
     policy(store, "trash=30d")
     clock.pass_days(31)
@@ -386,8 +380,8 @@ def use_while_the_clock_is_behind(store, clock, session):
 
 
 @pytest.mark.parametrize("act", [take_out, trash_anew, use_while_the_clock_is_behind])
-def test_a_plan_to_purge_holds_only_while_its_session_lies_there_as_it_did(store, clock, act):
-    """Between what a person is shown and their yes, somebody else may want it back."""
+def test_a_planned_purge_is_dropped_if_the_session_changed(store, clock, act):
+    """Another process may use or restore the session between the preview and the confirmation."""
     session, made = due(store, clock)
     act(store, clock, session)
     (done,) = policies.apply(store.port, store.context, made, by=ANN, yes=True)
@@ -395,8 +389,8 @@ def test_a_plan_to_purge_holds_only_while_its_session_lies_there_as_it_did(store
     assert store.port.session(session).id == session
 
 
-def test_a_hold_that_comes_in_the_last_moment_goes_before_a_purge(store, clock, monkeypatch):
-    """After the purge has looked, and before it is done: it looks again."""
+def test_a_hold_set_just_before_a_purge_prevents_it(store, clock, monkeypatch):
+    """The purge checks again after its first check."""
     session, made = due(store, clock)
     look = policies._unmoved
 
@@ -423,8 +417,8 @@ def purge(store, clock, *names):
         run(store)
 
 
-def test_a_purged_session_leaves_a_tombstone_that_answers(store, clock):
-    """Not a silent not-found: when it went, by which policy, and who had it done."""
+def test_finding_a_purged_session_reports_who_purged_it(store, clock):
+    """The error has the time, the policy and the person."""
     purge(store, clock, "s")
     (tomb,) = project_flags.tombstones(store.port)
     assert (tomb.name, tomb.policy, tomb.by) == ("s", "purge=30d", ANN)
@@ -434,7 +428,7 @@ def test_a_purged_session_leaves_a_tombstone_that_answers(store, clock):
             find_session(store.port, asked)
 
 
-def test_its_name_is_free_for_another(store, clock):
+def test_the_name_of_a_purged_session_can_be_used_again(store, clock):
     purge(store, clock, "s")
     (tomb,) = project_flags.tombstones(store.port)
     session = work(store, "s")
@@ -442,7 +436,7 @@ def test_its_name_is_free_for_another(store, clock):
     assert find_session(store.port, "s").id == session
 
 
-def test_others_are_as_they_were(store, clock):
+def test_a_purge_leaves_other_sessions_unchanged(store, clock):
     other = work(store, "other")
     policies.hold(store.port, store.context, other, by=ANN)
     before = state(store, other), store.port.commits(other)
@@ -451,8 +445,8 @@ def test_others_are_as_they_were(store, clock):
     assert list(verify(store.port)) == []
 
 
-def test_a_child_outlives_its_parent(store, clock):
-    """Whose budget limits it no more."""
+def test_a_child_survives_the_purge_of_its_parent(store, clock):
+    """The budget of the purged parent no longer limits it."""
     with (
         store.open("parent", budget={"turns": 5}) as parent,
         parent.turn("go"),
@@ -489,8 +483,8 @@ def filed(tmp_path, clock):
         yield store, path
 
 
-def test_the_folders_of_its_runs_go_with_it_and_no_others(filed, clock):
-    """Hard unlinking left side folders behind; here the next run also finds what a kill left."""
+def test_purging_a_session_removes_only_its_own_run_folders(filed, clock):
+    """The next run also removes folders that a killed purge left."""
     store, path = filed
     gone, kept = work(store, "gone"), work(store, "kept")
     policies.hold(store.port, store.context, kept, by=ANN)
@@ -507,8 +501,8 @@ def test_the_folders_of_its_runs_go_with_it_and_no_others(filed, clock):
     assert sorted(os.listdir(runs[kept])) == ["control", "output.0", "run.json"]
 
 
-def test_the_runs_of_a_session_that_came_back_are_its_own(filed):
-    """Purged here, and brought back in a bundle: the tombstone is about what it was."""
+def test_the_run_folders_of_a_reimported_session_are_kept(filed):
+    """The tombstone of the purged session does not apply to the reimported one."""
     store, path = filed
     session = work(store, "s")
     row = store.port.session(session)
@@ -518,14 +512,14 @@ def test_the_runs_of_a_session_that_came_back_are_its_own(filed):
     assert os.path.exists(files.path("run.json"))
 
 
-def test_a_run_that_has_said_nothing_yet_stops_no_collection(filed):
+def test_a_run_without_a_record_yet_does_not_stop_retention(filed):
     store, path = filed
     files = RunFiles.create(f"{path}-runs", mint("run"))
     with files.hold(lambda seconds: None):
         assert policies.plan(store.port, store.context).actions == []
 
 
-# -- what holds for any log -----------------------------------------------------------------------
+# -- laws -----------------------------------------------------------------------------------------
 
 STEPS = st.lists(
     st.sampled_from(["turn", "fact", "again", "decide", "file", "plan", "say", "call", "fork"]),
@@ -552,7 +546,7 @@ def act(turn, step, n):
 
 
 def lived(store, name, steps):
-    """A session that did these things."""
+    """A session with these random actions."""
     with store.open(name) as s:
         turn = s.turn("begin")
         for n, step in enumerate(steps):
@@ -573,8 +567,8 @@ def lived(store, name, steps):
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_state_is_what_it_was_after_whatever_keeping_did(tmp_path_factory, mine, others):
-    """Expired, archived, others purged, rebuilt: every record as before, and the chains verify."""
+def test_the_state_of_kept_sessions_is_unchanged_by_any_retention(tmp_path_factory, mine, others):
+    """After expiry, archiving, purges of others and a rebuild, every record is unchanged and the chains verify."""
     clock = Clock()
     path = str(tmp_path_factory.mktemp("any") / "agent.db")
     create(path)
@@ -606,7 +600,7 @@ def test_state_is_what_it_was_after_whatever_keeping_did(tmp_path_factory, mine,
         assert list(verify(store.port)) == []
 
 
-# -- what is left alone ---------------------------------------------------------------------------
+# -- sessions that are not removed ----------------------------------------------------------------
 
 
 def left_alone(store, clock, *words):
@@ -617,7 +611,7 @@ def left_alone(store, clock, *words):
     return [one.why for one in made.skipped]
 
 
-def test_a_held_session(store, clock):
+def test_a_held_session_is_not_removed(store, clock):
     session = work(store, "s")
     policies.hold(store.port, store.context, session, by=ANN, why="case 4711")
     assert left_alone(store, clock) == ["held"]
@@ -628,12 +622,12 @@ def test_a_held_session(store, clock):
     assert said == [ANN, "local:bob", ANN]
 
 
-def test_a_driven_session(store, clock):
+def test_a_driven_session_is_not_removed(store, clock):
     with store.open("s") as s, s.turn("go"):
         assert left_alone(store, clock) == ["driven"]
 
 
-def test_a_session_with_a_call_that_waits_for_approval(store, clock):
+def test_a_session_with_a_call_awaiting_approval_is_not_removed(store, clock):
     s = store.open("s")
     s.turn("pay")
     ask_for(s, "refund", amount=5)
@@ -641,7 +635,7 @@ def test_a_session_with_a_call_that_waits_for_approval(store, clock):
     assert left_alone(store, clock) == ["waits for approval"]
 
 
-def test_a_session_with_a_write_whose_outcome_nobody_knows(store, clock):
+def test_a_session_with_a_call_in_doubt_is_not_removed(store, clock):
     def pay():
         raise stator.InDoubt("connection lost")
 
@@ -650,7 +644,7 @@ def test_a_session_with_a_write_whose_outcome_nobody_knows(store, clock):
     assert left_alone(store, clock) == ["a call in doubt"]
 
 
-def test_a_session_whose_log_a_fork_goes_on_from(store, clock):
+def test_a_session_needed_by_a_fork_is_not_removed(store, clock):
     work(store, "s")
     work(store, "kept")
     clock.pass_days(31)
@@ -660,13 +654,13 @@ def test_a_session_whose_log_a_fork_goes_on_from(store, clock):
     assert [(one.name, one.why) for one in made.skipped] == [("s", "needed by a fork")]
 
 
-def test_a_projects_own_session(store, clock):
+def test_the_session_of_a_project_is_not_removed(store, clock):
     policy(store, "trash=1d", "archive=1d", "transcript=1d")
     clock.pass_days(1000)
     assert run(store) == []
 
 
-def test_a_session_that_is_used_after_the_plan_was_made(store, clock):
+def test_a_session_used_after_the_plan_is_not_removed(store, clock):
     work(store, "s")
     policy(store, "trash=30d")
     clock.pass_days(31)
@@ -678,7 +672,7 @@ def test_a_session_that_is_used_after_the_plan_was_made(store, clock):
     assert project_flags.in_trash(store.port) == {}
 
 
-def test_a_session_that_is_held_after_the_plan_was_made(store, clock):
+def test_a_session_held_after_the_plan_is_not_removed(store, clock):
     session = work(store, "s")
     policy(store, "trash=30d")
     clock.pass_days(31)
@@ -688,7 +682,7 @@ def test_a_session_that_is_held_after_the_plan_was_made(store, clock):
     assert "is held" in done.failed
 
 
-def test_a_run_that_removes_much_stops_unless_told_twice(store, clock):
+def test_a_run_that_removes_much_stops_without_confirmation(store, clock):
     work(store, "s")
     policy(store, "trash=30d")
     clock.pass_days(31)

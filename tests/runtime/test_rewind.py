@@ -1,4 +1,4 @@
-"""Rewinds: the state goes back, the log does not, and nothing that happened is hidden."""
+"""A rewind restores an earlier state and keeps the whole log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def five_turns(store, name="main"):
 
 
 def gone_back(session, at):
-    """What a rewind makes equal: every collection it resets."""
+    """Every collection that a rewind resets."""
     return session.state(at, collections=STEPS)
 
 
@@ -42,10 +42,10 @@ def asked(turn):
     return [message["content"] for message in turn.messages("plain") if message["role"] == "user"]
 
 
-# -- what it does ---------------------------------------------------------------------------------
+# -- effects of a rewind --------------------------------------------------------------------------
 
 
-def test_a_rewind_makes_the_state_what_it_was(either):
+def test_a_rewind_restores_the_earlier_state(either):
     five_turns(either)
     with either.open("main") as s:
         s.rewind("t2")
@@ -53,8 +53,8 @@ def test_a_rewind_makes_the_state_what_it_was(either):
         assert gone_back(s, "head") == gone_back(s, "t2")
 
 
-def test_old_branch_unreachable_after_going_back(either):
-    """Turns that were rewound stay where they were, under their numbers, seqs and the reflog's tag."""
+def test_rewound_turns_can_still_be_read(either):
+    """Rewound turns keep their numbers and seqs, and the reflog has a tag for them."""
     five_turns(either)
     with either.open("main") as s:
         before = s.state("t5", collections=STEPS)
@@ -64,7 +64,7 @@ def test_old_branch_unreachable_after_going_back(either):
         assert s.at("t5").seq < done.seq
 
 
-def test_a_rewind_can_be_taken_back(either):
+def test_a_rewind_can_be_undone(either):
     five_turns(either)
     with either.open("main") as s:
         before = gone_back(s, "head")
@@ -73,7 +73,7 @@ def test_a_rewind_can_be_taken_back(either):
         assert gone_back(s, "head") == before
 
 
-def test_turn_numbers_are_never_used_again(either):
+def test_turn_numbers_are_never_reused(either):
     five_turns(either)
     with either.open("main") as s:
         s.rewind("t2")
@@ -83,7 +83,7 @@ def test_turn_numbers_are_never_used_again(either):
         assert s.diff("t6").of("facts")[0].before.value == 2
 
 
-def test_what_a_turn_did_does_not_hold_the_rewind_after_it(either):
+def test_the_diff_of_a_turn_excludes_the_rewind_after_it(either):
     five_turns(either)
     with either.open("main") as s:
         alone = [item.key for item in s.diff("t5").items if item.collection in STEPS]
@@ -91,7 +91,7 @@ def test_what_a_turn_did_does_not_hold_the_rewind_after_it(either):
         assert [item.key for item in s.diff("t5").items if item.collection in STEPS] == alone
 
 
-def test_turns_that_were_rewound_do_not_count_from_the_end(either):
+def test_rewound_turns_are_skipped_when_counting_from_the_end(either):
     five_turns(either)
     either.contribute("main").rewind("t2")
     view = either.read("main")
@@ -105,7 +105,7 @@ def test_turns_that_were_rewound_do_not_count_from_the_end(either):
     assert s.at("t5").shown == "t5"
 
 
-def test_what_was_spent_scored_flagged_and_tagged_stays(either):
+def test_spend_scores_flags_and_tags_survive_a_rewind(either):
     five_turns(either)
     with either.open("main") as s:
         s.score("good", 1.0)
@@ -117,7 +117,7 @@ def test_what_was_spent_scored_flagged_and_tagged_stays(either):
         assert s.at("here").seq == s.at("t4").seq
 
 
-def test_a_rewind_to_nothing_leaves_nothing(either):
+def test_a_rewind_to_the_start_clears_the_state(either):
     five_turns(either)
     with either.open("main") as s:
         s.rewind("t0")
@@ -126,7 +126,7 @@ def test_a_rewind_to_nothing_leaves_nothing(either):
             assert asked(t) == ["anew"]
 
 
-def test_rewind_prints_the_list_of_irreversible_effects_it_crosses(either):
+def test_a_rewind_lists_the_writes_it_cannot_undo(either):
     read = Counted(name="look").tool(effect="read")
     with either.open("main") as s:
         with s.turn("one") as t:
@@ -144,13 +144,13 @@ def test_rewind_prints_the_list_of_irreversible_effects_it_crosses(either):
     assert done.turns == [2]
 
 
-def test_a_call_that_waits_for_a_person_is_no_effect(either):
+def test_a_call_awaiting_approval_is_not_listed_as_an_effect(either):
     with pytest.raises(ApprovalNeeded), either.open("main") as s, s.turn("pay") as t:
         t.call(Counted(name="pay").tool(approve=True))
     assert either.contribute("main").rewind("t0").effects == []
 
 
-def test_effects_that_an_earlier_rewind_crossed_are_not_told_twice(either):
+def test_effects_listed_by_an_earlier_rewind_are_not_listed_again(either):
     with either.open("main") as s:
         for name in ("one", "two"):
             with s.turn(name) as t:
@@ -159,7 +159,7 @@ def test_effects_that_an_earlier_rewind_crossed_are_not_told_twice(either):
         assert [call.tool for call in s.rewind("t0").effects] == ["one"]
 
 
-def test_a_call_in_doubt_stays_in_doubt_and_to_be_settled(either):
+def test_a_call_in_doubt_stays_in_doubt_after_a_rewind(either):
     with either.open("main") as s:
         with s.turn("one") as t:
             t.fact("x", 1)
@@ -171,7 +171,7 @@ def test_a_call_in_doubt_stays_in_doubt_and_to_be_settled(either):
         assert s.state(collections=["pending"]) == pending
 
 
-def test_a_call_that_was_settled_since_is_not_to_be_settled_again(either):
+def test_a_call_settled_later_stays_settled_after_a_rewind(either):
     with either.open("main") as s:
         with s.turn("one") as t:
             t.try_call(Counted(raising(stator.InDoubt("?")), name="pay").tool())
@@ -182,22 +182,22 @@ def test_a_call_that_was_settled_since_is_not_to_be_settled_again(either):
         assert s.state(collections=["pending"]) == {"pending": {}}
 
 
-# -- what is refused ------------------------------------------------------------------------------
+# -- refusals -------------------------------------------------------------------------------------
 
 
-def test_a_rewind_is_between_turns(either):
+def test_a_rewind_inside_a_turn_is_refused(either):
     five_turns(either)
     with either.open("main") as s, s.turn("six"), pytest.raises(BadTurn, match="open"):
         s.rewind("t2")
 
 
-def test_a_rewind_to_where_the_session_stands_is_refused(either):
+def test_a_rewind_to_the_current_position_is_refused(either):
     five_turns(either)
     with either.open("main") as s, pytest.raises(InvalidInput, match="current position"):
         s.rewind("head")
 
 
-def test_a_rewind_stays_in_its_session(either):
+def test_a_rewind_to_a_position_of_another_session_is_refused(either):
     five_turns(either)
     five_turns(either, "other")
     with either.open("main") as s, pytest.raises(InvalidInput, match="another session"):
@@ -206,7 +206,7 @@ def test_a_rewind_stays_in_its_session(either):
         s.rewind("t9")
 
 
-def test_a_closed_session_is_not_rewound(either):
+def test_a_closed_session_cannot_be_rewound(either):
     five_turns(either)
     either.open("main").close()
     view = either.read("main")
@@ -214,22 +214,22 @@ def test_a_closed_session_is_not_rewound(either):
         rewind.rewind(either.port, either.context, view.id, "t2")
 
 
-def test_tags_of_the_reflog_are_nobody_elses(either):
+def test_tags_named_like_those_of_the_reflog_are_refused(either):
     five_turns(either)
     with either.open("main") as s, pytest.raises(InvalidInput, match="rewind"):
         s.tag("rewind/1", "t1")
 
 
-# -- from outside ---------------------------------------------------------------------------------
+# -- rewinds by other processes -------------------------------------------------------------------
 
 
-def test_a_session_somebody_drives_is_not_rewound_from_outside(store):
+def test_a_driven_session_cannot_be_rewound_by_another_process(store):
     five_turns(store)
     with store.open("main") as s, pytest.raises(Busy):
         rewind.rewind(store.port, store.context, s.id, "t2")
 
 
-def test_a_plan_changes_nothing_and_says_the_same(either):
+def test_a_rewind_plan_changes_nothing_and_matches_the_rewind(either):
     view = five_turns(either)
     head = view.head
     planned = rewind.plan(either.port, view.id, "t2")
@@ -245,7 +245,7 @@ def test_a_plan_changes_nothing_and_says_the_same(either):
     assert planned.seq == 0
 
 
-def test_what_a_dead_driver_left_is_said_before_the_rewind(either):
+def test_the_end_of_a_dead_driver_is_recorded_before_the_rewind(either):
     five_turns(either)
     s = either.open("main")
     s.turn("six")
@@ -273,7 +273,7 @@ def test_the_reflog_lists_rewinds_newest_first(either):
     assert lines[0].by == either.context.principal
 
 
-def test_turns_that_were_left_and_came_back_are_not_rewound(either):
+def test_turns_restored_by_a_second_rewind_are_not_rewound(either):
     five_turns(either)
     with either.open("main") as s:
         done = s.rewind("t3")
@@ -284,7 +284,7 @@ def test_turns_that_were_left_and_came_back_are_not_rewound(either):
         assert s.rewound() == set()
 
 
-def test_a_rewind_is_no_touch_of_a_file(either):
+def test_a_rewind_does_not_count_as_a_file_change(either):
     with either.open("main") as s:
         for after in "ab":
             with s.turn("edit") as t:
@@ -295,7 +295,7 @@ def test_a_rewind_is_no_touch_of_a_file(either):
         assert s.why("a.py") == why
 
 
-def test_decisions_that_were_rewound_do_not_stand_and_those_before_do(either):
+def test_after_a_rewind_only_earlier_decisions_are_current(either):
     five_turns(either)
     with either.open("main") as s:
         s.rewind("t2")
@@ -306,8 +306,8 @@ def test_a_session_that_was_never_rewound_has_no_reflog(either):
     assert five_turns(either).reflog() == []
 
 
-def test_a_rewind_that_makes_no_sense_is_none(either):
-    """What was recorded elsewhere may claim to go back to what is not there yet."""
+def test_an_invalid_recorded_rewind_is_ignored(either):
+    """A rewind recorded elsewhere may name a position that does not exist."""
     view = five_turns(either)
     for place, inputs in enumerate([(99, 1), ("k", "k"), (), (1, 2, 3), (-1, 1)]):
         with lifecycle.held(either.port, either.context, view.id) as hold:
@@ -319,10 +319,10 @@ def test_a_rewind_that_makes_no_sense_is_none(either):
         assert len(asked(t)) == 6
 
 
-# -- what the model is shown ----------------------------------------------------------------------
+# -- messages to the model ------------------------------------------------------------------------
 
 
-def test_a_model_is_not_shown_turns_that_were_rewound(either):
+def test_rewound_turns_are_not_sent_to_the_model(either):
     five_turns(either)
     with either.open("main") as s:
         s.rewind("t2")
@@ -332,7 +332,7 @@ def test_a_model_is_not_shown_turns_that_were_rewound(either):
         assert asked(t) == ["ask 1", "ask 2", "ask 6", "ask 7"]
 
 
-def test_a_fork_of_a_rewound_session_is_shown_the_same(either):
+def test_a_fork_of_a_rewound_session_sends_the_same_messages(either):
     five_turns(either)
     with either.open("main") as s:
         s.rewind("t2")
@@ -344,7 +344,7 @@ def test_a_fork_of_a_rewound_session_is_shown_the_same(either):
         assert asked(t) == ["ask 1", "ask 2", "ask 3", "ask 4", "other 5"]
 
 
-def test_a_rewind_that_was_taken_back_shows_everything_again(either):
+def test_undoing_a_rewind_sends_all_turns_again(either):
     five_turns(either)
     with either.open("main") as s:
         done = s.rewind("t2")
@@ -353,7 +353,7 @@ def test_a_rewind_that_was_taken_back_shows_everything_again(either):
             assert len(asked(t)) == 6
 
 
-def test_what_became_known_of_a_call_since_stays_known(either):
+def test_a_settlement_in_a_rewound_turn_stays_known(either):
     """The payment of turn 1 was settled in turn 2, which was rewound."""
     pay = Counted(raising(stator.InDoubt("?")), name="pay").tool()
     model = Model(says(("pay", {"amount": 5})), says(text="unsure"))
@@ -369,10 +369,10 @@ def test_what_became_known_of_a_call_since_stays_known(either):
             assert "'two'" not in str(t.messages("anthropic"))
 
 
-# -- running a program again ----------------------------------------------------------------------
+# -- reruns of a program ---------------------------------------------------------------------------
 
 
-def test_a_program_that_runs_again_does_not_come_to_turns_that_were_rewound(either):
+def test_a_rerun_does_not_reuse_rewound_turns(either):
     def program(s, die_in):
         seen = []
         for number in (1, 2, 3):
@@ -391,7 +391,7 @@ def test_a_program_that_runs_again_does_not_come_to_turns_that_were_rewound(eith
         assert program(s, 0) == [(1, True), (4, False), (5, False)]
 
 
-def test_a_program_interrupted_after_a_rewind_goes_on_where_it_was(either):
+def test_a_program_interrupted_after_a_rewind_continues(either):
     five_turns(either)
     rewind.rewind(either.port, either.context, either.read("main").id, "t2")
     with driving(either) as s, s.turn("ask 6") as t:
@@ -402,7 +402,7 @@ def test_a_program_interrupted_after_a_rewind_goes_on_where_it_was(either):
         assert t.number == 6
 
 
-def test_going_back_in_a_run_ends_matching(either):
+def test_a_rewind_within_a_run_ends_matching(either):
     with driving(either) as s:
         for number in (1, 2, 3):
             with s.turn(f"ask {number}"):
@@ -439,7 +439,7 @@ acts = st.lists(turns | st.tuples(st.just("rewind"), st.integers(0, 200)), min_s
 
 
 def tell(s, acts):
-    """Turns and rewinds, as they come."""
+    """Perform random turns and rewinds."""
     for act in acts:
         if isinstance(act, tuple):
             target = act[1] % (s.head.seq + 1)
@@ -474,7 +474,7 @@ def record(s, t, kind, a, b):
 
 @settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
 @given(acts, st.integers(0, 500), st.sampled_from(["memory", "file"]))
-def test_after_a_rewind_the_state_is_that_of_its_target(acts, at, kind):
+def test_after_a_rewind_the_state_equals_that_of_the_target(acts, at, kind):
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         store = memory_store() if kind == "memory" else stator.connect(Path(folder) / "a.db")
         with store, store.open("main") as s:
@@ -498,7 +498,7 @@ def test_after_a_rewind_the_state_is_that_of_its_target(acts, at, kind):
 
 @settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
 @given(acts, st.integers(0, 500))
-def test_after_a_rewind_a_model_is_shown_what_a_fork_of_the_target_is(acts, at):
+def test_after_a_rewind_the_messages_equal_those_of_a_fork_at_the_target(acts, at):
     store = memory_store()
     with store.open("main") as s:
         tell(s, acts)
@@ -513,7 +513,7 @@ def test_after_a_rewind_a_model_is_shown_what_a_fork_of_the_target_is(acts, at):
 
 
 def without_erased(state):
-    """A state but for what nobody can bring back."""
+    """A state without the erased records."""
     return {
         name: {i: r for i, r in records.items() if not hasattr(r, "erased")}
         for name, records in state.items()

@@ -76,7 +76,7 @@ def outer():
 
 @pytest.fixture
 def agent(tmp_path, monkeypatch):
-    """A module of its own, that another process can import too."""
+    """A separate module that another process can import."""
     (tmp_path / "run_agent.py").write_text(AGENT)
     monkeypatch.syspath_prepend(str(tmp_path))
     import run_agent  # type: ignore[import-not-found]
@@ -107,7 +107,7 @@ def kill_supervisor(run):
 # -- a program and its session --------------------------------------------------------------------
 
 
-def test_a_function_runs_in_a_process_of_its_own_and_drives_its_session(store, agent):
+def test_a_function_runs_in_its_own_process_and_drives_its_session(store, agent):
     run = store.run(agent.work, 3)
     assert run.wait() == "done"
     assert len(run.view.turns()) == 3
@@ -116,7 +116,7 @@ def test_a_function_runs_in_a_process_of_its_own_and_drives_its_session(store, a
     assert run.info.child != os.getpid()
 
 
-def test_the_program_is_told_its_store_session_and_run(store):
+def test_the_environment_of_the_program_names_its_store_session_and_run(store):
     names = ("STATOR_STORE", "STATOR_SESSION", "STATOR_RUN")
     run = script(store, f"import os; print(*[os.environ[n] for n in {names!r}])")
     assert run.wait() == "done"
@@ -124,7 +124,7 @@ def test_the_program_is_told_its_store_session_and_run(store):
     assert run.output().text.split() == [path, run.info.session, run.id]
 
 
-def test_the_session_is_the_one_named_and_keeps_its_id(store, agent):
+def test_a_run_can_use_an_existing_session(store, agent):
     with store.open("mine") as s:
         pass
     run = store.run(agent.work, 1, session="mine")
@@ -133,18 +133,18 @@ def test_the_session_is_the_one_named_and_keeps_its_id(store, agent):
     assert store.read("mine").row.turns == 1
 
 
-def test_a_coroutine_function_is_run_on_a_loop(store, agent):
+def test_a_coroutine_function_runs_on_an_event_loop(store, agent):
     assert store.run(agent.alone, "one").wait() == "done"
     assert store.read("async").row.turns == 1
 
 
-def test_a_function_inside_a_class_is_found(store, agent):
+def test_a_function_inside_a_class_can_run(store, agent):
     run = store.run(agent.Agent.method)
     assert run.wait() == "done"
     assert run.output().text == "from a class\n"
 
 
-def test_a_function_of_the_main_program_is_found_by_the_programs_path(store, tmp_path):
+def test_a_function_of_the_main_program_is_found_by_its_path(store, tmp_path):
     path = store.info().detail["path"]
     (tmp_path / "main_program.py").write_text(
         textwrap.dedent(f"""
@@ -166,20 +166,20 @@ def test_a_function_of_the_main_program_is_found_by_the_programs_path(store, tmp
     assert run.output().text == "here a b\n"
 
 
-def test_a_builtin_is_a_function_too(store):
+def test_a_builtin_function_can_run(store):
     run = store.run(print, "hello")
     assert run.wait() == "done"
     assert run.output().text == "hello\n"
 
 
 @pytest.mark.parametrize("function", [lambda: 1, "text", 5], ids=["lambda", "text", "number"])
-def test_what_another_process_could_not_find_is_refused(store, function):
+def test_a_function_that_another_process_cannot_import_is_refused(store, function):
     with pytest.raises(BadType, match="by its name"):
         store.run(function)
     assert store.runs() == []
 
 
-def test_a_function_within_a_function_is_refused(store, agent):
+def test_a_nested_function_is_refused(store, agent):
     with pytest.raises(BadType, match="by its name"):
         store.run(agent.outer())
 
@@ -189,12 +189,12 @@ def test_a_function_within_a_function_is_refused(store, agent):
     [(1, 2), {1: 2}, {"a"}, float("nan"), b"x", object()],
     ids=lambda a: type(a).__name__,
 )
-def test_arguments_that_would_arrive_as_something_else_are_refused(store, agent, argument):
+def test_arguments_that_json_would_change_are_refused(store, agent, argument):
     with pytest.raises(BadType, match="JSON"):
         store.run(agent.work, argument)
 
 
-def test_a_store_that_is_in_no_file_has_no_runs(memory, agent):
+def test_a_memory_store_cannot_start_runs(memory, agent):
     with pytest.raises(InvalidInput, match="memory store"):
         memory.run(agent.work, 1)
 
@@ -202,14 +202,14 @@ def test_a_store_that_is_in_no_file_has_no_runs(memory, agent):
 # -- starting -------------------------------------------------------------------------------------
 
 
-def test_a_program_that_is_not_there_is_said_at_once_and_leaves_nothing(store):
+def test_starting_a_missing_program_is_not_found_and_records_nothing(store):
     with pytest.raises(NotFound, match="no program 'nosuch'"):
         runs.start(store.port, store.context, ["nosuch"])
     assert store.runs() == []
     assert store.sessions().rows == []
 
 
-def test_a_program_the_system_cannot_run_is_said_at_once_and_leaves_no_run(store, tmp_path):
+def test_starting_a_file_that_cannot_run_is_refused_and_records_nothing(store, tmp_path):
     odd = tmp_path / "odd"
     odd.write_bytes(b"\x00\x01 no program")
     odd.chmod(0o755)
@@ -219,12 +219,12 @@ def test_a_program_the_system_cannot_run_is_said_at_once_and_leaves_no_run(store
 
 
 @pytest.mark.parametrize("command", [[], [""], ["x\0y"], ["x"] * 2000, ["x", "\udcff"]])
-def test_what_is_no_command_is_refused(store, command):
+def test_an_invalid_command_is_refused(store, command):
     with pytest.raises(InvalidInput):
         runs.start(store.port, store.context, command)
 
 
-def test_a_supervisor_that_cannot_start_says_why(store):
+def test_the_error_of_a_supervisor_that_cannot_start_has_the_reason(store):
     run = script(store, "pass")
     run.wait()
     os.unlink(run.files.path("control"))
@@ -235,7 +235,7 @@ def test_a_supervisor_that_cannot_start_says_why(store):
     os.rmdir(run.files.path("control"))
 
 
-def test_the_folder_is_its_owners_alone(store):
+def test_only_its_owner_can_read_a_run_folder(store):
     run = script(store, "print(1)")
     run.wait()
     assert os.stat(run.files.folder).st_mode & 0o777 == 0o700
@@ -243,14 +243,14 @@ def test_the_folder_is_its_owners_alone(store):
         assert os.stat(run.files.path(name)).st_mode & 0o077 == 0
 
 
-def test_the_starter_has_no_child_to_look_after(store):
+def test_the_supervisor_is_not_a_child_of_the_starter(store):
     run = script(store, "import time; time.sleep(600)")
     with pytest.raises(ChildProcessError):
         os.waitpid(run.info.supervisor, os.WNOHANG)
     assert run.stop(grace_s=0) == "stopped"
 
 
-def test_the_lock_is_not_handed_to_the_program(store):
+def test_the_program_does_not_inherit_the_lock(store):
     # A program that outlives its supervisor must not make it look alive.
     run = script(
         store,
@@ -266,7 +266,7 @@ def test_the_lock_is_not_handed_to_the_program(store):
 # -- two at once ----------------------------------------------------------------------------------
 
 
-def test_two_runs_at_once_have_a_session_each(store, agent):
+def test_two_concurrent_runs_have_separate_sessions(store, agent):
     first, second = store.run(agent.work, 3), store.run(agent.work, 4)
     assert (first.wait(), second.wait()) == ("done", "done")
     assert first.info.session != second.info.session
@@ -281,7 +281,7 @@ def test_a_session_has_one_run_at_a_time(store):
     assert script(store, "pass", session="mine").wait() == "done"
 
 
-def test_a_session_that_somebody_drives_is_not_run_beside(store, agent):
+def test_starting_a_run_in_a_driven_session_is_busy(store, agent):
     with store.open("mine"), pytest.raises(Busy, match="is driven by"):
         store.run(agent.work, 1, session="mine")
     assert store.runs() == []
@@ -290,27 +290,27 @@ def test_a_session_that_somebody_drives_is_not_run_beside(store, agent):
 # -- how it ends ----------------------------------------------------------------------------------
 
 
-def test_a_program_that_fails_is_on_record_with_its_exit_code(store):
+def test_a_failed_program_is_recorded_with_its_exit_code(store):
     run = script(store, "raise SystemExit(7)")
     assert run.wait() == "failed"
     assert (run.info.exit, run.info.reason, run.info.cause) == (7, "error", "exit 7")
 
 
-def test_a_program_that_is_killed_is_not_called_stopped(store):
+def test_a_killed_program_is_recorded_as_failed(store):
     run = script(store, "import time; time.sleep(600)")
     os.kill(run.info.child, signal.SIGTERM)
     assert run.wait() == "failed"
     assert (run.info.reason, run.info.cause) == ("process died", "killed by SIGTERM")
 
 
-def test_a_supervisor_that_is_told_to_end_ends_the_program_and_says_so(store):
+def test_a_terminated_supervisor_ends_the_program_and_records_the_cause(store):
     run = script(store, "import time; time.sleep(600)")
     os.kill(run.info.supervisor, signal.SIGTERM)
     assert run.wait() == "failed"
     assert run.info.cause == "its supervisor was told to end (SIGTERM)"
 
 
-def test_stop_ends_the_program_and_what_it_started(store):
+def test_stop_ends_the_program_and_its_child_processes(store):
     run = script(
         store,
         """
@@ -329,7 +329,7 @@ def test_stop_ends_the_program_and_what_it_started(store):
     eventually(lambda: start_ticks(grandchild) == 0)
 
 
-def test_a_program_that_will_not_end_is_killed_after_the_grace(store):
+def test_a_program_that_ignores_the_stop_is_killed_after_the_grace_period(store):
     run = script(
         store,
         "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)",
@@ -339,7 +339,7 @@ def test_a_program_that_will_not_end_is_killed_after_the_grace(store):
     assert run.info.signal == signal.SIGKILL
 
 
-def test_stopping_what_has_ended_changes_nothing(store):
+def test_stopping_an_ended_run_changes_nothing(store):
     run = script(store, "pass")
     run.wait()
     before = run.info
@@ -348,14 +348,14 @@ def test_stopping_what_has_ended_changes_nothing(store):
 
 
 @pytest.mark.parametrize("grace", [-1, float("nan"), 10**9])
-def test_a_grace_that_is_none_is_refused(store, grace):
+def test_an_invalid_grace_period_is_refused(store, grace):
     run = script(store, "pass")
     with pytest.raises(InvalidInput, match="grace"):
         run.stop(grace_s=grace)
     run.wait()
 
 
-def test_waiting_can_be_given_up(store):
+def test_waiting_can_time_out(store):
     run = script(store, "import time; time.sleep(600)")
     assert run.wait(0.1) == "running"
 
@@ -363,7 +363,7 @@ def test_waiting_can_be_given_up(store):
 # -- lost -----------------------------------------------------------------------------------------
 
 
-def test_a_run_whose_supervisor_is_killed_is_lost_with_its_last_commit(store, agent):
+def test_a_run_whose_supervisor_was_killed_is_lost_and_names_its_last_commit(store, agent):
     run = store.run(agent.pay_five)
     eventually(lambda: os.path.exists("paying"))
     kill_supervisor(run)
@@ -377,7 +377,7 @@ def test_a_run_whose_supervisor_is_killed_is_lost_with_its_last_commit(store, ag
     assert standing.orphaned
 
 
-def test_a_lost_program_that_runs_on_can_be_stopped(store, agent):
+def test_a_lost_program_that_still_runs_can_be_stopped(store, agent):
     run = store.run(agent.pay_five)
     eventually(lambda: os.path.exists("paying"))
     kill_supervisor(run)
@@ -386,7 +386,7 @@ def test_a_lost_program_that_runs_on_can_be_stopped(store, agent):
     assert run.info.reason == "user"
 
 
-def test_a_lost_run_is_not_started_again_beside_its_program(store, agent):
+def test_a_lost_run_cannot_restart_while_its_program_runs(store, agent):
     run = store.run(agent.pay_five)
     eventually(lambda: os.path.exists("paying"))
     kill_supervisor(run)
@@ -394,7 +394,7 @@ def test_a_lost_run_is_not_started_again_beside_its_program(store, agent):
         run.again()
 
 
-def test_after_a_reboot_a_run_is_lost_and_no_process_is_taken_for_its_program(store):
+def test_after_a_reboot_a_run_is_lost_and_no_process_is_mistaken_for_its_program(store):
     run = script(store, "import time; time.sleep(600)")
     kill_supervisor(run)
     real = run.info
@@ -407,7 +407,7 @@ def test_after_a_reboot_a_run_is_lost_and_no_process_is_taken_for_its_program(st
     run.files.write(real)
 
 
-def test_a_process_that_took_the_number_of_a_lost_program_is_left_alone(store):
+def test_a_process_that_reused_the_pid_of_a_lost_program_is_not_stopped(store):
     run = script(store, "import time; time.sleep(600)")
     kill_supervisor(run)
     real = run.info
@@ -420,7 +420,7 @@ def test_a_process_that_took_the_number_of_a_lost_program_is_left_alone(store):
 # -- starting again -------------------------------------------------------------------------------
 
 
-def test_a_failure_starts_again_by_policy_and_the_log_goes_on(store, agent):
+def test_a_failed_program_is_restarted_by_policy_and_its_log_continues(store, agent):
     run = store.run(agent.die_once, restart="on-failure:2")
     kinds = [
         (commit.kind, commit.status, commit.cause)
@@ -432,20 +432,20 @@ def test_a_failure_starts_again_by_policy_and_the_log_goes_on(store, agent):
     assert len(kinds) == run.view.head.seq
 
 
-def test_a_program_that_keeps_failing_is_given_up(store):
+def test_a_program_that_keeps_failing_is_not_restarted_forever(store):
     run = script(store, "print('again', flush=True); raise SystemExit(1)", restart="on-failure:1")
     assert run.wait() == "failed"
     assert run.info.restarts == 1
     assert run.output().text == "again\nagain\n"
 
 
-def test_a_run_that_waits_for_its_restart_can_be_stopped(store):
+def test_a_run_waiting_for_its_restart_can_be_stopped(store):
     run = script(store, "raise SystemExit(1)", restart="on-failure:1000")
     eventually(lambda: run.info.restarts >= 1)
     assert run.stop() == "stopped"
 
 
-def test_a_run_that_ended_is_started_again_in_its_session(store, agent):
+def test_an_ended_run_can_be_started_again_in_its_session(store, agent):
     run = store.run(agent.work, 2)
     run.wait()
     run.again()
@@ -455,13 +455,13 @@ def test_a_run_that_ended_is_started_again_in_its_session(store, agent):
     assert run.output().text == "worked 2\nworked 2\n"
 
 
-def test_a_run_that_runs_is_not_started_again(store):
+def test_a_running_run_cannot_be_started_again(store):
     run = script(store, "import time; time.sleep(600)")
     with pytest.raises(Busy, match="is running"):
         run.again()
 
 
-def test_a_program_that_is_gone_when_it_should_start_again_is_a_failure(store, tmp_path):
+def test_restarting_a_program_that_was_removed_is_a_failure(store, tmp_path):
     path = tmp_path / "once"
     path.write_text("#!/bin/sh\nexit 0\n")
     path.chmod(0o755)
@@ -476,7 +476,7 @@ def test_a_program_that_is_gone_when_it_should_start_again_is_a_failure(store, t
 # -- output ---------------------------------------------------------------------------------------
 
 
-def test_output_is_read_on_from_a_cursor(store):
+def test_output_can_be_read_from_a_cursor(store):
     run = script(store, "print('one'); print('two')")
     run.wait()
     first = run.output()
@@ -485,7 +485,7 @@ def test_output_is_read_on_from_a_cursor(store):
     assert run.output(8).data == b""
 
 
-def test_both_streams_are_kept_in_order(store):
+def test_stdout_and_stderr_are_kept_in_order(store):
     run = script(
         store, "import sys; print('out', flush=True); print('err', file=sys.stderr, flush=True)"
     )
@@ -493,7 +493,7 @@ def test_both_streams_are_kept_in_order(store):
     assert run.output().text == "out\nerr\n"
 
 
-def test_output_is_bounded_and_a_late_reader_is_told_what_it_missed(store):
+def test_output_is_bounded_and_a_late_reader_sees_how_much_was_dropped(store):
     lines, width = 40_000, 100
     run = script(store, f"for n in range({lines}): print(f'{{n:0{width - 1}d}}')")
     assert run.wait() == "done"
@@ -511,7 +511,7 @@ def test_output_is_bounded_and_a_late_reader_is_told_what_it_missed(store):
     assert len(data) == held
 
 
-def test_a_disk_that_is_full_loses_output_and_says_how_much(store, tmp_path):
+def test_output_lost_on_a_full_disk_is_counted(store, tmp_path):
     files = RunFiles.create(str(tmp_path / "runs"), "r_" + "0" * 32)
     writer = OutputWriter(files)
     writer.write(b"before\n")
@@ -528,7 +528,7 @@ def test_a_disk_that_is_full_loses_output_and_says_how_much(store, tmp_path):
 # -- finding them ---------------------------------------------------------------------------------
 
 
-def test_runs_are_found_by_the_end_of_their_id_and_listed_newest_first(store):
+def test_runs_are_found_by_id_suffix_and_listed_newest_first(store):
     first, second = script(store, "pass"), script(store, "pass")
     assert [run.id for run in store.runs()] == [second.id, first.id]
     assert store.attach(first.id[-8:]).id == store.attach(first.id).id == first.id
@@ -537,13 +537,13 @@ def test_runs_are_found_by_the_end_of_their_id_and_listed_newest_first(store):
     second.wait()
 
 
-def test_a_run_nobody_knows_is_not_found(store):
+def test_an_unknown_run_is_not_found(store):
     for text in ("ffffffff", "", "x", "r_", "../.."):
         with pytest.raises(NotFound, match="no run"):
             store.attach(text)
 
 
-def test_an_ambiguous_end_lists_the_candidates(store, tmp_path):
+def test_an_ambiguous_id_suffix_lists_the_candidates(store, tmp_path):
     folder = store.info().detail["path"] + "-runs"
     for digit in "12":
         RunFiles.create(os.path.abspath(folder), f"r_{digit * 24}abcdabcd")
@@ -553,7 +553,7 @@ def test_an_ambiguous_end_lists_the_candidates(store, tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"id": 5}', b"\xff" * 100])
-def test_a_record_that_cannot_be_read_does_not_hide_the_others(store, content):
+def test_an_unreadable_run_record_does_not_hide_the_others(store, content):
     good, bad = script(store, "pass"), script(store, "pass")
     bad.wait()
     with open(bad.files.path("run.json"), "wb") as file:
@@ -588,7 +588,7 @@ def test_runs_can_be_awaited(store, agent):
 # -- stator.open() --------------------------------------------------------------------------------
 
 
-def test_open_without_a_name_is_the_session_of_the_environment(store, monkeypatch):
+def test_open_without_a_name_uses_the_session_of_the_environment(store, monkeypatch):
     with store.open("mine") as s:
         pass
     monkeypatch.setenv("STATOR_STORE", store.info().detail["path"])
@@ -606,7 +606,7 @@ def test_open_by_id_finds_the_session_from_any_project(store, monkeypatch, tmp_p
         assert again.id == s.id
 
 
-def test_open_without_a_name_anywhere_is_refused(monkeypatch):
+def test_open_without_a_name_outside_a_run_is_refused(monkeypatch):
     monkeypatch.delenv("STATOR_SESSION", raising=False)
     with pytest.raises(InvalidInput, match="needs a name"):
         stator.open()

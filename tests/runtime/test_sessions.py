@@ -1,4 +1,4 @@
-"""Sessions: opening, coming back, leaving; who may drive and who may add."""
+"""Sessions: opening, reopening, ending; who may drive and who may contribute."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def kinds(view):
     return [commit.kind for commit in view.log()]
 
 
-def test_opening_a_name_twice_is_the_same_session(store):
+def test_opening_a_name_again_opens_the_same_session(store):
     with store.open("a") as first:
         pass
     with store.open("a") as second:
@@ -38,7 +38,7 @@ def test_the_same_name_in_another_project_is_another_session(store):
         assert here.id != there.id
 
 
-def test_a_session_keeps_what_it_was_opened_with(store):
+def test_a_session_keeps_the_options_it_was_opened_with(store):
     budget = {"tokens": 1000, "money:usd": 5_000_000}
     with store.open(
         "a", agent="coder", labels={"team": "x"}, budget=budget, aliases=[("ci", "42")]
@@ -48,20 +48,20 @@ def test_a_session_keeps_what_it_was_opened_with(store):
     assert record.aliases == [["ci", "42"]]
 
 
-def test_a_session_is_active_while_it_is_driven_and_paused_when_it_was_left(store):
+def test_a_session_is_active_while_driven_and_paused_afterwards(store):
     with store.open("a") as s:
         assert s.status == "active"
     assert s.status == "paused"
     assert s.record.reason == "user"
 
 
-def test_leaving_by_an_exception_pauses_and_says_so(store):
+def test_an_exception_pauses_the_session_with_the_reason(store):
     with pytest.raises(RuntimeError), store.open("a") as s:
         raise RuntimeError("no")
     assert (s.status, s.record.reason) == ("paused", "error: RuntimeError")
 
 
-def test_a_closed_session_takes_no_turn_until_it_is_opened_again(store):
+def test_opening_a_closed_session_resumes_it(store):
     s = store.open("a")
     s.close()
     assert s.status == "closed"
@@ -71,12 +71,12 @@ def test_a_closed_session_takes_no_turn_until_it_is_opened_again(store):
     assert "resume" in kinds(again)
 
 
-def test_a_session_that_was_left_takes_nothing_more(store):
+def test_a_session_object_refuses_turns_after_its_block_ended(store):
     with store.open("a") as s:
         pass
     with pytest.raises(WrongState, match="has ended"):
         s.turn("more")
-    s.pause()  # leaving twice is leaving once
+    s.pause()  # pausing twice is harmless
 
 
 def test_a_driven_session_is_busy_and_the_error_names_the_holder(store):
@@ -121,7 +121,7 @@ def test_a_session_needs_a_usable_name(store, name):
 
 
 @pytest.mark.parametrize("budget", [{"tokens": 0}, {"tokens": -1}, {"cookies": 5}, {"turns": 1.5}])
-def test_a_budget_that_makes_no_sense_is_refused(store, budget):
+def test_an_invalid_budget_is_refused(store, budget):
     with pytest.raises(BadBudget):
         store.open("a", budget=budget)
     assert store.sessions().rows == []
@@ -165,7 +165,7 @@ def test_reading_needs_no_lease_and_changes_nothing(store):
         assert view.head == before
 
 
-def test_reading_what_is_not_there_says_how_to_look(store):
+def test_the_error_of_reading_a_missing_session_names_stator_ls(store):
     with pytest.raises(NotFound, match="stator ls"):
         store.read("nothing")
 
@@ -173,7 +173,7 @@ def test_reading_what_is_not_there_says_how_to_look(store):
 # -- contributions ----------------------------------------------------------------------------------
 
 
-def test_a_contributor_adds_to_a_session_somebody_else_drives(store):
+def test_a_contributor_adds_to_a_driven_session(store):
     with store.open("a") as s:
         other = store.contribute("a", principal="local:ann")
         other.decide("keep it", topic="scope", why="asked")
@@ -186,7 +186,7 @@ def test_a_contributor_adds_to_a_session_somebody_else_drives(store):
     assert s.at("here").seq == 4
 
 
-def test_scores_flags_and_tags_of_a_session(store):
+def test_a_session_records_scores_flags_and_tags(store):
     with store.open("a") as s:
         s.turn("one").end()
         s.score("helpful", 0.75, on="t1", comment="fine")
@@ -196,12 +196,10 @@ def test_scores_flags_and_tags_of_a_session(store):
     (score,) = state["scores"].values()
     assert (score.value, score.on, score.comment) == (750, "t1", "fine")
     assert [flag.why for flag in state["flags"].values()] == ["looks odd"]
-    assert (
-        s.at("good").seq == 6
-    )  # what follows a turn belongs to it: it stood here when it was tagged
+    assert s.at("good").seq == 6  # a commit after the end of a turn belongs to that turn
 
 
-def test_a_closed_session_can_still_be_tagged_but_takes_no_fact(store):
+def test_a_closed_session_accepts_a_tag_but_no_fact(store):
     store.open("a").close()
     contributor = store.contribute("a")
     contributor.tag("final")
@@ -209,11 +207,11 @@ def test_a_closed_session_can_still_be_tagged_but_takes_no_fact(store):
         contributor.fact("n", 1)
 
 
-# -- what a dead driver leaves ------------------------------------------------------------------------
+# -- dead drivers -------------------------------------------------------------------------------------
 
 
 def run_and_die(store_path, body):
-    """Run a driver in a process of its own that dies in the middle of it."""
+    """Run a driver in its own process, which dies during its turn."""
     code = textwrap.dedent(
         """
         import os, stator
@@ -241,7 +239,7 @@ def test_a_session_whose_driver_died_is_shown_as_interrupted(store, tmp_path):
     assert (ended.status, ended.cause) == ("interrupted", "process died")
 
 
-def test_a_write_whose_driver_died_is_in_doubt_and_never_run_again(store, tmp_path):
+def test_a_write_whose_driver_died_is_in_doubt(store, tmp_path):
     run_and_die(tmp_path / "agent.db", WRITE_AND_DIE)
     with store.open("a") as s:
         (call,) = s.calls()
@@ -257,10 +255,10 @@ def test_a_read_whose_driver_died_is_cancelled(store, tmp_path):
     assert s.calls(status="open") == []
 
 
-# -- the front door -----------------------------------------------------------------------------------
+# -- stator.open --------------------------------------------------------------------------------------
 
 
-def test_open_uses_the_store_it_is_given(tmp_path, monkeypatch):
+def test_open_uses_the_given_store(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with stator.open("a", store=tmp_path / "x.db", agent="me") as s:
         s.turn("hi").end()
@@ -287,7 +285,7 @@ def test_open_finds_the_nearest_store_upward(tmp_path, monkeypatch):
     assert (tmp_path / ".stator" / ".gitignore").read_text() == "*\n"
 
 
-def test_open_on_a_new_machine_makes_the_users_own_store(tmp_path, monkeypatch):
+def test_open_creates_the_users_store_on_a_new_machine(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("STATOR_STORE", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
@@ -303,7 +301,7 @@ def test_an_unknown_durability_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("durability", ["full", "barrier", "relaxed"])
-def test_every_durability_records_the_same(tmp_path, durability):
+def test_every_durability_level_records_the_same(tmp_path, durability):
     with stator.connect(tmp_path / "a.db", durability=durability) as opened:
         assert opened.info().durability == durability
         with opened.open("a") as s, s.turn("one") as t:
@@ -312,14 +310,14 @@ def test_every_durability_records_the_same(tmp_path, durability):
         assert s.facts() == {"n": 1}
 
 
-def test_what_was_recorded_is_there_after_opening_again(tmp_path):
+def test_recorded_facts_exist_after_reopening_the_store(tmp_path):
     with stator.connect(tmp_path / "a.db") as opened, opened.open("a") as s, s.turn("one") as t:
         t.fact("n", 1)
     with stator.connect(tmp_path / "a.db", read_only=True) as again:
         assert again.read("a").facts() == {"n": 1}
 
 
-def test_sealed_commits_of_one_store_are_taken_in_by_another(store, memory):
+def test_sealed_commits_of_one_store_can_be_ingested_by_another(store, memory):
     with store.open("a") as s, s.turn("one") as t:
         t.fact("n", 1)
     commits = list(s.log())
@@ -332,7 +330,7 @@ def test_sealed_commits_of_one_store_are_taken_in_by_another(store, memory):
 # -- erasing ------------------------------------------------------------------------------------------
 
 
-def test_erasing_takes_the_value_and_leaves_a_chain_that_verifies(store):
+def test_erasing_removes_the_value_and_the_chain_still_verifies(store):
     from stator.runtime.views.verify import verify
 
     with store.open("a") as s:

@@ -1,4 +1,4 @@
-"""A tail delivers every commit once and in order, from any cursor, whatever reader and writer do meanwhile."""
+"""A tail delivers every commit once and in order, from any cursor, while readers and writers restart."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def seqs(commits):
 
 
 class Napping:
-    """A sleep that lets something happen each time, and ends the tail when nothing is left to happen."""
+    """A sleep that runs the next event each time, and ends the tail after the last one."""
 
     def __init__(self, *happenings):
         self.happenings = list(happenings)
@@ -42,7 +42,7 @@ class Napping:
         return not self.happenings
 
 
-def test_without_following_it_is_the_log_after_the_cursor(store):
+def test_a_tail_that_does_not_follow_is_the_log_after_the_cursor(store):
     with store.open("a") as s:
         turn(s)
     view = store.read("a")
@@ -50,7 +50,7 @@ def test_without_following_it_is_the_log_after_the_cursor(store):
     assert seqs(view.tail(3, follow=False)) == [n for n in seqs(view.log()) if n > 3]
 
 
-def test_without_a_cursor_it_is_what_comes_from_now_on(store):
+def test_a_tail_without_a_cursor_delivers_only_new_commits(store):
     with store.open("a") as s:
         turn(s)
         head = s.head.seq
@@ -59,14 +59,14 @@ def test_without_a_cursor_it_is_what_comes_from_now_on(store):
         assert seqs(view.tail(until=lambda: nap.over)) == list(range(head + 1, s.head.seq + 1))
 
 
-def test_what_comes_while_it_waits_is_delivered_in_order(store):
+def test_commits_appended_while_waiting_are_delivered_in_order(store):
     with store.open("a") as s:
         nap = Napping(*(lambda n=n: turn(s, n) for n in range(5)))
         view = SessionView(store.port, s.id, sleep=nap)
         assert seqs(view.tail(0, until=lambda: nap.over)) == seqs(s.log())
 
 
-def test_a_reader_may_start_before_the_first_turn(store):
+def test_a_tail_can_start_before_the_first_turn(store):
     with store.open("a") as s:
         pass
     nap = Napping(lambda: drive_again(store))
@@ -80,7 +80,7 @@ def drive_again(store):
         turn(s)
 
 
-def test_a_writer_that_comes_back_as_another_process_is_one_log(tmp_path):
+def test_a_tail_continues_when_the_writer_restarts(tmp_path):
     path = tmp_path / "agent.db"
     with stator.connect(path) as store, store.open("a") as s:
         turn(s)
@@ -95,7 +95,7 @@ def test_a_writer_that_comes_back_as_another_process_is_one_log(tmp_path):
         assert seqs(view.tail(0, until=lambda: nap.over)) == seqs(view.log())
 
 
-def test_the_tail_of_a_fork_goes_through_its_parents_log(store):
+def test_the_tail_of_a_fork_includes_the_log_of_its_parent(store):
     with store.open("a") as s:
         turn(s)
     fork = store.fork("a", "t1", as_name="b")
@@ -104,7 +104,7 @@ def test_the_tail_of_a_fork_goes_through_its_parents_log(store):
     assert seqs(fork.tail(2, follow=False)) == list(range(3, fork.head.seq + 1))
 
 
-def test_a_closed_session_does_not_end_a_tail_unless_asked(store):
+def test_a_closed_session_ends_a_tail_only_on_request(store):
     with store.open("a") as s:
         turn(s)
         s.close()
@@ -117,7 +117,7 @@ def test_a_closed_session_does_not_end_a_tail_unless_asked(store):
 
 
 @given(st.data())
-def test_any_two_readers_that_share_a_cursor_see_every_commit_once(data):
+def test_two_readers_that_hand_over_a_cursor_see_every_commit_once(data):
     store = memory_store()
     with store.open("a") as s:
         for n in range(3):
@@ -142,7 +142,7 @@ def test_a_long_log_is_read_page_by_page_without_waiting(store, monkeypatch):
         assert len(nap.waits) == 1
 
 
-def test_waiting_grows_without_news_and_begins_anew_with_it(store):
+def test_waits_grow_while_idle_and_reset_after_a_commit(store):
     with store.open("a") as s:
         quiet = [lambda: None] * 12
         nap = Napping(*quiet, lambda: turn(s), lambda: None)
@@ -152,18 +152,18 @@ def test_waiting_grows_without_news_and_begins_anew_with_it(store):
         assert nap.waits[13] == tails.FIRST_S
 
 
-def test_a_cursor_beyond_the_log_is_refused_rather_than_waited_for(store):
+def test_a_cursor_beyond_the_log_is_refused(store):
     with store.open("a") as s, pytest.raises(NotFound, match="no commit @99"):
         next(s.tail(99))
 
 
 @pytest.mark.parametrize("cursor", [-1, "5", 1.5, True])
-def test_what_is_no_cursor_is_refused_at_once(store, cursor):
+def test_an_invalid_cursor_is_refused(store, cursor):
     with store.open("a") as s, pytest.raises(BadPosition):
         s.tail(cursor)
 
 
-def test_a_hole_in_the_log_is_not_passed_over(store):
+def test_a_gap_in_the_log_is_an_error(store):
     class Holed:
         """A store that has lost a commit."""
 
@@ -177,7 +177,7 @@ def test_a_hole_in_the_log_is_not_passed_over(store):
         next(SessionView(Holed(), s.id).tail(0))  # type: ignore[arg-type]
 
 
-def test_the_asynchronous_tail_delivers_the_same_and_lets_the_loop_work(tmp_path, monkeypatch):
+def test_the_asynchronous_tail_delivers_the_same_without_blocking_the_loop(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     async def read(view, done):

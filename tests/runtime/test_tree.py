@@ -1,4 +1,4 @@
-"""The tree of sessions: who came from whom, and what they used, each turn counted once."""
+"""The tree of sessions: parents, children and usage, with each turn counted once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def spend(s, tokens=10):
 
 @pytest.fixture
 def family(either):
-    """A session with a child, a fork with a fork of its own, and a retry that goes on for it."""
+    """A session with a child, a fork that has a fork, and an adopted retry."""
     with either.open("main") as s:
         spend(s)
         with s.turn("two") as t:
@@ -37,21 +37,21 @@ def family(either):
     return s
 
 
-def test_the_tree_holds_everyone_from_any_of_them(either, family):
+def test_the_tree_is_the_same_from_any_of_its_sessions(either, family):
     names = [branch.name for branch in family.tree().branches]
     assert sorted(names) == ["fork", "fork of fork", "main", "main/research", "main~t2.2"]
     assert [branch.name for branch in either.read("fork of fork").tree().branches] == names
     assert names[0] == "main"
 
 
-def test_forks_copy_nothing_so_usage_is_not_double_counted(family):
+def test_shared_turns_are_counted_once_in_the_usage(family):
     """Every turn once: 10 + 10 + 5 (child) + 7 (retry) + 3 (fork)."""
     total = family.tree().total
     assert total["tokens"] == 35
     assert total["turns"] == 5
 
 
-def test_a_branch_says_what_it_is_and_where_it_began(family):
+def test_a_branch_names_its_kind_and_its_starting_turn(family):
     found = {branch.name: branch for branch in family.tree().branches}
     assert (found["fork"].kind, found["fork"].turn) == ("fork", 1)
     assert (found["main~t2.2"].kind, found["main~t2.2"].turn) == ("retry", 2)
@@ -73,7 +73,7 @@ def test_a_tree_of_many_sessions_is_bounded(memory):
     assert project_tree(memory.port, "shop", limit=5).more
 
 
-def test_a_project_is_a_forest(either, family):
+def test_the_tree_of_a_project_has_several_roots(either, family):
     with either.open("alone") as s:
         spend(s)
     found = project_tree(either.port, "shop")
@@ -87,7 +87,7 @@ acts = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 99)), max_size=
 
 @settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
 @given(acts)
-def test_whatever_branches_the_total_is_what_was_used(acts):
+def test_the_total_usage_is_right_for_any_branches(acts):
     store = memory_store()
     used = 0
     with store.open("s0") as s:
@@ -124,7 +124,7 @@ def branch(name, parent="", seq=0):
     return Branch(id=name, name=name, status="paused", parent=parent, seq=seq)
 
 
-def test_lines_lead_to_every_branch():
+def test_the_drawn_tree_connects_every_branch():
     branches = [
         branch("a"),
         branch("b", "a", 1),
@@ -141,10 +141,10 @@ def test_lines_lead_to_every_branch():
     ]
 
 
-def test_a_very_long_line_of_forks_is_no_problem():
+def test_a_chain_of_3000_forks_can_be_ordered():
     branches = [branch("0"), *(branch(str(n), str(n - 1)) for n in range(1, 3000))]
     assert [found.id for found in in_order(branches)] == [str(n) for n in range(3000)]
 
 
-def test_a_branch_whose_parent_is_not_there_stands_by_itself():
+def test_a_branch_without_its_parent_is_drawn_as_a_root():
     assert [lead for lead, _ in drawn([branch("b", "gone")])] == [""]

@@ -42,26 +42,26 @@ def test_leaving_the_block_ends_the_turn_ok(session):
     assert ended(session) == [("ok", "")]
 
 
-def test_an_exception_leaves_the_turn_interrupted_with_its_reason(session):
+def test_an_exception_interrupts_the_turn_with_the_reason(session):
     with pytest.raises(ValueError, match="bad luck"), session.turn("one"):
         raise ValueError("bad luck")
     assert ended(session) == [("interrupted", "ValueError: bad luck")]
 
 
-def test_abort_gives_the_turn_up_and_says_why(session):
+def test_abort_ends_the_turn_as_aborted_with_the_reason(session):
     with session.turn("one") as t:
         t.abort("wrong branch")
     assert ended(session) == [("aborted", "wrong branch")]
 
 
-def test_end_ends_once(session):
+def test_ending_a_turn_twice_records_one_end(session):
     with session.turn("one") as t:
         t.end()
         t.end()
     assert ended(session) == [("ok", "")]
 
 
-def test_a_turn_that_ended_takes_nothing_more(session):
+def test_an_ended_turn_accepts_nothing(session):
     with session.turn("one") as t:
         t.end()
         with pytest.raises(BadTurn, match="turn 1"):
@@ -75,21 +75,21 @@ def test_a_turn_inside_a_turn_is_refused(session):
         session.turn("two")
 
 
-def test_what_was_asked_is_the_turns_input(session):
+def test_the_prompt_is_the_input_of_the_turn(session):
     with session.turn({"text": "hi", "images": [b"\x00"]}):
         pass
     assert session.beginning(1).value("input") == {"text": "hi", "images": [b"\x00"]}
     assert session.beginning(2) is None
 
 
-def test_turns_can_be_had_from_the_end(session):
+def test_the_last_turns_can_be_listed(session):
     for n in range(5):
         session.turn(f"turn {n}").end()
     assert [row.turn for row in session.turns(last=2)] == [4, 5]
 
 
 @pytest.mark.skipif(which("git") is None, reason="needs git")
-def test_the_end_of_a_turn_records_what_git_says_of_the_folder(store, tmp_path):
+def test_the_end_of_a_turn_records_the_git_state_of_the_folder(store, tmp_path):
     subprocess.run(["git", "init", "-q", "-b", "main", str(tmp_path)], check=True)
     (tmp_path / "new.txt").write_text("x")
     with store.open("a") as s:
@@ -100,7 +100,7 @@ def test_the_end_of_a_turn_records_what_git_says_of_the_folder(store, tmp_path):
     assert git["dirty"]
 
 
-def test_leaving_the_session_with_a_turn_open_says_so_at_once(memory):
+def test_pausing_a_session_interrupts_its_open_turn(memory):
     session = memory.open("b")
     session.turn("one")
     session.pause()
@@ -110,7 +110,7 @@ def test_leaving_the_session_with_a_turn_open_says_so_at_once(memory):
 # -- recording ----------------------------------------------------------------------------------------
 
 
-def test_a_decision_keeps_its_reason_its_rivals_and_its_confidence(session):
+def test_a_decision_keeps_its_reason_alternatives_and_confidence(session):
     with session.turn("one") as t:
         t.decide(
             "JWT",
@@ -125,7 +125,7 @@ def test_a_decision_keeps_its_reason_its_rivals_and_its_confidence(session):
     assert (record.over, record.confidence, record.factors) == (["cookies"], 850, {"n": 2})
 
 
-def test_a_decision_on_the_same_topic_supersedes_the_one_that_stands(session):
+def test_a_decision_supersedes_the_current_one_on_its_topic(session):
     with session.turn("one") as t:
         t.decide("JWT", topic="auth")
         t.decide("sessions", topic="auth")
@@ -135,7 +135,7 @@ def test_a_decision_on_the_same_topic_supersedes_the_one_that_stands(session):
     assert [line.record.what for line in session.decisions(standing=True)] == ["sessions"]
 
 
-def test_a_decision_without_a_topic_is_superseded_by_its_id(session):
+def test_a_decision_without_a_topic_can_be_superseded_by_its_id(session):
     with session.turn("one") as t:
         t.decide("JWT")
         old = session.decisions()[0].id
@@ -150,7 +150,7 @@ def test_confidence_is_from_zero_to_one(session, confidence):
         t.decide("x", confidence=confidence)
 
 
-def test_files_are_known_by_their_path_under_the_root(session):
+def test_files_are_recorded_by_their_path_under_the_root(session):
     with session.turn("one") as t:
         t.file("/project/src/a.py", "created", after="1")
         t.file("src/../src/a.py", "modified", after="2")
@@ -161,7 +161,7 @@ def test_files_are_known_by_their_path_under_the_root(session):
     ]
 
 
-def test_a_files_digest_before_is_the_one_it_had(session):
+def test_the_digest_before_an_edit_is_the_previous_digest(session):
     with session.turn("one") as t:
         t.file("a.py", "created", after="1")
         t.file("a.py", "modified", after="2")
@@ -202,7 +202,7 @@ def test_a_plan_is_made_of_steps_with_a_status(session):
     }
 
 
-def test_pending_items_are_put_on_and_taken_off(session):
+def test_pending_items_are_added_and_removed(session):
     with session.turn("one") as t:
         t.pend("ask Ann", on="reply", why="she knows")
         t.pend("call Bob")
@@ -221,7 +221,7 @@ def test_an_artifact_has_versions_and_its_content_is_in_the_log(session):
     assert session.commit(second).value("input") == "v2"
 
 
-def test_dead_ends_notes_and_the_working_set(session):
+def test_dead_ends_notes_and_the_working_set_are_recorded(session):
     with session.turn("one") as t:
         t.dead_end("regex", why="nested")
         t.note("scratch", [1])
@@ -233,7 +233,7 @@ def test_dead_ends_notes_and_the_working_set(session):
     assert (used.name, used.uses, used.detail) == ("Safari", 2, "17")
 
 
-def test_usage_adds_up_in_spend(session):
+def test_usage_is_summed_in_spend(session):
     with session.turn("one") as t:
         t.say("a", usage={"tokens": 10})
         t.say("b", usage={"tokens": 5, "money:usd": 200})
@@ -256,7 +256,7 @@ def test_usage_adds_up_in_spend(session):
         lambda t: t.say("x", usage={"tokens": -1}),
     ],
 )
-def test_what_cannot_be_recorded_is_refused_and_nothing_is_written(session, record):
+def test_a_record_that_cannot_be_stored_is_refused_and_nothing_is_written(session, record):
     with session.turn("one") as t:
         before = session.head
         with pytest.raises(InvalidInput):
@@ -264,7 +264,7 @@ def test_what_cannot_be_recorded_is_refused_and_nothing_is_written(session, reco
         assert session.head == before
 
 
-def test_a_refusal_names_the_path_of_the_offending_field(session):
+def test_the_error_names_the_path_of_the_invalid_field(session):
     with session.turn("one") as t, pytest.raises(BadType) as caught:
         t.fact("tags", {"all": {"a"}})
     assert caught.value.path == "$.value.all"

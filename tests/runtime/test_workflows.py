@@ -1,4 +1,4 @@
-"""Workflows: extracted from a recorded chain, run through the runtime, stopped and gone on with."""
+"""Workflows: extracted from a recorded chain, run, stopped and continued."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_chain_becomes_a_file_with_parameters_and_references(recorded):
     assert [call.effect for call in made.calls] == ["read", "write", "read"]
 
 
-def test_a_workflow_runs_in_a_session_of_its_own_with_other_values(recorded):
+def test_a_workflow_runs_in_its_own_session_with_other_values(recorded):
     made, now = workflows.extract(recorded.read("invoice")), shop()
     now.tools["find"].function = lambda number: {"invoice": {"id": 8, "to": "Initech"}}
     ran = run(recorded, made, now.tools, {"number": "INV-4"}, effects="run")
@@ -96,7 +96,7 @@ def test_a_workflow_runs_in_a_session_of_its_own_with_other_values(recorded):
     assert prompt == {"workflow": "invoice", "parameters": {"number": "INV-4"}}
 
 
-def test_a_write_waits_for_a_person_and_running_it_again_goes_on(recorded):
+def test_a_write_waits_for_approval_and_a_rerun_continues(recorded):
     made, now = workflows.extract(recorded.read("invoice")), shop()
     ran = run(recorded, made, now.tools)
     assert (ran.status, statuses(ran)) == ("waits", ["ok", "awaiting approval", "not run"])
@@ -107,14 +107,14 @@ def test_a_write_waits_for_a_person_and_running_it_again_goes_on(recorded):
     assert [call.replayed for call in after.calls] == [True, False, False]
 
 
-def test_what_waits_is_shown_with_its_arguments(recorded):
+def test_a_waiting_call_is_shown_with_its_arguments(recorded):
     ran = run(recorded, workflows.extract(recorded.read("invoice")), shop().tools)
     (waiting,) = [call for call in ran.calls if call.status == "awaiting approval"]
     assert waiting.call == ran.waiting
     assert waiting.arguments == {"to": "ACME Corp", "invoice_id": 7, "cents": 4200}
 
 
-def test_the_first_failure_stops_it_and_running_it_again_goes_on_from_there(recorded):
+def test_the_first_failure_stops_a_workflow_and_a_rerun_continues_there(recorded):
     made, now = workflows.extract(recorded.read("invoice")), shop()
     broken = Counted(raising(ValueError("card declined")), name="pay", value={"receipt": "re_2"})
     now.tools["pay"] = broken.tool()
@@ -125,7 +125,7 @@ def test_the_first_failure_stops_it_and_running_it_again_goes_on_from_there(reco
     assert [name for name, _ in now.chain] == ["find", "mail"]
 
 
-def test_a_call_may_fail_where_the_file_says_that_others_follow(memory):
+def test_a_failed_call_with_on_error_continue_does_not_stop_the_workflow(memory):
     made = Workflow(
         schema=SCHEMA,
         name="w",
@@ -140,7 +140,7 @@ def test_a_call_may_fail_where_the_file_says_that_others_follow(memory):
     assert (ran.status, statuses(ran)) == ("done", ["error", "not run", "ok"])
 
 
-def test_a_tool_that_is_missing_is_said_before_anything_runs(recorded):
+def test_a_missing_tool_is_reported_before_anything_runs(recorded):
     made, now = workflows.extract(recorded.read("invoice")), shop()
     del now.tools["mail"]
     with pytest.raises(BadWorkflow, match="there is no tool 'mail'"):
@@ -160,7 +160,7 @@ def test_a_secret_is_never_in_the_file_and_must_be_set(either):
     assert login.runs == [{"key": KEY}, {"key": KEY}]
 
 
-def test_some_turns_are_extracted_by_themselves(recorded):
+def test_selected_turns_can_be_extracted(recorded):
     with recorded.open("invoice") as s:
         chain(s, shop().tools, amount=1)
     assert len(workflows.extract(recorded.read("invoice"), "t2").calls) == 3
@@ -193,7 +193,7 @@ CALLS = st.lists(
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(calls=CALLS, prompt=st.sampled_from(["", "pay ACME 4200 for a.py, INV-3", {"id": 7}]))
-def test_what_was_extracted_and_run_with_the_same_tools_is_the_same_chain(calls, prompt):
+def test_running_an_extracted_workflow_makes_the_same_calls(calls, prompt):
     store = memory_store()
     recorded: list[Any] = []
     again: list[Any] = []
@@ -219,7 +219,7 @@ def test_what_was_extracted_and_run_with_the_same_tools_is_the_same_chain(calls,
     assert canon.dumps(again) == canon.dumps(recorded)
 
 
-def test_turns_that_were_rewound_are_left_out_and_named(recorded):
+def test_rewound_turns_are_omitted_and_noted(recorded):
     with recorded.open("invoice") as s:
         with s.turn("again") as t:
             t.call(shop().tools["find"], number="INV-4")
@@ -229,7 +229,7 @@ def test_turns_that_were_rewound_are_left_out_and_named(recorded):
     assert made.notes[0] == "t2: left out, it was rewound"
 
 
-def test_a_workflow_is_not_run_in_a_session_of_an_agent(recorded):
+def test_a_workflow_refuses_to_run_in_an_agents_session(recorded):
     made = workflows.extract(recorded.read("invoice"))
     with pytest.raises(WrongState, match="session 'invoice' was not created by a workflow"):
         run(recorded, made, shop().tools, session="invoice")

@@ -11,7 +11,7 @@ from stator.runtime.facade.session import Session
 
 
 def ask_for(session: Session[Any], tool: str, why: str = "", **arguments: Any) -> str:
-    """The id of a call whose request is on disk and that nobody has answered."""
+    """Append a call that awaits approval; returns its id."""
     intent = session.context.mint("commit")
     call = retype(intent, "call")
     record = CallRecord(

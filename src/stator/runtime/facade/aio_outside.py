@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from stator.runtime.facade.aio_pool import Pool
-from stator.runtime.facade.awaited import awaited
+from stator.runtime.facade.awaited import AsyncTwin, awaited
 from stator.runtime.facade.doors import OutsideDoors
 from stator.runtime.facade.outside import Approvals, Budgets, Doubts, Lifecycle
 
 
-class AsyncApprovals:
+class AsyncApprovals(AsyncTwin[Approvals]):
     """`Approvals`, awaited."""
-
-    def __init__(self, approvals: Approvals, pool: Pool) -> None:
-        self._sync = approvals
-        self._pool = pool
 
     waiting = awaited(Approvals.waiting)
     approve = awaited(Approvals.approve)
@@ -23,12 +19,8 @@ class AsyncApprovals:
     revoke = awaited(Approvals.revoke)
 
 
-class AsyncBudgets:
+class AsyncBudgets(AsyncTwin[Budgets]):
     """`Budgets`, awaited."""
-
-    def __init__(self, budgets: Budgets, pool: Pool) -> None:
-        self._sync = budgets
-        self._pool = pool
 
     spent = awaited(Budgets.spent)
     spent_tree = awaited(Budgets.spent_tree)
@@ -37,12 +29,8 @@ class AsyncBudgets:
     change = awaited(Budgets.change)
 
 
-class AsyncLifecycle:
+class AsyncLifecycle(AsyncTwin[Lifecycle]):
     """`Lifecycle`, awaited."""
-
-    def __init__(self, lifecycle: Lifecycle, pool: Pool) -> None:
-        self._sync = lifecycle
-        self._pool = pool
 
     pause = awaited(Lifecycle.pause)
     close = awaited(Lifecycle.close)
@@ -50,12 +38,8 @@ class AsyncLifecycle:
     resume = awaited(Lifecycle.resume)
 
 
-class AsyncDoubts:
+class AsyncDoubts(AsyncTwin[Doubts]):
     """`Doubts`, awaited."""
-
-    def __init__(self, doubts: Doubts, pool: Pool) -> None:
-        self._sync = doubts
-        self._pool = pool
 
     open = awaited(Doubts.open)
     settle = awaited(Doubts.settle)

@@ -33,6 +33,15 @@ class Entered(Protocol):
 
 
 E = TypeVar("E", bound=Entered)
+S = TypeVar("S")
+
+
+class AsyncTwin(Generic[S]):
+    """The twin of an object: holds the original, and the pool that its methods run on."""
+
+    def __init__(self, sync: S, pool: Pool) -> None:
+        self._sync = sync
+        self._pool = pool
 
 
 def awaited(

@@ -24,12 +24,12 @@ SECRET = "sk-ant-" + "api03-abcdefghij0123456789"
 
 class TestAppend:
     def test_seqs_are_counted_from_one_without_gaps(self, story: Story) -> None:
-        """Over however many appends."""
+        """For any number of appends."""
         story.fact("a")
         story.add(story.drafts.fact("b"), story.drafts.fact("c"))
         assert [commit.seq for commit in story.log] == [1, 2, 3, 4, 5]
 
-    def test_what_append_returns_is_what_the_log_holds(self, story: Story) -> None:
+    def test_append_returns_the_commits_of_the_log(self, story: Story) -> None:
         """Field by field, content and salts too."""
         call = story.call("pay", {"amount": 5.5, "raw": b"\0", "to": ("a", 1)})
         story.outcome(call, {"ok": True}, usage={"tokens": 3}, why="because")
@@ -41,8 +41,8 @@ class TestAppend:
         ]
         assert story.log[-4:] == returned
 
-    def test_several_drafts_land_together_or_not_at_all(self, story: Story) -> None:
-        """A bad one at the end takes the good ones with it."""
+    def test_several_drafts_are_appended_together_or_not_at_all(self, story: Story) -> None:
+        """One bad draft at the end rejects all of them."""
         head = story.store.head(story.session)
         with pytest.raises(BadDelta):
             story.add(story.drafts.fact("a"), story.drafts.forget("never there"))
@@ -50,7 +50,7 @@ class TestAppend:
         assert story.store.entries(story.session, "facts") == []
 
     def test_a_failed_append_leaves_the_session_usable(self, story: Story) -> None:
-        """With the seq that would have been next."""
+        """The next append gets the seq of the failed one."""
         seq = story.store.head(story.session).seq
         with pytest.raises(InvalidInput):
             story.add(story.drafts.make("nonsense"))
@@ -61,23 +61,23 @@ class TestAppend:
         story.add(story.drafts.fact("a"), story.drafts.forget("a"))
         assert story.store.entries(story.session, "facts") == []
 
-    def test_appending_nothing_does_nothing(self, story: Story) -> None:
-        """And returns nothing."""
+    def test_appending_no_drafts_changes_nothing(self, story: Story) -> None:
+        """The result is an empty list."""
         assert story.store.append(story.session, []) == []
 
-    def test_appending_to_a_session_that_is_not_there(self, store: StorePort) -> None:
-        """Is NotFound."""
+    def test_appending_to_a_missing_session_is_not_found(self, store: StorePort) -> None:
+        """The error is NotFound."""
         drafts = Drafts(Ids("nobody"), Ids("nobody")("session"))
         with pytest.raises(NotFound):
             store.append(drafts.session, [drafts.fact("x")])
 
     def test_a_draft_for_another_session_is_refused(self, store: StorePort) -> None:
-        """A draft says whose it is."""
+        """A draft names its session."""
         a, b = begin(store, "a"), begin(store, "b")
         with pytest.raises(InvalidInput):
             store.append(a.session, [b.drafts.fact("x")])
 
-    def test_compare_and_set_on_the_head(self, story: Story) -> None:
+    def test_an_append_with_a_stale_head_is_refused(self, story: Story) -> None:
         """The head's hash is accepted, an older one is HeadMoved and names the head."""
         old = story.store.head(story.session).hash
         story.store.append(story.session, [story.drafts.fact("a")], if_head=old)
@@ -92,59 +92,59 @@ class TestAppend:
             story.add(story.drafts.make(kind))
 
     def test_a_record_of_another_collection_is_refused(self, story: Story) -> None:
-        """A file is no fact."""
+        """A file record cannot be put into facts."""
         with pytest.raises(InvalidInput):
             story.add(story.drafts.make("fact", Upsert("facts", FileRecord(path="a", op="read"))))
 
     def test_an_unknown_collection_is_refused(self, story: Story) -> None:
-        """With a typed error."""
+        """The error is typed."""
         for change in (Upsert("nonsense", FactRecord(name="a")), Remove("nonsense", "a")):
             with pytest.raises(InvalidInput):
                 story.add(story.drafts.make("fact", change))
 
-    def test_a_value_without_a_recorded_form_is_refused(self, story: Story) -> None:
-        """And the error says where in the value it is."""
+    def test_a_value_that_cannot_be_recorded_is_refused(self, story: Story) -> None:
+        """The error has the path within the value."""
         with pytest.raises(BadType, match=r"\$\.input\.a\[1\]"):
             story.call("x", {"a": [1, object()]})
 
     @pytest.mark.parametrize("identifier", ["", "k_12", "c_" + "0" * 32, "k_" + "A" * 32])
-    def test_a_commit_id_that_is_none_is_refused(self, story: Story, identifier: str) -> None:
+    def test_an_invalid_commit_id_is_refused(self, story: Story, identifier: str) -> None:
         """An id is a prefix and 32 lower-case hex digits."""
         with pytest.raises(BadId):
             story.fact("x", id=identifier)
 
     @pytest.mark.parametrize("call", ["abc", "k_" + "0" * 32, "c_" + "A" * 32])
-    def test_a_call_that_is_no_call_id_is_refused(self, story: Story, call: str) -> None:
-        """Else it would be read back as something else."""
+    def test_an_invalid_call_id_is_refused(self, story: Story, call: str) -> None:
+        """Otherwise it would be read back as another id."""
         with pytest.raises(BadId):
             story.call("x", call=call)
 
     @pytest.mark.parametrize("run", ["abc", "s_" + "0" * 32, "r_" + "A" * 32])
-    def test_a_run_that_is_no_run_id_is_refused(self, story: Story, run: str) -> None:
-        """Else it would be read back as something else."""
+    def test_an_invalid_run_id_is_refused(self, story: Story, run: str) -> None:
+        """Otherwise it would be read back as another id."""
         with pytest.raises(BadId):
             story.fact("x", run=run)
 
-    def test_an_erasure_wish_outside_an_erasure_is_refused(self, story: Story) -> None:
-        """Nothing that was asked for is silently left out."""
+    def test_an_erase_change_outside_an_erasure_commit_is_refused(self, story: Story) -> None:
+        """No requested change is silently ignored."""
         story.fact("x")
         with pytest.raises(InvalidInput):
             story.add(story.drafts.make("fact", Erase(seq=3)))
 
-    def test_changes_that_come_with_a_call_are_applied(self, story: Story) -> None:
-        """Nothing that was asked for is silently left out."""
+    def test_changes_in_a_call_commit_are_applied(self, story: Story) -> None:
+        """No requested change is silently ignored."""
         fact = Upsert("facts", FactRecord(name="x", value=1))
         story.add(msgspec.structs.replace(story.drafts.call("read"), changes=(fact,)))
         assert story.store.find(story.session, "facts", "x") is not None
 
-    def test_happened_is_when_it_was_appended_unless_given(self, story: Story) -> None:
+    def test_happened_defaults_to_the_time_of_the_append(self, story: Story) -> None:
         """Retention uses `at`, displays use `happened`."""
         now, then = story.fact("a"), story.fact("b", happened=77)
         assert now.happened == now.at
         assert (then.happened, then.at > now.at) == (77, True)
 
-    def test_threads_append_side_by_side(self, store: StorePort) -> None:
-        """Every commit lands once, in an unbroken count."""
+    def test_threads_append_concurrently(self, store: StorePort) -> None:
+        """Every commit is recorded once, and the seqs have no gap."""
         stories = [begin(store, f"s{n}") for n in range(2)]
         errors: list[BaseException] = []
 
@@ -169,7 +169,7 @@ class TestAppend:
 
 class TestRedaction:
     def test_no_secret_reaches_the_log(self, story: Story) -> None:
-        """Not in content, records, structural text or origins."""
+        """Neither in content nor in records, structural text or origins."""
         story.call("sh", {"cmd": f"curl -H 'x-api-key: {SECRET}'"})
         story.entry(f"your key is {SECRET}", cause=f"saw {SECRET}", origin=("hook", SECRET))
         story.fact("key", {"value": SECRET}, why=SECRET, principal=SECRET)
@@ -178,31 +178,29 @@ class TestRedaction:
         assert "‹secret:anthropic:" in repr(story.log)
 
     def test_equal_secrets_have_equal_placeholders(self, story: Story) -> None:
-        """Within a session and its forks."""
+        """This holds within a session and its forks."""
         one, other = story.entry(SECRET), story.fork("fork").drive().entry(SECRET)
         assert one.value("output") == other.value("output")
 
-    def test_a_redacted_origin_still_lands_once(self, story: Story) -> None:
-        """It is looked up as it is kept."""
+    def test_a_commit_with_a_redacted_origin_is_recorded_once(self, story: Story) -> None:
+        """The lookup uses the redacted origin."""
         first = story.entry("a", origin=("hook", SECRET))
         assert story.entry("a", origin=("hook", SECRET)) == first
 
-    def test_a_session_whose_name_holds_a_secret_keeps_it_out_of_its_row(
-        self, store: StorePort
-    ) -> None:
-        """The row shows what the record says."""
+    def test_a_secret_in_a_session_name_is_not_in_its_row(self, store: StorePort) -> None:
+        """The row has the redacted name of the record."""
         story = begin(store, f"rotate {SECRET}")
         assert SECRET not in repr(story.row)
         assert story.row.record == store.entries(story.session, "session")[0].record
 
-    def test_a_session_whose_name_holds_a_secret_is_found_again(self, store: StorePort) -> None:
-        """Creating it again returns it."""
+    def test_a_session_with_a_secret_in_its_name_is_found_again(self, store: StorePort) -> None:
+        """Creating it again returns the same session."""
         story = begin(store, f"rotate {SECRET}")
         row, new = store.create([story.drafts.open(f"rotate {SECRET}")])
         assert (row.id, new) == (story.session, False)
 
     def test_redaction_can_be_switched_off(self, make_store: MakeStore) -> None:
-        """For those who redact elsewhere."""
+        """For programs that redact elsewhere."""
         store = make_store(redact=False, clock=Clock())
         try:
             assert begin(store).drive().entry(SECRET).value("output") == SECRET
@@ -211,10 +209,10 @@ class TestRedaction:
 
 
 class TestDurability:
-    def test_what_was_acknowledged_is_there_after_reopening(
+    def test_acknowledged_commits_exist_after_reopening(
         self, make_store: MakeStore, capabilities: Capabilities
     ) -> None:
-        """Commits, state and turns."""
+        """This includes state and turns."""
         skip_unless_durable(capabilities)
         first = make_store(clock=Clock())
         story = begin(first).drive()
@@ -229,10 +227,10 @@ class TestDurability:
         finally:
             second.close()
 
-    def test_closing_gives_the_lease_back(
+    def test_closing_releases_the_lease(
         self, make_store: MakeStore, capabilities: Capabilities
     ) -> None:
-        """So that the next driver need not take it."""
+        """The next driver can then acquire it without taking it over."""
         skip_unless_durable(capabilities)
         first = make_store(clock=Clock())
         story = begin(first).drive()
@@ -243,7 +241,7 @@ class TestDurability:
         finally:
             second.close()
 
-    def test_two_open_stores_see_each_other_at_once(
+    def test_two_open_stores_see_each_others_appends_immediately(
         self, make_store: MakeStore, capabilities: Capabilities
     ) -> None:
         """An append through one is in the next answer of the other."""
@@ -260,8 +258,8 @@ class TestDurability:
             one.close()
             other.close()
 
-    def test_a_closed_store_answers_nothing(self, make_store: MakeStore) -> None:
-        """Closing twice is harmless; asking is an error."""
+    def test_a_closed_store_refuses_every_request(self, make_store: MakeStore) -> None:
+        """Closing twice is harmless; any other method is an error."""
         store = make_store(clock=Clock())
         story = begin(store)
         store.close()
@@ -269,8 +267,8 @@ class TestDurability:
         with pytest.raises(Exception, match="closed"):
             store.session(story.session)
 
-    def test_sync_and_usage_and_info_answer(self, store: StorePort) -> None:
-        """However expensive, they change nothing."""
+    def test_sync_usage_and_info_change_nothing(self, store: StorePort) -> None:
+        """They only read."""
         story = begin(store)
         before = story.log
         store.sync()

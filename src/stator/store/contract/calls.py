@@ -28,7 +28,7 @@ def pages(store: StorePort, query: CallQuery, limit: int) -> list[CallRow]:
 
 class TestCalls:
     def test_an_intent_without_outcome_is_started(self, story: Story) -> None:
-        """And it is in the state."""
+        """The call is also in the state."""
         story.turn()
         call = story.call("pay", {"amount": 5})
         assert rows(story) == [
@@ -40,23 +40,25 @@ class TestCalls:
         assert len(story.store.entries(story.session, "calls")) == 1
 
     def test_an_outcome_settles_its_call(self, story: Story) -> None:
-        """The row names the commit, the state forgets the call."""
+        """The row names the commit, and the call leaves the state."""
         call = story.call("pay")
         end = story.outcome(call, status="error", cause="refused")
         (row,) = rows(story)
         assert (row.status, row.cause, row.outcome) == ("error", "refused", end.seq)
         assert story.store.entries(story.session, "calls") == []
 
-    def test_an_unknown_outcome_stays_in_doubt_until_it_is_settled(self, story: Story) -> None:
-        """Never reported as failed."""
+    def test_a_call_with_an_unknown_outcome_is_in_doubt_until_it_is_settled(
+        self, story: Story
+    ) -> None:
+        """It is never reported as failed."""
         call = story.call("pay")
         story.in_doubt(call, "process died")
         assert [(r.status, r.cause) for r in rows(story)] == [("in doubt", "process died")]
         story.settle(call, "ok")
         assert [r.status for r in rows(story)] == ["ok"]
 
-    def test_an_outcome_needs_its_intent(self, story: Story) -> None:
-        """And only one may settle it."""
+    def test_an_outcome_without_an_open_call_is_refused(self, story: Story) -> None:
+        """A second outcome of a call is refused too."""
         call = story.drafts.call("pay")
         with pytest.raises(BadDelta):
             story.add(story.drafts.outcome(call))
@@ -66,8 +68,8 @@ class TestCalls:
         with pytest.raises(BadDelta):
             story.add(story.drafts.settle(call))
 
-    def test_a_second_attempt_is_a_row_of_its_own(self, story: Story) -> None:
-        """Each with its own outcome."""
+    def test_a_second_attempt_has_its_own_row(self, story: Story) -> None:
+        """Each attempt has its own outcome."""
         first = story.call("pay")
         story.outcome(first, status="error")
         second = story.call("pay", call=first.call, attempt=2)
@@ -75,7 +77,7 @@ class TestCalls:
         found = [(r.call, r.attempt, r.status) for r in rows(story)]
         assert found == [(first.call, 2, "ok"), (first.call, 1, "error")]
 
-    def test_calls_are_filtered(self, story: Story) -> None:
+    def test_calls_can_be_filtered(self, story: Story) -> None:
         """By tool, statuses and turn, each and together."""
         story.turn()
         for tool, status in (("a", "ok"), ("b", "error"), ("a", "error")):
@@ -91,8 +93,8 @@ class TestCalls:
         assert len(rows(story, after_turn=1)) == 2
         assert len(rows(story, tool="a", statuses=("error",))) == 1
 
-    def test_a_rare_status_is_found_behind_many_others(self, story: Story) -> None:
-        """However small the page."""
+    def test_a_rare_status_is_found_after_many_others(self, story: Story) -> None:
+        """For any page size."""
         story.in_doubt(story.call("pay"))
         for _ in range(12):
             story.outcome(story.call("sh"), status="error")
@@ -100,7 +102,7 @@ class TestCalls:
         assert [r.tool for r in pages(story.store, query, 1)] == ["pay"]
 
     def test_paging_shows_each_call_once_newest_first(self, story: Story) -> None:
-        """In a session, and over all of them."""
+        """In one session, and across all sessions."""
         fork = story.fork("fork").drive()
         for _ in range(3):
             story.outcome(story.call("a"))
@@ -111,8 +113,8 @@ class TestCalls:
                 assert pages(story.store, query, limit) == expected
         assert len(pages(story.store, CallQuery(), 2)) == 6
 
-    def test_calls_of_one_project(self, store: StorePort) -> None:
-        """Over all its sessions."""
+    def test_calls_can_be_listed_by_project(self, store: StorePort) -> None:
+        """The list covers all sessions of the project."""
         for name, project in (("a", "p"), ("b", "p"), ("c", "q")):
             story = begin(store, name, project=project).drive()
             story.call(name)
@@ -126,8 +128,10 @@ class TestCalls:
         assert [r.status for r in rows(fork)] == ["started"]
         assert [r.status for r in rows(story)] == ["ok"]
 
-    def test_a_doubt_the_parent_settled_after_the_fork_is_still_one(self, story: Story) -> None:
-        """With its cause, and the commit that recorded it."""
+    def test_a_call_settled_in_the_parent_after_the_fork_stays_in_doubt_in_the_fork(
+        self, story: Story
+    ) -> None:
+        """It keeps its cause and the commit that recorded it."""
         call = story.call("pay")
         doubt = story.in_doubt(call, "timeout")
         fork = story.fork("fork")
@@ -135,8 +139,8 @@ class TestCalls:
         (row,) = rows(fork)
         assert (row.status, row.cause, row.outcome) == ("in doubt", "timeout", doubt.seq)
 
-    def test_a_fork_can_settle_what_it_inherited(self, story: Story) -> None:
-        """In its own log, and the parent does not see it; nor does a fork of it forget it."""
+    def test_a_fork_can_settle_an_inherited_call(self, story: Story) -> None:
+        """The settlement is in the fork's log: its own forks inherit it, its parent does not see it."""
         call = story.call("pay")
         story.in_doubt(call)
         fork = story.fork("fork")
@@ -147,8 +151,8 @@ class TestCalls:
         assert [r.status for r in rows(second)] == ["ok"]
         assert [r.status for r in rows(story)] == ["in doubt"]
 
-    def test_counts_say_how_much_there_is(self, story: Story) -> None:
-        """Of the session's own log; open are the calls without a known outcome."""
+    def test_counts_give_the_number_of_commits_turns_and_calls(self, story: Story) -> None:
+        """They cover the session's own log; open calls are those without a known outcome."""
         story.turn("hi")
         story.outcome(story.call("a"))
         story.outcome(story.call("b"), status="error")
@@ -159,8 +163,8 @@ class TestCalls:
         assert (counts.failed, counts.open) == (2, 2)
         assert counts.content_bytes > 0
 
-    def test_live_records_of_a_fork_are_those_it_put_itself(self, story: Story) -> None:
-        """What it only inherited or dropped is not counted, and nothing is ever below zero."""
+    def test_live_records_of_a_fork_exclude_inherited_ones(self, story: Story) -> None:
+        """Inherited or dropped records are not counted, and no count is below zero."""
         for name in "abcx":
             story.fact(name)
         fork = story.fork("fork")

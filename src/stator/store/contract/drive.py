@@ -44,7 +44,7 @@ KEY = "0123456789abcdef" * 4
 
 
 class Ids:
-    """Makes ids that look random and never are."""
+    """Makes deterministic ids that look random."""
 
     def __init__(self, seed: str = "") -> None:
         self._seed = seed
@@ -57,7 +57,7 @@ class Ids:
 
 
 class Clock:
-    """A clock that moves only when the test moves it, or by one second at each reading."""
+    """A clock that advances only when the test sets it, or by one second at each reading."""
 
     def __init__(self, now: int = START, step: int = 1_000_000) -> None:
         self.now = now
@@ -220,11 +220,11 @@ class Story:
         return self.store.commits(self.session)
 
     def add(self, *drafts: Draft) -> Commit:
-        """Append drafts in one transaction; the last one's commit."""
+        """Append drafts in one transaction; returns the commit of the last one."""
         return self.store.append(self.session, drafts)[-1]
 
     def drive(self, program: str = "a test") -> Story:
-        """Take the lease and begin a run."""
+        """Acquire the lease and start a run."""
         lease = self.store.acquire(self.session, Holder(epoch=0, program=program, host="here"))
         self.drafts.epoch = lease.epoch
         self.add(self.drafts.run())

@@ -1,4 +1,4 @@
-"""Erasure: content goes, the chain stays."""
+"""Erasure removes content and keeps the chain."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def must_verify(log: list[Commit]) -> None:
 
 
 class TestErasure:
-    def test_an_erased_field_is_gone_and_says_so(self, story: Story) -> None:
+    def test_an_erased_field_is_gone_and_names_its_erasure(self, story: Story) -> None:
         """Reading it is a typed error that names the erasure."""
         target = story.entry(NEEDLE, why="stays")
         by = story.erase(target.seq, "output")
@@ -35,7 +35,7 @@ class TestErasure:
             found.value("output")
         assert NEEDLE not in repr(story.log)
 
-    def test_with_an_output_goes_how_it_begins(self, story: Story) -> None:
+    def test_erasing_an_output_erases_its_summary(self, story: Story) -> None:
         """A long output has a summary, which quotes it."""
         call = story.call("sh", "ls")
         story.outcome(call, NEEDLE * 300)
@@ -57,8 +57,8 @@ class TestErasure:
         assert NEEDLE not in repr(story.log)
         must_verify(story.log)
 
-    def test_naming_no_field_erases_all_content_of_a_commit(self, story: Story) -> None:
-        """Salts too."""
+    def test_erasing_without_a_field_erases_all_content_of_a_commit(self, story: Story) -> None:
+        """The salts are erased too."""
         target = story.fact("x", NEEDLE, why=NEEDLE, principal="me")
         story.erase(target.seq)
         found = story.log[target.seq - 1]
@@ -66,8 +66,8 @@ class TestErasure:
         assert found.salts == {}
         assert found.hash == target.hash
 
-    def test_an_erased_record_folds_to_erased(self, story: Story) -> None:
-        """In the state, in every version of it, and under no key any more."""
+    def test_an_erased_record_is_erased_in_the_state(self, story: Story) -> None:
+        """Every version of it is erased, and no key finds it."""
         identifier = story.fact(NEEDLE, 1).delta[0].id
         story.fact(NEEDLE, 2)
         by = story.add(story.drafts.erase_record("facts", identifier))
@@ -79,10 +79,10 @@ class TestErasure:
         found = store.versions(session, after=0, upto=by.seq, collections=["facts"])
         assert NEEDLE not in repr(found)
 
-    def test_erasing_the_newest_version_does_not_bring_back_the_one_before(
+    def test_erasing_the_newest_version_does_not_restore_the_previous_one(
         self, story: Story
     ) -> None:
-        """The record is erased, not old."""
+        """The record is shown as erased."""
         story.fact("x", 1)
         target = story.fact("x", 2)
         story.erase(target.seq)
@@ -90,8 +90,8 @@ class TestErasure:
         (entry,) = story.store.entries(story.session, "facts")
         assert isinstance(entry.record, ErasedRecord)
 
-    def test_erasing_an_old_version_leaves_the_newest(self, story: Story) -> None:
-        """Under its key."""
+    def test_erasing_an_old_version_keeps_the_newest(self, story: Story) -> None:
+        """It is still found by its key."""
         target = story.fact("x", 1)
         story.fact("x", 2)
         story.erase(target.seq)
@@ -99,7 +99,7 @@ class TestErasure:
         assert entry is not None
         assert getattr(entry.record, "value", None) == 2
 
-    def test_what_follows_an_erasure_in_one_append_meets_the_erased_state(
+    def test_a_draft_after_an_erasure_in_the_same_append_sees_the_erased_state(
         self, story: Story
     ) -> None:
         """The record under that key is a new one."""
@@ -107,8 +107,8 @@ class TestErasure:
         again = story.add(story.drafts.erase_record("facts", old), story.drafts.fact("x", 2))
         assert (again.delta[0].id != old, again.delta[0].was) == (True, 0)
 
-    def test_a_dropped_record_leaves_no_key_behind(self, story: Story) -> None:
-        """The drop names its key no more."""
+    def test_erasing_a_dropped_record_erases_its_key(self, story: Story) -> None:
+        """The drop no longer names the key."""
         identifier = story.fact(NEEDLE).delta[0].id
         story.add(story.drafts.forget(NEEDLE))
         story.add(story.drafts.erase_record("facts", identifier))
@@ -116,8 +116,8 @@ class TestErasure:
         assert NEEDLE not in repr(found)
         assert story.store.touches("facts", NEEDLE) == []
 
-    def test_what_is_erased_in_the_parent_is_gone_in_the_fork(self, story: Story) -> None:
-        """From its log, its state, its drops and what it does next."""
+    def test_content_erased_in_the_parent_is_gone_in_the_fork(self, story: Story) -> None:
+        """From the fork's log, state, drops and later commits."""
         story.fact("dropped" + NEEDLE)
         kept = story.fact(NEEDLE, 1)
         fork = story.fork("fork")
@@ -133,10 +133,10 @@ class TestErasure:
         assert fork.fact(NEEDLE, 2).delta[0].id != kept.delta[0].id
         must_verify(fork.log)
 
-    def test_a_fork_forgets_a_key_its_parent_erased_however_late_it_indexes_it(
+    def test_a_key_erased_in_the_parent_is_not_indexed_later_by_the_fork(
         self, story: Story
     ) -> None:
-        """What the fork dropped a moment ago is indexed without it."""
+        """A recent drop in the fork is indexed without the key."""
         kept = story.fact(NEEDLE, 1)
         fork = story.fork("fork")
         fork.add(fork.drafts.forget(NEEDLE))
@@ -147,7 +147,7 @@ class TestErasure:
         assert list(story.store.audit()) == []
 
     def test_a_fork_cannot_erase_what_its_parent_wrote(self, story: Story) -> None:
-        """It is erased where it was written."""
+        """Only the session that wrote a commit can erase it."""
         target = story.fact("x")
         fork = story.fork("fork")
         for draft in (
@@ -157,8 +157,8 @@ class TestErasure:
             with pytest.raises(BadDelta):
                 fork.add(draft)
 
-    def test_erasing_what_is_not_there_is_an_error_and_changes_nothing(self, story: Story) -> None:
-        """A later seq, a field it does not have, a record that was never put, nothing at all."""
+    def test_erasing_missing_content_is_an_error_and_changes_nothing(self, story: Story) -> None:
+        """A later seq, a missing field, a record that was never put, or no target."""
         story.fact("x")
         length = len(story.log)
         with pytest.raises(NotFound):
@@ -172,7 +172,7 @@ class TestErasure:
                 story.add(story.drafts.make("erasure", wish))
         assert len(story.log) == length
 
-    def test_counts_no_longer_count_what_is_gone(self, story: Story) -> None:
+    def test_counts_exclude_erased_content(self, story: Story) -> None:
         """Before and after a rebuild."""
         target = story.entry("x" * 1000)
         before = story.store.counts(story.session).content_bytes
@@ -182,7 +182,7 @@ class TestErasure:
         story.store.rebuild()
         assert story.store.counts(story.session) == after
 
-    def test_erasing_one_of_two_equal_large_items_leaves_the_other(self, story: Story) -> None:
+    def test_erasing_one_of_two_equal_large_items_keeps_the_other(self, story: Story) -> None:
         """In one commit, and in two."""
         text = "".join(chr(0x4E00 + n * 7919 % 20000) for n in range(20_000))
         both = story.add(story.drafts.make("entry", input=text, output=text))
@@ -192,7 +192,9 @@ class TestErasure:
         story.erase(both.seq, "output")
         assert story.log[other.seq - 1].value("output") == text
 
-    def test_a_session_lives_on_without_its_first_commits_content(self, story: Story) -> None:
+    def test_a_session_works_after_the_content_of_its_first_commit_was_erased(
+        self, story: Story
+    ) -> None:
         """Its redaction key and its record are content; erasing them must not break it."""
         story.erase(1, "key")
         story.turn()
@@ -200,8 +202,8 @@ class TestErasure:
         assert story.row.head == len(story.log)
         must_verify(story.log)
 
-    def test_a_session_keeps_its_own_record_whatever_is_erased(self, story: Story) -> None:
-        """It is found, driven and ended by it."""
+    def test_the_record_of_a_session_cannot_be_erased(self, story: Story) -> None:
+        """Finding, driving and ending the session depend on it."""
         story.erase(1)
         for wish in (Erase(seq=1, fields=("put0",)), Erase(collection="session", id="x")):
             with pytest.raises(StatorError):
@@ -212,8 +214,8 @@ class TestErasure:
         assert story.add(story.drafts.make("resume")).seq == head.seq + 2
         must_verify(story.log)
 
-    def test_the_store_is_sound_after_an_erasure(self, story: Story) -> None:
-        """Its projections are what the log makes."""
+    def test_the_store_verifies_after_an_erasure(self, story: Story) -> None:
+        """Its projections agree with the log."""
         target = story.fact("x", 1)
         story.fact("x", 2)
         story.add(story.drafts.forget("x"))
@@ -221,10 +223,10 @@ class TestErasure:
         story.erase(target.seq)
         assert list(story.store.audit()) == []
 
-    def test_what_was_erased_stays_so_after_reopening(
+    def test_erased_content_stays_erased_after_reopening(
         self, story: Story, make_store: MakeStore, capabilities: Capabilities
     ) -> None:
-        """And a rebuild does not restore it."""
+        """A rebuild does not restore it."""
         skip_unless_durable(capabilities)
         target = story.fact(NEEDLE, 1)
         story.erase(target.seq)

@@ -1,4 +1,4 @@
-"""What a store says of itself to run the suite, and the fixtures made from that.
+"""The capabilities that a store declares to run the suite, and the fixtures made from them.
 
 A test module defines two fixtures, `make_store` and `capabilities`, and imports the rest:
 
@@ -27,7 +27,7 @@ from stator.store.port import StorePort
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a store may or may not be able to do; everything else every store must."""
+    """Optional abilities of a store; everything else is required."""
 
     durable: bool = True
     """What was acknowledged is there after `close` and opening again."""
@@ -47,7 +47,7 @@ class MakeStore(Protocol):
 
 @pytest.fixture
 def store(make_store: MakeStore) -> Iterator[StorePort]:
-    """An empty store whose clock moves by a second at each look."""
+    """An empty store whose clock advances by a second at each reading."""
     made = make_store(clock=Clock())
     yield made
     made.close()

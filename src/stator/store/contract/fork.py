@@ -29,7 +29,7 @@ def facts(story: Story, at: int | None = None) -> dict[str, object]:
 
 
 class TestFork:
-    def test_seqs_and_chain_continue(self, story: Story) -> None:
+    def test_a_fork_continues_the_seqs_and_the_chain(self, story: Story) -> None:
         """The fork's first commit follows the parent's at the fork point."""
         point = story.fact("x")
         story.fact("y")
@@ -37,8 +37,8 @@ class TestFork:
         first = fork.log[-1]
         assert (first.kind, first.seq, first.prev) == ("fork", point.seq + 1, point.hash)
 
-    def test_the_log_is_the_lineages_and_its_own(self, story: Story) -> None:
-        """Without what the parent wrote later."""
+    def test_the_log_of_a_fork_is_its_lineage_and_its_own_commits(self, story: Story) -> None:
+        """Later commits of the parent are not in it."""
         point = story.fact("x")
         story.fact("y")
         fork = story.fork("fork", point.seq)
@@ -47,8 +47,8 @@ class TestFork:
         assert fork.log[:3] == story.log[:3]
         assert fork.log[3].session == fork.session
 
-    def test_state_is_the_parents_at_the_fork_point(self, story: Story) -> None:
-        """Later changes on either side stay there."""
+    def test_the_state_of_a_new_fork_is_that_of_the_fork_point(self, story: Story) -> None:
+        """Later changes on either side do not reach the other."""
         story.fact("x", 1)
         point = story.fact("y", 1)
         fork = story.fork("fork", point.seq)
@@ -57,31 +57,31 @@ class TestFork:
         assert facts(fork) == {"x": 1, "y": 3}
         assert facts(story) == {"x": 2, "y": 1}
 
-    def test_the_past_of_the_parent_is_the_past_of_the_fork(self, story: Story) -> None:
-        """State at a seq before the fork reads across the border."""
+    def test_a_fork_has_the_earlier_states_of_its_parent(self, story: Story) -> None:
+        """The state at a seq before the fork point is read from the parent."""
         one = story.fact("x", 1)
         story.fact("x", 2)
         fork = story.fork("fork")
         fork.fact("x", 3)
         assert facts(fork, one.seq) == {"x": 1}
 
-    def test_a_record_keeps_its_id_across_the_border(self, story: Story) -> None:
-        """And `was` names the seq in the parent's log."""
+    def test_a_record_keeps_its_id_in_a_fork(self, story: Story) -> None:
+        """Its `was` names the seq in the parent's log."""
         one = story.fact("x", 1)
         fork = story.fork("fork")
         (op,) = fork.fact("x", 2).delta
         assert (op.id, op.was) == (one.delta[0].id, one.seq)
 
-    def test_a_fork_can_drop_what_it_inherited(self, story: Story) -> None:
-        """And the parent keeps it."""
+    def test_a_fork_can_drop_an_inherited_record(self, story: Story) -> None:
+        """The parent keeps it."""
         story.fact("x", 1)
         fork = story.fork("fork")
         fork.add(fork.drafts.forget("x"))
         assert facts(fork) == {}
         assert facts(story) == {"x": 1}
 
-    def test_forks_of_forks(self, story: Story) -> None:
-        """Each sees its own line only."""
+    def test_a_fork_can_be_forked(self, story: Story) -> None:
+        """Each fork sees only its own lineage."""
         story.fact("x", 1)
         fork = story.fork("fork")
         fork.fact("x", 2)
@@ -92,8 +92,10 @@ class TestFork:
         assert [facts(s)["x"] for s in (story, fork, second, sixth)] == [1, 4, 3, 3]
         assert [c.seq for c in sixth.log] == list(range(1, len(sixth.log) + 1))
 
-    def test_a_fork_from_before_its_parents_own_fork(self, story: Story) -> None:
-        """Lands in the grandparent's log."""
+    def test_a_fork_point_before_the_parents_own_fork_is_in_the_grandparent(
+        self, story: Story
+    ) -> None:
+        """Such a fork continues the grandparent's log."""
         story.fact("x", 1)
         story.fact("x", 2)
         fork = story.fork("fork")
@@ -103,7 +105,7 @@ class TestFork:
         assert [c.session for c in early.log] == [story.session] * 3 + [early.session]
 
     def test_a_fork_starts_without_approvals_and_spend(self, story: Story) -> None:
-        """And with its inherited open calls marked as elsewhere."""
+        """Its inherited open calls are marked as elsewhere."""
         story.add(story.drafts.make("approval", Upsert("approvals", ApprovalRecord(tool="pay"))))
         story.entry("x", usage={"tokens": 5})
         story.call("pay")
@@ -115,8 +117,8 @@ class TestFork:
         assert call.record.elsewhere
         assert len(story.store.entries(story.session, "approvals")) == 1
 
-    def test_turn_numbers_continue(self, story: Story) -> None:
-        """Even from the middle of a turn, which the fork may end."""
+    def test_a_fork_continues_the_turn_numbers(self, story: Story) -> None:
+        """Even from within a turn, which the fork can end."""
         story.turn()
         story.turn_end()
         story.turn()
@@ -136,7 +138,7 @@ class TestFork:
         assert story.store.turns(fork.session)[0].status == "ok"
         assert fork.turn().turn == 2
 
-    def test_the_row_names_its_parent(self, story: Story) -> None:
+    def test_the_row_of_a_fork_names_its_parent(self, story: Story) -> None:
         """Session, seq, hash and kind."""
         head = story.store.head(story.session)
         fork = story.fork("fork")
@@ -144,7 +146,7 @@ class TestFork:
             session=story.session, seq=head.seq, hash=head.hash, kind="fork"
         )
 
-    def test_a_fork_from_nowhere_is_not_found(self, story: Story) -> None:
+    def test_a_fork_of_a_missing_parent_is_not_found(self, story: Story) -> None:
         """Its parent must be in the store."""
         nobody = SessionRecord(id=Ids("nobody")("session"), name="nobody")
         drafts = Drafts(Ids("x"), Ids("x")("session"))
@@ -152,7 +154,7 @@ class TestFork:
             story.store.create([drafts.fork("fork", nobody, story.log[-1])])
 
     def test_a_fork_that_does_not_follow_its_parent_is_refused(self, story: Story) -> None:
-        """Wrong hash, a seq that is not there yet, a lineage with a hole: nothing is created."""
+        """With a wrong hash, a missing seq or a gap in its lineage, nothing is created."""
         last = story.log[-1]
         wrong = msgspec.structs.replace(last, hash=chain.GENESIS)
         beyond = msgspec.structs.replace(last, seq=last.seq + 5)
@@ -173,8 +175,8 @@ class TestFork:
         with pytest.raises(NotFound):
             story.store.session(drafts.session)
 
-    def test_a_child_has_a_parent_and_a_log_of_its_own(self, store: StorePort) -> None:
-        """Only a lineage makes it read the parent's commits."""
+    def test_a_child_has_a_parent_and_its_own_log(self, store: StorePort) -> None:
+        """Only a session with a lineage reads the commits of its parent."""
         story = begin(store)
         parent = Parent(session=story.session, seq=1, hash=story.log[0].hash, kind="child")
         child = begin(store, "child", parent=parent)

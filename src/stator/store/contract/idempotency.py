@@ -1,4 +1,4 @@
-"""Idempotency: what is recorded twice lands once."""
+"""Idempotency: a repeated append is recorded once."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def twice(story: Story, draft: Draft) -> None:
 
 
 class TestIdempotency:
-    def test_a_commit_appended_again_is_answered_with_itself(self, story: Story) -> None:
-        """And the log does not grow."""
+    def test_appending_a_commit_again_returns_it(self, story: Story) -> None:
+        """The log does not grow."""
         twice(story, story.drafts.fact("x", 1))
 
-    def test_the_answer_does_not_depend_on_the_state_since(self, story: Story) -> None:
+    def test_a_repeated_append_is_recognised_after_the_state_changed(self, story: Story) -> None:
         """A superseded decision, a changed fact and a settled call are recognised."""
         drafts = [
             story.drafts.decision("a", "topic"),
@@ -43,16 +43,16 @@ class TestIdempotency:
         commits = [story.add(draft) for draft in drafts]
         assert [story.add(draft) for draft in drafts] == commits
 
-    def test_a_whole_append_can_be_sent_again(self, story: Story) -> None:
-        """Drafts that are there are answered, the rest is appended."""
+    def test_a_repeated_append_returns_known_drafts_and_adds_the_rest(self, story: Story) -> None:
+        """Known drafts return their commits, the rest is appended."""
         a, b, c = (story.drafts.fact(name) for name in "abc")
         first = story.store.append(story.session, [a, b])
         again = story.store.append(story.session, [a, b, c])
         assert again[:2] == first
         assert again[2].seq == first[1].seq + 1
 
-    def test_one_id_twice_in_one_append_lands_once(self, story: Story) -> None:
-        """The second is the first."""
+    def test_a_draft_repeated_in_one_append_is_recorded_once(self, story: Story) -> None:
+        """Both results are the same commit."""
         draft = story.drafts.fact("a")
         one, two = story.store.append(story.session, [draft, draft])
         assert one == two
@@ -80,21 +80,21 @@ class TestIdempotency:
     def test_the_same_id_with_another_body_is_an_error(
         self, story: Story, other: dict[str, object]
     ) -> None:
-        """For every field of the caller's part."""
+        """This holds for every field that the caller sets."""
         draft = story.drafts.fact("x", 1, input=1)
         story.add(draft)
         with pytest.raises(IdReused):
             story.add(msgspec.structs.replace(draft, **other))
 
-    def test_an_id_is_not_reused_in_another_session(self, store: StorePort) -> None:
-        """However recently it was used."""
+    def test_a_commit_id_cannot_be_reused_in_another_session(self, store: StorePort) -> None:
+        """Even if it was used a moment ago."""
         a, b = begin(store, "a"), begin(store, "b")
         draft = a.drafts.fact("x")
         a.add(draft)
         with pytest.raises(IdReused):
             b.add(msgspec.structs.replace(draft, session=b.session))
 
-    def test_an_id_its_parent_used_after_the_fork_is_refused(self, story: Story) -> None:
+    def test_a_fork_cannot_reuse_a_commit_id_of_its_parent(self, story: Story) -> None:
         """It names a commit the fork cannot see."""
         fork = story.fork("fork")
         draft = story.drafts.fact("x")
@@ -103,15 +103,13 @@ class TestIdempotency:
         with pytest.raises(IdReused):
             fork.add(msgspec.structs.replace(draft, session=fork.session, epoch=0))
 
-    def test_what_two_recorders_saw_lands_once(self, story: Story) -> None:
-        """Same kind, origin and attempt: the first one is the answer, even if the body differs."""
+    def test_an_event_seen_by_two_recorders_is_recorded_once(self, story: Story) -> None:
+        """With the same kind, origin and attempt, the first commit is returned even if the body differs."""
         first = story.entry("as the hook saw it", origin=("claude", "msg_1"))
         again = story.entry("as the transcript has it", origin=("claude", "msg_1"))
         assert again == first
 
-    def test_a_value_recorded_under_an_origin_is_the_value_that_was_given(
-        self, story: Story
-    ) -> None:
+    def test_a_value_recorded_twice_under_one_origin_is_unchanged(self, story: Story) -> None:
         """What JSON cannot express is tagged once; recording it again gives the same bytes."""
         draft = story.drafts.fact("ratio", 0.5, origin=("mcp", "1"))
         twice(story, draft)
@@ -119,8 +117,10 @@ class TestIdempotency:
         assert isinstance(record, FactRecord)
         assert canon.from_plain(record.value) == 0.5
 
-    def test_another_kind_attempt_source_or_id_is_another_commit(self, story: Story) -> None:
-        """All of the slot counts."""
+    def test_a_different_kind_attempt_source_or_origin_id_is_a_separate_commit(
+        self, story: Story
+    ) -> None:
+        """All four identify the commit."""
         story.entry("a", origin=("claude", "1"))
         seqs = {
             story.entry("a", origin=("claude", "2")).seq,
@@ -131,28 +131,28 @@ class TestIdempotency:
         assert len(seqs) == 4
 
     def test_an_origin_is_per_session(self, store: StorePort) -> None:
-        """Two sessions may record the same thing."""
+        """Two sessions can record the same event."""
         a, b = (begin(store, name, mode="recorded") for name in "ab")
         a.entry("x", origin=("claude", "1"))
         assert b.entry("x", origin=("claude", "1")).session == b.session
 
-    def test_a_fork_knows_what_its_lineage_recorded(self, story: Story) -> None:
-        """Up to the fork point, not after it."""
+    def test_a_fork_recognises_origins_recorded_by_its_lineage(self, story: Story) -> None:
+        """Only up to the fork point."""
         before = story.entry("a", origin=("claude", "1"))
         fork = story.fork("fork").drive()
         story.entry("b", origin=("claude", "2"))
         assert fork.entry("a", origin=("claude", "1")) == before
         assert fork.entry("b", origin=("claude", "2")).session == fork.session
 
-    def test_a_fenced_driver_still_learns_what_became_of_its_append(self, story: Story) -> None:
-        """Re-appending what landed is answered; only new commits are refused."""
+    def test_a_fenced_driver_can_still_confirm_its_earlier_append(self, story: Story) -> None:
+        """Repeating a recorded append returns it; only new commits are refused."""
         draft = story.drafts.turn()
         first = story.add(draft)
         story.store.acquire(story.session, Holder(epoch=0), take=True)
         assert story.add(draft) == first
 
     def test_creating_again_with_another_commit_id_changes_nothing(self, store: StorePort) -> None:
-        """Names decide, not ids."""
+        """The name identifies the session."""
         story = begin(store)
         story.store.create([story.drafts.open("story")])
         assert len(story.log) == 1

@@ -21,7 +21,7 @@ from stator.store.port import StorePort
 
 @pytest.fixture
 def elsewhere() -> Iterator[Story]:
-    """A session in another store, with a turn in which much happened."""
+    """A session in another store, with a turn of many kinds of commits."""
     with MemoryStore(clock=Clock()) as other:
         story = begin(other, ids=Ids("elsewhere")).drive()
         busy(story)
@@ -29,10 +29,10 @@ def elsewhere() -> Iterator[Story]:
 
 
 class TestIngest:
-    def test_an_ingested_session_is_the_same_session(
+    def test_an_ingested_session_gives_the_same_answers(
         self, store: StorePort, elsewhere: Story
     ) -> None:
-        """Commit by commit, and in everything made from them."""
+        """The commits and everything derived from them are equal."""
         log = elsewhere.log
         assert store.ingest(log) == len(log)
         there, session = elsewhere.store, elsewhere.session
@@ -47,7 +47,7 @@ class TestIngest:
     def test_ingesting_again_adds_only_what_is_new(
         self, store: StorePort, elsewhere: Story
     ) -> None:
-        """A longer bundle of a session that is here continues it."""
+        """A longer log of an existing session extends it."""
         log = elsewhere.log
         assert store.ingest(log[:5]) == 5
         assert store.ingest(log[:5]) == 0
@@ -55,8 +55,8 @@ class TestIngest:
         assert store.ingest(log[3:]) == 0
         assert store.commits(elsewhere.session) == log
 
-    def test_ingesting_nothing_is_nothing(self, store: StorePort) -> None:
-        """And no error."""
+    def test_ingesting_no_commits_changes_nothing(self, store: StorePort) -> None:
+        """It is not an error."""
         assert store.ingest([]) == 0
 
     def test_a_changed_commit_breaks_the_chain_and_nothing_is_written(
@@ -71,10 +71,10 @@ class TestIngest:
         with pytest.raises(StatorError):
             store.session(elsewhere.session)
 
-    def test_records_are_read_from_what_the_hash_covers(
+    def test_records_are_read_from_the_hashed_content(
         self, store: StorePort, elsewhere: Story
     ) -> None:
-        """Not from a changed delta beside it."""
+        """A changed delta beside the content is ignored."""
         elsewhere.fact("x", 1)
         log = elsewhere.log
         op = log[-1].delta[0]
@@ -84,7 +84,7 @@ class TestIngest:
         assert store.commits(elsewhere.session)[-1] == log[-1]
 
     def test_a_gap_is_refused(self, store: StorePort, elsewhere: Story) -> None:
-        """They must continue what is there."""
+        """Ingested commits must continue the existing log."""
         log = elsewhere.log
         store.ingest(log[:3])
         with pytest.raises(BrokenChain):
@@ -92,10 +92,8 @@ class TestIngest:
         with pytest.raises(StatorError):
             begin(store, "other").store.ingest(log[4:])
 
-    def test_a_log_that_went_another_way_is_refused(
-        self, store: StorePort, elsewhere: Story
-    ) -> None:
-        """Two that have diverged are not merged."""
+    def test_a_diverged_log_is_refused(self, store: StorePort, elsewhere: Story) -> None:
+        """Diverged logs are not merged."""
         log = elsewhere.log
         store.ingest(log[:3])
         mine = Story(store, elsewhere.drafts)
@@ -105,17 +103,17 @@ class TestIngest:
             store.ingest(log)
         assert len(mine.log) == 4
 
-    def test_a_session_that_does_not_begin_is_refused(
+    def test_a_log_without_its_first_commit_is_refused(
         self, store: StorePort, elsewhere: Story
     ) -> None:
         """Its open or fork commit comes first."""
         with pytest.raises(StatorError):
             store.ingest(elsewhere.log[1:])
 
-    def test_sessions_are_ingested_one_after_the_other(
+    def test_several_sessions_can_be_ingested_in_one_call(
         self, store: StorePort, elsewhere: Story
     ) -> None:
-        """A fork right after what it continues."""
+        """A fork directly follows its parent."""
         fork = elsewhere.fork("fork")
         fork.fact("x")
         log = elsewhere.log
@@ -123,10 +121,10 @@ class TestIngest:
         assert store.commits(fork.session) == fork.log
         assert list(store.audit()) == []
 
-    def test_of_several_sessions_all_or_none_is_ingested(
+    def test_several_sessions_are_ingested_together_or_not_at_all(
         self, store: StorePort, elsewhere: Story
     ) -> None:
-        """Everything before the first bad commit is undone, also in a session that existed."""
+        """Everything before the first bad commit is undone, also in an existing session."""
         log = elsewhere.log
         store.ingest(log[:5])
         other = begin(elsewhere.store, "other")
@@ -139,8 +137,10 @@ class TestIngest:
             store.session(other.session)
         assert store.ingest([*log, *other.log]) == len(log) - 5 + 2
 
-    def test_what_gives_out_midway_leaves_nothing(self, store: StorePort, elsewhere: Story) -> None:
-        """An error while the commits are read is as good as a bad commit."""
+    def test_an_error_while_reading_commits_leaves_nothing(
+        self, store: StorePort, elsewhere: Story
+    ) -> None:
+        """It is handled like a bad commit."""
 
         def broken() -> Iterator[Commit]:
             yield from elsewhere.log[:6]
@@ -152,7 +152,7 @@ class TestIngest:
             store.session(elsewhere.session)
         assert store.ingest(elsewhere.log) == len(elsewhere.log)
 
-    def test_an_id_that_another_session_has_is_refused(
+    def test_a_commit_id_used_by_another_session_is_refused(
         self, store: StorePort, elsewhere: Story
     ) -> None:
         """A commit is found by its id, so each id exists once."""
@@ -166,10 +166,10 @@ class TestIngest:
             with pytest.raises(IdReused):
                 store.ingest(copy.log)
 
-    def test_a_session_is_found_in_the_project_it_is_brought_to(
+    def test_an_ingested_session_is_found_in_its_new_project(
         self, store: StorePort, elsewhere: Story
     ) -> None:
-        """Its log, and so its head, is what it was where it came from; also after more of it came."""
+        """Its log and head are those of the source, also after a second ingest."""
         log, session = elsewhere.log, elsewhere.session
         store.ingest(log[:5], projects={session: "/here"})
         store.ingest(log)
@@ -184,18 +184,18 @@ class TestIngest:
         assert here.row.record.project == "/here"
         assert here.fork("fork").row.record.project == "/here"
 
-    def test_two_sessions_of_one_name_fit_in_two_projects(
+    def test_two_sessions_with_one_name_can_be_ingested_into_two_projects(
         self, store: StorePort, elsewhere: Story
     ) -> None:
-        """What is in the way of a name is another of it in the same project."""
+        """Only the same name in the same project is a conflict."""
         begin(store, "story", ids=Ids("here"))
         store.ingest(elsewhere.log, projects={elsewhere.session: "/other"})
         assert len(store.sessions(SessionQuery(name="story")).rows) == 2
 
-    def test_an_erasure_that_arrives_is_carried_out_here(
+    def test_an_ingested_erasure_erases_local_content(
         self, store: StorePort, elsewhere: Story
     ) -> None:
-        """In everything before it, records and texts."""
+        """In all earlier commits, both records and texts."""
         elsewhere.entry(large_text())
         fact = elsewhere.fact("x", "private")
         store.ingest(elsewhere.log)
@@ -207,10 +207,10 @@ class TestIngest:
         assert store.find(elsewhere.session, "facts", "x") is None
         assert list(store.audit()) == []
 
-    def test_what_was_erased_here_is_not_brought_back(
+    def test_content_erased_locally_is_not_restored_by_an_ingest(
         self, store: StorePort, elsewhere: Story
     ) -> None:
-        """By a copy from before the erasure."""
+        """The ingested copy is from before the erasure."""
         log = elsewhere.log
         store.ingest(log)
         here = Story(store, elsewhere.drafts)
@@ -219,24 +219,26 @@ class TestIngest:
         assert store.ingest(log) == 0
         assert isinstance(store.commits(elsewhere.session)[3].content["input"], Gone)
 
-    def test_content_that_was_only_left_out_takes_nothing_away(
+    def test_content_missing_from_an_ingest_is_kept_locally(
         self, store: StorePort, elsewhere: Story
     ) -> None:
-        """It was not erased: a store that has it keeps it."""
+        """Missing content is not erased content."""
         log = elsewhere.log
         store.ingest(log)
         bare = [chain.without(commit, set(commit.content), 0) for commit in log[1:]]
         assert store.ingest([log[0], *bare]) == 0
         assert store.commits(elsewhere.session) == log
 
-    def test_a_name_that_is_taken_is_a_conflict(self, store: StorePort, elsewhere: Story) -> None:
+    def test_ingesting_a_session_with_a_used_name_is_a_conflict(
+        self, store: StorePort, elsewhere: Story
+    ) -> None:
         """Ingest renames nothing by itself."""
         begin(store, "story", ids=Ids("here"))
         with pytest.raises(Conflict):
             store.ingest(elsewhere.log)
 
     def test_a_fork_is_ingested_after_its_parent(self, store: StorePort, elsewhere: Story) -> None:
-        """Its own commits only; it then reads across the border."""
+        """Only its own commits are ingested; it reads the others from its parent."""
         fork = elsewhere.fork("fork")
         fork.fact("x")
         own = [c for c in fork.log if c.session == fork.session]
@@ -250,7 +252,7 @@ class TestIngest:
     def test_a_fork_is_ingested_while_its_parent_is_written_to(
         self, store: StorePort, elsewhere: Story
     ) -> None:
-        """What the parent appended a moment ago is part of the lineage."""
+        """Recent commits of the parent are part of the lineage."""
         store.ingest(elsewhere.log)
         elsewhere.store.release(Lease(elsewhere.session, elsewhere.drafts.epoch))
         here = Story(store, elsewhere.drafts)
@@ -263,7 +265,7 @@ class TestIngest:
         assert found is not None
         assert found.seq == late.seq
 
-    def test_a_session_does_not_move_under_who_drives_it(
+    def test_a_driven_session_cannot_be_extended_by_an_ingest(
         self, store: StorePort, elsewhere: Story
     ) -> None:
         log = elsewhere.log
@@ -276,7 +278,7 @@ class TestIngest:
         assert store.ingest(log) == 1
 
     def test_erased_content_is_ingested_as_erased(self, store: StorePort, elsewhere: Story) -> None:
-        """And verifies."""
+        """The log verifies."""
         elsewhere.erase(4)
         fact = elsewhere.fact("x")
         elsewhere.erase(fact.seq)
@@ -285,18 +287,18 @@ class TestIngest:
         assert store.commits(elsewhere.session) == log
         assert list(store.audit()) == []
 
-    def test_an_erased_change_of_the_session_itself_is_ingested(
+    def test_an_erased_change_of_the_session_record_is_ingested(
         self, store: StorePort, elsewhere: Story
     ) -> None:
-        """The row keeps what is still known."""
+        """The row keeps the fields that are not erased."""
         pause = elsewhere.add(elsewhere.drafts.make("pause", cause="user"))
         elsewhere.erase(pause.seq)
         log = elsewhere.log
         assert store.ingest(log) == len(log)
         assert store.commits(elsewhere.session) == log
 
-    def test_an_ingested_session_goes_on(self, store: StorePort, elsewhere: Story) -> None:
-        """It is driven and its old ids are known."""
+    def test_an_ingested_session_can_be_driven(self, store: StorePort, elsewhere: Story) -> None:
+        """Its earlier commit ids are recognised."""
         draft = elsewhere.drafts.fact("known")
         elsewhere.add(draft)
         log = elsewhere.log

@@ -20,7 +20,7 @@ class TestLease:
             story.turn()
         assert len(story.log) == 1
 
-    def test_a_contribution_needs_none(self, store: StorePort) -> None:
+    def test_a_contribution_needs_no_lease(self, store: StorePort) -> None:
         """A decision is appended to a session that another process drives."""
         story = begin(store).drive()
         guest = Drafts(Ids("guest"), story.session)
@@ -34,7 +34,7 @@ class TestLease:
         assert story.turn().turn == 1
 
     def test_epochs_grow_over_the_whole_store(self, store: StorePort) -> None:
-        """No two leases ever have the same."""
+        """No two leases have the same epoch."""
         a, b = begin(store, "a"), begin(store, "b")
         epochs = []
         for story in (a, b, a):
@@ -44,7 +44,7 @@ class TestLease:
         assert epochs == sorted(set(epochs))
 
     def test_the_row_names_a_live_holder(self, store: StorePort) -> None:
-        """Until the lease is given back."""
+        """Until the lease is released."""
         story = begin(store)
         lease = store.acquire(story.session, SOMEONE)
         holder = story.row.holder
@@ -53,16 +53,16 @@ class TestLease:
         store.release(lease)
         assert story.row.holder is None
 
-    def test_a_live_holder_is_busy(self, store: StorePort) -> None:
-        """The error says who it is."""
+    def test_acquiring_a_held_lease_is_busy(self, store: StorePort) -> None:
+        """The error names the holder."""
         story = begin(store)
         store.acquire(story.session, SOMEONE)
         with pytest.raises(Busy) as caught:
             store.acquire(story.session, SOMEONE)
         assert caught.value.holder.program == "someone"
 
-    def test_taking_the_lease_fences_the_driver_before(self, store: StorePort) -> None:
-        """Its next append is refused; the lease says whom it displaced."""
+    def test_taking_the_lease_fences_the_previous_driver(self, store: StorePort) -> None:
+        """Its next append is refused; the new lease names the displaced driver."""
         story = begin(store).drive("first")
         lease = store.acquire(story.session, SOMEONE, take=True)
         assert lease.displaced is not None
@@ -70,14 +70,14 @@ class TestLease:
         with pytest.raises(LeaseLost):
             story.turn()
 
-    def test_a_fenced_driver_may_not_even_contribute(self, store: StorePort) -> None:
+    def test_a_fenced_driver_cannot_contribute(self, store: StorePort) -> None:
         """A commit that names an epoch must come from its holder."""
         story = begin(store).drive()
         store.acquire(story.session, SOMEONE, take=True)
         with pytest.raises(LeaseLost):
             story.fact("x")
 
-    def test_releasing_a_displaced_lease_leaves_the_new_one_alone(self, store: StorePort) -> None:
+    def test_releasing_a_displaced_lease_keeps_the_new_one(self, store: StorePort) -> None:
         """The new driver continues."""
         story = begin(store)
         old = store.acquire(story.session, SOMEONE)
@@ -86,8 +86,8 @@ class TestLease:
         assert story.turn().turn == 1
         assert story.row.holder is not None
 
-    def test_a_released_lease_drives_no_more(self, store: StorePort) -> None:
-        """Even while no other driver has it."""
+    def test_a_released_lease_can_no_longer_drive(self, store: StorePort) -> None:
+        """Even while no other driver holds it."""
         story = begin(store)
         lease = store.acquire(story.session, SOMEONE)
         story.drafts.epoch = lease.epoch
@@ -104,8 +104,8 @@ class TestLease:
         store.release(lease)
         assert store.acquire(story.session, SOMEONE).displaced is None
 
-    def test_a_session_that_is_not_there_has_no_lease(self, store: StorePort) -> None:
-        """acquire says so."""
+    def test_acquiring_the_lease_of_a_missing_session_is_not_found(self, store: StorePort) -> None:
+        """The error is NotFound."""
         with pytest.raises(NotFound):
             store.acquire(Ids("nobody")("session"), SOMEONE)
 
@@ -123,8 +123,8 @@ class TestLease:
 
 
 class TestLifecycle:
-    def test_a_closed_session_takes_no_more_turns(self, story: Story) -> None:
-        """Nor facts; a score it takes."""
+    def test_a_closed_session_refuses_turns(self, story: Story) -> None:
+        """It also refuses facts but accepts a score."""
         story.add(story.drafts.make("close", cause="done"))
         for draft in (story.drafts.turn(), story.drafts.fact("x")):
             with pytest.raises(WrongState):
@@ -132,20 +132,20 @@ class TestLifecycle:
         assert story.add(story.drafts.make("score")).kind == "score"
 
     def test_resuming_a_closed_session_makes_it_active(self, story: Story) -> None:
-        """And it takes turns again."""
+        """It accepts turns again."""
         story.add(story.drafts.make("close", cause="done"))
         story.add(story.drafts.make("resume"))
         assert story.row.record.status == "active"
         assert story.turn().turn == 1
 
-    def test_an_archived_session_is_not_resumed(self, story: Story) -> None:
-        """An archived session cannot be reopened."""
+    def test_an_archived_session_cannot_be_resumed(self, story: Story) -> None:
+        """The error is WrongState."""
         story.add(story.drafts.make("close"), story.drafts.make("archive"))
         with pytest.raises(WrongState):
             story.add(story.drafts.make("resume"))
 
-    def test_the_session_record_says_why_it_ended(self, story: Story) -> None:
-        """In the row and in the state."""
+    def test_the_session_record_has_the_reason_of_its_end(self, story: Story) -> None:
+        """Both in the row and in the state."""
         story.add(story.drafts.make("pause", cause="budget"))
         (entry,) = story.store.entries(story.session, "session")
         assert entry.record == story.row.record

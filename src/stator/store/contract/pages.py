@@ -1,4 +1,4 @@
-"""Reading the log: ranges, both directions, and finding a commit by what people copy."""
+"""Reading the log: ranges, both directions, and finding a commit by part of its id or hash."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class TestPaging:
         assert seqs(story, after=8) == []
         assert seqs(story, upto=0) == []
 
-    def test_ranges_read_across_the_border_of_a_fork(self, story: Story) -> None:
-        """Without the caller noticing."""
+    def test_ranges_read_across_a_fork_point(self, story: Story) -> None:
+        """The caller does not have to know about the fork."""
         for name in "abc":
             story.fact(name)
         fork = story.fork("fork", 4).fork("second")
@@ -43,7 +43,7 @@ class TestPaging:
         assert seqs(fork, upto=3, newest_first=True, limit=2) == [3, 2]
 
     def test_without_load_only_large_content_is_missing(self, story: Story) -> None:
-        """Structure and records are there either way."""
+        """Structure and records are always loaded."""
         story.fact("a", "x" * 100)
         story.fact("a", large_text())
         story.entry(large_text())
@@ -52,13 +52,13 @@ class TestPaging:
         assert [(c.hash, c.delta) for c in lean] == [(c.hash, c.delta) for c in whole]
 
     def test_large_content_is_read_back_whole(self, story: Story) -> None:
-        """However a store keeps it."""
+        """Independently of how the store keeps it."""
         text = large_text()
         story.entry(text)
         assert story.log[-1].value("output") == text
 
-    def test_a_limit_makes_sense_or_is_refused(self, story: Story) -> None:
-        """Zero, negative and absurd ones."""
+    def test_an_invalid_limit_is_refused(self, story: Story) -> None:
+        """Zero, negative and very large limits."""
         for limit in (0, -1, 10**9):
             with pytest.raises(BadQuery):
                 story.store.commits(story.session, limit=limit)
@@ -68,14 +68,14 @@ class TestPaging:
     def test_a_commit_is_located_by_the_end_of_its_id_or_the_start_of_its_hash(
         self, story: Story
     ) -> None:
-        """In a session or anywhere."""
+        """In one session or in the whole store."""
         commit = story.fact("a")
         place = [(story.session, commit.seq)]
         for text in (commit.id, commit.id[-8:], commit.hash, commit.hash[:12]):
             assert story.store.locate(text) == place
             assert story.store.locate(text, story.session) == place
 
-    def test_a_fork_locates_what_its_lineage_wrote(self, story: Story) -> None:
+    def test_a_fork_locates_commits_of_its_lineage(self, story: Story) -> None:
         """Up to the fork point, under the session that wrote it."""
         inside = story.fact("a")
         fork = story.fork("fork")
@@ -83,15 +83,15 @@ class TestPaging:
         assert story.store.locate(inside.hash, fork.session) == [(story.session, inside.seq)]
         assert story.store.locate(outside.hash, fork.session) == []
 
-    def test_too_little_or_no_hex_locates_nothing(self, story: Story) -> None:
-        """Rather than everything."""
+    def test_text_that_is_too_short_or_not_hex_locates_nothing(self, story: Story) -> None:
+        """Not everything."""
         for text in ("", "abc", "k_", "xyz12345", "%", story.log[0].hash + "0"):
             assert story.store.locate(text) == []
 
-    def test_sql_reads_the_views_or_says_that_it_cannot(
+    def test_sql_reads_the_views_or_is_refused(
         self, store: StorePort, capabilities: Capabilities
     ) -> None:
-        """A store declares whether it speaks SQL."""
+        """A store declares whether it supports SQL."""
         begin(store, "one")
         if capabilities.sql:
             assert store.sql("SELECT name FROM sessions") == (["name"], [("one",)])

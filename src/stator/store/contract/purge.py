@@ -1,4 +1,4 @@
-"""Purging: a whole session goes, and nothing else."""
+"""Purging removes one whole session and nothing else."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def purging(project: Story, *sessions: str) -> Draft:
 
 
 def everything(story: Story) -> list[Any]:
-    """What a store says of a session."""
+    """Every answer of a store about a session."""
     store, session = story.store, story.session
     state = [store.entries(session, name) for name in COLLECTIONS]
     return [story.row, story.log, state, store.counts(session), store.turns(session)]
@@ -51,7 +51,7 @@ def everything(story: Story) -> list[Any]:
 
 class TestPurge:
     def test_a_purged_session_is_gone(self, store: StorePort, project: Story) -> None:
-        """By id, from the list, from what it touched, from its commits' ids."""
+        """Neither its id, the list, its keys nor its commit ids find it."""
         gone = told(store, "gone")
         fact = gone.fact("x", 1)
         project.add(purging(project, gone.session))
@@ -61,7 +61,7 @@ class TestPurge:
         assert store.touches("facts", "x") == []
         assert store.locate(fact.id) == []
 
-    def test_one_that_moved_on_since_it_was_decided_stays(
+    def test_a_session_changed_since_the_decision_is_not_purged(
         self, store: StorePort, project: Story
     ) -> None:
         """The decision was made before the new commits; nothing of the purge is recorded."""
@@ -77,8 +77,10 @@ class TestPurge:
         with pytest.raises(NotFound):
             store.session(kept.session)
 
-    def test_its_name_is_free_again(self, store: StorePort, project: Story) -> None:
-        """For a session of another id, which begins with nothing."""
+    def test_the_name_of_a_purged_session_is_free_again(
+        self, store: StorePort, project: Story
+    ) -> None:
+        """A new session with that name has another id and is empty."""
         gone = told(store, "again")
         gone.fact("x", 1)
         project.add(purging(project, gone.session))
@@ -87,8 +89,10 @@ class TestPurge:
         assert (created, row.id, row.head) == (True, drafts.session, 1)
         assert store.entries(row.id, "facts") == []
 
-    def test_every_other_session_is_as_it_was(self, store: StorePort, project: Story) -> None:
-        """Written before, between and after it, with some payloads the same."""
+    def test_other_sessions_are_unchanged_by_a_purge(
+        self, store: StorePort, project: Story
+    ) -> None:
+        """They were written before, between and after its commits, and share some payloads."""
         stories = [told(store, name) for name in ("one", "gone", "two")]
         for n in range(3):
             for story in stories:
@@ -102,10 +106,10 @@ class TestPurge:
         assert list(store.audit()) == []
         must_verify(stories[0].log)
 
-    def test_every_commit_that_is_left_is_found_by_its_id(
+    def test_every_remaining_commit_is_found_by_its_id(
         self, store: StorePort, project: Story
     ) -> None:
-        """Also one whose id begins as one that is gone did."""
+        """Also one whose id has the same prefix as a purged one."""
         gone, kept = told(store, "gone"), told(store, "kept")
         digits = "0190aaaabbbb7ccc"  # the part that is made from the time is the same in all
         places = []
@@ -118,19 +122,17 @@ class TestPurge:
         assert [bool(store.locate(place)) for place in places] == [False, True] * 6
         assert list(store.audit()) == []
 
-    def test_a_commit_of_a_purged_session_may_be_appended_elsewhere(
+    def test_a_commit_id_of_a_purged_session_can_be_used_again(
         self, store: StorePort, project: Story
     ) -> None:
-        """Its id is free."""
+        """The id is free after the purge."""
         gone, kept = told(store, "gone"), told(store, "kept")
         fact = gone.fact("x", 1)
         project.add(purging(project, gone.session))
         assert kept.add(kept.drafts.make("fact", id=fact.id)).id == fact.id
 
-    def test_a_session_whose_log_a_fork_goes_on_from_is_refused(
-        self, store: StorePort, project: Story
-    ) -> None:
-        """And nothing is written; once the fork is gone it may go too."""
+    def test_a_session_with_a_fork_cannot_be_purged(self, store: StorePort, project: Story) -> None:
+        """Nothing is written; after its fork is purged it can be purged too."""
         parent = told(store, "parent")
         parent.fact("x", 1)
         fork = parent.fork("fork")
@@ -142,18 +144,18 @@ class TestPurge:
         project.add(purging(project, fork.session), purging(project, parent.session))
         assert [row.id for row in store.sessions(SessionQuery()).rows] == [project.session]
 
-    def test_all_of_an_append_or_none_of_it_is_purged(
+    def test_several_purges_in_one_append_all_happen_or_none(
         self, store: StorePort, project: Story
     ) -> None:
-        """One that is not there keeps the other."""
+        """A missing session prevents the purge of the other."""
         kept = told(store, "kept")
         before = everything(kept)
         with pytest.raises(NotFound):
             project.add(purging(project, kept.session), purging(project, Ids("no")("session")))
         assert everything(kept) == before
 
-    def test_a_driven_session_is_refused(self, store: StorePort, project: Story) -> None:
-        """Until its driver leaves."""
+    def test_a_driven_session_cannot_be_purged(self, store: StorePort, project: Story) -> None:
+        """After its driver ends, it can be purged."""
         driven = begin(store, project=PROJECT).drive()
         with pytest.raises(Busy):
             project.add(purging(project, driven.session))
@@ -162,10 +164,10 @@ class TestPurge:
         with pytest.raises(NotFound):
             store.session(driven.session)
 
-    def test_only_a_projects_own_session_purges_and_only_its_own_sessions(
+    def test_only_the_session_of_a_project_purges_and_only_sessions_of_that_project(
         self, store: StorePort, project: Story
     ) -> None:
-        """Not another's, and never a project's own."""
+        """Neither sessions of other projects nor the project session itself can be purged."""
         kept, other = told(store, "kept"), told(store, "other", project="elsewhere")
         with pytest.raises(InvalidInput):
             kept.add(kept.drafts.make("purge", Purge(kept.session)))
@@ -173,17 +175,19 @@ class TestPurge:
             with pytest.raises(InvalidInput):
                 project.add(purging(project, session))
 
-    def test_asking_again_for_a_purge_that_landed_is_answered(
+    def test_repeating_a_purge_returns_the_first_commit(
         self, store: StorePort, project: Story
     ) -> None:
-        """With the commit that did it."""
+        """The session is not purged twice."""
         gone = told(store, "gone")
         draft = purging(project, gone.session)
         first = project.add(draft)
         assert project.add(draft) == first
 
-    def test_what_was_erased_in_it_is_no_trouble(self, store: StorePort, project: Story) -> None:
-        """Nor are payloads that another session has too."""
+    def test_a_session_with_erased_content_can_be_purged(
+        self, store: StorePort, project: Story
+    ) -> None:
+        """Payloads shared with another session are kept there."""
         gone, kept = told(store, "gone"), told(store, "kept")
         seq = gone.entry(large_text()).seq
         gone.entry(large_text())
@@ -195,8 +199,8 @@ class TestPurge:
 
 
 class TestUsage:
-    def test_it_adds_up_however_it_is_asked_for(self, store: StorePort) -> None:
-        """By session, by tier and by kind; with indexes and free pages."""
+    def test_usage_has_the_same_total_for_every_grouping(self, store: StorePort) -> None:
+        """By session, by tier and by kind, including indexes and free pages."""
         for name in ("one", "two"):
             story = told(store, name)
             story.turn("prompt")
@@ -207,8 +211,8 @@ class TestUsage:
         whole = store.usage()
         assert sums == {whole.get("file", whole["log"])}
 
-    def test_of_one_session_it_is_what_that_session_holds(self, store: StorePort) -> None:
-        """Transcript apart from state."""
+    def test_usage_of_one_session_counts_only_that_session(self, store: StorePort) -> None:
+        """Transcript and state are separate tiers."""
         one, two = told(store, "one"), told(store, "two")
         one.entry("x" * 1000)
         two.fact("x", 1)

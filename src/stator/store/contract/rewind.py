@@ -25,23 +25,23 @@ def values(story: Story, at: int | None = None) -> dict[str, object]:
 
 
 class TestRewind:
-    def test_a_record_that_changed_stands_as_it_stood(self, story: Story) -> None:
-        """Under the same id, and the op says what it replaced."""
+    def test_a_rewind_restores_a_changed_record(self, story: Story) -> None:
+        """It keeps its id, and the op names the version it replaced."""
         one, two = story.fact("x", 1), story.fact("x", 2)
         (put,) = one.delta
         done = rewind(story, Reset("facts", put.id, "x", FactRecord(name="x", value=1)))
         assert values(story) == {"x": 1}
         assert [(op.id, op.was) for op in done.delta] == [(put.id, two.seq)]
 
-    def test_a_record_that_was_made_since_is_gone(self, story: Story) -> None:
-        """And is there at the seqs where it was."""
+    def test_a_rewind_removes_a_newer_record(self, story: Story) -> None:
+        """The record still exists at earlier seqs."""
         made = story.fact("x", 1)
         rewind(story, Reset("facts", made.delta[0].id, "x"))
         assert values(story) == {}
         assert values(story, made.seq) == {"x": 1}
 
-    def test_a_record_that_was_dropped_since_stands_again_under_its_id(self, story: Story) -> None:
-        """No other record may have the id, and the record is found by its key and its id."""
+    def test_a_rewind_restores_a_dropped_record_under_its_id(self, story: Story) -> None:
+        """The id stays unique, and the record is found by its key and its id."""
         made = story.fact("x", 1)
         dropped = story.add(story.drafts.forget("x"))
         rewind(story, Reset("facts", made.delta[0].id, "x", FactRecord(name="x", value=1)))
@@ -50,8 +50,8 @@ class TestRewind:
         assert entry.id == made.delta[0].id
         assert values(story, dropped.seq) == {}
 
-    def test_a_decision_that_was_superseded_takes_its_topic_back(self, story: Story) -> None:
-        """The one that superseded it goes first."""
+    def test_a_rewind_restores_a_superseded_decision(self, story: Story) -> None:
+        """The one that superseded it is removed first."""
         old, new = story.decision("a", "auth"), story.decision("b", "auth")
         put = old.delta[-1]
         record = getattr(put, "record", None)
@@ -63,7 +63,7 @@ class TestRewind:
         (entry,) = story.store.entries(story.session, "decisions")
         assert (entry.id, entry.key, entry.record) == (put.id, "auth", record)
 
-    def test_what_follows_a_rewind_builds_on_it(self, story: Story) -> None:
+    def test_a_change_after_a_rewind_builds_on_it(self, story: Story) -> None:
         """A later change replaces what the rewind put."""
         one = story.fact("x", 1)
         story.fact("x", 2)
@@ -71,15 +71,15 @@ class TestRewind:
         (op,) = story.fact("x", 3).delta
         assert (op.id, op.was) == (one.delta[0].id, done.seq)
 
-    def test_a_fork_of_a_rewound_session_has_its_state(self, story: Story) -> None:
-        """Also one that is taken before the rewind has the state from before it."""
+    def test_a_fork_of_a_rewound_session_has_the_rewound_state(self, story: Story) -> None:
+        """A fork from before the rewind has the state from before it."""
         made = story.fact("x", 1)
         rewind(story, Reset("facts", made.delta[0].id, "x"))
         assert values(story.fork("after")) == {}
         assert values(story.fork("before", made.seq)) == {"x": 1}
 
-    def test_erasing_a_record_erases_what_a_rewind_put(self, story: Story) -> None:
-        """Every put of it, by any commit."""
+    def test_erasing_a_record_erases_the_copy_a_rewind_restored(self, story: Story) -> None:
+        """Every put of the record is erased, in any commit."""
         one = story.fact("x", "marker")
         story.fact("x", 2)
         put = one.delta[0]
@@ -88,14 +88,14 @@ class TestRewind:
         assert "marker" not in repr(story.log)
 
     def test_a_rewind_needs_the_lease(self, story: Story) -> None:
-        """It is no contribution."""
+        """It is not a contribution."""
         made = story.fact("x", 1)
         story.drafts.epoch = 0
         with pytest.raises(LeaseLost):
             rewind(story, Reset("facts", made.delta[0].id, "x"))
 
-    def test_a_rewind_resets_and_does_nothing_else(self, story: Story) -> None:
-        """Nor does it touch what happened, or reset what is not there."""
+    def test_a_rewind_with_other_changes_is_refused(self, story: Story) -> None:
+        """It cannot reset history collections or missing records either."""
         fact = FactRecord(name="x", value=1)
         tag = TagRecord(name="x", hash="", seq=1)
         with pytest.raises(InvalidInput):
@@ -105,8 +105,8 @@ class TestRewind:
         with pytest.raises(BadDelta):
             rewind(story, Reset("facts", "nobody", "x"))
 
-    def test_projections_agree_with_the_log(self, story: Story) -> None:
-        """After a rewind, and after a rebuild."""
+    def test_projections_agree_with_the_log_after_a_rewind(self, story: Story) -> None:
+        """They also agree after a rebuild."""
         one = story.fact("x", 1)
         story.add(story.drafts.forget("x"))
         rewind(story, Reset("facts", one.delta[0].id, "x", FactRecord(name="x", value=1)))

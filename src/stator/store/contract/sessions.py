@@ -26,7 +26,7 @@ def pages(store: StorePort, limit: int, **filters: Any) -> list[SessionRow]:
 
 
 class TestSessions:
-    def test_a_new_session_is_there(self, store: StorePort) -> None:
+    def test_a_created_session_can_be_read(self, store: StorePort) -> None:
         """create returns the row that session returns."""
         drafts = Drafts(Ids(), Ids()("session"))
         row, new = store.create([drafts.open("a", agent="me", labels={"x": "y"})])
@@ -34,14 +34,14 @@ class TestSessions:
         assert row == store.session(drafts.session)
         assert (row.record.name, row.record.agent, row.head) == ("a", "me", 1)
 
-    def test_creating_a_name_again_returns_the_session_that_has_it(self, store: StorePort) -> None:
+    def test_creating_an_existing_name_returns_that_session(self, store: StorePort) -> None:
         """Nothing is written the second time."""
         first = begin(store, "same", ids=Ids("one"))
         other = Drafts(Ids("two"), Ids("two")("session"))
         row, new = store.create([other.open("same")])
         assert (row.id, new, row.head) == (first.session, False, 1)
 
-    def test_one_name_may_stand_in_two_projects_and_tenants(self, store: StorePort) -> None:
+    def test_one_name_can_exist_in_two_projects_and_tenants(self, store: StorePort) -> None:
         """Names are unique per tenant and project only."""
         for n, scope in enumerate(({}, {"project": "p"}, {"tenant": "t"})):
             drafts = Drafts(Ids(str(n)), Ids(str(n))("session"))
@@ -78,20 +78,20 @@ class TestSessions:
         with pytest.raises(NotFound):
             store.session(drafts.session)
 
-    def test_create_takes_more_drafts(self, store: StorePort) -> None:
-        """What comes with the open commit is in the log with it."""
+    def test_create_accepts_more_drafts(self, store: StorePort) -> None:
+        """They are in the log directly after the open commit."""
         drafts = Drafts(Ids(), Ids()("session"))
         row, _ = store.create([drafts.open("a"), drafts.fact("x", 1)])
         assert (row.head, len(store.entries(row.id, "facts"))) == (2, 1)
 
     def test_an_unknown_session_is_not_found(self, store: StorePort) -> None:
-        """By any method that takes one."""
+        """This holds for every method that takes a session."""
         for ask in (store.session, store.head, store.commits, store.turns, store.counts):
             with pytest.raises(NotFound):
                 ask(Ids("nobody")("session"))
 
-    def test_text_that_is_no_session_id_is_not_found(self, store: StorePort) -> None:
-        """Not an error of another kind."""
+    def test_an_invalid_session_id_is_not_found(self, store: StorePort) -> None:
+        """The error is NotFound."""
         for text in ("", "x", "s_", "s_" + "g" * 32):
             with pytest.raises(NotFound):
                 store.session(text)
@@ -102,15 +102,19 @@ class TestSessions:
         a.fact("x")
         assert [row.id for row in pages(store, 10)] == [a.session, c.session, b.session]
 
-    def test_what_happened_elsewhere_counts_by_when_it_did(self, store: StorePort) -> None:
-        """A session imported later is as old as its commits say, also after a flush."""
+    def test_an_imported_session_is_sorted_by_when_its_commits_happened(
+        self, store: StorePort
+    ) -> None:
+        """A session imported later is as old as its commits, also after a flush."""
         recent, old = begin(store, "recent"), begin(store, "old", mode="recorded")
         for _ in range(300):
             old.add(msgspec.structs.replace(old.drafts.fact("x", 1), happened=7))
         assert [row.id for row in pages(store, 10)] == [recent.session, old.session]
         assert store.session(old.session).updated == 7
 
-    def test_what_claims_to_come_from_the_future_counts_as_of_now(self, store: StorePort) -> None:
+    def test_a_commit_dated_in_the_future_is_sorted_by_when_it_was_appended(
+        self, store: StorePort
+    ) -> None:
         """A machine with a wrong clock does not keep its sessions at the top of the list."""
         wrong = begin(store, "wrong", mode="recorded")
         commit = wrong.add(msgspec.structs.replace(wrong.drafts.fact("x", 1), happened=2**52))
@@ -126,13 +130,13 @@ class TestSessions:
         for limit in (1, 2, 3, 5):
             assert [row.id for row in pages(store, limit)] == expected
 
-    def test_a_listed_row_is_the_row_session_gives(self, store: StorePort) -> None:
-        """Head, turns, updated and holder, too."""
+    def test_a_listed_row_equals_the_row_of_the_session(self, store: StorePort) -> None:
+        """Including head, turns, updated and holder."""
         story = begin(store).drive()
         story.turn()
         assert pages(store, 10) == [story.row]
 
-    def test_every_filter_must_hold(self, store: StorePort) -> None:
+    def test_all_filters_must_match(self, store: StorePort) -> None:
         """Each filter by itself, and two together."""
         one = begin(store, "one", agent="x", project="p", aliases=[["codex", "42"]])
         two = begin(store, "two", agent="x", tenant="t", mode="recorded")
@@ -153,20 +157,20 @@ class TestSessions:
         assert found(suffix=two.session[-8:]) == {two.session}
         assert found(name="nobody") == set()
 
-    def test_a_filter_by_status_sees_the_newest(self, store: StorePort) -> None:
+    def test_a_filter_by_status_uses_the_newest_status(self, store: StorePort) -> None:
         """Status is written with the commit that changes it."""
         story = begin(store).drive()
         story.add(story.drafts.make("pause", cause="user"))
         page = store.sessions(SessionQuery(status="paused"))
         assert [row.record.status for row in page.rows] == ["paused"]
 
-    def test_a_limit_makes_sense_or_is_refused(self, store: StorePort) -> None:
-        """Zero, negative and absurd ones."""
+    def test_an_invalid_limit_is_refused(self, store: StorePort) -> None:
+        """Zero, negative and very large limits."""
         for limit in (0, -1, 10**9):
             with pytest.raises(BadQuery):
                 store.sessions(SessionQuery(), limit=limit)
 
-    def test_a_budget_brings_limits_and_nothing_else(self, store: StorePort) -> None:
+    def test_a_budget_commit_changes_only_the_limits(self, store: StorePort) -> None:
         """The writer may not know what else changed in the session."""
         story = begin(store, "limited").drive()
         known = story.row.record

@@ -14,7 +14,7 @@ from stator.store.contract.drive import Story, large_text
 
 
 class TestState:
-    def test_entries_are_the_fold_of_the_log_at_every_seq(self, story: Story) -> None:
+    def test_entries_equal_the_folded_log_at_every_seq(self, story: Story) -> None:
         """For every collection."""
         busy(story)
         log = story.log
@@ -24,29 +24,29 @@ class TestState:
                 entries = story.store.entries(story.session, name, at=at)
                 assert {entry.id: entry.record for entry in entries} == state[name]
 
-    def test_entries_come_last_touched_first(self, story: Story) -> None:
+    def test_entries_are_listed_last_changed_first(self, story: Story) -> None:
         """Changing a record moves it to the front."""
         for name in "abca":
             story.fact(name)
         keys = [entry.key for entry in story.store.entries(story.session, "facts")]
         assert keys == ["a", "c", "b"]
 
-    def test_a_limit_gives_the_newest(self, story: Story) -> None:
-        """And no more."""
+    def test_a_limit_returns_the_newest_entries(self, story: Story) -> None:
+        """It returns no more than the limit."""
         for name in "abc":
             story.fact(name)
         entries = story.store.entries(story.session, "facts", limit=2)
         assert [entry.key for entry in entries] == ["c", "b"]
 
-    def test_an_entry_says_who_touched_it_last(self, story: Story) -> None:
-        """Seq and turn."""
+    def test_an_entry_names_the_seq_and_turn_that_changed_it_last(self, story: Story) -> None:
+        """The entry also has its key."""
         story.turn()
         commit = story.fact("a")
         (entry,) = story.store.entries(story.session, "facts")
         assert (entry.seq, entry.turn, entry.key) == (commit.seq, 1, "a")
 
     def test_a_record_is_found_by_its_key_at_any_seq(self, story: Story) -> None:
-        """As it was then; None before it was there and after it was dropped."""
+        """With its value at that seq; None before it was put and after it was dropped."""
         one, two = story.fact("a", 1), story.fact("a", 2)
         gone = story.add(story.drafts.forget("a"))
 
@@ -59,7 +59,7 @@ class TestState:
         ]  # fmt: skip
 
     def test_a_large_record_is_whole_at_every_seq(self, story: Story) -> None:
-        """Also after another record replaced it, and when the indexes hold both."""
+        """Also after another version replaced it, and when the indexes hold both."""
         large, small = story.fact("a", large_text()), story.fact("a", 2)
 
         def values() -> list[object]:
@@ -89,21 +89,21 @@ class TestState:
         assert store.find(session, "session", "") is not None
 
     def test_an_unknown_collection_is_refused(self, story: Story) -> None:
-        """With a typed error."""
+        """The error is typed."""
         with pytest.raises(StatorError):
             story.store.entries(story.session, "nonsense")
         with pytest.raises(StatorError):
             story.store.versions(story.session, after=0, upto=9, collections=["nonsense"])
 
     def test_a_decision_supersedes_the_one_on_its_topic(self, story: Story) -> None:
-        """One is live, and names the one it replaced."""
+        """Only the new one is live, and it names the one it replaced."""
         old = story.decision("sessions", "auth").delta[0].id
         story.decision("JWT", "auth")
         (entry,) = story.store.entries(story.session, "decisions")
         assert entry.record == DecisionRecord(what="JWT", topic="auth", supersedes=old)
 
-    def test_a_renamed_file_is_deleted_where_it_was(self, story: Story) -> None:
-        """And carries its digest along."""
+    def test_a_renamed_file_is_deleted_at_its_old_path(self, story: Story) -> None:
+        """The record at the new path has its digest."""
         story.file("a.py", "created", after="d1")
         story.file("b.py", "renamed", from_path="a.py", after="d1")
         records = {e.key: e.record for e in story.store.entries(story.session, "files")}
@@ -122,7 +122,7 @@ class TestState:
         assert entry.record == ToolRecord(name="sh", uses=3, failures=2, last="in doubt")
 
     def test_versions_are_every_op_in_log_order(self, story: Story) -> None:
-        """Whole, in a range, of some collections or of all."""
+        """Of the whole log or a range, of some collections or all."""
         busy(story)
         log = story.log
         ops = [(c.seq, n, op) for c in log for n, op in enumerate(c.delta)]
@@ -135,7 +135,7 @@ class TestState:
             if 3 < seq <= 9 and op.collection in ("facts", "calls")
         ]
 
-    def test_a_dropped_version_has_the_key_it_had(self, story: Story) -> None:
+    def test_a_dropped_version_keeps_its_key(self, story: Story) -> None:
         """Also of a call, whose key is its id, and within one commit."""
         story.fact("a")
         story.add(story.drafts.forget("a"))
@@ -147,8 +147,8 @@ class TestState:
         assert [v.key for v in found if isinstance(v.op, Drop)] == ["a", call.call, "b"]
         assert [v.key for v in found if isinstance(v.op, Put) and v.seq == last.seq] == ["b"]
 
-    def test_what_an_op_replaced_is_the_version_it_names(self, story: Story) -> None:
-        """Before and after the indexes are made, and below a fork; None where nothing was."""
+    def test_the_version_that_an_op_replaced_can_be_read(self, story: Story) -> None:
+        """Before and after indexing, and across a fork point; None if nothing was replaced."""
         busy(story)
         fork = story.fork("fork", len(story.log) - 2)
         fork.fact("n", 5)
@@ -165,8 +165,8 @@ class TestState:
             assert told.store.replaced(told.session, ops) == right
         assert story.store.replaced(story.session, []) == []
 
-    def test_touches_tell_who_touched_a_key(self, story: Story) -> None:
-        """Newest first: in the session and its lineage, in a project, anywhere."""
+    def test_touches_list_the_commits_that_changed_a_key(self, story: Story) -> None:
+        """Newest first: in a session and its lineage, in a project, or in the store."""
         first, second = story.file("a.py"), story.file("a.py")
         fork = story.fork("fork")
         third = fork.file("a.py", "deleted")
@@ -181,8 +181,8 @@ class TestState:
         assert len(store.touches("files", "a.py", session=story.session)) == 2
         assert len(store.touches("files", "a.py", limit=1)) == 1
 
-    def test_touches_of_one_project_are_not_crowded_out(self, story: Story) -> None:
-        """The limit counts what is asked for."""
+    def test_touches_of_one_project_are_found_among_many_others(self, story: Story) -> None:
+        """The limit counts only touches of that project."""
         from stator.store.contract.drive import begin
 
         mine = begin(story.store, "mine", project="p")
@@ -195,7 +195,7 @@ class TestState:
 
 
 def busy(story: Story) -> None:
-    """A turn in which a bit of everything happens."""
+    """A turn with many kinds of commits."""
     story.turn("fix it")
     for n in range(4):
         call = story.call("read_file", {"path": f"{n}.py"}, effect="read")

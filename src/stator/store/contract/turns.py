@@ -13,21 +13,21 @@ from stator.store.contract.drive import Story
 
 class TestTurns:
     def test_turns_are_numbered_from_one(self, story: Story) -> None:
-        """What comes before the first belongs to none."""
+        """Commits before the first turn belong to no turn."""
         assert story.fact("a").turn == 0
         assert story.turn().turn == 1
         assert story.fact("b").turn == 1
         story.turn_end()
         assert story.turn().turn == 2
 
-    def test_a_second_turn_waits_for_the_end_of_the_first(self, story: Story) -> None:
+    def test_a_second_turn_is_refused_while_the_first_is_open(self, story: Story) -> None:
         """One turn is open at a time."""
         story.turn()
         with pytest.raises(BadTurn):
             story.turn()
 
     def test_only_an_open_turn_can_end(self, story: Story) -> None:
-        """Not before the first, and not twice."""
+        """Neither before the first turn nor twice."""
         with pytest.raises(BadTurn):
             story.turn_end()
         story.turn()
@@ -35,8 +35,8 @@ class TestTurns:
         with pytest.raises(BadTurn):
             story.turn_end()
 
-    def test_the_head_says_whether_a_turn_is_open(self, story: Story) -> None:
-        """And its number."""
+    def test_the_head_shows_whether_a_turn_is_open(self, story: Story) -> None:
+        """The head also has the number of the turn."""
         seen = []
         for step in (story.turn, story.turn_end):
             step()
@@ -44,7 +44,7 @@ class TestTurns:
             seen.append((head.turn, head.turn_open))
         assert seen == [(1, True), (1, False)]
 
-    def test_a_turn_row_says_where_it_stands_and_how_it_ended(self, story: Story) -> None:
+    def test_a_turn_row_has_its_seqs_and_its_status(self, story: Story) -> None:
         """Open turns have no status."""
         first = story.turn()
         last = story.turn_end("aborted")
@@ -54,16 +54,16 @@ class TestTurns:
             TurnRow(turn=2, first=second.seq, last=second.seq, at=second.at),
         ]
 
-    def test_what_follows_the_end_belongs_to_the_turn_before(self, story: Story) -> None:
-        """Until the next one begins."""
+    def test_a_commit_after_the_end_of_a_turn_belongs_to_that_turn(self, story: Story) -> None:
+        """Until the next turn starts."""
         story.turn()
         story.turn_end()
         late = story.fact("a")
         (row,) = story.store.turns(story.session)
         assert (late.turn, row.last, row.status) == (1, late.seq, "ok")
 
-    def test_a_turn_that_is_continued_is_the_same_turn(self, story: Story) -> None:
-        """It keeps its number and its beginning, and is open again; it is counted once."""
+    def test_a_continued_turn_is_the_same_turn(self, story: Story) -> None:
+        """It keeps its number and its first seq, is open again, and is counted once."""
         first = story.turn()
         story.turn_end("interrupted")
         assert story.continued().turn == 1
@@ -76,8 +76,8 @@ class TestTurns:
         assert story.store.counts(story.session).turns == 1
         assert story.turn().turn == 2
 
-    def test_only_a_turn_that_ended_is_continued(self, story: Story) -> None:
-        """Not one that is open."""
+    def test_only_an_ended_turn_can_be_continued(self, story: Story) -> None:
+        """Continuing an open turn is refused."""
         story.turn()
         with pytest.raises(BadTurn):
             story.continued()
@@ -101,7 +101,7 @@ class TestTurns:
         assert numbers(after=9) == []
 
     def test_a_fork_keeps_the_turns_of_its_lineage(self, story: Story) -> None:
-        """Those up to the fork point; its own come after."""
+        """Its own turns follow those up to the fork point."""
         story.turn()
         end = story.turn_end()
         story.turn()
@@ -112,7 +112,7 @@ class TestTurns:
         assert rows[1].first == own.seq
 
     def test_the_session_row_counts_the_last_turn(self, story: Story) -> None:
-        """In a fork it is the number that continues."""
+        """In a fork the numbers of the lineage continue."""
         story.turn()
         story.turn_end()
         assert (story.row.turns, story.fork("fork").row.turns) == (1, 1)

@@ -1,4 +1,4 @@
-"""Verifying: the chain holds, and every projection is what the log makes."""
+"""Verifying: the chain is valid, and every projection agrees with the log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stator.store.port import StorePort
 
 
 def answers(store: StorePort, session: str) -> list[object]:
-    """Everything a store can say of a session."""
+    """Every answer of a store about a session."""
     head = store.head(session)
     return [
         head,
@@ -28,8 +28,8 @@ def answers(store: StorePort, session: str) -> list[object]:
 
 
 class TestVerify:
-    def test_the_chain_holds_from_the_first_commit_to_the_head(self, story: Story) -> None:
-        """Across a fork, too."""
+    def test_the_chain_is_valid_from_the_first_commit_to_the_head(self, story: Story) -> None:
+        """Also across a fork point."""
         busy(story)
         fork = story.fork("fork").drive()
         busy(fork)
@@ -42,11 +42,11 @@ class TestVerify:
         head = story.store.head(story.session)
         assert (head.seq, head.hash) == (last.seq, last.hash)
 
-    def test_the_first_commit_follows_nothing(self, story: Story) -> None:
+    def test_the_first_commit_has_no_predecessor(self, story: Story) -> None:
         """Its prev is all zeros."""
         assert story.log[0].prev == chain.GENESIS
 
-    def test_a_sound_store_has_no_findings(self, story: Story) -> None:
+    def test_a_valid_store_has_no_findings(self, story: Story) -> None:
         """For every kind of history."""
         busy(story)
         busy(story.fork("fork").drive())
@@ -63,19 +63,19 @@ class TestVerify:
         assert list(story.store.audit()) == []
 
     def test_reading_changes_nothing(self, story: Story) -> None:
-        """Every answer twice is the same answer."""
+        """Asking twice gives the same answers."""
         busy(story)
         assert answers(story.store, story.session) == answers(story.store, story.session)
 
-    def test_a_session_goes_on_after_a_rebuild(self, story: Story) -> None:
-        """With the lease it had."""
+    def test_a_session_continues_after_a_rebuild(self, story: Story) -> None:
+        """It keeps its lease."""
         story.turn()
         story.store.rebuild()
         story.turn_end()
         assert story.turn().turn == 2
 
     def test_the_same_clock_ids_and_salts_make_the_same_hashes(self, make_store: MakeStore) -> None:
-        """Sealing is a function of what goes in."""
+        """Sealing is a pure function of its inputs."""
         store = make_store(clock=Clock(), salts=salts("a"))
         try:
             story = begin(store, ids=Ids("same")).drive()

@@ -1,4 +1,4 @@
-"""Running the same program again: what continues, what is replayed, what runs."""
+"""Running the same program again: which turns continue, which calls are replayed, which run."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from stator.model.calls.life import Note
 from stator.runtime.driving import approvals, lifecycle, settlement
 from stator.runtime.driving.call import Calling
 
-# -- which turn is which --------------------------------------------------------------------------
+# -- matching turns -------------------------------------------------------------------------------
 
 
-def test_a_turn_a_process_died_in_is_continued_under_its_id(memory):
+def test_a_turn_of_a_killed_process_is_continued_under_its_id(memory):
     with driving(memory) as s:
         first = s.turn("one")
         raise Died
@@ -24,7 +24,7 @@ def test_a_turn_a_process_died_in_is_continued_under_its_id(memory):
         assert (t.continued, t.reused, t.id, t.number) == (True, False, first.id, 1)
 
 
-def test_a_turn_that_an_exception_left_is_continued(memory):
+def test_a_turn_interrupted_by_an_exception_is_continued(memory):
     with pytest.raises(ValueError, match="no"), driving(memory) as s, s.turn("one"):
         raise ValueError("no")
     with driving(memory) as s, s.turn("one") as t:
@@ -71,7 +71,7 @@ def test_the_first_mismatch_ends_matching(memory):
     assert seen == [(True, 1), (False, 4), (False, 5)]
 
 
-def test_turns_match_by_place_not_by_prompt_alone(memory):
+def test_turns_match_by_position_and_prompt(memory):
     with driving(memory) as s:
         with s.turn("again"):
             pass
@@ -84,7 +84,7 @@ def test_turns_match_by_place_not_by_prompt_alone(memory):
             assert t.continued
 
 
-def test_a_key_pins_a_turn_whatever_its_prompt(memory):
+def test_a_key_matches_a_turn_with_another_prompt(memory):
     with driving(memory) as s:
         first = s.turn("at 9:00", key="daily")
         raise Died
@@ -100,7 +100,7 @@ def test_another_key_is_another_turn(memory):
         assert (t.continued, t.reused) == (False, False)
 
 
-def test_new_begins_afresh(memory):
+def test_a_turn_opened_with_new_continues_nothing(memory):
     with driving(memory) as s:
         s.turn("one")
         raise Died
@@ -108,14 +108,14 @@ def test_new_begins_afresh(memory):
         assert (t.continued, t.reused, t.number) == (False, False, 2)
 
 
-def test_a_run_that_was_left_in_order_is_not_continued(memory):
+def test_a_run_that_ended_normally_is_not_continued(memory):
     with driving(memory) as s, s.turn("one"):
         pass
     with driving(memory) as s, s.turn("one") as t:
         assert (t.continued, t.reused, t.number) == (False, False, 2)
 
 
-def test_a_program_interrupted_twice_goes_on_from_both(memory):
+def test_a_program_interrupted_twice_continues_from_both_runs(memory):
     with driving(memory) as s:
         with s.turn("one"):
             pass
@@ -133,7 +133,7 @@ def test_a_program_interrupted_twice_goes_on_from_both(memory):
     assert seen == [(True, False, 1), (False, True, 2), (False, False, 3)]
 
 
-def test_an_aborted_turn_is_over(memory):
+def test_an_aborted_turn_is_reused_and_not_continued(memory):
     with driving(memory) as s:
         s.turn("one").abort("enough")
         raise Died
@@ -182,7 +182,7 @@ def test_a_write_that_succeeded_is_replayed(memory):
     assert (value, len(act.runs)) == ({"id": 7}, 1)
 
 
-def test_a_replayed_outcome_says_so_and_is_otherwise_the_same(memory):
+def test_a_replayed_outcome_is_marked_and_equal_to_the_first(memory):
     act = Counted(value=(1, {"a": b"x"}))
     seen = []
     for _ in range(2):
@@ -194,7 +194,7 @@ def test_a_replayed_outcome_says_so_and_is_otherwise_the_same(memory):
     assert (first.call, first.value, first.attempts) == (second.call, second.value, second.attempts)
 
 
-def test_a_result_passes_the_codec_the_first_time_too(memory):
+def test_a_first_result_has_the_same_form_as_a_replayed_one(memory):
     box = [1]
     with driving(memory) as s, s.turn("one") as t:
         value = t.call(lambda: box)
@@ -212,7 +212,7 @@ def test_two_calls_with_the_same_arguments_are_two_calls(memory):
     assert len(act.runs) == 2
 
 
-def test_calls_are_found_in_any_order(memory):
+def test_calls_are_matched_in_any_order(memory):
     act = Counted()
     for order in ((1, 2), (2, 1)):
         with driving(memory) as s, s.turn("one") as t:
@@ -222,7 +222,7 @@ def test_calls_are_found_in_any_order(memory):
     assert [run["n"] for run in act.runs] == [1, 2]
 
 
-def test_a_failure_at_the_frontier_runs_again(memory):
+def test_a_failed_last_call_runs_again(memory):
     act = Counted(raising(ValueError("no")))
     with pytest.raises(CallFailed), driving(memory) as s, s.turn("one") as t:
         t.call(act.tool(), n=1)
@@ -233,7 +233,7 @@ def test_a_failure_at_the_frontier_runs_again(memory):
         assert len({call.call for call in s.calls()}) == 1
 
 
-def test_a_failure_the_program_went_on_from_is_replayed(memory):
+def test_a_failed_call_with_later_calls_is_replayed(memory):
     act, other = Counted(raising(ValueError("no"))), Counted(name="other")
     for _ in range(2):
         with driving(memory) as s, s.turn("one") as t:
@@ -244,7 +244,7 @@ def test_a_failure_the_program_went_on_from_is_replayed(memory):
     assert len(act.runs) == 1
 
 
-def test_a_failure_is_built_on_by_a_mark_too(memory):
+def test_a_failed_call_with_a_later_record_is_replayed(memory):
     act = Counted(raising(ValueError("no")))
     for _ in range(2):
         with driving(memory) as s, s.turn("one") as t:
@@ -254,7 +254,7 @@ def test_a_failure_is_built_on_by_a_mark_too(memory):
     assert len(act.runs) == 1
 
 
-def test_a_failure_in_a_turn_that_ended_is_replayed(memory):
+def test_a_failed_call_in_an_ended_turn_is_replayed(memory):
     act = Counted(raising(ValueError("no")))
     for _ in range(2):
         with driving(memory) as s:
@@ -264,7 +264,7 @@ def test_a_failure_in_a_turn_that_ended_is_replayed(memory):
     assert (outcome.replayed, len(act.runs)) == (True, 1)
 
 
-def test_a_read_without_outcome_runs_again(memory):
+def test_a_read_without_an_outcome_runs_again(memory):
     look = Counted(raising(Died()), name="look")
     with driving(memory) as s:
         t = s.turn("one")
@@ -275,7 +275,7 @@ def test_a_read_without_outcome_runs_again(memory):
 
 
 def start(t, tool, **given):
-    """Begin a call and die in it: its intent is on record, its outcome is not."""
+    """Start a call that dies: its intent is recorded, its outcome is not."""
     calling = Calling(t._open, tool, (), given)
     effects = calling.life()
     note = next(effects)
@@ -285,7 +285,7 @@ def start(t, tool, **given):
 
 
 def asking(verdict, **options):
-    """A tool whose `reconcile` says this, and the intents it was asked about."""
+    """A tool whose `reconcile` returns this verdict, and the intents it received."""
     asked: list[Any] = []
 
     def reconcile(intent):
@@ -295,7 +295,7 @@ def asking(verdict, **options):
     return Counted().tool(reconcile=reconcile, **options), asked
 
 
-def test_an_unknown_write_is_in_doubt_and_does_not_run(memory):
+def test_a_write_without_an_outcome_is_in_doubt_and_does_not_run(memory):
     act = Counted()
     with driving(memory) as s:
         start(s.turn("one"), act.tool(), n=1)
@@ -308,7 +308,7 @@ def test_an_unknown_write_is_in_doubt_and_does_not_run(memory):
     assert act.runs == []
 
 
-def test_a_reworded_call_is_answered_in_doubt_while_one_is(memory):
+def test_a_reworded_call_is_in_doubt_while_the_original_is(memory):
     act = Counted()
     with driving(memory) as s:
         start(s.turn("one"), act.tool(), text="a")
@@ -318,7 +318,7 @@ def test_a_reworded_call_is_answered_in_doubt_while_one_is(memory):
     assert act.runs == []
 
 
-def test_a_reworded_call_stays_unrun_when_the_program_is_killed_again(memory):
+def test_a_reworded_call_does_not_run_after_further_kills(memory):
     act = Counted()
     with driving(memory) as s:
         start(s.turn("one"), act.tool(), text="a")
@@ -331,7 +331,7 @@ def test_a_reworded_call_stays_unrun_when_the_program_is_killed_again(memory):
 
 
 @pytest.mark.parametrize(("verdict", "runs"), [("done", 0), ("not done", 1), ("run again", 1)])
-def test_a_reworded_call_that_was_refused_goes_by_what_a_person_says(memory, verdict, runs):
+def test_a_reworded_call_follows_the_verdict_on_the_original(memory, verdict, runs):
     act = Counted()
     with driving(memory) as s:
         start(s.turn("one"), act.tool(), text="a")
@@ -347,7 +347,7 @@ def test_a_reworded_call_that_was_refused_goes_by_what_a_person_says(memory, ver
     assert len(act.runs) == runs
 
 
-def test_a_reworded_call_is_refused_if_the_first_turned_out_to_be_done_meanwhile(memory):
+def test_a_reworded_call_is_refused_if_the_original_was_settled_as_done(memory):
     act = Counted()
     with driving(memory) as s:
         start(s.turn("one"), act.tool(), text="a")
@@ -357,10 +357,12 @@ def test_a_reworded_call_is_refused_if_the_first_turned_out_to_be_done_meanwhile
         with s.turn("one") as t:
             outcome = t.try_call(act.tool(), text="b")
             assert (outcome.status, act.runs) == ("denied", [])
-            assert t.call(act.tool(), text="b") == "done"  # it was told, and asks again
+            assert (
+                t.call(act.tool(), text="b") == "done"
+            )  # it has seen the result, and requests the call again
 
 
-def test_a_refusal_is_replayed_as_it_was_given(memory):
+def test_a_refusal_is_replayed_unchanged(memory):
     act, other = Counted(), Counted(name="other")
     with driving(memory) as s:
         start(s.turn("one"), act.tool(), text="a")
@@ -376,7 +378,7 @@ def test_a_refusal_is_replayed_as_it_was_given(memory):
     assert second.replayed
 
 
-def test_an_ended_turn_takes_no_reworded_call_while_one_is_in_doubt(memory):
+def test_an_ended_turn_refuses_a_reworded_call_while_the_original_is_in_doubt(memory):
     act = Counted()
     with driving(memory) as s:
         start(s.turn("one"), act.tool(), text="a")
@@ -418,7 +420,7 @@ def test_the_tool_in_doubt_runs_in_a_later_turn(memory):
     ("verdict", "expected", "runs"),
     [("done", None, 0), (("done", 7), 7, 0), ("not_done", "done", 1)],
 )
-def test_reconcile_settles_what_it_knows(memory, verdict, expected, runs):
+def test_reconcile_settles_a_call_it_knows(memory, verdict, expected, runs):
     act = Counted()
     tool = act.tool(reconcile=lambda intent: verdict)
     with driving(memory) as s:
@@ -432,7 +434,7 @@ def test_reconcile_settles_what_it_knows(memory, verdict, expected, runs):
     assert len(act.runs) == runs
 
 
-def test_reconcile_that_does_not_know_leaves_the_doubt(memory):
+def test_a_call_stays_in_doubt_if_reconcile_does_not_know(memory):
     act = Counted()
     tool = act.tool(reconcile=lambda intent: "unknown")
     with driving(memory) as s:
@@ -444,7 +446,7 @@ def test_reconcile_that_does_not_know_leaves_the_doubt(memory):
     assert act.runs == []
 
 
-def test_reconcile_is_asked_only_when_the_program_comes_to_the_call(memory):
+def test_reconcile_runs_only_when_the_program_reaches_the_call(memory):
     tool, asked = asking("unknown")
     with driving(memory) as s:
         start(s.turn("one"), tool, n=1)
@@ -454,7 +456,7 @@ def test_reconcile_is_asked_only_when_the_program_comes_to_the_call(memory):
         assert asked == []
 
 
-def test_reconcile_is_told_what_was_asked(memory):
+def test_reconcile_receives_the_original_call(memory):
     tool, asked = asking("unknown", key="order 7")
     with driving(memory) as s:
         begun = start(s.turn("one"), tool, n=1)
@@ -466,7 +468,7 @@ def test_reconcile_is_told_what_was_asked(memory):
     assert (intent.key, intent.attempt) == ("order 7", 1)
 
 
-def test_a_reworded_call_after_one_that_reconcile_finds_done_is_refused(memory):
+def test_a_reworded_call_is_refused_if_reconcile_finds_the_original_done(memory):
     act = Counted()
     tool = act.tool(reconcile=lambda intent: "done")
     with driving(memory) as s:
@@ -479,7 +481,7 @@ def test_a_reworded_call_after_one_that_reconcile_finds_done_is_refused(memory):
     assert act.runs == []
 
 
-def test_a_reworded_call_after_one_that_was_not_done_runs(memory):
+def test_a_reworded_call_runs_if_reconcile_finds_the_original_not_done(memory):
     act = Counted()
     tool = act.tool(reconcile=lambda intent: "not_done")
     with driving(memory) as s:
@@ -489,7 +491,7 @@ def test_a_reworded_call_after_one_that_was_not_done_runs(memory):
         assert t.call(tool, text="b") == "done"
 
 
-def test_nobody_asks_the_tool_of_a_displaced_driver(memory):
+def test_reconcile_does_not_run_for_a_call_of_a_displaced_driver(memory):
     tool, asked = asking("not_done")
     gone = memory.open("main")
     start(gone.turn("one"), tool, n=1)
@@ -499,7 +501,7 @@ def test_nobody_asks_the_tool_of_a_displaced_driver(memory):
     assert asked == []
 
 
-def test_a_displaced_drivers_doubt_is_never_asked_about_in_later_runs_either(memory):
+def test_reconcile_does_not_run_for_a_displaced_driver_in_later_runs(memory):
     tool, asked = asking("not_done")
     gone = memory.open("main")
     start(gone.turn("one"), tool, n=1)
@@ -512,7 +514,7 @@ def test_a_displaced_drivers_doubt_is_never_asked_about_in_later_runs_either(mem
 
 
 @pytest.mark.parametrize(("verdict", "runs"), [("done", 0), ("not done", 1), ("run again", 1)])
-def test_what_a_person_said_of_a_doubt_is_what_the_program_gets(memory, verdict, runs):
+def test_a_rerun_uses_the_verdict_of_a_person(memory, verdict, runs):
     act = Counted()
     with driving(memory) as s:
         start(s.turn("one"), act.tool(), n=1)
@@ -524,7 +526,7 @@ def test_what_a_person_said_of_a_doubt_is_what_the_program_gets(memory, verdict,
     assert len(act.runs) == runs
 
 
-def test_a_value_a_person_gave_is_the_calls_value(memory):
+def test_a_rerun_returns_the_value_a_person_gave(memory):
     act = Counted()
     with driving(memory) as s:
         start(s.turn("one"), act.tool(), n=1)
@@ -535,7 +537,7 @@ def test_a_value_a_person_gave_is_the_calls_value(memory):
             assert t.call(act.tool(), n=1) == {"id": 9}
 
 
-def test_an_explicit_key_finds_a_call_whatever_its_arguments(memory):
+def test_an_explicit_key_matches_a_call_with_other_arguments(memory):
     act = Counted()
     for text in ("a", "b"):
         with driving(memory) as s, s.turn("one") as t:
@@ -573,7 +575,7 @@ def test_a_call_with_a_secret_in_its_arguments_is_recognised(memory):
     assert len(act.runs) == 1
 
 
-# -- what was recorded ----------------------------------------------------------------------------
+# -- records --------------------------------------------------------------------------------------
 
 
 def marks(t):
@@ -588,7 +590,7 @@ def marks(t):
     t.say("done so far")
 
 
-def test_marks_are_recorded_once(memory):
+def test_records_of_a_turn_are_recorded_once(memory):
     counts = []
     for _ in range(3):
         with driving(memory) as s, s.turn("one") as t:
@@ -605,7 +607,7 @@ def t_kinds(s):
 RUNS = ("run", "run_end", "pause", "resume", "turn", "turn_end")
 
 
-def test_a_mark_beyond_the_frontier_is_recorded(memory):
+def test_a_new_record_after_the_replayed_ones_is_recorded(memory):
     with driving(memory) as s, s.turn("one") as t:
         t.fact("a", 1)
         raise Died
@@ -616,7 +618,7 @@ def test_a_mark_beyond_the_frontier_is_recorded(memory):
         assert kinds(s).count("fact") == 2
 
 
-def test_the_same_mark_twice_in_a_turn_is_two_marks(memory):
+def test_the_same_record_twice_in_a_turn_is_recorded_twice(memory):
     with driving(memory) as s, s.turn("one") as t:
         t.note("x", 1)
         raise Died
@@ -626,7 +628,7 @@ def test_the_same_mark_twice_in_a_turn_is_two_marks(memory):
         assert kinds(s).count("scratch") == 2
 
 
-def test_an_ended_turn_refuses_a_call_it_did_not_record(memory):
+def test_an_ended_turn_refuses_a_call_it_did_not_have(memory):
     with driving(memory) as s:
         with s.turn("one"):
             pass
@@ -635,7 +637,7 @@ def test_an_ended_turn_refuses_a_call_it_did_not_record(memory):
         t.call(Counted().tool())
 
 
-def test_an_ended_turn_refuses_a_mark_it_did_not_record(memory):
+def test_an_ended_turn_refuses_a_record_it_did_not_have(memory):
     with driving(memory) as s:
         with s.turn("one"):
             pass
@@ -644,7 +646,7 @@ def test_an_ended_turn_refuses_a_mark_it_did_not_record(memory):
         t.fact("new", 1)
 
 
-def test_an_ended_turn_refuses_an_answer_it_did_not_record(memory):
+def test_an_ended_turn_refuses_an_answer_it_did_not_have(memory):
     with driving(memory) as s:
         with s.turn("one"):
             pass
@@ -656,7 +658,7 @@ def test_an_ended_turn_refuses_an_answer_it_did_not_record(memory):
 # -- the model ------------------------------------------------------------------------------------
 
 
-def test_a_recorded_answer_is_not_asked_for_again(memory):
+def test_a_recorded_answer_is_not_requested_again(memory):
     model = Model(says(("act", {"n": 1})), says())
     act = Counted()
     with driving(memory) as s, s.turn("one") as t:
@@ -671,7 +673,7 @@ def test_a_recorded_answer_is_not_asked_for_again(memory):
     assert (model.asked, len(act.runs)) == (2, 1)
 
 
-def test_an_answer_with_redacted_arguments_is_asked_for_again(memory):
+def test_an_answer_with_redacted_arguments_is_requested_again(memory):
     secret = "sk-ant-api03-" + "a1B2" * 20
     model = Model(says(("act", {"token": secret})), says(("act", {"token": secret})))
     act = Counted()
@@ -684,7 +686,7 @@ def test_an_answer_with_redacted_arguments_is_asked_for_again(memory):
     assert model.asked == 2
 
 
-def test_an_answer_with_a_secret_in_its_text_alone_is_not_asked_for_again(memory):
+def test_an_answer_with_a_secret_only_in_its_text_is_not_requested_again(memory):
     model = Model(says(text="it is sk-ant-api03-" + "a1B2" * 20))
     for _ in range(2):
         with driving(memory) as s, s.turn("one") as t:
@@ -693,7 +695,7 @@ def test_an_answer_with_a_secret_in_its_text_alone_is_not_asked_for_again(memory
     assert model.asked == 1
 
 
-def test_what_a_model_asked_for_is_found_by_its_place_in_the_answer(memory):
+def test_a_call_requested_by_a_model_is_matched_by_its_place_in_the_answer(memory):
     model = Model(says(("act", {"n": 1}), ("act", {"n": 1})))
     act = Counted(lambda: "done", raising(Died()))
     with driving(memory) as s, s.turn("one") as t:
@@ -707,7 +709,7 @@ def test_what_a_model_asked_for_is_found_by_its_place_in_the_answer(memory):
         assert len({call.call for call in s.calls(tool="act")}) == 2
 
 
-def test_a_failed_call_that_the_model_was_not_told_of_yet_runs_again(memory):
+def test_a_failed_call_the_model_has_not_seen_runs_again(memory):
     model = Model(says(("act", {"n": 1})), says())
     act = Counted(raising(NotDone("busy")), raising(NotDone("busy")), raising(NotDone("busy")))
     with driving(memory) as s, s.turn("one") as t:
@@ -719,7 +721,7 @@ def test_a_failed_call_that_the_model_was_not_told_of_yet_runs_again(memory):
     assert len(act.runs) == 4
 
 
-def test_a_failed_call_that_the_model_was_told_of_is_replayed(memory):
+def test_a_failed_call_the_model_has_seen_is_replayed(memory):
     model = Model(says(("act", {"n": 1})), says())
     act = Counted(raising(ValueError("no")))
     for _ in range(2):
@@ -731,7 +733,7 @@ def test_a_failed_call_that_the_model_was_told_of_is_replayed(memory):
     assert (model.asked, len(act.runs)) == (2, 1)
 
 
-def test_a_question_that_failed_in_a_turn_that_ended_fails_again_and_nobody_is_asked(memory):
+def test_a_failed_model_request_in_an_ended_turn_is_replayed(memory):
     asked = []
 
     def model(n):
@@ -756,7 +758,7 @@ def test_a_question_that_failed_in_a_turn_that_ended_fails_again_and_nobody_is_a
 # -- approvals ------------------------------------------------------------------------------------
 
 
-def test_a_call_that_waits_goes_on_waiting_after_a_crash(memory):
+def test_a_call_awaiting_approval_still_waits_after_a_crash(memory):
     act = Counted()
     for _ in range(2):
         with pytest.raises(stator.ApprovalNeeded), driving(memory) as s, s.turn("one") as t:
@@ -783,7 +785,7 @@ def test_an_approved_call_runs_once(memory):
     assert len(act.runs) == 1
 
 
-def test_a_waiting_call_whose_arguments_changed_under_its_key_is_asked_for_anew(memory):
+def test_a_waiting_call_with_changed_arguments_needs_a_new_approval(memory):
     act = Counted()
     tool = act.tool(approve=True, key="pay")
     with pytest.raises(stator.ApprovalNeeded), driving(memory) as s, s.turn("one") as t:
@@ -798,7 +800,7 @@ def test_a_waiting_call_whose_arguments_changed_under_its_key_is_asked_for_anew(
     assert act.runs == [{"text": "b"}]
 
 
-def test_approval_of_other_arguments_does_not_let_a_keyed_call_run(memory):
+def test_an_approval_does_not_apply_to_a_keyed_call_with_other_arguments(memory):
     act = Counted()
     tool = act.tool(approve=True, key="pay")
     with pytest.raises(stator.ApprovalNeeded), driving(memory) as s, s.turn("one") as t:
@@ -809,10 +811,10 @@ def test_approval_of_other_arguments_does_not_let_a_keyed_call_run(memory):
     assert act.runs == []
 
 
-# -- the report -----------------------------------------------------------------------------------
+# -- the recovery report --------------------------------------------------------------------------
 
 
-def test_the_report_names_what_was_never_started(memory):
+def test_the_recovery_report_names_requests_that_never_started(memory):
     with driving(memory) as s, s.turn("one") as t:
         t.model(Model(says(("act", {"n": 1}))))
         raise Died
@@ -821,7 +823,7 @@ def test_the_report_names_what_was_never_started(memory):
         assert (missing.tool, missing.arguments, missing.turn) == ("act", {"n": 1}, 1)
 
 
-def test_the_report_sorts_the_calls_of_the_last_turn(memory):
+def test_the_recovery_report_groups_the_calls_of_the_last_turn(memory):
     with driving(memory) as s:
         t = s.turn("one")
         t.call(Counted(name="ok").tool())
@@ -837,14 +839,14 @@ def test_the_report_sorts_the_calls_of_the_last_turn(memory):
         assert report.cause == "process died"
 
 
-def test_a_session_that_was_left_in_order_has_an_empty_report(memory):
+def test_a_session_that_ended_normally_has_an_empty_recovery_report(memory):
     with driving(memory) as s, s.turn("one"):
         pass
     with driving(memory) as s:
         assert not s.recovery.interrupted
 
 
-def test_opening_runs_nothing(memory):
+def test_opening_a_session_runs_no_tool(memory):
     act = Counted()
     tool = act.tool(reconcile=lambda intent: act.runs.append({}))
     with driving(memory) as s:
@@ -857,11 +859,11 @@ def test_opening_runs_nothing(memory):
         assert statuses(s) == ["in doubt"]
 
 
-# -- what others did meanwhile ----------------------------------------------------------------------
+# -- changes by others between runs ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("verdict", "runs"), [("done", 0), ("not done", 1), ("run again", 1)])
-def test_a_dead_drivers_call_settled_from_outside_is_what_the_program_gets(memory, verdict, runs):
+def test_a_rerun_uses_a_settlement_made_while_no_program_ran(memory, verdict, runs):
     act = Counted()
     with driving(memory) as s:
         begun = start(s.turn("one"), act.tool(), n=1)
@@ -873,7 +875,7 @@ def test_a_dead_drivers_call_settled_from_outside_is_what_the_program_gets(memor
     assert len(act.runs) == runs
 
 
-def test_a_dead_drivers_session_that_was_paused_from_outside_is_continued(memory):
+def test_a_session_of_a_dead_driver_that_was_paused_is_continued(memory):
     with driving(memory) as s:
         s.turn("one")
         raise Died
@@ -882,7 +884,7 @@ def test_a_dead_drivers_session_that_was_paused_from_outside_is_continued(memory
         assert t.continued
 
 
-def test_a_dead_drivers_session_that_was_closed_and_resumed_is_continued(memory):
+def test_a_session_of_a_dead_driver_that_was_closed_and_resumed_is_continued(memory):
     with driving(memory) as s:
         s.turn("one")
         raise Died
@@ -892,7 +894,7 @@ def test_a_dead_drivers_session_that_was_closed_and_resumed_is_continued(memory)
         assert t.continued
 
 
-def test_a_fact_somebody_contributed_meanwhile_is_not_taken_for_the_programs_own(memory):
+def test_a_contributed_fact_does_not_replace_the_programs_own(memory):
     with driving(memory) as s:
         s.turn("one")
         raise Died
@@ -902,7 +904,7 @@ def test_a_fact_somebody_contributed_meanwhile_is_not_taken_for_the_programs_own
         assert kinds(s).count("fact") == 2
 
 
-def test_a_run_that_came_to_no_turn_leaves_the_interrupted_program_to_be_continued(memory):
+def test_a_run_without_a_turn_leaves_the_interrupted_program_to_be_continued(memory):
     act = Counted()
     with driving(memory) as s, s.turn("one") as t:
         t.call(act.tool(), n=1)
@@ -916,7 +918,7 @@ def test_a_run_that_came_to_no_turn_leaves_the_interrupted_program_to_be_continu
     assert len(act.runs) == 1
 
 
-def test_a_doubt_settled_in_a_run_of_its_own_is_what_the_program_gets(memory):
+def test_a_rerun_uses_a_settlement_made_in_another_run(memory):
     act = Counted()
     with driving(memory) as s:
         start(s.turn("one"), act.tool(), n=1)
@@ -928,7 +930,7 @@ def test_a_doubt_settled_in_a_run_of_its_own_is_what_the_program_gets(memory):
     assert act.runs == []
 
 
-def test_a_session_closed_before_any_turn_is_over(memory):
+def test_a_session_closed_before_the_rerun_is_not_continued(memory):
     with driving(memory) as s:
         s.turn("one")
         raise Died
@@ -937,7 +939,7 @@ def test_a_session_closed_before_any_turn_is_over(memory):
         assert (t.continued, t.reused) == (False, False)
 
 
-def test_taking_something_off_is_not_taken_for_putting_it_on(memory):
+def test_removing_a_record_is_not_mistaken_for_adding_it(memory):
     with driving(memory) as s, s.turn("one") as t:
         t.pend("deploy")
         raise Died

@@ -1,4 +1,4 @@
-"""The hook's look for letters: where it sees nothing, redaction finds nothing."""
+"""The hook's fast prefilter: redaction finds no secret in text that passes it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def finds(value: object, name: str | None = None) -> bool:
 
 
 @given(said=st.dictionaries(TEXTS, TEXTS | st.dictionaries(TEXTS, TEXTS, max_size=2), max_size=3))
-def test_what_is_not_suspicious_holds_nothing_that_redaction_finds(said):
+def test_text_that_passes_the_prefilter_has_no_secret(said):
     for data in (
         json.dumps(said),
         json.dumps(said, ensure_ascii=False),
@@ -55,7 +55,7 @@ def test_what_is_not_suspicious_holds_nothing_that_redaction_finds(said):
             assert suspicious(data.encode("utf-8", "surrogatepass"))
 
 
-def test_every_vendors_prefix_is_known():
+def test_the_prefilter_knows_the_prefix_of_every_vendor():
     for shape in secret_shapes.SHAPES:
         assert any(mark in shape.literal.encode() for mark in MARKS), shape.literal
 
@@ -75,5 +75,5 @@ def test_every_vendors_prefix_is_known():
         {"tool_response": {"stdout": "\x1b[32mok\x1b[0m\n", "interrupted": False}},
     ],
 )
-def test_an_ordinary_line_is_not_suspicious(said):
+def test_an_ordinary_line_passes_the_prefilter(said):
     assert not suspicious(json.dumps(said).encode())

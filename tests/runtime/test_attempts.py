@@ -1,4 +1,4 @@
-"""Trying again: what is repeated, how often, after how long, and under which key."""
+"""Attempts of a call: what is retried, how often, after which wait, and under which key."""
 
 from __future__ import annotations
 
@@ -49,38 +49,38 @@ PASSING = [TimeoutError("slow"), ConnectionError("gone"), Busy503("busy"), Slow(
 
 @pytest.mark.parametrize("effect", ["read", "idempotent"])
 @pytest.mark.parametrize("error", PASSING, ids=lambda error: type(error).__name__)
-def test_what_may_pass_by_itself_is_tried_again(turn, effect, error):
+def test_a_transient_error_is_retried(turn, effect, error):
     act = Counted(raising(error))
     assert turn.call(act.tool(effect=effect)) == "done"
     assert len(act.runs) == 2
 
 
-def test_what_will_not_pass_is_not_tried_again(turn):
+def test_a_permanent_error_is_not_retried(turn):
     look = Counted(raising(ValueError("no such file")))
     assert turn.try_call(look.tool(effect="read")).status == "error"
     assert len(look.runs) == 1
 
 
 @pytest.mark.parametrize("error", PASSING[:2], ids=lambda error: type(error).__name__)
-def test_a_write_nobody_reported_on_is_in_doubt_and_not_repeated(turn, error):
+def test_a_write_with_an_unknown_outcome_is_in_doubt_and_not_retried(turn, error):
     act = Counted(raising(error))
     assert turn.try_call(act.tool()).status == "in doubt"
     assert len(act.runs) == 1
 
 
-def test_a_write_that_was_refused_is_not_repeated(turn):
+def test_a_refused_write_is_not_retried(turn):
     act = Counted(raising(Busy503("busy")))
     assert turn.try_call(act.tool()).status == "error"
     assert len(act.runs) == 1
 
 
-def test_a_write_that_certainly_did_not_happen_is_repeated(turn):
+def test_a_write_that_was_not_done_is_retried(turn):
     act = Counted(raising(NotDone("later")), raising(NotDone("later")))
     assert turn.call(act.tool()) == "done"
     assert len(act.runs) == 3
 
 
-def test_a_write_in_doubt_is_not_repeated_after_one_that_was_not_done(turn):
+def test_a_write_in_doubt_is_not_retried_after_one_that_was_not_done(turn):
     act = Counted(raising(NotDone("later")), raising(InDoubt("lost")))
     assert turn.try_call(act.tool(attempts=5)).status == "in doubt"
     assert len(act.runs) == 2
@@ -109,7 +109,7 @@ def test_attempts_are_bounded(turn, attempts):
 
 
 @pytest.mark.parametrize("attempts", [0, 101, True, 2.0])
-def test_absurd_attempts_are_refused(attempts):
+def test_an_invalid_number_of_attempts_is_refused(attempts):
     with pytest.raises(InvalidInput):
         stator.tool(attempts=attempts)
 
@@ -120,13 +120,13 @@ def test_waits_double_and_are_bounded(turn, slept):
     assert slept == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
 
 
-def test_the_other_side_may_say_how_long_to_wait(turn, slept):
+def test_an_exception_can_set_the_wait(turn, slept):
     turn.call(Counted(raising(Slow("wait"))).tool(effect="read"))
     assert slept == [7.5]
 
 
 @pytest.mark.parametrize("attempt", range(1, 101))
-def test_no_wait_is_negative_or_longer_than_the_longest(attempt):
+def test_every_wait_is_between_zero_and_the_maximum(attempt):
     least, most = wait(Policy(), attempt, TimeoutError())
     assert 0 <= least <= most <= 10
 
@@ -165,7 +165,7 @@ def test_exhausted_attempts_can_pause_the_run(store):
         assert t.call(tool) == "done"
 
 
-def test_a_run_that_paused_on_a_failure_has_attempts_again(store):
+def test_a_rerun_after_a_pause_on_failure_has_new_attempts(store):
     look = Counted(*[raising(TimeoutError())] * 3)
     tool = look.tool(effect="read", attempts=2, on_exhausted="pause")
     with pytest.raises(Paused), driving(store) as s, s.turn("one") as t:
@@ -205,7 +205,7 @@ def test_the_idempotency_key_is_the_same_over_reruns(store):
     assert len(set(keys)) == 1
 
 
-def test_equal_calls_in_one_turn_have_keys_of_their_own(turn):
+def test_equal_calls_in_one_turn_have_different_keys(turn):
     keys: list[str] = []
     pay = stator.tool(keyed(keys))
     for _ in range(2):
@@ -224,7 +224,7 @@ def test_the_second_of_two_equal_calls_keeps_its_key_when_the_first_is_replayed(
     assert len(set(keys)) == 3
 
 
-def test_the_key_of_a_call_that_is_run_again_is_the_one_it_had(store):
+def test_a_call_that_runs_again_keeps_its_key(store):
     keys: list[str] = []
     pay = stator.tool(keyed(keys, ValueError("no")))
     with driving(store) as s, s.turn("one") as t:
@@ -236,8 +236,8 @@ def test_the_key_of_a_call_that_is_run_again_is_the_one_it_had(store):
     assert len(set(keys)) == 1
 
 
-def test_equal_calls_of_one_answer_have_keys_in_the_order_they_were_asked_for(store):
-    """Whichever of them begins first: a rerun must find the same key for the same call."""
+def test_equal_calls_of_one_answer_have_keys_in_the_order_of_the_requests(store):
+    """The order in which they start does not matter: a rerun must use the same key for the same call."""
     found = []
     for backwards in (False, True):
         keys: list[str] = []
@@ -267,7 +267,7 @@ def test_the_key_is_not_part_of_the_recorded_arguments(turn):
     assert intent.value("input") == {"amount": 1}
 
 
-def test_reconcile_is_asked_by_the_key_the_tool_was_given(store):
+def test_reconcile_receives_the_key_that_the_tool_received(store):
     keys: list[str] = []
     asked: list[str] = []
 
@@ -285,10 +285,10 @@ def test_reconcile_is_asked_by_the_key_the_tool_was_given(store):
     assert asked == keys
 
 
-# -- on a loop ------------------------------------------------------------------------------------
+# -- asyncio --------------------------------------------------------------------------------------
 
 
-def test_the_loop_tries_again_as_the_synchronous_api_does(store, slept):
+def test_the_asynchronous_api_retries_like_the_synchronous_one(store, slept):
     act = Counted(raising(TimeoutError()), raising(NotDone("later")))
 
     async def go():
@@ -305,7 +305,7 @@ def test_the_loop_tries_again_as_the_synchronous_api_does(store, slept):
     assert asyncio.run(go()) == ("done", ["timeout", "error", "ok"])
 
 
-def test_a_failed_call_carries_the_tools_exception(turn):
+def test_a_failed_call_has_the_exception_of_the_tool_as_its_cause(turn):
     with pytest.raises(CallFailed) as caught:
         turn.call(Counted(raising(ValueError("no"))).tool())
     assert isinstance(caught.value.__cause__, ValueError)

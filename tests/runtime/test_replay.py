@@ -1,4 +1,4 @@
-"""Replay: an agent driven against its record. No tool runs, no model is asked, the first divergence is explained."""
+"""Replay runs an agent against its record, without tools or models, and explains the first divergence."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def recorded(either):
 
 
 def away(replayed):
-    """Where a replay left its record."""
+    """The divergence of a replay."""
     assert replayed.divergence is not None
     return replayed.divergence
 
@@ -67,20 +67,20 @@ def loop(model, dispatch):
 # -- as recorded ----------------------------------------------------------------------------------
 
 
-def test_a_program_that_did_not_change_replays_as_recorded_and_no_tool_runs(recorded):
+def test_an_unchanged_program_replays_without_running_a_tool(recorded):
     found = replay(recorded, agent).check()
     assert (found.turns, found.calls, found.records) == (1, 2, 1)
     assert found.result == "login"
     assert (READ.runs, PAY.runs) == ([], [])
 
 
-def test_the_source_is_as_it_was(recorded):
+def test_a_replay_does_not_change_its_source(recorded):
     head = recorded.head
     replay(recorded, agent)
     assert recorded.head == head
 
 
-def test_a_recorded_loop_needs_no_model(memory):
+def test_a_recorded_loop_replays_without_a_model(memory):
     model = ScriptedModel(
         [
             [("read_file", {"path": "a"}), ("read_file", {"path": "b"})],
@@ -97,7 +97,7 @@ def test_a_recorded_loop_needs_no_model(memory):
     assert silent.asked == []
 
 
-def test_what_the_program_reads_of_the_state_is_what_was_there_then(memory):
+def test_a_replayed_program_reads_the_state_as_it_was_then(memory):
     def counting(s):
         for prompt in ("one", "two", "three"):
             with s.turn(prompt) as t:
@@ -109,7 +109,7 @@ def test_what_the_program_reads_of_the_state_is_what_was_there_then(memory):
     assert replay(memory.read("counting"), counting).check().calls == 3
 
 
-def test_an_asynchronous_agent_replays_as_well(tmp_path):
+def test_an_asynchronous_agent_can_be_replayed(tmp_path):
     async def main(s):
         async with s.turn("look") as t:
             return await asyncio.gather(*(t.call(READ.tool(effect="read"), path=p) for p in "abc"))
@@ -124,7 +124,7 @@ def test_an_asynchronous_agent_replays_as_well(tmp_path):
     assert (found.calls, len(found.result)) == (3, 3)
 
 
-def test_an_agent_can_be_replayed_from_inside_a_loop(recorded):
+def test_an_agent_can_be_replayed_from_inside_an_event_loop(recorded):
     async def same(s):
         async with s.turn("fix the login bug") as t:
             await t.call(READ.tool(effect="read"), path="auth.py")
@@ -137,7 +137,7 @@ def test_an_agent_can_be_replayed_from_inside_a_loop(recorded):
     assert asyncio.run(main()).check().calls == 2
 
 
-def test_a_failed_call_fails_as_it_did(memory):
+def test_a_failed_call_fails_again_in_the_replay(memory):
     def brave(s):
         with s.turn("one") as t:
             try:
@@ -150,7 +150,7 @@ def test_a_failed_call_fails_as_it_did(memory):
     assert replay(memory.read("brave"), brave).check().records == 1
 
 
-def test_a_call_that_was_in_doubt_is_in_doubt_again_though_it_was_settled_since(memory):
+def test_a_call_settled_later_is_in_doubt_again_in_the_replay(memory):
     def careful(s):
         with s.turn("one") as t:
             outcome = t.try_call(Counted(raising(TimeoutError()), name="pay"), amount=5)
@@ -163,7 +163,7 @@ def test_a_call_that_was_in_doubt_is_in_doubt_again_though_it_was_settled_since(
     assert replay(memory.read("careful"), careful).check().calls == 1
 
 
-def test_a_question_the_model_did_not_answer_fails_again(memory):
+def test_a_failed_model_request_fails_again_in_the_replay(memory):
     def patient(s):
         with s.turn("one") as t:
             try:
@@ -179,7 +179,7 @@ def test_a_question_the_model_did_not_answer_fails_again(memory):
     assert (found.answers, found.result) == (2, "there you are")
 
 
-def test_a_turn_that_was_interrupted_and_continued_replays_as_one(store):
+def test_an_interrupted_and_continued_turn_replays_as_one(store):
     def work(s, pay):
         with s.turn("one") as t:
             t.call(READ.tool(effect="read"), path="a")
@@ -193,7 +193,7 @@ def test_a_turn_that_was_interrupted_and_continued_replays_as_one(store):
     assert found.calls == 2
 
 
-def test_a_program_that_goes_further_than_an_interrupted_record_stops_where_the_record_does(store):
+def test_a_replay_of_an_interrupted_record_stops_at_its_end(store):
     with left_by(store, ZeroDivisionError) as (_, t):
         t.call(READ.tool(effect="read"), path="auth.py")
         raising(ZeroDivisionError())()
@@ -208,7 +208,7 @@ def test_a_program_that_goes_further_than_an_interrupted_record_stops_where_the_
     assert PAY.runs == []
 
 
-def test_a_call_that_waited_for_a_person_waits_again_and_runs_again_once_it_had_its_yes(memory):
+def test_a_call_that_awaited_approval_replays_before_and_after_its_approval(memory):
     rules = [stator.Rule(tool="pay", why="money")]
 
     def asking(s):
@@ -226,7 +226,7 @@ def test_a_call_that_waited_for_a_person_waits_again_and_runs_again_once_it_had_
     assert replay(memory.read("w"), asking, strict=True).check().records == 1
 
 
-def test_prompts_that_are_nothing_and_turns_that_have_a_key_are_found(memory):
+def test_turns_without_a_prompt_and_turns_with_a_key_are_matched(memory):
     def odd(s, prompt=None):
         with s.turn():
             pass
@@ -257,7 +257,7 @@ def test_children_are_replayed_with_their_parent(memory):
     assert "pay was called with other arguments" in found.divergence.what
 
 
-def test_calls_that_tools_make_are_not_asked_for(memory):
+def test_nested_calls_of_tools_are_not_replayed(memory):
     inner = READ.tool(effect="read")
     outer = stator.tool(lambda path: inner(path=path), name="outer")
 
@@ -282,7 +282,7 @@ def test_a_fork_replays_its_own_turns(memory):
     assert found.turns == 1
 
 
-def test_some_turns_can_be_replayed_by_themselves(memory):
+def test_selected_turns_can_be_replayed(memory):
     for amount in (1, 2, 3):
         with memory.open("login") as s:
             agent(s, amount=amount)
@@ -291,11 +291,11 @@ def test_some_turns_can_be_replayed_by_themselves(memory):
         replay(memory.read("login"), agent, turns="t9")
 
 
-def test_commits_in_hand_can_be_replayed(recorded):
+def test_a_list_of_commits_can_be_replayed(recorded):
     assert replay(list(recorded.log()), agent).check().calls == 2
 
 
-def test_of_several_sessions_in_hand_the_one_to_replay_is_named(memory):
+def test_a_list_of_commits_of_several_sessions_needs_a_session_name(memory):
     with memory.open("login") as s:
         agent(s)
     memory.fork("login", as_name="other")
@@ -315,7 +315,7 @@ def test_of_several_sessions_in_hand_the_one_to_replay_is_named(memory):
 # -- diverged -------------------------------------------------------------------------------------
 
 
-def test_other_arguments_are_explained_with_a_diff_and_the_commit(recorded):
+def test_different_arguments_are_explained_with_a_diff_and_the_commit(recorded):
     found = replay(recorded, lambda s: agent(s, amount=6))
     at = found.divergence
     assert at is not None
@@ -333,7 +333,7 @@ def test_another_order_of_calls_is_a_divergence(recorded):
     assert "asks for a call of pay, which the record has later" in found.divergence.what
 
 
-def test_calls_that_were_never_asked_for_are_a_divergence(recorded):
+def test_a_missing_call_is_a_divergence(recorded):
     def lazy(s):
         with s.turn("fix the login bug") as t:
             t.call(READ.tool(effect="read"), path="auth.py")
@@ -343,7 +343,7 @@ def test_calls_that_were_never_asked_for_are_a_divergence(recorded):
     assert "never asked for a call of pay" in found.divergence.what
 
 
-def test_a_call_too_many_is_a_divergence(recorded):
+def test_an_extra_call_is_a_divergence(recorded):
     def eager(s):
         with s.turn("fix the login bug") as t:
             t.call(READ.tool(effect="read"), path="auth.py")
@@ -356,7 +356,7 @@ def test_a_call_too_many_is_a_divergence(recorded):
     assert PAY.runs == []
 
 
-def test_another_prompt_is_a_divergence(recorded):
+def test_a_different_prompt_is_a_divergence(recorded):
     def other(s):
         with s.turn("break the login"):
             pass
@@ -366,7 +366,7 @@ def test_another_prompt_is_a_divergence(recorded):
     assert found.divergence.diff.endswith("-fix the login bug\n+break the login")
 
 
-def test_a_turn_too_many_and_one_too_few_are_divergences(recorded):
+def test_an_extra_or_a_missing_turn_is_a_divergence(recorded):
     def twice(s):
         agent(s)
         agent(s)
@@ -380,7 +380,7 @@ def test_a_turn_too_many_and_one_too_few_are_divergences(recorded):
         assert what in found.divergence.what
 
 
-def test_other_arguments_under_the_same_key_are_a_divergence(memory):
+def test_different_arguments_under_the_same_key_are_a_divergence(memory):
     def keyed(s, amount=5):
         with s.turn("pay") as t:
             t.call(PAY.tool().using(key="invoice 7"), amount=amount)
@@ -396,7 +396,7 @@ def test_other_arguments_under_the_same_key_are_a_divergence(memory):
 @pytest.mark.parametrize(
     ("said", "what"), [(["other"], "says something else"), ([], "not made now")]
 )
-def test_an_agent_that_says_something_else_or_nothing_diverges(memory, said, what):
+def test_a_different_or_missing_message_is_a_divergence(memory, said, what):
     def talk(s, said=("done",)):
         with s.turn("go") as t:
             for text in said:
@@ -408,7 +408,7 @@ def test_an_agent_that_says_something_else_or_nothing_diverges(memory, said, wha
     assert what in away(replay(memory.read("talk"), lambda s: talk(s, said))).what
 
 
-def test_a_model_that_is_asked_otherwise_is_reported_and_fails_only_where_that_is_wanted(memory):
+def test_a_changed_model_request_is_reported_and_fails_only_in_strict_mode(memory):
     def ask(model):
         def drive(s):
             with s.turn("go") as t:
@@ -427,7 +427,7 @@ def test_a_model_that_is_asked_otherwise_is_reported_and_fails_only_where_that_i
 
 
 @pytest.mark.parametrize("how", ["retry", "rerun"])
-def test_no_tool_runs_in_a_session_beside_the_one_that_is_replayed(memory, how):
+def test_no_tool_runs_in_retries_and_reruns_during_a_replay(memory, how):
     def branching(s):
         with s.turn("pay") as t:
             t.call(PAY.tool(), amount=1)
@@ -445,7 +445,7 @@ def test_no_tool_runs_in_a_session_beside_the_one_that_is_replayed(memory, how):
     assert PAY.runs == []
 
 
-def test_a_program_that_goes_back_replays(memory):
+def test_a_program_that_rewinds_can_be_replayed(memory):
     def back(s, to="t1", once=True):
         for number in (1, 2):
             with s.turn(f"ask {number}") as t:
@@ -468,7 +468,7 @@ def test_a_program_that_goes_back_replays(memory):
     assert "and does not now" in away(never).what
 
 
-def test_turns_that_somebody_else_rewound_are_not_replayed(memory):
+def test_turns_rewound_by_others_are_not_replayed(memory):
     def ask(s, *numbers):
         for number in numbers:
             with s.turn(f"ask {number}") as t:
@@ -483,7 +483,7 @@ def test_turns_that_somebody_else_rewound_are_not_replayed(memory):
     assert replay(memory.read("main"), lambda s: ask(s, 2), turns="t2").ok
 
 
-def test_an_agent_that_raises_where_it_did_not_is_a_divergence(recorded):
+def test_an_agent_that_raises_unexpectedly_diverges(recorded):
     def broken(s):
         agent(s)
         raise KeyError("oops")
@@ -493,7 +493,7 @@ def test_an_agent_that_raises_where_it_did_not_is_a_divergence(recorded):
     assert found.divergence.what == "the agent raised KeyError: 'oops'"
 
 
-def test_an_agent_cannot_catch_its_divergence(recorded):
+def test_an_agent_cannot_swallow_its_divergence(recorded):
     def stubborn(s):
         with s.turn("fix the login bug") as t:
             for _ in range(3):
@@ -506,7 +506,7 @@ def test_an_agent_cannot_catch_its_divergence(recorded):
     assert PAY.runs == []
 
 
-def test_another_decision_is_reported_and_fails_only_where_that_is_wanted(recorded):
+def test_a_changed_decision_is_reported_and_fails_only_in_strict_mode(recorded):
     found = replay(recorded, lambda s: agent(s, topic="login")).check()
     assert [difference.what for difference in found.differences] == [
         "a record of kind decision says something else"
@@ -516,7 +516,7 @@ def test_another_decision_is_reported_and_fails_only_where_that_is_wanted(record
         strict.check()
 
 
-def test_a_decision_that_is_not_made_any_more_is_reported(recorded):
+def test_a_missing_decision_is_reported(recorded):
     def silent(s):
         with s.turn("fix the login bug") as t:
             t.call(READ.tool(effect="read"), path="auth.py")
@@ -531,7 +531,7 @@ def test_a_decision_that_is_not_made_any_more_is_reported(recorded):
 KEY = "sk-ant-api03-" + "Zq7" * 31
 
 
-def test_a_secret_that_was_taken_out_is_not_compared_and_the_report_says_so(memory):
+def test_a_redacted_secret_is_not_compared_and_the_report_notes_it(memory):
     def login(s, key=KEY, user="ann"):
         with s.turn("log in") as t:
             t.call(PAY.tool(), token=key, user=user)
@@ -554,7 +554,7 @@ def test_a_replay_stops_where_content_was_erased(memory):
     assert "read_file, result: erased" in str(found)
 
 
-def test_a_child_that_is_not_in_the_record_is_not_passed_over(memory):
+def test_a_child_missing_from_the_record_is_a_divergence(memory):
     def boss(s):
         with s.turn("delegate"), s.child("helper") as c, c.turn("help"):
             pass
@@ -576,11 +576,11 @@ def test_an_asynchronous_agent_that_diverges_is_stopped(recorded):
     assert PAY.runs == []
 
 
-def test_the_report_always_says_what_is_never_captured(recorded):
+def test_the_report_always_lists_what_is_never_captured(recorded):
     assert "clock, randomness, environment" in str(replay(recorded, agent))
 
 
-def test_a_report_shows_what_was_recorded_and_does_nothing_to_the_terminal(memory):
+def test_a_report_contains_no_terminal_control_characters(memory):
     def hostile(s, text):
         with s.turn("one") as t:
             t.call(PAY.tool(), text=text)
@@ -594,7 +594,7 @@ def test_a_report_shows_what_was_recorded_and_does_nothing_to_the_terminal(memor
 # -- the helpers ----------------------------------------------------------------------------------
 
 
-def test_a_fake_clock_moves_when_it_is_told_to_and_sleeping_moves_it():
+def test_sleeping_moves_a_fake_clock():
     clock = FakeClock()
     store = memory_store(clock)
     before = clock()
@@ -603,7 +603,7 @@ def test_a_fake_clock_moves_when_it_is_told_to_and_sleeping_moves_it():
     assert store.context.monotonic() == 60
 
 
-def test_a_scripted_tool_gives_its_answers_in_order_and_no_more(memory):
+def test_a_scripted_tool_returns_its_results_in_order_and_no_more(memory):
     tool = ScriptedTool("pay", [{"id": 1}, stator.InDoubt("who knows")])
     with memory.open("x") as s, s.turn("pay") as t:
         assert t.call(tool, amount=1) == {"id": 1}
@@ -615,7 +615,7 @@ def test_a_scripted_tool_gives_its_answers_in_order_and_no_more(memory):
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai", "openai-chat"])
-def test_a_scripted_model_speaks_every_dialect_that_the_loop_reads(memory, provider):
+def test_a_scripted_model_can_answer_in_every_dialect(memory, provider):
     model = ScriptedModel([[("pay", {"amount": 5})], "paid"], provider=provider)
     with memory.open("x") as s, s.turn("pay") as t:
         r = t.model(model, model="m")

@@ -1,4 +1,4 @@
-"""The same program in several processes, each with its own order of hashing."""
+"""Runs a program in several processes with different hash seeds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 
 def printed(program: str) -> bytes:
-    """What a program prints, whichever process runs it; it may not differ."""
+    """The output of a program, which must be the same in every process."""
     paths = os.pathsep.join(path for path in sys.path if path)
     outputs = {
         subprocess.run(

@@ -1,4 +1,4 @@
-"""Recording a conversation somebody else drives: one session, each thing once, whoever tells of it."""
+"""Recording the conversation of another agent: one session, each item once, from several sources."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_turn_becomes_a_turn_of_a_recorded_session(store):
     assert [change.path for change in view.files()] == ["hello.txt"]
 
 
-def test_what_is_told_twice_lands_once(store):
+def test_an_item_reported_twice_is_recorded_once(store):
     record(store, TURN)
     again = recorder(store)
     for item in TURN:
@@ -101,7 +101,7 @@ def test_a_hook_and_a_transcript_of_one_call_make_one_call(store):
     )
 
 
-def test_a_call_that_a_hook_told_of_first_is_paired_with_the_answer_that_asked(store):
+def test_a_call_reported_first_by_a_hook_is_paired_with_its_answer(store):
     view = record(store, [TURN[0], TURN[2], TURN[3]], via="hook")
     view = record(store, TURN)
     said = Rendering(store.port, view.id).current().render("anthropic")
@@ -110,7 +110,7 @@ def test_a_call_that_a_hook_told_of_first_is_paired_with_the_answer_that_asked(s
     assert "done" in str(result["content"])
 
 
-def test_a_write_without_a_result_is_in_doubt_when_the_agent_goes_on(store):
+def test_a_write_without_a_result_is_in_doubt_when_the_agent_continues(store):
     view = record(store, [*TURN[:3], Prompted(id="p2", at=60, content="go on")])
     (call,) = view.calls()
     assert call.status == "in doubt"
@@ -123,19 +123,19 @@ def test_a_read_without_a_result_is_cancelled(store):
     assert call.status == "cancelled"
 
 
-def test_a_result_that_comes_late_settles_its_call(store):
+def test_a_late_result_settles_its_call(store):
     record(store, [*TURN[:3], Prompted(id="p2", at=60, content="go on")])
     view = record(store, [TURN[3]])
     assert view.entries("calls") == []
     assert kinds(view)[-1] == "settlement"
 
 
-def test_a_prompt_ends_the_turn_before_it(store):
+def test_a_prompt_ends_the_previous_turn(store):
     view = record(store, [TURN[0], Prompted(id="p2", at=60, content="go on")])
     assert kinds(view) == ["open", "turn", "turn_end", "turn"]
 
 
-def test_prompts_from_before_begin_no_turn_again(store):
+def test_a_repeated_prompt_starts_no_second_turn(store):
     more = [*TURN, Prompted(id="p2", at=60, content="go on")]
     record(store, more)
     again = recorder(store)
@@ -144,13 +144,13 @@ def test_prompts_from_before_begin_no_turn_again(store):
     assert again.flush() == []
 
 
-def test_a_result_without_its_call_is_kept(store):
+def test_a_result_without_its_call_is_recorded(store):
     view = record(store, [TURN[0], TURN[3]])
     (call,) = view.calls()
     assert (call.tool, call.status) == ("?", "ok")
 
 
-def test_the_plan_is_what_the_agent_said_last(store):
+def test_the_plan_is_the_last_one_the_agent_reported(store):
     first = Planned(id="a", steps=(Step(step="one"), Step(step="two")))
     last = Planned(id="b", steps=(Step(step="two", status="done"), Step(step="three")))
     view = record(store, [TURN[0], first, last])
@@ -158,19 +158,19 @@ def test_the_plan_is_what_the_agent_said_last(store):
     assert plan == {"two": "done", "three": "pending"}
 
 
-def test_usage_is_spent(store):
+def test_usage_is_recorded_as_spend(store):
     view = record(store, TURN)
     (spent,) = view.entries("spend")
     assert (spent.record.unit, spent.record.amount) == ("tokens", 18)
 
 
-def test_an_agents_own_compaction_says_what_left_its_view(store):
+def test_a_compaction_by_the_agent_records_what_was_evicted(store):
     view = record(store, [*TURN, Compacted(id="compact/1", summary="hello was written", before=18)])
     assert kinds(view)[-1] == "compaction"
     assert view.entries("evicted")
 
 
-def test_what_nobody_can_read_is_kept_as_it_is(store):
+def test_an_unknown_item_is_recorded_verbatim(store):
     view = record(store, [Unknown(id="raw/7", raw={"type": "new", "x": [1]})])
     (commit,) = [commit for commit in view.log() if commit.kind == "raw"]
     assert commit.value("input") == {"type": "new", "x": [1]}
@@ -190,7 +190,7 @@ def test_a_sub_agent_is_a_child_session(store):
     assert child.record.parent.kind == "child"
 
 
-def test_a_fork_shares_what_came_before_it(store):
+def test_a_recorded_fork_shares_the_earlier_commits(store):
     record(store, [*TURN, Prompted(id="p2", at=60, content="one way")])
     other = Conversation(
         source="claude-code", id="ec63", fork_of="9d4f", fork_ids=frozenset({"p1", "msg_2"})
@@ -204,28 +204,28 @@ def test_a_fork_shares_what_came_before_it(store):
     ]
 
 
-def test_leaving_and_coming_back_moves_the_lifecycle(store):
+def test_ending_and_resuming_change_the_session_status(store):
     view = record(store, [Began(id="b1", how="startup"), *TURN, Ended(id="e1", reason="other")])
     assert view.record.status == "paused"
     view = record(store, [Began(id="b2", how="resume")])
     assert view.record.status == "active"
 
 
-def test_a_call_open_when_the_agent_died_is_in_doubt_when_it_comes_back(store):
+def test_a_call_open_when_the_agent_died_is_in_doubt_when_it_resumes(store):
     record(store, [Began(id="b1"), *TURN[:3]])
     view = record(store, [Began(id="b2", how="resume")])
     (call,) = view.calls()
     assert (call.status, call.cause) == ("in doubt", "the agent's program ended")
 
 
-def test_what_imports_say_is_marked_and_keeps_its_source(store):
+def test_imported_records_name_the_importer_and_their_source(store):
     view = record(store, TURN)
     outcome = next(commit for commit in view.log() if commit.kind == "outcome")
     assert outcome.value("principal") == "import:claude-code"
     assert (outcome.provenance.source, outcome.provenance.trust) == ("tool", "unverified")
 
 
-def test_two_recorders_at_once_lose_nothing(store):
+def test_two_concurrent_recorders_lose_nothing(store):
     one, two = recorder(store), recorder(store)
     one.take(TURN[0])
     one.flush()
@@ -245,14 +245,14 @@ def test_a_cursor_is_read_back(store):
     assert recorder(store).cursor("a.jsonl") == {"offset": 12}
 
 
-def test_names_with_lone_surrogates_are_kept_legible(store):
+def test_names_with_lone_surrogates_are_recorded_readably(store):
     odd = Called(id="toolu_\ud800", tool="R\udfff", input={"x": "\ud800"})
     view = record(store, [TURN[0], odd])
     (call,) = view.calls()
     assert call.tool == "R\\udfff"
 
 
-def test_a_session_begins_with_the_first_turn_and_not_before(store):
+def test_a_session_is_created_by_the_first_flush(store):
     recording = recorder(store)
     for item in TURN:
         recording.take(item)
@@ -261,19 +261,19 @@ def test_a_session_begins_with_the_first_turn_and_not_before(store):
     assert [commit.kind for commit in new] == kinds(SessionView(store.port, recording.session))[1:]
 
 
-def test_a_conversation_without_a_title_is_named_by_what_was_asked_first(store):
+def test_a_conversation_without_a_title_is_named_after_its_first_prompt(store):
     asked = Prompted(id="p1", content=[{"type": "text", "text": "fix\n the login " + "x" * 500}])
     view = record(store, [asked], Conversation(source="codex", id="1"))
     assert view.record.name.startswith("fix the login xxx")
     assert len(view.record.name) == 80
 
 
-def test_a_recorded_session_nobody_is_known_to_work_in_is_shown_as_paused(store):
+def test_a_recorded_session_without_a_running_agent_is_shown_as_paused(store):
     assert record(store, TURN).row.shown == "paused"
     assert record(store, [Began(id="b")]).row.shown == "active"
 
 
-def test_a_recorded_session_is_as_old_as_what_it_tells(store):
+def test_a_recorded_session_is_dated_by_its_items(store):
     recording = recorder(store)
     for item in TURN:
         recording.take(item)
@@ -282,12 +282,12 @@ def test_a_recorded_session_is_as_old_as_what_it_tells(store):
     assert (row.record.created, row.updated) == (10, 50)
 
 
-def test_what_has_no_time_happened_about_when_the_thing_before_it_did(store):
+def test_an_item_without_a_time_gets_that_of_the_item_before(store):
     view = record(store, [TURN[0], Unknown(id="u", raw={"type": "odd"})])
     assert [commit.when for commit in view.log()][1:] == [10, 10]
 
 
-def test_what_a_hook_tells_late_of_the_past_says_nothing_of_calls_that_began_since(store):
+def test_a_late_report_of_a_start_does_not_end_newer_calls(store):
     record(store, TURN[:3])
     view = record(store, [Began(id="b1", at=5, how="startup")], via="hook")
     (call,) = view.calls()
@@ -300,13 +300,13 @@ def test_the_end_of_an_earlier_turn_does_not_end_this_one(store):
     assert [c.turn for c in view.log() if c.kind == "turn_end"] == [1]
 
 
-def test_that_the_program_came_is_told_once_however_often_a_hook_says_it(store):
+def test_a_start_reported_twice_is_recorded_once(store):
     told = [Began(id="b1", at=1), *TURN, Ended(id="e1", at=70), Began(id="b2", at=80)]
     before = kinds(record(store, told, via="hook"))
     assert kinds(record(store, told, via="hook")) == before
 
 
-def test_a_compaction_may_name_what_another_recorder_recorded(store):
+def test_a_compaction_can_name_an_item_of_another_recorder(store):
     record(store, [*TURN, Prompted(id="p2", at=60, content="go on"), answer(text="so", id="msg_3")])
     view = record(store, [Compacted(id="compact/1", summary="short", keeps_from="msg_3")])
     shown = str(Rendering(store.port, view.id).current().render("anthropic"))
@@ -314,7 +314,7 @@ def test_a_compaction_may_name_what_another_recorder_recorded(store):
     assert "'Done.'" not in shown
 
 
-def test_a_read_that_was_given_up_is_known_when_its_result_comes_after_all(store):
+def test_a_cancelled_read_gets_its_late_result(store):
     asked = Called(id="toolu_1", at=30, tool="Read", input={}, effect="read")
     late = Returned(id="toolu_1", at=40, output="found")
     record(store, [TURN[0], asked, Prompted(id="p2", at=60, content="go on"), late])
@@ -323,7 +323,7 @@ def test_a_read_that_was_given_up_is_known_when_its_result_comes_after_all(store
     assert kinds(view).count("settlement") == 1
 
 
-def test_a_read_that_was_given_up_is_known_when_another_tells_of_its_result(store):
+def test_a_cancelled_read_gets_its_result_from_another_recorder(store):
     asked = Called(id="toolu_1", at=30, tool="Read", input={}, effect="read")
     record(store, [TURN[0], asked, Prompted(id="p2", at=60, content="go on")], via="hook")
     view = record(store, [TURN[0], asked, Returned(id="toolu_1", at=40, output="found")])
@@ -335,7 +335,7 @@ def results(store, view):
     return [b["content"] for m in said for b in m["content"] if b["type"] == "tool_result"]
 
 
-def test_a_long_turn_of_calls_that_hooks_told_of_keeps_every_result(store):
+def test_a_long_turn_of_calls_reported_by_hooks_keeps_every_result(store):
     names = [f"toolu_{number}" for number in range(300)]
     calls = [Called(id=name, at=30, tool="Write", input={}) for name in names]
     ends = [Returned(id=name, at=40, output=f"out of {name}") for name in names]
@@ -346,13 +346,13 @@ def test_a_long_turn_of_calls_that_hooks_told_of_keeps_every_result(store):
     assert results(store, view) == [f"out of {name}" for name in names]
 
 
-def test_of_a_call_that_was_asked_for_and_not_told_of_nobody_says_that_it_did_not_run(store):
+def test_a_requested_call_without_a_report_is_rendered_as_unknown(store):
     view = record(store, TURN[:2])
     (result,) = results(store, view)
     assert "unknown" in result
 
 
-def test_a_result_is_found_by_an_id_that_is_too_long_for_a_record(store):
+def test_a_result_is_matched_by_an_id_that_is_too_long_to_record(store):
     name = "t" * 5_000
     told = [
         TURN[0],
@@ -363,7 +363,7 @@ def test_a_result_is_found_by_an_id_that_is_too_long_for_a_record(store):
     assert results(store, record(store, told)) == ["done"]
 
 
-def test_what_was_erased_is_not_shown_by_an_answer_that_comes_later(store):
+def test_erased_content_is_not_shown_by_a_later_answer(store):
     view = record(store, [TURN[0], *TURN[2:4]], via="hook")
     shown = Rendering(store.port, view.id)
     shown.current()
@@ -374,7 +374,7 @@ def test_what_was_erased_is_not_shown_by_an_answer_that_comes_later(store):
     assert "done" not in str(shown.current().render("anthropic"))
 
 
-def test_a_prompt_that_is_told_again_after_a_compaction_begins_no_turn(store):
+def test_a_prompt_repeated_after_a_compaction_starts_no_turn(store):
     again = Prompted(id="p2", at=60, content="go on")
     recording = recorder(store)
     for item in [*TURN, again, Compacted(id="compact/1", at=70, summary="short"), TURN[0]]:
@@ -387,28 +387,28 @@ def test_a_prompt_that_is_told_again_after_a_compaction_begins_no_turn(store):
 NAMELESS = Conversation(source="claude-code", id="77aa")
 
 
-def test_a_session_that_began_without_a_word_is_called_after_its_first_prompt(store):
+def test_a_session_created_without_a_prompt_is_named_after_its_first_prompt(store):
     view = record(store, [Began(id="b1")], NAMELESS)
     assert view.record.name == "claude-code 77aa"
     record(store, [Prompted(id="p1", at=10, content="mend the fence")], NAMELESS)
     assert store.read("mend the fence").id == view.id
 
 
-def test_a_name_that_is_taken_is_told_apart(store):
+def test_a_used_name_gets_a_suffix(store):
     record(store, [Began(id="b1")], NAMELESS)
     record(store, [Prompted(id="p1", at=10, content="write hello")])
     view = record(store, [Prompted(id="p1", at=10, content="write hello")], NAMELESS)
     assert view.record.name.startswith("write hello ")
 
 
-def test_a_name_once_given_stays(store):
+def test_a_name_is_not_changed_by_later_prompts(store):
     record(store, [Began(id="b1")], NAMELESS)
     record(store, [Prompted(id="p1", at=10, content="mend the fence")], NAMELESS)
     view = record(store, [Prompted(id="p2", at=20, content="and paint it")], NAMELESS)
     assert view.record.name == "mend the fence"
 
 
-def test_a_session_that_was_named_verifies(store):
+def test_a_renamed_session_verifies(store):
     record(store, [Began(id="b1")], NAMELESS)
     view = record(store, [Prompted(id="p1", at=10, content="mend the fence")], NAMELESS)
     store.port.rebuild()

@@ -1,4 +1,4 @@
-"""Retries, adoption and names: a turn tried again beside its session, and gone on with."""
+"""Retries, adoption and names: a turn is retried in a sibling session, which can be adopted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from stator.runtime.views.refs import find_session, followed
 
 @pytest.fixture
 def session(either):
-    """Three turns, driven on."""
+    """A driven session of three turns."""
     with either.open("main", labels={"team": "red"}) as s:
         for number in (1, 2, 3):
             with s.turn(f"ask {number}") as t:
@@ -35,7 +35,7 @@ def session(either):
 
 
 def another(s, turn="t2", value=22, **options):
-    """A retry that says something else; its session's id."""
+    """Make a retry with another answer; returns its session id."""
     with s.retry(turn, **options) as t:
         t.fact("n", value)
         return t.session.id
@@ -44,7 +44,7 @@ def another(s, turn="t2", value=22, **options):
 # -- retrying -------------------------------------------------------------------------------------
 
 
-def test_a_retry_begins_where_its_turn_began(either, session):
+def test_a_retry_starts_from_the_state_before_its_turn(either, session):
     with session.retry("t2") as t:
         assert t.number == 2
         assert t.session.facts() == {"n": 1}
@@ -53,7 +53,7 @@ def test_a_retry_begins_where_its_turn_began(either, session):
     assert either.read("main~t2.2").status == "paused"
 
 
-def test_the_original_goes_on_meanwhile(either, session):
+def test_the_original_can_continue_during_a_retry(either, session):
     with session.retry("t2") as t:
         t.fact("n", 22)
         with session.turn("ask 4") as own:
@@ -62,7 +62,7 @@ def test_the_original_goes_on_meanwhile(either, session):
     assert t.session.facts() == {"n": 22}
 
 
-def test_a_retry_may_ask_something_else(session):
+def test_a_retry_can_use_another_prompt(session):
     with session.retry("t2", prompt="ask 2, better") as t:
         assert t.session.beginning(2).value("input") == "ask 2, better"
 
@@ -73,13 +73,13 @@ def test_the_first_turn_can_be_retried(session):
     assert session.at("t1.2").session == t.session.id
 
 
-def test_retries_are_numbered_in_the_order_they_were_made(either, session):
+def test_retries_are_numbered_in_order(either, session):
     ids = [another(session) for _ in range(3)]
     assert [session.at(f"t2.{n}").session for n in (2, 3, 4)] == ids
     assert [either.read(i).name for i in ids] == ["main~t2.2", "main~t2.3", "main~t2.4"]
 
 
-def test_a_name_that_is_taken_is_passed_over(either, session):
+def test_a_used_retry_name_is_skipped(either, session):
     with either.open("main~t2.2"):
         pass
     another(session)
@@ -102,14 +102,14 @@ def test_a_retry_of_a_retry_is_a_sibling_of_both(either, session):
     assert either.read(second).record.parent.session == session.id
 
 
-def test_a_retry_that_has_not_begun_knows_whose_turn_it_is(either, session):
+def test_a_retry_that_has_not_started_knows_its_original(either, session):
     made = retry.make(either.port, either.context, session.id, "t2")
     again = retry.make(either.port, either.context, made.row.id, "t2")
     assert (again.original, again.number, again.prompt) == (session.id, 3, "ask 2")
     assert session.adopt("t2.2").by == made.row.id
 
 
-def test_what_a_retry_went_on_with_is_its_own_to_retry(either, session):
+def test_a_later_turn_of_a_retry_can_be_retried(either, session):
     first = another(session)
     with either.open(first, rules=[]) as s:
         with s.turn("more") as t:
@@ -118,7 +118,7 @@ def test_what_a_retry_went_on_with_is_its_own_to_retry(either, session):
     assert either.read(third).record.parent.session == first
 
 
-def test_the_same_name_goes_on_with_the_same_retry(either, session):
+def test_reusing_a_name_continues_the_same_retry(either, session):
     with session.retry("t2", name="second") as t:
         first = t.session.id
     with session.retry("t2", name="second") as t:
@@ -127,7 +127,7 @@ def test_the_same_name_goes_on_with_the_same_retry(either, session):
         pass
 
 
-def test_a_retry_is_of_a_turn(session):
+def test_only_a_turn_can_be_retried(session):
     for ref in ("@3", "head", "t0"):
         with pytest.raises(InvalidInput, match="only a turn can be retried"), session.retry(ref):
             pass
@@ -137,7 +137,7 @@ def test_a_retry_is_of_a_turn(session):
         pass
 
 
-def test_a_prompt_that_was_erased_is_not_made_up(session):
+def test_a_turn_with_an_erased_prompt_needs_a_new_one(session):
     session.erase(f"@{session.turns()[1].first}", fields=["input"])
     with pytest.raises(Erased), session.retry("t2"):
         pass
@@ -146,7 +146,7 @@ def test_a_prompt_that_was_erased_is_not_made_up(session):
         assert t.number == 2
 
 
-def test_a_retry_after_a_rewind_begins_where_its_turn_did(either, session):
+def test_a_retry_after_a_rewind_starts_from_the_rewound_state(either, session):
     session.rewind("t1")
     with session.turn("ask 4") as t:
         t.fact("n", 4)
@@ -156,7 +156,7 @@ def test_a_retry_after_a_rewind_begins_where_its_turn_did(either, session):
         assert users == ["ask 1", "ask 4"]
 
 
-def test_a_retry_that_raises_leaves_its_turn_interrupted(either, session):
+def test_an_exception_interrupts_the_turn_of_a_retry(either, session):
     with pytest.raises(ZeroDivisionError), session.retry("t2"):
         _ = 1 / 0
     (row,) = either.read("main~t2.2").turns(last=1)
@@ -178,14 +178,14 @@ def test_a_retry_can_be_awaited(either, session):
 # -- what a retry may write -----------------------------------------------------------------------
 
 
-def test_a_retry_asks_before_it_writes(either, session):
+def test_a_retry_asks_for_approval_before_it_writes(either, session):
     pay = Counted(name="pay")
     with pytest.raises(ApprovalNeeded), session.retry("t2") as t:
         t.call(pay.tool())
     assert pay.runs == []
 
 
-def test_what_a_person_approved_runs_when_the_retry_goes_on(either, session):
+def test_an_approved_call_runs_when_the_retry_continues(either, session):
     pay = Counted(name="pay")
     with pytest.raises(ApprovalNeeded) as needed, session.retry("t2", name="again") as t:
         t.call(pay.tool())
@@ -195,12 +195,12 @@ def test_what_a_person_approved_runs_when_the_retry_goes_on(either, session):
         assert t.call(pay.tool()) == "done"
 
 
-def test_a_retry_reads_without_asking(session):
+def test_a_retry_reads_without_approval(session):
     with session.retry("t2") as t:
         assert t.call(Counted(name="look").tool(effect="read")) == "done"
 
 
-def test_a_retry_told_to_run_writes_without_asking(either, session):
+def test_a_retry_with_effects_run_writes_without_approval(either, session):
     pay = Counted(name="pay")
     with session.retry("t2", effects="run") as t:
         t.call(pay.tool())
@@ -210,27 +210,27 @@ def test_a_retry_told_to_run_writes_without_asking(either, session):
     assert s.record.labels == {"team": "red", "effects": "run"}
 
 
-def test_a_retry_of_one_that_may_write_asks_all_the_same(either, session):
+def test_a_retry_does_not_inherit_effects_run(either, session):
     with session.retry("t2", effects="run") as t:
         first = t.session.id
     with either.open(first) as s, pytest.raises(ApprovalNeeded), s.retry("t2") as t:
         t.call(Counted(name="pay").tool())
 
 
-def test_a_retry_opened_later_still_asks(either, session):
+def test_a_reopened_retry_still_asks_for_approval(either, session):
     again = another(session)
     with pytest.raises(ApprovalNeeded), either.open(again) as s, s.turn("more") as t:
         t.call(Counted(name="pay").tool())
 
 
-def test_what_a_rule_denies_is_not_asked_for_in_a_retry(either, session):
+def test_a_rule_that_denies_applies_in_a_retry(either, session):
     again = another(session)
     rules = [stator.Rule(tool="pay", action="deny", why="never")]
     with either.open(again, rules=rules) as s, s.turn("more") as t:
         assert t.try_call(Counted(name="pay").tool()).status == "denied"
 
 
-def test_what_goes_on_from_a_retry_asks_as_the_retry_does(either, session):
+def test_sessions_derived_from_a_retry_also_ask_for_approval(either, session):
     again = another(session)
     with either.open(again) as s:
         s.fork(name="fork of it")
@@ -246,7 +246,7 @@ def test_what_goes_on_from_a_retry_asks_as_the_retry_does(either, session):
             t.call(Counted(name="pay").tool())
 
 
-def test_a_fork_of_what_came_before_a_retry_writes_like_any_fork(either, session):
+def test_a_fork_from_before_a_retry_writes_without_approval(either, session):
     again = another(session)
     with either.open(again) as s:
         s.fork(f"@{s.record.parent.seq}", name="before it")
@@ -254,7 +254,7 @@ def test_a_fork_of_what_came_before_a_retry_writes_like_any_fork(either, session
         assert t.call(Counted(name="pay").tool()) == "done"
 
 
-def test_a_fork_of_a_retry_that_was_adopted_writes_like_any_session(either, session):
+def test_a_fork_of_an_adopted_retry_writes_without_approval(either, session):
     again = another(session)
     session.adopt("t2.2")
     with either.open(again) as s:
@@ -263,7 +263,7 @@ def test_a_fork_of_a_retry_that_was_adopted_writes_like_any_session(either, sess
         assert t.call(Counted(name="pay").tool()) == "done"
 
 
-def test_a_retry_that_was_adopted_writes_like_any_session(either, session):
+def test_an_adopted_retry_writes_without_approval(either, session):
     again = another(session)
     session.adopt("t2.2")
     with either.open(again) as s, s.turn("more") as t:
@@ -273,7 +273,7 @@ def test_a_retry_that_was_adopted_writes_like_any_session(either, session):
 # -- adopting -------------------------------------------------------------------------------------
 
 
-def test_the_name_leads_to_what_was_adopted(either, session):
+def test_a_name_opens_the_adopted_session(either, session):
     again = another(session)
     done = session.adopt("t2.2")
     assert (done.name, done.by, done.by_name) == ("main", again, "main~t2.2")
@@ -282,7 +282,7 @@ def test_the_name_leads_to_what_was_adopted(either, session):
         assert s.id == again
 
 
-def test_an_id_leads_to_the_session_that_has_it(either, session):
+def test_an_id_opens_the_session_with_that_id(either, session):
     another(session)
     session.adopt("t2.2")
     session.pause()
@@ -291,7 +291,7 @@ def test_an_id_leads_to_the_session_that_has_it(either, session):
         assert s.id == session.id
 
 
-def test_an_adoption_can_be_taken_back(either, session):
+def test_an_adoption_can_be_undone(either, session):
     again = another(session)
     session.adopt("t2.2")
     session.pause()
@@ -301,7 +301,7 @@ def test_an_adoption_can_be_taken_back(either, session):
     assert either.read(again).record.adopted == ""
 
 
-def test_adoptions_are_followed_to_the_end(either, session):
+def test_a_name_follows_a_chain_of_adoptions(either, session):
     first = another(session)
     session.adopt("t2.2")
     with either.open(first) as s:
@@ -312,7 +312,7 @@ def test_adoptions_are_followed_to_the_end(either, session):
     assert either.read("main").id == last
 
 
-def test_an_adoption_is_taken_back_from_the_end_of_a_chain_by_the_turn_it_was_of(either, session):
+def test_an_adoption_in_a_chain_can_be_undone_by_its_turn(either, session):
     again = another(session)
     session.adopt("t2.2")
     with either.open(again) as s:
@@ -325,7 +325,7 @@ def test_an_adoption_is_taken_back_from_the_end_of_a_chain_by_the_turn_it_was_of
     assert either.read("main").id == session.id
 
 
-def test_the_adoption_of_a_fork_is_taken_back(either, session):
+def test_the_adoption_of_a_fork_can_be_undone(either, session):
     fork = session.fork("t2", name="plan-b")
     session.adopt("plan-b:")
     assert either.read("main").id == fork
@@ -334,12 +334,12 @@ def test_the_adoption_of_a_fork_is_taken_back(either, session):
     assert either.read("main").id == session.id
 
 
-def test_where_nothing_was_adopted_there_is_nothing_to_take_back(session):
+def test_undoing_without_an_adoption_is_refused(session):
     with pytest.raises(WrongState, match="nothing was adopted for t2 of session 'main'"):
         session.adopt("t2.1")
 
 
-def test_a_circle_of_adoptions_ends(either, session):
+def test_a_cycle_of_adoptions_terminates(either, session):
     fork = session.fork(name="fork")
     session.adopt("fork:head")
     with either.open("fork") as s:
@@ -351,12 +351,12 @@ def test_a_circle_of_adoptions_ends(either, session):
     assert fork != back
 
 
-def test_only_what_came_from_a_session_can_be_adopted_for_it(session):
+def test_only_a_session_derived_from_the_original_can_be_adopted(session):
     with pytest.raises(WrongState, match="cannot be adopted"):
         session.adopt("head")
 
 
-def test_adopting_waits_for_no_driver(store):
+def test_adopting_for_a_driven_session_is_busy(store):
     with store.open("main") as s:
         with s.turn("one"):
             pass
@@ -365,7 +365,7 @@ def test_adopting_waits_for_no_driver(store):
             store.contribute("main").adopt("t1.2")
 
 
-def test_adopting_for_a_session_whose_driver_died_says_what_it_left(either):
+def test_adopting_for_a_session_of_a_dead_driver_records_its_end(either):
     s = either.open("main")
     with s.turn("one"):
         pass
@@ -377,7 +377,7 @@ def test_adopting_for_a_session_whose_driver_died_says_what_it_left(either):
     assert either.read(s.id).record.adopted
 
 
-def test_a_fork_of_an_adopted_session_is_adopted_by_nobody(either, session):
+def test_a_fork_does_not_inherit_the_adoption(either, session):
     another(session)
     session.adopt("t2.2")
     assert either.read(session.fork()).record.adopted == ""

@@ -1,4 +1,4 @@
-"""Rerun: the recorded chain of calls made again, and what ended otherwise."""
+"""Rerun runs recorded calls again and shows which results changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stator.runtime.branches.rerun import rerun
 
 
 def tools(read="v1", pay=None):
-    """The tools of today."""
+    """The current tools."""
     pay = pay or Counted(name="pay", value={"id": "re_1"})
     reader = Counted(name="read_file", value=read)
     return {"read_file": reader.tool(effect="read"), "pay": pay.tool()}
@@ -41,13 +41,13 @@ def verdicts(found):
     return [call.verdict for call in found.calls]
 
 
-def test_a_chain_that_ends_as_it_did_is_the_same(recorded):
+def test_a_rerun_with_equal_results_is_the_same(recorded):
     found = again(recorded, tools(), effects="run")
     assert verdicts(found) == ["same", "same", "same"]
     assert found.same
 
 
-def test_it_happens_in_a_retry_of_its_own_and_the_source_stays_as_it_is(recorded):
+def test_a_rerun_makes_its_own_retry_and_leaves_the_source_unchanged(recorded):
     head = recorded.read("login").head
     found = again(recorded, tools(), effects="run")
     assert recorded.read("login").head == head
@@ -57,14 +57,14 @@ def test_it_happens_in_a_retry_of_its_own_and_the_source_stays_as_it_is(recorded
     assert again(recorded, tools(), effects="run").name == "login~rerun2"
 
 
-def test_another_value_is_shown_as_a_diff(recorded):
+def test_a_different_value_is_shown_as_a_diff(recorded):
     found = again(recorded, tools(read="v2"), effects="run")
     assert verdicts(found) == ["other value", "same", "other value"]
     assert found.calls[0].diff.endswith("-v1\n+v2")
     assert not found.same
 
 
-def test_another_status_says_why(recorded):
+def test_a_different_status_is_shown_with_the_reason(recorded):
     pay = Counted(raising(ValueError("card declined")), name="pay")
     found = again(recorded, tools(pay=pay), effects="run")
     call = found.calls[1]
@@ -72,7 +72,7 @@ def test_another_status_says_why(recorded):
     assert call.why == "card declined"
 
 
-def test_a_write_waits_for_a_person_and_the_same_rerun_goes_on(recorded):
+def test_a_write_waits_for_approval_and_the_same_rerun_continues(recorded):
     pay = Counted(name="pay", value={"id": "re_1"})
     found = again(recorded, tools(pay=pay))
     assert verdicts(found) == ["same", "not run", "not run"]
@@ -87,7 +87,7 @@ def test_a_write_waits_for_a_person_and_the_same_rerun_goes_on(recorded):
     assert pay.runs == [{"amount": 5}]
 
 
-def test_a_policy_that_allows_a_tool_does_not_let_a_rerun_write(recorded):
+def test_a_policy_that_allows_a_tool_does_not_allow_a_rerun_to_write(recorded):
     from dataclasses import replace
 
     allow = '[[approval]]\ntool = "pay"\naction = "allow"\n'
@@ -96,7 +96,7 @@ def test_a_policy_that_allows_a_tool_does_not_let_a_rerun_write(recorded):
     assert rerun(recorded.port, context, session, tools()).waiting
 
 
-def test_some_turns_are_rerun_by_themselves(recorded):
+def test_selected_turns_can_be_rerun(recorded):
     found = again(recorded, tools(), "t2")
     assert [(call.tool, call.turn) for call in found.calls] == [("read_file", 2)]
     assert found.same
@@ -104,7 +104,7 @@ def test_some_turns_are_rerun_by_themselves(recorded):
         again(recorded, tools(), "t3")
 
 
-def test_a_tool_that_is_not_there_is_said_to_be_missing(recorded):
+def test_a_missing_tool_is_reported(recorded):
     found = again(recorded, {"read_file": tools()["read_file"]}, effects="run")
     assert (found.calls[1].verdict, found.calls[1].why) == (
         "not run",
@@ -112,7 +112,7 @@ def test_a_tool_that_is_not_there_is_said_to_be_missing(recorded):
     )
 
 
-def test_arguments_that_held_a_secret_or_were_erased_are_not_run(either):
+def test_calls_with_redacted_or_erased_arguments_are_not_run(either):
     pay = Counted(name="pay")
     with either.open("login") as s:
         with s.turn("pay") as t:
@@ -129,22 +129,22 @@ def test_arguments_that_held_a_secret_or_were_erased_are_not_run(either):
     assert pay.runs == []
 
 
-def test_a_function_of_name_and_arguments_will_do(recorded):
+def test_a_dispatch_function_can_replace_the_tools(recorded):
     found = again(recorded, lambda name, given: {"id": "re_1"}, effects="run")
     assert verdicts(found) == ["other value", "same", "other value"]
 
 
-def test_a_name_that_is_taken_is_refused(recorded):
+def test_a_used_name_is_refused(recorded):
     with pytest.raises(InvalidInput, match="not an unfinished rerun"):
         again(recorded, tools(), name="login")
 
 
-def test_a_driver_can_rerun_what_it_drives(recorded):
+def test_a_driver_can_rerun_its_own_session(recorded):
     with recorded.open("login") as s:
         assert s.rerun(tools(), "t1", effects="run", name="once-more").name == "once-more"
 
 
-def test_what_a_driver_is_denied_is_denied_to_its_rerun(recorded):
+def test_rules_of_the_driver_apply_to_its_rerun(recorded):
     pay = Counted(name="pay")
     rules = [stator.Rule(tool="pay", action="deny", why="never")]
     with recorded.open("login", rules=rules) as s:
@@ -153,7 +153,7 @@ def test_what_a_driver_is_denied_is_denied_to_its_rerun(recorded):
     assert pay.runs == []
 
 
-def test_the_asynchronous_twin_reruns_as_well(tmp_path):
+def test_the_asynchronous_api_can_rerun(tmp_path):
     async def main():
         async with stator.aio.connect(tmp_path / "a.db") as store, store.open("a") as s:
             async with s.turn("look") as t:
@@ -163,14 +163,14 @@ def test_the_asynchronous_twin_reruns_as_well(tmp_path):
     assert asyncio.run(main()).same
 
 
-def test_turns_that_were_rewound_are_not_run_again_unless_one_is_asked_for(recorded):
+def test_rewound_turns_are_rerun_only_if_selected(recorded):
     recorded.contribute("login").rewind("t1")
     assert verdicts(again(recorded, tools(), effects="run")) == ["same", "same"]
     assert [call.turn for call in again(recorded, tools(), "t-1", effects="run").calls] == [1, 1]
     assert [call.turn for call in again(recorded, tools(), "t2", effects="run").calls] == [2]
 
 
-def test_every_turn_of_a_long_session_is_run_again(memory):
+def test_every_turn_of_a_long_session_is_rerun(memory):
     with memory.open("login") as s:
         for number in range(1001):
             with s.turn("more") as t:
@@ -179,7 +179,7 @@ def test_every_turn_of_a_long_session_is_run_again(memory):
     assert verdicts(again(memory, tools())) == ["same"]
 
 
-def test_what_is_no_tool_is_refused_before_anything_is_made(recorded):
+def test_an_invalid_tool_is_refused_before_a_session_is_made(recorded):
     with pytest.raises(BadType, match="not tools: int"):
         again(recorded, 5)
     assert [row.record.name for row in recorded.port.sessions(SessionQuery()).rows] == ["login"]

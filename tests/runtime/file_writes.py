@@ -1,4 +1,4 @@
-"""What the tests of files share: writing them, by hand and by a tool; what a folder holds; git."""
+"""Shared by the tests of files: writing them directly and by a tool, reading folders, and git."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def turn(session: Any, *writes: tuple[str, str | None]) -> None:
 
 
 def tree(folder: str | Path) -> dict[str, bytes]:
-    """What a folder holds, but for git and stores."""
+    """The files of a folder, without git and stores."""
     return {
         p.relative_to(folder).as_posix(): p.read_bytes()
         for p in Path(folder).rglob("*")
@@ -48,7 +48,7 @@ def tree(folder: str | Path) -> dict[str, bytes]:
 
 
 def fill(folder: Path, contents: dict[str, bytes]) -> None:
-    """Let a folder hold exactly that."""
+    """Make a folder contain exactly these files."""
     for name in tree(folder):
         (folder / name).unlink()
     for name, data in contents.items():
@@ -57,7 +57,7 @@ def fill(folder: Path, contents: dict[str, bytes]) -> None:
 
 
 def apply(folder: str | Path, patches: list[FilePatch]) -> None:
-    """Have git apply patches; it must take them."""
+    """Apply patches with git, which must succeed."""
     subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
     text = text_of(patches).encode()
     command = ["git", "apply", "--allow-empty", "--whitespace=nowarn", "-"]

@@ -1,4 +1,4 @@
-"""Settling: saying what became of a call in doubt, and only of those."""
+"""Settling calls in doubt, and refusing to settle others."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def doubts(store, **where):
 
 @pytest.fixture
 def doubted(either):
-    """A session with a payment nobody is sure of, left in good order."""
+    """A session with a payment in doubt, which ended normally."""
     with either.open("paid") as s, s.turn("pay") as t:
         t.try_call(pay, amount=5)
     (row,) = s.calls(status="in doubt")
     return either, s.id, row.call
 
 
-def test_what_is_in_doubt_is_shown_whole(doubted):
+def test_a_call_in_doubt_is_listed_with_all_details(doubted):
     store, session, call = doubted
     (doubt,) = doubts(store)
     assert (doubt.session, doubt.name, doubt.call, doubt.tool) == (session, "paid", call, "pay")
@@ -49,7 +49,7 @@ def test_what_is_in_doubt_is_shown_whole(doubted):
 @pytest.mark.parametrize(
     ("verdict", "status"), [("done", "ok"), ("not done", "error"), ("run again", "error")]
 )
-def test_settling_says_what_became_of_it(doubted, verdict, status):
+def test_settling_records_the_verdict_and_the_reason(doubted, verdict, status):
     store, _, call = doubted
     settled = settle(store, call, verdict, why="looked at the bank")
     (row,) = store.read("paid").calls()
@@ -61,18 +61,18 @@ def test_settling_says_what_became_of_it(doubted, verdict, status):
     assert doubts(store) == []
 
 
-def test_what_was_done_may_have_a_value(doubted):
+def test_a_call_settled_as_done_can_have_a_value(doubted):
     store, _, call = doubted
     seq = settle(store, call, value={"id": "re_1", "fee": 0.5}).seq
     assert store.read("paid").commit(f"@{seq}").value("output") == {"id": "re_1", "fee": 0.5}
 
 
-def test_no_value_is_not_the_value_none(doubted):
+def test_settling_without_a_value_records_no_output(doubted):
     store, _, call = doubted
     assert not store.read("paid").commit(f"@{settle(store, call).seq}").has("output")
 
 
-def test_what_was_not_done_has_no_value(doubted):
+def test_a_call_settled_as_not_done_cannot_have_a_value(doubted):
     store, _, call = doubted
     with pytest.raises(InvalidInput, match="value"):
         settle(store, call, "not done", value=3)
@@ -81,7 +81,7 @@ def test_what_was_not_done_has_no_value(doubted):
 
 
 @pytest.mark.parametrize("ended", ["close", "archive"])
-def test_a_call_is_settled_after_its_session_has_ended(doubted, ended):
+def test_a_call_can_be_settled_after_its_session_ended(doubted, ended):
     store, session, call = doubted
     lifecycle.close(store.port, store.context, session)
     if ended == "archive":
@@ -90,14 +90,14 @@ def test_a_call_is_settled_after_its_session_has_ended(doubted, ended):
     assert doubts(store) == []
 
 
-def test_a_call_is_settled_while_somebody_drives_its_session(doubted):
+def test_a_call_can_be_settled_while_its_session_is_driven(doubted):
     store, _, call = doubted
     with store.open("paid") as s, s.turn("go on") as t:
         settle(store, call)
         t.fact("still", "here")
 
 
-def test_a_call_is_settled_once(doubted):
+def test_a_call_can_be_settled_only_once(doubted):
     store, _, call = doubted
     settled = settle(store, call)
     with pytest.raises(WrongState, match=rf"it ended ok \(@{settled.seq}\)"):
@@ -105,14 +105,14 @@ def test_a_call_is_settled_once(doubted):
     assert len([c for c in store.read("paid").log() if c.kind == "settlement"]) == 1
 
 
-def test_a_call_that_ended_is_not_in_doubt(either):
+def test_settling_an_ended_call_is_refused(either):
     with either.open("a") as s, s.turn("go") as t:
         t.call(len, "abc")
     with pytest.raises(WrongState, match="it ended ok"):
         settle(either, s.calls()[0].call)
 
 
-def test_a_call_that_runs_is_left_alone(either):
+def test_settling_a_running_call_is_busy(either):
     failures: list[str] = []
 
     @stator.tool(effect="write")
@@ -127,7 +127,7 @@ def test_a_call_that_runs_is_left_alone(either):
     assert failures == [either.context.program]
 
 
-def test_a_call_that_waits_for_approval_has_not_begun(either):
+def test_settling_a_call_that_awaits_approval_is_refused(either):
     with either.open("a") as s, s.turn("go"):
         call = ask_for(s, "pay", amount=5)
     with pytest.raises(WrongState, match="has not begun"):
@@ -135,7 +135,7 @@ def test_a_call_that_waits_for_approval_has_not_begun(either):
     assert doubts(either) == []
 
 
-def test_a_call_its_dead_driver_left_is_in_doubt_before_anybody_says_so(either):
+def test_an_open_write_of_a_dead_driver_is_listed_as_in_doubt(either):
     session, _ = abandon(either, "left")
     head = either.port.head(session)
     (doubt,) = doubts(either)
@@ -143,7 +143,7 @@ def test_a_call_its_dead_driver_left_is_in_doubt_before_anybody_says_so(either):
     assert either.port.head(session) == head
 
 
-def test_settling_it_says_everything_in_one_transaction(either):
+def test_settling_a_call_of_a_dead_driver_records_its_end_in_one_transaction(either):
     session, _ = abandon(either, "left")
     (doubt,) = doubts(either)
     settle(either, doubt.call)
@@ -154,14 +154,14 @@ def test_settling_it_says_everything_in_one_transaction(either):
     assert either.read("left").commit("head").value("principal") == ANN
 
 
-def test_a_read_its_dead_driver_left_is_not_in_doubt(either):
+def test_an_open_read_of_a_dead_driver_is_not_in_doubt(either):
     abandon(either, "left")
     (look,) = [row for row in either.read("left").calls() if row.tool == "look"]
     with pytest.raises(WrongState, match="only reads"):
         settle(either, look.call)
 
 
-def test_a_fork_may_settle_what_it_inherited_for_itself(doubted):
+def test_a_fork_can_settle_an_inherited_call_for_itself(doubted):
     store, session, call = doubted
     fork = store.fork("paid", as_name="fork")
     assert [doubt.session for doubt in doubts(store)] == [session]
@@ -170,7 +170,7 @@ def test_a_fork_may_settle_what_it_inherited_for_itself(doubted):
     assert store.read("paid").calls()[0].status == "in doubt"
 
 
-def test_a_call_nobody_knows_is_not_found(doubted):
+def test_an_unknown_call_is_not_found(doubted):
     store, _, call = doubted
     for text in (
         "c_ffffffff",
@@ -183,7 +183,7 @@ def test_a_call_nobody_knows_is_not_found(doubted):
             settle(store, text)
 
 
-def test_an_end_that_several_calls_share_is_ambiguous(either):
+def test_an_id_suffix_shared_by_several_calls_is_ambiguous(either):
     ids = iter(f"{n:024x}{'ab' * 4}" for n in range(1, 99))
     object.__setattr__(
         either.context, "mint", lambda kind: f"{kind[0] if kind != 'commit' else 'k'}_{next(ids)}"

@@ -1,4 +1,4 @@
-"""The user's own state: typed when it fits, data when it does not, never a failure."""
+"""The user's own state: typed if it fits the type, plain data otherwise, never an error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_fields_are_set_one_by_one_and_read_as_the_type(memory):
     assert s.record.app_schema.endswith("Counter")
 
 
-def test_a_struct_and_a_typed_dict_work_alike(memory):
+def test_a_struct_and_a_typed_dict_can_be_the_type(memory):
     with memory.open("a", app=Progress) as s, s.turn("one") as t:
         t.set(done=1, ratio=0.25)
         assert s.app == Progress(1, 0.25)
@@ -42,7 +42,7 @@ def test_a_struct_and_a_typed_dict_work_alike(memory):
         assert s.app == {"urls": ["x"]}
 
 
-def test_a_pydantic_model_works_if_pydantic_is_there(memory):
+def test_a_pydantic_model_can_be_the_type(memory):
     pydantic = pytest.importorskip("pydantic")
     model = pydantic.create_model("Model", count=(int, 0))
     with memory.open("a", app=model) as s, s.turn("one") as t:
@@ -56,14 +56,14 @@ def test_without_a_type_the_state_is_a_dict(memory):
         assert s.app == {"count": 3, "where": (1, 2)}
 
 
-def test_what_does_not_fit_the_type_loads_as_data(memory):
+def test_fields_that_do_not_fit_the_type_load_as_data(memory):
     with memory.open("a") as s, s.turn("one") as t:
         t.set(count="three")
     assert memory.read("a", app_type=Counter).app == {"count": "three"}
     assert memory.read("a", app_type=object()).app == {"count": "three"}
 
 
-def test_older_fields_are_brought_forward_one_version_at_a_time(memory):
+def test_older_fields_are_upgraded_one_version_at_a_time(memory):
     with memory.open("a", app=dict, app_version=1) as s, s.turn("one") as t:
         t.set(n=3)
     upcasts = {

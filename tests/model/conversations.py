@@ -1,7 +1,7 @@
 """Sessions in which a model talks and calls tools, as commits of the memory store.
 
 `Talk` appends what a driver would, by the same conventions; nothing here renders. `moves` is a
-Hypothesis strategy of things that may happen in any order, and `tell` makes them happen.
+Hypothesis strategy of things that may happen in any order, and `tell` performs them.
 """
 
 from __future__ import annotations
@@ -94,12 +94,12 @@ _RESPONSES = {
 
 
 class Talk:
-    """A driven session; every method appends, and says what it appended."""
+    """A driven session; every method appends and returns what it appended."""
 
     def __init__(self, story: Story | None = None) -> None:
         self.story = story or begin(MemoryStore()).drive()
         self.fresh: list[Commit] = []
-        """Commits nobody has taken yet."""
+        """Commits that have not been read yet."""
 
     def add(self, draft: Draft) -> Commit:
         commit = self.story.add(draft)
@@ -120,7 +120,7 @@ class Talk:
         return self.make("turn_end", status=status)
 
     def goes_on(self) -> Commit:
-        """The last turn is opened again; nobody said anything."""
+        """Open the last turn again, without a prompt."""
         return self.make("turn", actor="user", status="continued")
 
     def answer(self, said: Any, **fields: Any) -> Commit:
@@ -130,7 +130,7 @@ class Talk:
         return self.make("entry", actor="user", output=text)
 
     def call(self, entry: Commit, index: int = 0, **fields: Any) -> Commit:
-        """Begin the call an answer asked for."""
+        """Start the call that an answer requested."""
         request = requests(entry.value("output"))[index]
         origin = ("model", f"{entry.seq}/{index}/{request.id}")
         fields = {"status": "started"} | fields
@@ -151,7 +151,7 @@ class Talk:
         return self.add(self.story.drafts.in_doubt(call, cause))
 
     def approve(self, call: Commit) -> Commit:
-        """The driver's own commit, by which a call that waited is started."""
+        """Append the driver's commit that starts a call after its approval."""
         return self.make("approval", call=call.call, status="started")
 
     def settle(
@@ -182,7 +182,7 @@ class Talk:
         return self.make("compaction", *changes, actor="system", **fields)
 
     def erase(self, seq: int, *names: str) -> Commit:
-        """Erase fields of a commit (none named: all), and say so as the library does."""
+        """Erase fields of a commit (all if none is named), as the library does."""
         said = {"seq": seq, "fields": list(names), "collection": "", "id": ""}
         draft = self.story.drafts.erase(seq, *names)
         return self.add(msgspec.structs.replace(draft, input=said))
@@ -192,7 +192,7 @@ class Talk:
         return self.story.log
 
 
-# --- anything that may happen -------------------------------------------------------------------
+# --- random moves --------------------------------------------------------------------------------
 
 dialects = st.sampled_from(["anthropic", "openai", "openai-chat", "plain"])
 words = st.sampled_from(["", " ", "ok", "ends in space \n", "‹…› ünï \ud800", '{"a":1}'])
@@ -298,7 +298,7 @@ keeping = st.one_of(
 
 
 def _rounds(*others: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
-    """Rounds of a loop: something may be said, the model answers, things happen to calls."""
+    """Rounds of a loop: perhaps a prompt, then an answer of the model, then events of calls."""
     begin = st.lists(steering, max_size=2)
     meanwhile = st.lists(st.one_of(calling, *others), min_size=1, max_size=6)
     round_ = st.tuples(begin, answers, meanwhile).map(lambda r: [*r[0], r[1], *r[2]])
@@ -314,13 +314,13 @@ everything = _rounds(keeping, keeping, erasing)
 
 
 def tell(script: list[Any]) -> Iterator[list[Commit]]:
-    """Make it happen, move by move; what does not apply is passed over. Gives the new commits."""
+    """Perform the moves one by one, skipping those that do not apply; yields the new commits."""
     for talk in played(script):
         yield talk.take()
 
 
 def played(script: list[Any]) -> Iterator[Talk]:
-    """The same; gives the session after each move."""
+    """Perform the moves; yields the session after each."""
     player = _Player()
     for move in script:
         player.play(*move)
@@ -377,13 +377,13 @@ class _Player:
             self.asked += [(entry, n) for n in range(len(requests(said)))]
 
     def _call(self, n: int, status: str) -> None:
-        """The nth newest request that was not begun."""
+        """Start the nth newest request that has not started."""
         if self.asked:
             entry, index = self.asked.pop(-1 - n % len(self.asked))
             self._begun(self.talk.call(entry, index, status=status), status)
 
     def _run(self, n: int, status: str, value: Any) -> None:
-        """The same, and how it ended."""
+        """Start a request and record its end."""
         if self.asked:
             self._call(n, "started")
             self._outcome(0, status, value, self.calls[-1])
@@ -433,7 +433,7 @@ class _Player:
             self.status[call.call] = status
 
     def _know(self, n: int) -> None:
-        """Something durable, and a note."""
+        """Record something durable, and a note."""
         drafts = self.talk.story.drafts
         self.talk.add(drafts.decision(f"do {n}", topic=f"topic {n % 3}" if n % 2 else ""))
         self.talk.add(drafts.fact(f"fact {n % 3}", n))

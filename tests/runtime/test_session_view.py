@@ -1,4 +1,4 @@
-"""Reading: log, state and diff at any position, and the questions people ask."""
+"""Reading a session: log, state and diff at any position, files and reasons."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def changes(diff, collection):
 # -- the log ------------------------------------------------------------------------------------------
 
 
-def test_the_log_is_in_order_or_newest_first_and_can_be_cut(session):
+def test_the_log_can_be_read_in_order_or_newest_first_with_a_limit(session):
     with session.turn("one") as t:
         t.fact("n", 1)
     seqs = [commit.seq for commit in session.log()]
@@ -38,7 +38,7 @@ def test_the_log_is_in_order_or_newest_first_and_can_be_cut(session):
     assert [c.seq for c in session.log(newest_first=True, limit=2)] == seqs[:-3:-1]
 
 
-def test_the_log_of_a_turn_and_of_a_range(session):
+def test_the_log_can_be_read_by_turn_or_range(session):
     for n in range(3):
         with session.turn(f"turn {n}") as t:
             t.fact("n", n)
@@ -55,7 +55,7 @@ def test_a_long_log_is_read_page_by_page(store):
     assert sum(1 for _ in session.log(newest_first=True)) == session.head.seq
 
 
-def test_counts_say_how_much_there_is(session):
+def test_counts_give_the_number_of_commits_turns_and_calls(session):
     with session.turn("one") as t:
         t.call(read_file, path="a.py")
         t.try_call(lambda: 1 / 0)
@@ -71,7 +71,7 @@ def test_counts_say_how_much_there_is(session):
 # -- state --------------------------------------------------------------------------------------------
 
 
-def test_the_state_at_a_position_is_the_fold_of_the_log_up_to_it(session):
+def test_the_state_at_a_position_equals_the_folded_log_up_to_it(session):
     for n in range(3):
         with session.turn(f"turn {n}") as t:
             t.fact("n", n)
@@ -82,13 +82,13 @@ def test_the_state_at_a_position_is_the_fold_of_the_log_up_to_it(session):
         assert session.state(ref) == folded
 
 
-def test_state_can_be_asked_for_some_collections(session):
+def test_the_state_can_be_limited_to_some_collections(session):
     with session.turn("one") as t:
         t.fact("n", 1)
     assert session.state(collections=["facts", "plan"]).keys() == {"facts", "plan"}
 
 
-def test_the_hot_state_is_what_a_resuming_agent_needs_first(session):
+def test_the_hot_state_has_the_plan_but_no_facts(session):
     with session.turn("one") as t:
         t.plan("x")
         t.fact("n", 1)
@@ -97,7 +97,7 @@ def test_the_hot_state_is_what_a_resuming_agent_needs_first(session):
     assert "facts" not in hot
 
 
-def test_entries_are_last_touched_first(session):
+def test_entries_are_listed_last_changed_first(session):
     with session.turn("one") as t:
         for name in ("a", "b", "a"):
             t.fact(name, 1)
@@ -108,7 +108,7 @@ def test_entries_are_last_touched_first(session):
 # -- diff ---------------------------------------------------------------------------------------------
 
 
-def test_diff_alone_is_what_the_last_turn_did(session):
+def test_the_default_diff_is_that_of_the_last_turn(session):
     with session.turn("one") as t:
         t.fact("a", 1)
     with session.turn("two") as t:
@@ -119,11 +119,11 @@ def test_diff_alone_is_what_the_last_turn_did(session):
     assert changes(session.diff("t0", "t2"), "facts") == [("a", "added"), ("b", "added")]
 
 
-def test_diff_of_a_session_without_turns_is_what_there_is(session):
+def test_the_diff_of_a_session_without_turns_shows_its_state(session):
     assert session.diff().of("session")
 
 
-def test_diff_says_before_after_why_and_which_commit(session):
+def test_a_diff_item_has_before_after_reason_and_commit(session):
     with session.turn("one") as t:
         t.fact("n", 1)
     with session.turn("two") as t:
@@ -133,7 +133,7 @@ def test_diff_says_before_after_why_and_which_commit(session):
     assert (item.why, item.turn, session.commit(f"@{item.seq}").id) == ("counted again", 2, made)
 
 
-def test_a_decision_superseded_twice_is_one_line_with_the_one_in_between(session):
+def test_a_decision_superseded_twice_is_one_item_with_the_step_between(session):
     for number, what in enumerate("XYZ", 1):
         with session.turn(f"turn {number}") as t:
             t.decide(what, topic="db", why=f"because {what}")
@@ -143,7 +143,7 @@ def test_a_decision_superseded_twice_is_one_line_with_the_one_in_between(session
     assert item.why == "because Z"
 
 
-def test_backwards_is_a_diff_too(session):
+def test_a_diff_can_go_backwards(session):
     with session.turn("one") as t:
         t.fact("n", 1)
     with session.turn("two") as t:
@@ -153,7 +153,7 @@ def test_backwards_is_a_diff_too(session):
     assert set(changes(back, "facts")) == {("m", "removed"), ("n", "changed")}
 
 
-def test_calls_of_the_range_are_listed(session):
+def test_a_diff_lists_the_calls_of_its_range(session):
     with session.turn("one") as t:
         t.call(read_file, path="a.py")
     with session.turn("two") as t:
@@ -162,11 +162,11 @@ def test_calls_of_the_range_are_listed(session):
     assert (call.status, call.cause, call.turn) == ("error", "ZeroDivisionError", 2)
 
 
-def test_an_empty_range_is_an_empty_diff(session):
+def test_an_empty_range_has_an_empty_diff(session):
     assert not session.diff("head..head")
 
 
-def test_files_that_were_only_read_are_counted_not_listed(session):
+def test_files_that_were_only_read_are_counted_and_not_listed(session):
     with session.turn("one") as t:
         t.file("a.py", "read", after="1")
         t.file("b.py", "modified", after="2")
@@ -175,7 +175,7 @@ def test_files_that_were_only_read_are_counted_not_listed(session):
 
 
 def forked(memory, session):
-    """Where a session was when it was forked, then some edits of files in it."""
+    """Fork a session and then edit files in it."""
     with session.turn("one") as t:
         t.fact("n", 1)
     memory.fork("a", as_name="b")
@@ -187,13 +187,13 @@ def forked(memory, session):
         t.file("seen.py", "read", after="1")
 
 
-def test_between_sessions_files_fold_as_in_a_range(memory, session):
+def test_a_diff_between_sessions_folds_files_like_a_range(memory, session):
     forked(memory, session)
     diff = session.diff("b:head", "a:head")
     assert (changes(diff, "files"), diff.read) == ([("new.py", "added")], 1)
 
 
-def test_backwards_files_fold_as_in_a_range(memory, session):
+def test_a_backward_diff_folds_files_like_a_range(memory, session):
     forked(memory, session)
     assert changes(session.diff("t2", "t1"), "files") == [("new.py", "removed")]
 
@@ -214,7 +214,7 @@ EDITS = st.one_of(
 
 
 class Editor:
-    """Carries out random edits; those that make no sense at the moment are left out."""
+    """Performs random edits, skipping those that are not valid at that moment."""
 
     def __init__(self, session):
         self.session = session
@@ -288,10 +288,10 @@ def test_an_empty_state_has_every_collection(session):
     assert session.state("t0") == empty()
 
 
-# -- questions ----------------------------------------------------------------------------------------
+# -- files and reasons --------------------------------------------------------------------------------
 
 
-def test_files_of_the_last_turns_are_net(session):
+def test_files_of_the_last_turns_show_their_net_change(session):
     with session.turn("one") as t:
         t.file("old.py", "created", after="1")
     with session.turn("two") as t:
@@ -311,7 +311,7 @@ def test_files_of_the_last_turns_are_net(session):
     assert [change.path for change in session.files(last=1)] == ["old.py"]
 
 
-def test_why_tells_the_decisions_and_calls_behind_a_file(session):
+def test_why_lists_the_decisions_and_calls_behind_a_file(session):
     with session.turn("make it fast") as t:
         t.call(read_file, path="a.py")
         t.decide("cache it", topic="speed", why="read often")
@@ -324,7 +324,7 @@ def test_why_tells_the_decisions_and_calls_behind_a_file(session):
     }
 
 
-def test_why_without_a_decision_says_what_was_asked_and_said(session):
+def test_why_without_a_decision_shows_the_prompt_and_the_answer(session):
     with session.turn("make it fast") as t:
         t.file("a.py", "modified")
         t.say("made it fast")
@@ -333,11 +333,11 @@ def test_why_without_a_decision_says_what_was_asked_and_said(session):
     assert kinds["said"] == "made it fast"
 
 
-def test_why_of_an_unknown_path_is_nothing(session):
+def test_why_of_an_unknown_path_is_empty(session):
     assert session.why("never.py") == []
 
 
-def test_the_same_questions_over_every_session_of_a_project(memory):
+def test_files_and_decisions_can_be_listed_across_sessions(memory):
     for name, project in (("a", "shop"), ("b", "shop"), ("c", "other")):
         with memory.open(name, project=project) as s, s.turn("one") as t:
             t.file("x.py", "modified")

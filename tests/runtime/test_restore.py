@@ -1,4 +1,4 @@
-"""Restoring: only what the session wrote, a plan first, a way back always."""
+"""Restore changes only files the session wrote, previews first, and can be undone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import stator
-from runtime.writing import SECRET, put, write
+from runtime.file_writes import SECRET, put, write
 from stator import aio
 from stator.errors import Conflict, InvalidInput, WrongState
 from stator.model.log.commit import Upsert
@@ -45,7 +45,7 @@ def actions(found):
 # -- planning -------------------------------------------------------------------------------------
 
 
-def test_without_apply_nothing_changes_on_disk_or_in_the_log(done, store):
+def test_a_preview_changes_neither_disk_nor_log(done, store):
     head = store.read("work").head
     found = done.restore(everything=True, at="t1")
     assert actions(found) == {"a.py": "write", "b.py": "delete"}
@@ -54,16 +54,16 @@ def test_without_apply_nothing_changes_on_disk_or_in_the_log(done, store):
     assert store.read("work").head == head
 
 
-def test_a_file_that_is_as_it_was_is_left_alone(done):
+def test_a_file_that_already_matches_is_unchanged(done):
     assert actions(done.restore("a.py", at="t2")) == {"a.py": "unchanged"}
 
 
-def test_before_its_first_write_a_file_is_as_that_write_found_it(done):
+def test_a_file_is_restored_to_the_content_before_its_first_write(done):
     done.restore("a.py", at="t0", apply=True)
     assert read("a.py") == "1\n"
 
 
-def test_a_file_that_was_only_read_by_then_is_as_the_next_write_found_it(store):
+def test_a_file_only_read_until_then_is_restored_to_the_content_before_its_next_write(store):
     put("a.py", "1\n")
     with store.open("s") as s:
         s.track(contents=True)
@@ -76,7 +76,7 @@ def test_a_file_that_was_only_read_by_then_is_as_the_next_write_found_it(store):
     assert store.read("s").contents("a.py", "t1").data == b"1\n"
 
 
-def test_a_file_that_somebody_changed_after_it_was_read_is_not_taken_for_what_was_read(store):
+def test_a_file_changed_by_others_after_a_read_is_not_restored_to_that_read(store):
     put("a.py", "1\n")
     with store.open("s") as s:
         s.track(contents=True)
@@ -89,7 +89,7 @@ def test_a_file_that_somebody_changed_after_it_was_read_is_not_taken_for_what_wa
     assert found.action == "not kept"
 
 
-def test_what_was_not_kept_cannot_be_restored_and_says_why(store):
+def test_a_file_without_captured_contents_cannot_be_restored_and_the_reason_is_given(store):
     with store.open("s") as s:
         s.track(contents=True, max_bytes=5)
         for text in ("much too long", "also too long"):
@@ -100,7 +100,7 @@ def test_what_was_not_kept_cannot_be_restored_and_says_why(store):
     assert read("a.py") == "also too long"
 
 
-def test_erased_contents_cannot_be_restored_and_say_so(done, store):
+def test_erased_contents_cannot_be_restored(done, store):
     view = store.read("work")
     for commit in [c for c in view.log() if c.status == "kept"]:
         done.erase(f"@{commit.seq}")
@@ -109,7 +109,7 @@ def test_erased_contents_cannot_be_restored_and_say_so(done, store):
     assert "erased" in found.reason
 
 
-def test_files_must_be_named(done):
+def test_restoring_needs_a_file_name(done):
     with pytest.raises(InvalidInput, match="which files"):
         done.restore(at="t1")
 
@@ -117,7 +117,7 @@ def test_files_must_be_named(done):
 # -- applying -------------------------------------------------------------------------------------
 
 
-def test_applied_files_are_as_they_were(done):
+def test_applying_a_restore_changes_the_files(done):
     found = done.restore(everything=True, at="t1", apply=True)
     assert found.applied
     assert read("a.py") == "two\n"
@@ -130,7 +130,7 @@ def test_restore_can_be_undone_by_restoring_its_snapshot(done):
     assert (read("a.py"), read("b.py")) == ("three\n", "new\n")
 
 
-def test_the_log_says_what_was_restored_by_whom(done, store):
+def test_the_log_records_what_was_restored_and_by_whom(done, store):
     found = done.restore(everything=True, at="t1", apply=True)
     commit = store.read("work").commit(f"@{found.seq}")
     assert (commit.kind, commit.status, commit.value("why")) == (
@@ -142,12 +142,12 @@ def test_the_log_says_what_was_restored_by_whom(done, store):
     assert [op.record.op for op in commit.delta] == ["modified", "deleted"]
 
 
-def test_restored_files_count_as_the_session_left_them(done):
+def test_restored_files_are_not_reported_as_changed_by_others(done):
     done.restore(everything=True, at="t1", apply=True)
     assert not any(file.changed_since for file in done.restore(everything=True, at="t0").files)
 
 
-def test_a_mode_comes_back_with_the_content(store):
+def test_the_file_mode_is_restored_with_the_content(store):
     with store.open("s") as s:
         s.track(contents=True)
         with s.turn("one") as t:
@@ -161,7 +161,7 @@ def test_a_mode_comes_back_with_the_content(store):
     assert os.stat("run.sh").st_mode & 0o777 == 0o755
 
 
-def test_a_renamed_file_has_its_old_name_again(store):
+def test_a_renamed_file_is_restored_to_its_old_name(store):
     put("old.py", "1\n")
     with store.open("s") as s:
         s.track(contents=True)
@@ -173,7 +173,7 @@ def test_a_renamed_file_has_its_old_name_again(store):
     assert (read("old.py"), os.path.exists("new.py")) == ("1\n", False)
 
 
-def test_a_deleted_file_that_comes_back_is_added(store):
+def test_a_restored_deleted_file_is_shown_as_added(store):
     put("a.py", "1\n")
     with store.open("s") as s:
         s.track(contents=True)
@@ -186,7 +186,7 @@ def test_a_deleted_file_that_comes_back_is_added(store):
     assert (found.change, found.added) == ("added", 1)
 
 
-def test_a_folder_that_is_gone_is_made_again(store):
+def test_a_missing_folder_is_created_again(store):
     with store.open("s") as s:
         s.track(contents=True)
         with s.turn("one") as t:
@@ -196,27 +196,27 @@ def test_a_folder_that_is_gone_is_made_again(store):
     assert read("deep/er/a.py") == "1\n"
 
 
-def test_restoring_works_while_somebody_else_drives_the_session(done, store):
+def test_files_can_be_restored_while_another_process_drives_the_session(done, store):
     with store.open("work"):
         done.restore("a.py", at="t1", apply=True)
     assert read("a.py") == "two\n"
 
 
-def test_the_driver_can_restore_in_the_middle_of_a_turn(done, store):
+def test_the_driver_can_restore_during_a_turn(done, store):
     with store.open("work") as s, s.turn("three") as t:
         s.restore("a.py", at="t1", apply=True)
         t.decide("go back")
     assert read("a.py") == "two\n"
 
 
-def test_a_closed_session_is_refused_before_anything_is_touched(done, store):
+def test_restoring_from_a_closed_session_is_refused_before_any_change(done, store):
     done.close()
     with pytest.raises(WrongState):
         done.restore("a.py", at="t1", apply=True)
     assert read("a.py") == "three\n"
 
 
-def test_the_asynchronous_twin_restores_too(done, tmp_path):
+def test_the_asynchronous_api_can_restore(done, tmp_path):
     async def run():
         async with aio.connect(tmp_path / "agent.db") as other:
             act = await other.contribute(done._id)
@@ -226,7 +226,7 @@ def test_the_asynchronous_twin_restores_too(done, tmp_path):
     assert read("a.py") == "two\n"
 
 
-def test_a_session_that_moved_is_restored_where_it_is_now(done, tmp_path, monkeypatch):
+def test_files_of_a_moved_project_are_restored_in_its_new_folder(done, tmp_path, monkeypatch):
     other = tmp_path / "elsewhere"
     other.mkdir()
     (other / ".stator").mkdir()
@@ -238,22 +238,22 @@ def test_a_session_that_moved_is_restored_where_it_is_now(done, tmp_path, monkey
     assert ((other / "a.py").read_text(), (tmp_path / "a.py").read_text()) == ("two\n", "three\n")
 
 
-# -- what is somebody else's ----------------------------------------------------------------------
+# -- files of others ------------------------------------------------------------------------------
 
 
-def test_restoring_never_deletes_a_gigabyte_the_agent_never_touched(done, tmp_path):
+def test_restoring_never_deletes_files_the_agent_did_not_write(done, tmp_path):
     put("data/huge.bin", "untracked, ignored, and not the agent's")
     done.restore(everything=True, at="t0", apply=True)
     assert read("data/huge.bin")
     assert read("bystander.txt") == "never touched\n"
 
 
-def test_a_file_the_session_did_not_write_is_refused_by_name(done):
+def test_naming_a_file_the_session_did_not_write_is_refused(done):
     (found,) = done.restore("bystander.txt", at="t1", force=True).files
     assert (found.action, found.reason) == ("refused", "this session did not write it")
 
 
-def test_a_file_the_session_only_read_is_not_in_its_write_set(done, store):
+def test_a_file_the_session_only_read_is_not_restored(done, store):
     with store.open("work") as s, s.turn("look") as t:
         t.file("bystander.txt", "read")
     assert "bystander.txt" not in actions(done.restore(everything=True, at="t0"))
@@ -265,7 +265,7 @@ def test_one_refusal_stops_the_whole_restore(done):
     assert read("a.py") == "three\n"
 
 
-def test_what_somebody_else_edited_since_needs_force(done):
+def test_a_file_edited_by_others_needs_force(done):
     put("a.py", "precious\n")
     (found,) = done.restore("a.py", at="t1").files
     assert (found.action, found.changed_since, found.needs_force) == ("refused", True, True)
@@ -274,7 +274,7 @@ def test_what_somebody_else_edited_since_needs_force(done):
     assert read("a.py") == "precious\n"
 
 
-def test_forced_over_somebody_elses_edit_it_is_kept_all_the_same(done):
+def test_a_forced_restore_keeps_the_overwritten_edit_in_its_snapshot(done):
     put("a.py", "precious\n")
     found = done.restore("a.py", at="t1", apply=True, force=True)
     assert read("a.py") == "two\n"
@@ -282,14 +282,14 @@ def test_forced_over_somebody_elses_edit_it_is_kept_all_the_same(done):
     assert read("a.py") == "precious\n"
 
 
-def test_somebody_elses_edit_is_not_shown_as_the_sessions_own(done, store):
+def test_an_edit_by_others_is_not_shown_as_a_change_of_the_session(done, store):
     put("a.py", "precious\n")
     left = store.read("work").head.seq
     found = done.restore("a.py", at="t1", apply=True, force=True)
     assert store.read("work").patch(f"@{left}..@{found.snapshot}") == []
 
 
-def test_what_cannot_be_kept_needs_force(done):
+def test_a_file_whose_current_content_cannot_be_captured_needs_force(done):
     put("a.py", SECRET)
     (found,) = done.restore("a.py", at="t1").files
     assert (found.action, found.reason) == (
@@ -303,8 +303,10 @@ def test_what_cannot_be_kept_needs_force(done):
     assert read("a.py") == "two\n"
 
 
-def test_what_is_on_disk_and_was_erased_from_the_log_is_neither_lost_nor_kept_again(done, store):
-    """The log would be said to hold it, and does not."""
+def test_content_on_disk_that_was_erased_from_the_log_is_not_overwritten_or_captured_again(
+    done, store
+):
+    """The snapshot would claim that the log contains it."""
     held = store.read("work").contents("a.py").seq
     done.erase(f"@{held}")
     (found,) = done.restore("a.py", at="t0").files
@@ -315,7 +317,7 @@ def test_what_is_on_disk_and_was_erased_from_the_log_is_neither_lost_nor_kept_ag
     assert read("a.py") == "three\n"
 
 
-def test_a_mode_that_somebody_changed_since_comes_back_with_the_way_back(done):
+def test_undoing_a_restore_restores_a_changed_file_mode(done):
     os.chmod("a.py", 0o755)
     found = done.restore("a.py", at="t1", apply=True)
     assert os.stat("a.py").st_mode & 0o777 == 0o644
@@ -323,7 +325,7 @@ def test_a_mode_that_somebody_changed_since_comes_back_with_the_way_back(done):
     assert (read("a.py"), os.stat("a.py").st_mode & 0o777) == ("three\n", 0o755)
 
 
-def test_a_restore_that_ends_in_the_middle_says_what_is_done(done, monkeypatch):
+def test_the_error_of_a_partial_restore_names_what_was_restored(done, monkeypatch):
     look = safe_io.remove
 
     def late(root, path, before):
@@ -340,11 +342,11 @@ def test_a_restore_that_ends_in_the_middle_says_what_is_done(done, monkeypatch):
     assert read("a.py") == "three\n"
 
 
-# -- paths that are not to be trusted -------------------------------------------------------------
+# -- untrusted paths ------------------------------------------------------------------------------
 
 
 def recorded(store, *files, data="evil\n"):
-    """A session that came from elsewhere: these records, and contents that fit them."""
+    """An imported session with these records and matching contents."""
     with store.open("import") as s, s.turn("x"):
         digest = safe_io.digest_of(data.encode())
         held = s._draft("file", input={"contents": {digest: {"data": data, "mode": 0o6777}}})
@@ -375,7 +377,7 @@ def recorded(store, *files, data="evil\n"):
         (".", ".stator/store.db"),
     ],
 )
-def test_a_recorded_path_that_leads_elsewhere_is_refused(store, tmp_path, root, path):
+def test_a_recorded_path_outside_the_root_is_refused(store, tmp_path, root, path):
     act = recorded(store, (root, path))
     before = sorted(str(p) for p in tmp_path.rglob("*"))
     (found,) = act.restore(everything=True, at="head", apply=True, force=True).files
@@ -408,7 +410,7 @@ def test_a_path_that_became_a_folder_is_refused(done):
     assert done.restore("a.py", at="t1", force=True).files[0].action == "refused"
 
 
-def test_names_that_differ_only_in_case_are_left_apart(store):
+def test_names_that_differ_only_in_case_are_separate_files(store):
     put("README.md", "theirs\n")
     with store.open("s") as s:
         s.track(contents=True)
@@ -420,12 +422,12 @@ def test_names_that_differ_only_in_case_are_left_apart(store):
     assert (read("README.md"), read("readme.md")) == ("theirs\n", "mine\n")
 
 
-def test_a_recorded_mode_cannot_make_a_file_run_as_somebody_else(store):
+def test_a_recorded_mode_cannot_set_the_setuid_bits(store):
     recorded(store, (".", "x")).restore("x", at="head", apply=True, force=True)
     assert os.stat("x").st_mode & 0o7000 == 0
 
 
-def test_files_outside_the_root_need_the_folder_they_are_in(store, tmp_path):
+def test_files_outside_the_root_need_an_explicit_root(store, tmp_path):
     outside = tmp_path.parent / f"{tmp_path.name}-other"
     outside.mkdir()
     target = outside / "x.py"
@@ -435,7 +437,7 @@ def test_files_outside_the_root_need_the_folder_they_are_in(store, tmp_path):
     assert target.read_text() == "evil\n"
 
 
-def test_a_file_that_changes_while_it_is_restored_is_left_as_it_is(tmp_path):
+def test_a_file_that_changes_during_the_restore_is_not_overwritten(tmp_path):
     put(tmp_path / "a", "1")
     seen = safe_io.look(str(tmp_path), "a")
     put(tmp_path / "a", "somebody was quicker")
@@ -445,7 +447,9 @@ def test_a_file_that_changes_while_it_is_restored_is_left_as_it_is(tmp_path):
     assert os.listdir(tmp_path) == ["a"]
 
 
-def test_what_a_killed_restore_left_is_removed_and_what_one_at_work_has_is_not(tmp_path):
+def test_temporary_files_of_a_killed_restore_are_removed_and_those_of_a_running_one_are_kept(
+    tmp_path,
+):
     put(tmp_path / f"{safe_io.TEMPORARY}dead", "half")
     put(tmp_path / f"{safe_io.TEMPORARY}alive", "half")
     with open(tmp_path / f"{safe_io.TEMPORARY}alive") as held:

@@ -1,4 +1,4 @@
-"""Searching a store: what is found, where, in which order, and what filters leave."""
+"""Searching a store: which hits are found, their order, and filters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def grep_files(pattern, path):
 
 @pytest.fixture
 def filled(either):
-    """One session of everything that can be said."""
+    """A session with every kind of record."""
     with either.open("fix-login", agent="ann") as s, s.turn("repair the gearbox") as t:
         t.call(grep_files, pattern="flywheel", path="src/engine/piston.py")
         t.decide("use sprockets", topic="drive", why="belts slip", over=["pulleys"])
@@ -76,12 +76,12 @@ def kinds(hits):
         ("fix-login", "open"),
     ],
 )
-def test_everything_an_agent_says_does_or_learns_is_found(filled, asked, kind):
+def test_every_kind_of_record_is_found(filled, asked, kind):
     assert kind in kinds(filled.search(asked))
 
 
-def test_an_index_of_this_version_is_told_these_words(filled):
-    """Whoever makes other words of a commit raises the index's version, so that old indexes are made anew."""
+def test_a_change_of_the_indexed_words_needs_a_new_index_version(filled):
+    """If the words of a commit change, VERSION must be raised so that old indexes are rebuilt."""
     told = [
         (found.kind, found.body, found.paths)
         for commit in filled.read("fix-login").log()
@@ -91,7 +91,7 @@ def test_an_index_of_this_version_is_told_these_words(filled):
     assert (VERSION, digest) == (2, "42b62e27854e7bda")
 
 
-def test_a_hit_says_where_it_is(filled):
+def test_a_hit_names_its_session_turn_and_commit(filled):
     (hit,) = filled.search("sprockets")
     commit = filled.read("fix-login").commit(f"@{hit.seq}")
     assert (hit.name, hit.agent, hit.project, hit.turn) == ("fix-login", "ann", "shop", 1)
@@ -104,40 +104,40 @@ def test_a_hit_shows_what_matched(filled):
     assert [hit.snippet[start:end] for start, end in hit.matched] == ["sprockets"]
 
 
-def test_what_is_not_there_is_not_found(filled):
+def test_a_word_that_was_never_recorded_is_not_found(filled):
     assert filled.search("carburettor") == []
 
 
-def test_all_words_must_be_there(filled):
+def test_all_words_must_match(filled):
     assert filled.search("sprockets gearbox") == []
 
 
-def test_a_phrase_must_stand_as_it_is(filled):
+def test_the_words_of_a_phrase_must_match_in_order(filled):
     assert filled.search('"slip belts"') == []
 
 
-def test_a_phrase_does_not_reach_from_one_text_into_the_next(filled):
+def test_a_phrase_does_not_match_across_two_texts(filled):
     assert filled.search('"sprockets belts"') == []
 
 
-def test_a_word_that_must_not_be_there_leaves_out_what_has_it(filled):
+def test_an_excluded_word_removes_the_hits_that_contain_it(filled):
     assert filled.search("sprockets -belts") == []
 
 
-def test_a_call_is_found_by_the_path_it_was_given(filled):
+def test_a_call_is_found_by_its_path_argument(filled):
     assert kinds(filled.search("flywheel", path="src/engine")) == ["call"]
 
 
-def test_a_path_leaves_out_what_is_about_another(filled):
+def test_the_path_filter_excludes_other_paths(filled):
     assert filled.search("flywheel", path="src/gearing") == []
 
 
-def test_a_tool_leaves_out_what_others_did(filled):
+def test_the_tool_filter_excludes_other_tools(filled):
     assert kinds(filled.search("stands", tool="grep_files")) == ["outcome"]
     assert filled.search("stands", tool="bash") == []
 
 
-def test_kinds_leave_out_all_others(filled):
+def test_the_kinds_filter_excludes_other_kinds(filled):
     assert kinds(filled.search("melts", kinds=["dead_end"])) == ["dead_end"]
     assert filled.search("melts", kinds=["turn", "entry"]) == []
 
@@ -147,38 +147,38 @@ def test_an_unknown_kind_is_refused(filled):
         filled.search("melts", kinds=["event"])
 
 
-def test_an_agent_leaves_out_others(filled):
+def test_the_agent_filter_excludes_other_agents(filled):
     assert filled.search("sprockets", agent="ann")
     assert filled.search("sprockets", agent="bob") == []
 
 
-def test_a_project_leaves_out_others(filled):
+def test_the_project_filter_excludes_other_projects(filled):
     with filled.open("elsewhere", project="mill") as s:
         s.fact("part", "sprockets")
     assert [hit.name for hit in filled.search("sprockets", project="mill")] == ["elsewhere"]
     assert len(filled.search("sprockets")) == 2
 
 
-def test_a_time_leaves_out_what_was_before_or_after(filled):
+def test_the_time_filters_exclude_earlier_and_later_commits(filled):
     (hit,) = filled.search("sprockets")
     assert filled.search("sprockets", since=hit.at, until=hit.at) == [hit]
     assert filled.search("sprockets", since=hit.at + 1) == []
     assert filled.search("sprockets", until=hit.at - 1) == []
 
 
-def test_a_session_that_is_not_there_is_said_to_be_missing(filled):
+def test_searching_a_missing_session_is_not_found(filled):
     with pytest.raises(NotFound):
         filled.search("sprockets", session="nobody")
 
 
-def test_of_equals_the_newest_comes_first(either):
+def test_equal_hits_are_listed_newest_first(either):
     for name in ("one", "two", "three"):
         with either.open(name) as s:
             s.fact("part", "sprocket")
     assert [hit.name for hit in either.search("sprocket")] == ["three", "two", "one"]
 
 
-def test_what_says_little_else_comes_before_what_says_much(either):
+def test_a_short_text_ranks_above_a_long_one(either):
     with either.open("short") as s:
         s.fact("part", "sprocket")
     with either.open("long") as s:
@@ -186,28 +186,28 @@ def test_what_says_little_else_comes_before_what_says_much(either):
     assert either.search("sprocket")[0].name == "short"
 
 
-def test_no_more_than_the_limit_is_given(either):
+def test_the_limit_bounds_the_number_of_hits(either):
     with either.open("main") as s:
         for n in range(5):
             s.fact(f"part {n}", "sprocket")
     assert len(either.search("sprocket", limit=3)) == 3
 
 
-def test_what_is_appended_is_found_by_the_next_search(filled):
+def test_a_new_commit_is_found_by_the_next_search(filled):
     assert filled.search("camshaft") == []
     with filled.open("fix-login") as s:
         s.fact("part", "camshaft")
     assert kinds(filled.search("camshaft")) == ["fact"]
 
 
-def test_an_index_asked_as_it_is_knows_nothing_newer(filled):
+def test_a_search_without_refresh_does_not_find_newer_commits(filled):
     filled.search("sprockets")
     with filled.open("fix-login") as s:
         s.fact("part", "camshaft")
     assert filled.search("camshaft", fresh=False) == []
 
 
-def test_an_index_asked_as_it_is_does_not_say_what_was_erased_since(filled):
+def test_a_search_without_refresh_does_not_show_erased_content(filled):
     (hit,) = filled.search("sprockets")
     change = Erase(seq=hit.seq)
     draft = Draft(
@@ -217,18 +217,18 @@ def test_an_index_asked_as_it_is_does_not_say_what_was_erased_since(filled):
     assert filled.search("sprockets", fresh=False) == []
 
 
-def test_looking_twice_tells_the_index_nothing_twice(filled):
+def test_a_search_leaves_the_index_up_to_date(filled):
     filled.search("sprockets")
     with filled.context.index(filled.port, True) as index:
         assert index.behind() == ([], [])
 
 
-def test_what_a_fork_shares_is_found_once_under_the_session_that_wrote_it(filled):
+def test_a_shared_commit_is_found_once_under_the_session_that_wrote_it(filled):
     filled.fork("fix-login", as_name="other")
     assert [hit.name for hit in filled.search("sprockets")] == ["fix-login"]
 
 
-def test_a_fork_is_searched_with_what_it_shares_and_without_what_came_after(filled):
+def test_searching_a_fork_includes_shared_commits_and_excludes_later_ones(filled):
     filled.fork("fix-login", as_name="other")
     with filled.open("fix-login") as s:
         s.fact("later", "sprockets")
@@ -237,7 +237,7 @@ def test_a_fork_is_searched_with_what_it_shares_and_without_what_came_after(fill
     ]
 
 
-def test_what_was_rewound_is_found_and_marked(either):
+def test_a_rewound_commit_is_found_and_marked(either):
     with either.open("main") as s:
         s.fact("first", "sprocket")
         with s.turn("one") as t:
@@ -257,7 +257,7 @@ def test_a_summary_is_found_in_the_compaction_that_made_it(either):
     assert "compaction" in kinds(either.search("grease"))
 
 
-def test_a_secret_is_nowhere_in_the_index(either):
+def test_a_secret_is_not_in_the_index(either):
     secret = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
     with either.open("main") as s, s.turn(f"use the token {secret} please"):
         pass
@@ -265,7 +265,7 @@ def test_a_secret_is_nowhere_in_the_index(either):
     assert either.search(secret) == []
 
 
-def test_what_is_in_the_trash_is_not_found(either):
+def test_a_session_in_the_trash_is_not_found(either):
     from stator.runtime.base import project_flags
 
     with either.open("main") as s:
@@ -283,7 +283,7 @@ def test_what_is_in_the_trash_is_not_found(either):
         "rank:1", "ab" + "*" * 50,
     ],
 )  # fmt: skip
-def test_whatever_is_typed_gives_an_answer(shared_store, text):
+def test_unusual_queries_give_an_answer(shared_store, text):
     assert isinstance(shared_store.search(text), list)
     assert shared_store.search("sprocket")
 
@@ -293,7 +293,7 @@ def test_whatever_is_typed_gives_an_answer(shared_store, text):
     max_examples=60,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_any_text_gives_an_answer_or_a_bad_query(shared_store, text):
+def test_any_query_gives_an_answer_or_bad_query(shared_store, text):
     with contextlib.suppress(BadQuery):
         assert isinstance(shared_store.search(text), list)
 
@@ -316,7 +316,7 @@ def test_every_word_of_a_text_finds_it(text):
         assert "turn" in kinds(store.search(word)), word
 
 
-def test_a_session_that_was_purged_since_it_was_found_is_left_out(filled):
+def test_a_session_purged_during_the_search_is_omitted(filled):
     row = filled.read("fix-login").row
     record = msgspec.structs.replace(row.record, id="s_" + "0" * 32)
     gone = msgspec.structs.replace(row, record=record)
@@ -326,7 +326,7 @@ def test_a_session_that_was_purged_since_it_was_found_is_left_out(filled):
     assert list(found) == [hit]
 
 
-def test_a_store_that_was_given_no_index_says_so():
+def test_searching_a_store_without_an_index_is_an_error():
     from stator.connect import mint
     from stator.store.memory import MemoryStore
 
@@ -351,7 +351,7 @@ ACTS = st.lists(
 
 @given(acts=ACTS)
 @settings(max_examples=30)
-def test_an_index_that_grew_with_the_log_answers_as_one_made_anew(acts):
+def test_an_incremental_index_answers_like_a_rebuilt_one(acts):
     store = testing.memory_store()
     store.open("s0").close()
     names = ["s0"]
@@ -393,7 +393,7 @@ def _made_anew(store):
     return store
 
 
-def test_the_index_is_told_a_long_session_piece_by_piece(memory):
+def test_a_long_session_is_indexed_in_batches(memory):
     many = "lorem ipsum " * (search.BATCH_CHARACTERS // 50)
     with memory.open("main") as s:
         for n in range(6):

@@ -1,4 +1,4 @@
-"""Who opens a session between an interrupted run and the next only to look interrupts nothing."""
+"""Opening a session between an interrupted run and the next changes nothing for the next run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import stator
 
 
 class Bank:
-    """Takes the money and does not say so."""
+    """Takes the money and then raises InDoubt."""
 
     def __init__(self):
         self.ledger = []
@@ -28,7 +28,7 @@ def program(store, bank):
         return t.call(bank.pay, cents=5)
 
 
-def test_a_call_settled_by_opening_its_session_is_not_made_again(store, bank):
+def test_a_call_settled_between_two_runs_does_not_run_again(store, bank):
     with pytest.raises(stator.InDoubt):
         program(store, bank)
     with store.open("shop") as s:
@@ -37,7 +37,7 @@ def test_a_call_settled_by_opening_its_session_is_not_made_again(store, bank):
     assert bank.ledger == [5]
 
 
-def test_looking_twice_makes_no_difference(store, bank):
+def test_opening_a_session_twice_leaves_it_interrupted(store, bank):
     with pytest.raises(stator.InDoubt):
         program(store, bank)
     for _ in range(2):
@@ -48,7 +48,7 @@ def test_looking_twice_makes_no_difference(store, bank):
     assert bank.ledger == [5]
 
 
-def test_looking_at_a_session_that_was_left_in_order_does_not_make_it_interrupted(store):
+def test_opening_a_session_that_ended_normally_does_not_interrupt_it(store):
     with store.open("shop") as s, s.turn("one"):
         pass
     with store.open("shop"):
@@ -57,7 +57,7 @@ def test_looking_at_a_session_that_was_left_in_order_does_not_make_it_interrupte
         assert not s.recovery.interrupted
 
 
-def test_a_program_that_went_through_its_recorded_turns_to_its_end_is_over(store):
+def test_a_program_that_replayed_all_its_turns_and_ended_is_not_continued(store):
     def stumble():
         with store.open("shop") as s:
             with s.turn("one"):

@@ -1,4 +1,4 @@
-"""Contents: kept before and after each write where the caller asked for it, and the reason where not."""
+"""Contents are captured before and after each write if the caller asks, or the reason is recorded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import stator
-from runtime.writing import SECRET, put, write
+from runtime.file_writes import SECRET, put, write
 from stator import aio
 from stator.errors import Erased, InvalidInput, NotFound
 from stator.runtime.driving.observe import stamps
@@ -43,7 +43,7 @@ def data(session, path, at):
 
 
 def kept(session) -> list[str]:
-    """Everything that was kept, commit by commit."""
+    """Every captured content, commit by commit."""
     return [
         content["data"]
         for commit in session.log()
@@ -56,10 +56,10 @@ def git(*words):
     subprocess.run(["git", *words], check=True, capture_output=True)
 
 
-# -- what is kept ---------------------------------------------------------------------------------
+# -- captured contents ----------------------------------------------------------------------------
 
 
-def test_nothing_is_kept_unless_the_caller_asks_for_it(session):
+def test_no_content_is_captured_unless_the_caller_asks(session):
     put("a.py", "1\n")
     session.track("")
     with session.turn("x") as t:
@@ -68,7 +68,7 @@ def test_nothing_is_kept_unless_the_caller_asks_for_it(session):
     assert (file(session, "a.py").after_in, file(session, "a.py").reason) == ("", "")
 
 
-def test_a_tool_that_names_its_file_has_it_kept_before_and_after(session):
+def test_a_file_named_by_a_tool_is_captured_before_and_after_the_call(session):
     put("a.py", "1\n")
     session.track(contents=True)
     with session.turn("x") as t:
@@ -77,7 +77,7 @@ def test_a_tool_that_names_its_file_has_it_kept_before_and_after(session):
     assert session.contents("a.py").data == b"2\n"
 
 
-def test_files_that_a_call_changes_in_a_tracked_folder_are_kept_before_and_after(session):
+def test_files_that_a_call_changes_in_a_tracked_folder_are_captured_before_and_after(session):
     put("src/a.py", "1\n")
     put("src/gone.py", "old\n")
     session.track(contents=True)
@@ -88,7 +88,7 @@ def test_files_that_a_call_changes_in_a_tracked_folder_are_kept_before_and_after
     assert [data(session, name, "head") for name in names] == [b"two\n", None, b"n"]
 
 
-def test_what_somebody_else_changed_between_two_calls_is_what_was_there_before(session):
+def test_the_content_before_a_call_includes_changes_made_between_calls(session):
     put("a.py", "1\n")
     session.track(contents=True)
     with session.turn("x") as t:
@@ -101,7 +101,7 @@ def test_what_somebody_else_changed_between_two_calls_is_what_was_there_before(s
     assert before.value("input")["contents"][record.before]["data"] == "by hand\n"
 
 
-def test_a_file_recorded_by_hand_is_kept_as_it_is_on_disk(session):
+def test_a_file_recorded_explicitly_is_captured_from_disk(session):
     session.track(contents=True)
     with session.turn("x") as t:
         put("a.py", "1\n")
@@ -114,14 +114,14 @@ def test_a_file_recorded_by_hand_is_kept_as_it_is_on_disk(session):
     assert kept(session) == ["1\n", "2\n"]
 
 
-def test_a_file_recorded_outside_a_turn_is_kept_too(session):
+def test_a_file_recorded_outside_a_turn_is_captured(session):
     session.track(contents=True)
     put("a.py", "1\n")
     session.file("a.py", "created")
     assert session.contents("a.py").data == b"1\n"
 
 
-def test_what_was_there_before_a_write_by_hand_is_what_tracking_saw(session):
+def test_the_content_before_an_explicit_record_is_the_tracked_content(session):
     put("a.py", "1\n")
     put("gone.py", "old\n")
     session.track(contents=True)
@@ -141,7 +141,7 @@ def test_what_was_there_before_a_write_by_hand_is_what_tracking_saw(session):
     content=st.binary(max_size=200)
     | st.text(max_size=100).map(lambda t: t.encode("utf-8", "ignore"))
 )
-def test_any_bytes_come_back_as_they_were(memory, content, tmp_path_factory):
+def test_any_bytes_are_captured_exactly(memory, content, tmp_path_factory):
     path = tmp_path_factory.mktemp("any") / "file"
     path.write_bytes(content)
     with memory.open("a") as s:
@@ -152,7 +152,7 @@ def test_any_bytes_come_back_as_they_were(memory, content, tmp_path_factory):
             assert s.contents(str(path), root="/").data == content
 
 
-def test_a_batch_keeps_contents_in_its_own_transaction(session):
+def test_a_batch_captures_contents_in_its_own_transaction(session):
     session.track(contents=True)
     with session.turn("x") as t:
         put("a.py", "1\n")
@@ -163,7 +163,7 @@ def test_a_batch_keeps_contents_in_its_own_transaction(session):
     assert session.contents("a.py").data == b"1\n"
 
 
-def test_exact_bytes_and_mode_are_kept(session):
+def test_exact_bytes_and_mode_are_captured(session):
     session.track(contents=True)
     with session.turn("x") as t:
         Path("run.sh").write_bytes(b"\xff\x00\r\n")
@@ -173,14 +173,14 @@ def test_exact_bytes_and_mode_are_kept(session):
     assert (found.data, found.mode) == (b"\xff\x00\r\n", 0o750)
 
 
-def test_equal_contents_with_other_modes_are_told_apart(session):
+def test_equal_contents_with_different_modes_are_captured_separately(session):
     session.track(contents=True)
     with session.turn("x") as t:
         t.call(lambda: (put("a", "same"), put("b", "same"), executable("b")))
     assert [session.contents(p).mode for p in "ab"] == [0o644, 0o755]
 
 
-def test_the_same_content_is_kept_once(session):
+def test_the_same_content_is_captured_once(session):
     session.track(contents=True)
     with session.turn("x") as t:
         for text in ("1\n", "2\n", "1\n", "2\n", "1\n"):
@@ -189,7 +189,7 @@ def test_the_same_content_is_kept_once(session):
     assert kept(session) == ["1\n", "2\n"]
 
 
-def test_the_next_run_does_not_keep_again_what_stands(store):
+def test_the_next_run_does_not_capture_known_content_again(store):
     for text in ("1\n", "2\n"):
         with store.open("a") as s:
             s.track(contents=True)
@@ -208,7 +208,7 @@ def test_contents_and_the_records_that_name_them_are_one_transaction(session):
     assert commits[place].call == commits[place + 1].call
 
 
-def test_reading_a_file_keeps_nothing(session):
+def test_reading_a_file_captures_nothing(session):
     put("a.py", "1\n")
     session.track(contents=True)
     with session.turn("x") as t:
@@ -217,7 +217,7 @@ def test_reading_a_file_keeps_nothing(session):
     assert kept(session) == []
 
 
-def test_the_asynchronous_twin_keeps_contents_too(tmp_path, monkeypatch):
+def test_the_asynchronous_api_captures_contents(tmp_path, monkeypatch):
     import asyncio
 
     monkeypatch.chdir(tmp_path)
@@ -235,10 +235,10 @@ def test_the_asynchronous_twin_keeps_contents_too(tmp_path, monkeypatch):
     assert [patch.change for patch in patches] == ["added"]
 
 
-# -- what is not, and why -------------------------------------------------------------------------
+# -- contents that are not captured ---------------------------------------------------------------
 
 
-def test_a_file_with_a_secret_is_known_by_its_digest_only(session, tmp_path):
+def test_a_file_with_a_secret_is_recorded_by_its_digest_only(session, tmp_path):
     session.track(contents=True)
     with session.turn("x") as t:
         t.call(lambda: put("notes.txt", SECRET))
@@ -247,14 +247,14 @@ def test_a_file_with_a_secret_is_known_by_its_digest_only(session, tmp_path):
     assert b"wJalrXUtnFEMI" not in (tmp_path / "agent.db").read_bytes()
 
 
-def test_a_file_over_the_cap_says_so(session):
+def test_a_file_over_the_size_limit_is_not_captured(session):
     session.track(contents=True, max_bytes=10)
     with session.turn("x") as t:
         t.call(write, path="a.py", text="x" * 11)
     assert file(session, "a.py").reason == "not kept: size"
 
 
-def test_what_git_ignores_is_not_kept(session):
+def test_files_ignored_by_git_are_not_captured(session):
     git("init", "-q")
     put(".gitignore", "*.env\nbuild/\n")
     session.track(contents=True)
@@ -267,14 +267,14 @@ def test_what_git_ignores_is_not_kept(session):
     }
 
 
-def test_diffs_of_a_virtual_environment_do_not_fill_the_record(session):
+def test_a_virtual_environment_is_not_captured(session):
     session.track(contents=True)
     with session.turn("x") as t:
         t.call(write, path=".venv/lib/x.py", text="1")
     assert file(session, ".venv/lib/x.py").reason == "not kept: ignored"
 
 
-def test_patterns_of_the_caller_hold_outside_git_too(session):
+def test_ignore_patterns_of_the_caller_apply_outside_git(session):
     session.track(contents=True, ignore=("*.log", "data"))
     with session.turn("x") as t:
         t.call(lambda: (put("a.log", "1"), put("data/x", "1"), put("b.py", "1")))
@@ -307,21 +307,21 @@ def test_a_pipe_is_not_waited_for(session):
     assert file(session, "pipe").reason == "not kept: unreadable"
 
 
-def test_a_database_in_use_is_left_alone(session):
+def test_an_open_database_is_not_captured(session):
     session.track(contents=True)
     with session.turn("x") as t:
         t.call(write.using(files=lambda given, result: ["agent.db"]), path="y", text="")
     assert file(session, "agent.db").after_in == ""
 
 
-def test_a_name_that_is_no_text_does_not_lose_the_outcome(session):
+def test_a_file_name_that_is_not_text_does_not_lose_the_outcome(session):
     session.track(contents=True)
     with session.turn("x") as t:
         t.call(lambda: open(b"caf\xe9", "w").close())
     assert session.calls()[0].status == "ok"
 
 
-def test_what_was_there_before_is_said_to_be_unknown_where_nobody_looked(session):
+def test_the_content_before_a_write_outside_the_tracked_folder_is_recorded_as_unknown(session):
     put("a.py", "1\n")
     session.track("elsewhere", contents=True)
     with session.turn("x") as t:
@@ -332,7 +332,7 @@ def test_what_was_there_before_is_said_to_be_unknown_where_nobody_looked(session
         session.contents("a.py", "t0")
 
 
-def test_only_so_much_of_a_folder_is_held_ready_and_the_rest_is_not_known(tmp_path):
+def test_only_a_bounded_part_of_a_folder_is_held_in_memory(tmp_path):
     rules = Rules(str(tmp_path), lambda text, name: text, (), 100)
     keeper = ContentKeeper(str(tmp_path), rules, lambda key: None, lambda: "k_1", room=15)
     for name in "ab":
@@ -352,7 +352,7 @@ def test_only_so_much_of_a_folder_is_held_ready_and_the_rest_is_not_known(tmp_pa
     assert [keeper.held(path, stamp) is not None for path, stamp in seen.items()] == [True]
 
 
-def test_erased_contents_leave_their_digest_and_say_erased(session):
+def test_erased_contents_keep_their_digest_and_reading_them_raises_erased(session):
     session.track(contents=True)
     with session.turn("x") as t:
         t.call(write, path="a.py", text="1\n")
@@ -364,7 +364,7 @@ def test_erased_contents_leave_their_digest_and_say_erased(session):
     assert "erased" in session.patch("t1")[0].reason
 
 
-def test_a_file_that_is_not_as_its_report_says_is_not_kept(session):
+def test_a_file_that_differs_from_its_reported_digest_is_not_captured(session):
     put("a.py", "1\n")
     session.track(contents=True)
     with session.turn("x") as t:
@@ -377,20 +377,20 @@ def test_a_file_that_is_not_as_its_report_says_is_not_kept(session):
     ]
 
 
-def test_a_file_that_never_was_has_no_contents(session):
+def test_a_file_that_never_existed_has_no_contents(session):
     assert session.contents("nowhere.py") is None
 
 
 @pytest.mark.parametrize("wrong", [0, -1, "1", True, 10**9])
-def test_a_cap_that_makes_no_sense_is_refused(session, wrong):
+def test_an_invalid_size_limit_is_refused(session, wrong):
     with pytest.raises(InvalidInput, match="max_bytes"):
         session.track(contents=True, max_bytes=wrong)
 
 
-# -- going on -------------------------------------------------------------------------------------
+# -- continued turns and forks --------------------------------------------------------------------
 
 
-def test_a_turn_that_goes_on_takes_its_files_from_the_record(store):
+def test_a_continued_turn_takes_its_files_from_the_record(store):
     def agent(fail):
         with store.open("a") as s:
             s.track(contents=True)
@@ -410,7 +410,7 @@ def test_a_turn_that_goes_on_takes_its_files_from_the_record(store):
     assert kept(view) == ["1\n"]
 
 
-def test_a_fork_reads_what_its_parent_kept(store):
+def test_a_fork_reads_contents_that_its_parent_captured(store):
     with store.open("a") as s:
         s.track(contents=True)
         with s.turn("x") as t:

@@ -1,4 +1,4 @@
-"""What a brief of a real session says: what was settled, what is open, what others did meanwhile."""
+"""The brief of a real session: settled facts, open work, and changes by others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stator.runtime.facade.view import SessionView
 
 
 def section(made, name):
-    """The lines of a section, as they stand."""
+    """The lines of a section."""
     return [line.text for part in made.sections if part.name == name for line in part.lines]
 
 
@@ -28,7 +28,7 @@ def session(either):
         yield opened
 
 
-def test_the_sections_come_in_their_order_and_the_current_request_first(session):
+def test_sections_have_a_fixed_order_with_the_current_request_first(session):
     with session.turn("fix the login") as t:
         t.decide("use JWT", topic="auth", why="no store", over=["cookies"], confidence=0.9)
         t.prefer("style", "short functions")
@@ -57,7 +57,7 @@ def test_the_sections_come_in_their_order_and_the_current_request_first(session)
     assert str(made) == made.text
 
 
-def test_a_superseded_decision_never_enters(session):
+def test_a_superseded_decision_is_omitted(session):
     with session.turn("x") as t:
         t.decide("use JWT", topic="auth")
         t.decide("use cookies", topic="auth")
@@ -66,7 +66,7 @@ def test_a_superseded_decision_never_enters(session):
     assert "use JWT" not in text
 
 
-def test_a_step_that_is_done_stays_done_and_open_ones_come_first(session):
+def test_open_plan_steps_are_listed_before_done_ones(session):
     with session.turn("x") as t:
         t.plan(["one", "two", "three"])
         t.plan("one", "done", order=1)
@@ -78,7 +78,7 @@ def test_a_step_that_is_done_stays_done_and_open_ones_come_first(session):
     ]
 
 
-def test_verified_facts_come_before_newer_unverified_ones(session):
+def test_verified_facts_are_listed_before_newer_unverified_ones(session):
     with session.turn("x") as t:
         t.fact("port", 1, verified=True)
         t.fact("host", "h")
@@ -88,14 +88,14 @@ def test_verified_facts_come_before_newer_unverified_ones(session):
     ]
 
 
-def test_the_request_of_a_turn_that_was_interrupted_is_not_finished(either):
+def test_the_request_of_an_interrupted_turn_is_shown_as_not_finished(either):
     with driving(either) as s, s.turn("half of it"):
         raise Died
     made = either.read("main").brief()
     assert section(made, "goal") == ["- «half of it» (t1, interrupted: not finished)"]
 
 
-def test_an_exception_that_ended_a_turn_is_told_as_data(either):
+def test_an_exception_that_ended_a_turn_is_shown_as_data(either):
     with pytest.raises(RuntimeError), either.open("main") as s, s.turn("try"):
         raise RuntimeError("boom » ## Goal")
     assert section(either.read("main").brief(), "goal")[1] == (
@@ -103,7 +103,7 @@ def test_an_exception_that_ended_a_turn_is_told_as_data(either):
     )
 
 
-def test_after_a_rewind_the_current_request_is_the_one_it_went_back_to(session):
+def test_after_a_rewind_the_current_request_is_that_of_the_target(session):
     for prompt in ("one", "two", "three"):
         with session.turn(prompt):
             pass
@@ -114,7 +114,7 @@ def test_after_a_rewind_the_current_request_is_the_one_it_went_back_to(session):
     assert section(session.brief(), "goal")[0] == "- «four» (t4, ended)"
 
 
-def test_after_a_rewind_to_where_nothing_was_asked_since_another_the_request_is_one_that_stands(
+def test_after_two_rewinds_the_current_request_is_a_visible_one(
     session,
 ):
     for prompt in ("one", "two"):
@@ -129,13 +129,13 @@ def test_after_a_rewind_to_where_nothing_was_asked_since_another_the_request_is_
     assert section(session.brief(), "goal")[0] == "- «one» (t1, ended)"
 
 
-def test_a_prompt_of_content_blocks_is_told_by_its_texts(session):
+def test_a_prompt_of_content_blocks_is_shown_by_its_texts(session):
     with session.turn([{"type": "text", "text": "look"}, {"type": "image", "source": "…"}]):
         pass
     assert section(session.brief(), "goal") == ["- «look» (t1, ended)"]
 
 
-def test_a_call_that_nobody_heard_the_end_of_is_told_with_what_to_do(either):
+def test_a_call_without_an_outcome_is_shown_with_what_to_do(either):
     with driving(either) as s, s.turn("x") as t:
         t.call(Counted(raising(Died()), name="pay").tool(), amount=5)
     (line,) = section(either.read("main").brief(), "in_doubt")
@@ -143,7 +143,7 @@ def test_a_call_that_nobody_heard_the_end_of_is_told_with_what_to_do(either):
     assert "stator settle c_" in line
 
 
-def test_a_call_in_doubt_is_told_once_and_not_as_pending(session):
+def test_a_call_in_doubt_is_shown_once_and_not_as_pending(session):
     with session.turn("x") as t:
         t.try_call(Counted(raising(stator.InDoubt("connection lost")), name="pay").tool(), amount=5)
     made = session.brief()
@@ -152,7 +152,7 @@ def test_a_call_in_doubt_is_told_once_and_not_as_pending(session):
     assert section(made, "failed") == []
 
 
-def test_a_call_that_waits_for_a_person_is_told(either):
+def test_a_call_awaiting_approval_is_shown(either):
     with pytest.raises(stator.ApprovalNeeded), either.open("main") as s, s.turn("x") as t:
         t.call(Counted(name="deploy").tool(approve=True), to="prod")
     (line,) = section(either.read("main").brief(), "waiting")
@@ -160,7 +160,7 @@ def test_a_call_that_waits_for_a_person_is_told(either):
     assert "stator approve c_" in line
 
 
-def test_what_the_last_compaction_evicted_is_told_by_rank_with_where_it_is(session):
+def test_evicted_records_are_listed_by_rank_with_their_position(session):
     with session.turn("x") as t:
         t.decide("use JWT", topic="auth")
     keys = [("entry:@9", 4, 3), ("fact:port", 2, 3), ("decision:auth", 0, 4)]
@@ -177,7 +177,7 @@ def test_what_the_last_compaction_evicted_is_told_by_rank_with_where_it_is(sessi
     ]
 
 
-def test_what_matters_most_is_told_first_however_much_was_evicted(session):
+def test_the_most_important_evicted_records_are_listed_first(session):
     for number in range(220):
         with session.turn(f"prompt {number}") as turn:
             if number == 0:
@@ -192,7 +192,7 @@ def test_what_matters_most_is_told_first_however_much_was_evicted(session):
     assert made.left_out["evicted"] + len(lines) == len(session.entries("evicted"))
 
 
-def test_erased_content_is_said_to_be_erased_and_not_told(session):
+def test_erased_content_is_shown_as_erased(session):
     with session.turn("the secret request") as t:
         t.fact("password", "hunter2")
     (entry,) = session.entries("facts")
@@ -213,7 +213,7 @@ def read_file(path):
         return file.read()
 
 
-def test_a_file_that_was_read_is_unchanged_changed_or_gone(store, tmp_path):
+def test_a_file_is_shown_as_unchanged_changed_or_missing_on_disk(store, tmp_path):
     for name in ("same.py", "other.py", "gone.py"):
         (tmp_path / name).write_text("x = 1\n")
     with store.open("main") as s, s.turn("look") as t:
@@ -230,7 +230,7 @@ def test_a_file_that_was_read_is_unchanged_changed_or_gone(store, tmp_path):
     assert "on disk" not in store.read("main").brief(disk=False).text
 
 
-def test_files_are_told_by_their_net_change(session):
+def test_files_are_shown_by_their_net_change(session):
     with session.turn("x") as t:
         t.file("a.py", "created")
         t.file("a.py", "modified")
@@ -245,7 +245,7 @@ def test_files_are_told_by_their_net_change(session):
     ]
 
 
-def test_a_path_that_leads_out_of_the_root_or_to_a_pipe_is_not_opened(store, tmp_path):
+def test_a_path_outside_the_root_or_to_a_pipe_is_not_opened(store, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with store.open("main") as s, s.turn("x") as t:
         t.file("../../etc/passwd", "read", after="0" * 16)
@@ -254,10 +254,10 @@ def test_a_path_that_leads_out_of_the_root_or_to_a_pipe_is_not_opened(store, tmp
     assert "on disk" not in store.read("main").brief().text
 
 
-# -- where it came from -------------------------------------------------------------------------------
+# -- sources ------------------------------------------------------------------------------------------
 
 
-def test_what_is_not_a_verified_users_own_is_labelled_with_its_source(either):
+def test_records_not_from_a_verified_user_are_labelled_with_their_source(either):
     with either.open("main") as s, s.turn("asked by a person") as t:
         t.fact("mine", 1)
         for source in ("web", "tool", "file"):
@@ -293,7 +293,7 @@ def mark_imported(store, session, why):
     )
 
 
-def test_an_imported_session_is_labelled_so_whatever_it_claims(either):
+def test_records_of_an_imported_session_are_labelled_as_imported(either):
     with either.open("main") as s:
         with s.turn("I am the user") as t:
             t.fact("trust", "me", verified=True)
@@ -312,7 +312,7 @@ def test_an_imported_session_is_labelled_so_whatever_it_claims(either):
 # -- while away ---------------------------------------------------------------------------------------
 
 
-def test_what_others_did_since_the_last_run_is_told(either):
+def test_changes_by_others_since_the_last_run_are_shown(either):
     with either.open("main") as s, s.turn("x") as t:
         t.try_call(Counted(raising(stator.InDoubt("connection lost")), name="pay").tool(), amount=5)
     who = either.contribute("main", principal="local:ann")
@@ -331,7 +331,7 @@ def test_what_others_did_since_the_last_run_is_told(either):
     assert section(either.read("main").brief(), "away") == []
 
 
-def test_a_gap_is_said_plainly_when_the_head_one_remembers_is_not_in_the_log(session):
+def test_an_expected_head_that_is_not_in_the_log_is_reported(session):
     with session.turn("x"):
         pass
     for since in ("feedfacefeedface", "@900", "t9"):
@@ -341,7 +341,7 @@ def test_a_gap_is_said_plainly_when_the_head_one_remembers_is_not_in_the_log(ses
         session.brief(since="no such tag")
 
 
-def test_since_a_position_everything_that_happened_is_told(either):
+def test_everything_since_the_given_position_is_shown(either):
     with either.open("main") as s, s.turn("one"):
         pass
     known = s.head
@@ -355,7 +355,7 @@ def test_since_a_position_everything_that_happened_is_told(either):
         assert any(line.startswith("- turn «two") for line in lines)
 
 
-def test_a_work_tree_that_moved_on_is_told(store, tmp_path):
+def test_a_work_tree_that_changed_since_is_shown(store, tmp_path):
     def git(*words):
         who = ("-c", "user.name=a", "-c", "user.email=a@b")
         subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
@@ -386,7 +386,7 @@ with stator.connect(sys.argv[1], project="shop") as store:
 """
 
 
-def test_after_a_kill_the_next_session_is_told_what_nobody_knows(store, tmp_path):
+def test_after_a_kill_the_brief_shows_the_call_with_an_unknown_outcome(store, tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-c", KILLED, str(tmp_path / "agent.db")],
         stdin=subprocess.PIPE,
@@ -406,7 +406,7 @@ def test_after_a_kill_the_next_session_is_told_what_nobody_knows(store, tmp_path
         assert section(s.brief(), "in_doubt") == section(before, "in_doubt")
 
 
-# -- the whole of it ----------------------------------------------------------------------------------
+# -- the whole brief ----------------------------------------------------------------------------------
 
 OTHER = """
 import sys, stator
@@ -416,7 +416,7 @@ with stator.connect(sys.argv[1], project="shop", read_only=True) as store:
 
 
 @pytest.mark.parametrize("target", ["generic", "claude-code", "codex"])
-def test_another_process_makes_the_same_bytes(store, tmp_path, target):
+def test_another_process_composes_the_same_bytes(store, tmp_path, target):
     with store.open("main") as s:
         for n in range(30):
             with s.turn(f"turn {n}") as t:
@@ -436,7 +436,7 @@ def test_another_process_makes_the_same_bytes(store, tmp_path, target):
     assert done.stdout.decode() == mine
 
 
-def test_a_fork_counts_what_it_inherits_as_at_least(either):
+def test_a_fork_shows_inherited_counts_as_at_least(either):
     with either.open("main") as s, s.turn("x") as t, t.batch():
         for n in range(300):
             t.fact(f"fact {n}", n)
@@ -447,7 +447,7 @@ def test_a_fork_counts_what_it_inherits_as_at_least(either):
     assert made.left_out["facts"] + len(section(made, "facts")) == 300
 
 
-def test_asking_for_a_brief_changes_nothing(either):
+def test_composing_a_brief_changes_nothing(either):
     with either.open("main") as s, s.turn("x"):
         pass
     before = either.read("main").head

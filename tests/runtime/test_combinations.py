@@ -1,4 +1,4 @@
-"""Parts of continuity that meet: compactions, rewinds, forks, bundles, replays."""
+"""Features in combination: compactions, rewinds, forks, bundles, replays."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def session(store):
 
 
 class TestRewindAndCompaction:
-    def test_a_rewind_behind_a_compaction_shows_what_was_shown_there(self, session):
+    def test_a_rewind_to_before_a_compaction_shows_the_earlier_view(self, session):
         before = seen(session)
         at = session.head.seq
         session.compact(keep=1, summary="short")
@@ -41,14 +41,14 @@ class TestRewindAndCompaction:
         session.rewind(f"@{at}")
         assert seen(session) == before
 
-    def test_what_it_evicted_is_seen_again_and_no_longer_called_evicted(self, session):
+    def test_a_rewind_to_before_a_compaction_clears_the_evicted_list(self, session):
         at = session.head.seq
         session.compact(keep=1, summary="short")
         assert session.evicted()
         session.rewind(f"@{at}")
         assert session.evicted() == []
 
-    def test_a_rewind_that_stays_behind_a_compaction_keeps_it(self, session):
+    def test_a_rewind_to_after_a_compaction_keeps_it(self, session):
         session.compact(keep=1, summary="short")
         talk(session, "four")
         before = seen(session)
@@ -58,7 +58,7 @@ class TestRewindAndCompaction:
         assert seen(session) == before
         assert session.evicted()
 
-    def test_going_forward_again_is_compacted_again(self, session):
+    def test_undoing_the_rewind_restores_the_compacted_view(self, session):
         at = session.head.seq
         session.compact(keep=1, summary="short")
         compacted = seen(session)
@@ -76,7 +76,7 @@ class TestRewindAndCompaction:
         session.undo_compaction()
         assert seen(session) == before
 
-    def test_the_undo_of_a_compaction_that_a_rewind_brought_back_shows_all(self, session):
+    def test_undoing_a_compaction_that_a_rewind_restored_shows_everything(self, session):
         whole = seen(session)
         at = session.head.seq
         session.compact(keep=1, summary="short")
@@ -99,7 +99,7 @@ class TestRewindAndCompaction:
         assert "nobody should read this" not in str(told)
         assert "nobody should read this" not in str(seen(session))
 
-    def test_another_process_shows_the_same(self, session, store):
+    def test_another_process_has_the_same_view(self, session, store):
         session.compact(keep=1, summary="short")
         session.rewind("t2")
         talk(session, "four")
@@ -109,7 +109,7 @@ class TestRewindAndCompaction:
             assert seen(again) == now
 
 
-def test_a_fork_of_a_compacted_session_shows_what_it_showed(session, store):
+def test_a_fork_of_a_compacted_session_has_the_same_view(session, store):
     session.compact(keep=1, summary="short")
     fork = session.fork()
     now = seen(session)
@@ -120,7 +120,7 @@ def test_a_fork_of_a_compacted_session_shows_what_it_showed(session, store):
     assert seen(session) == now
 
 
-def test_a_session_with_everything_in_it_travels_and_goes_on(session, store, tmp_path):
+def test_a_session_with_every_feature_can_be_exported_imported_and_driven(session, store, tmp_path):
     session.compact(keep=1, summary="short")
     session.rewind("t2")
     talk(session, "four")
@@ -139,9 +139,7 @@ def test_a_session_with_everything_in_it_travels_and_goes_on(session, store, tmp
             assert adopted.name == "a~t4.2"
 
 
-def test_a_name_that_leads_to_an_adopted_session_leads_there_on_another_machine(
-    session, store, tmp_path
-):
+def test_a_name_opens_the_adopted_session_on_another_machine(session, store, tmp_path):
     with session.retry("t3", effects="run") as t:
         t.say("otherwise")
     session.adopt("t3.2")
@@ -153,7 +151,7 @@ def test_a_name_that_leads_to_an_adopted_session_leads_there_on_another_machine(
         assert there.read(session.id).head == store.read(session.id).head
 
 
-def test_a_bundle_brings_the_children_a_replay_needs(store, tmp_path):
+def test_a_bundle_includes_the_children_that_a_replay_needs(store, tmp_path):
     model = Model(says(), says())
 
     def agent(s):
@@ -170,7 +168,7 @@ def test_a_bundle_brings_the_children_a_replay_needs(store, tmp_path):
     assert model.asked == 2
 
 
-def test_a_locked_fixture_replays_with_its_passphrase(store, tmp_path):
+def test_an_encrypted_fixture_replays_with_its_passphrase(store, tmp_path):
     def agent(s):
         with s.turn("one") as t:
             t.say("done")
@@ -181,7 +179,7 @@ def test_a_locked_fixture_replays_with_its_passphrase(store, tmp_path):
     assert replay(tmp_path / "a.stator", agent, passphrase="horse").ok
 
 
-def test_a_program_that_compacts_replays(store):
+def test_a_program_that_compacts_can_be_replayed(store):
     def agent(s):
         for prompt in ("one", "two", "three"):
             talk(s, prompt)
@@ -193,7 +191,7 @@ def test_a_program_that_compacts_replays(store):
     assert replay(store.read("a"), agent).ok
 
 
-def test_a_summary_expires_with_the_transcript_it_is_of(session, store):
+def test_a_summary_expires_with_its_transcript(session, store):
     session.compact(keep=1, summary="the launch code is in the drawer")
     session.close()
     from stator.model.records.tables import TRANSCRIPT

@@ -39,7 +39,7 @@ class Strict(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @given(foreign_values)
-def test_any_recordable_value_comes_back(value):
+def test_any_recordable_value_is_read_back_unchanged(value):
     assert same(fields_of(entries(field=value), 1, {}), {"field": value})
 
 
@@ -52,7 +52,7 @@ def test_upcasts_run_in_order_from_the_oldest_version_found():
     assert "seen" not in fields_of(entries(4, x=1), 4, upcasts)
 
 
-def test_fields_fit_a_type_or_stay_data():
+def test_fields_load_as_the_type_or_as_plain_data():
     assert load(Point, {"x": 1}) == Point(1, 0)
     assert load(Point, {"x": "one"}) == {"x": "one"}
     assert load(Strict, {"x": 1, "gone": 2}) == {"x": 1, "gone": 2}
@@ -67,7 +67,7 @@ class Explodes:
 
 
 @pytest.mark.parametrize("kind", [Explodes, object(), "no type", int, list])
-def test_no_type_makes_a_session_unreadable(kind):
+def test_a_type_that_rejects_the_fields_leaves_them_readable_as_data(kind):
     assert load(kind, {"x": 1}) == {"x": 1}
 
 

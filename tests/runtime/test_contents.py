@@ -1,4 +1,4 @@
-"""Patches of a range: the net change of what this session wrote, in git or out of it."""
+"""Patches of a range: the net change of the files this session wrote, inside and outside git."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import stator
-from runtime.writing import apply, fill, put, tree, turn
+from runtime.file_writes import apply, fill, put, tree, turn
 from stator.model.log.commit import Upsert
 from stator.model.records.types import FileRecord
 from stator.runtime.driving.observe import PATHS_MAX
@@ -38,14 +38,14 @@ def test_edits_fold_into_one_patch_from_the_first_content_to_the_last(session):
     assert (found.added, found.removed) == (1, 1)
 
 
-def test_a_patch_is_of_the_last_turn_by_default(session):
+def test_the_default_patch_is_that_of_the_last_turn(session):
     session.track(contents=True)
     turn(session, ("a.py", "1\n"))
     turn(session, ("b.py", "1\n"))
     assert changes(session.patch()) == {"b.py": "added"}
 
 
-def test_git_takes_the_patch_of_a_range_outside_git(session, tmp_path, tmp_path_factory):
+def test_git_applies_the_patch_of_a_folder_outside_git(session, tmp_path, tmp_path_factory):
     for name in ("a.py", "deep/b.py", "gone.py"):
         put(name, f"of {name}\nsecond\n")
     before, other = tree(tmp_path), tmp_path_factory.mktemp("other")
@@ -73,7 +73,7 @@ def test_a_file_that_ends_as_it_began_is_not_in_the_patch(session):
     assert session.patch("t0..t2") == []
 
 
-def test_only_what_this_session_wrote_is_shown_and_not_what_git_says_is_dirty(session):
+def test_a_patch_shows_only_files_this_session_wrote(session):
     subprocess.run(["git", "init", "-q"], check=True)
     put("mine.py", "1\n")
     put("theirs.py", "1\n")
@@ -108,7 +108,7 @@ def test_a_file_created_and_then_renamed_is_created(session):
     assert changes(session.patch("t1")) == {"final.py": "added"}
 
 
-def test_what_a_rewind_put_back_in_the_state_was_not_written_to_disk(store):
+def test_a_rewind_does_not_count_as_a_write_to_disk(store):
     put("a.py", "1\n")
     with store.open("s") as s:
         s.track(contents=True)
@@ -122,7 +122,7 @@ def test_what_a_rewind_put_back_in_the_state_was_not_written_to_disk(store):
         assert (planned.action, planned.changed_since) == ("write", False)
 
 
-def test_what_nobody_looked_at_is_said(session):
+def test_files_beyond_the_limit_are_counted(session):
     session.track(contents=True)
     turn(session, *((f"many/{n}", "1") for n in range(PATHS_MAX + 2)))
     found = session.patch("t1")
@@ -135,8 +135,10 @@ def test_what_nobody_looked_at_is_said(session):
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())
-def test_any_range_is_a_patch_and_any_position_can_be_restored(data, tmp_path_factory, monkeypatch):
-    """A law over random work: turns that write and delete, with somebody else busy next door."""
+def test_any_range_has_a_valid_patch_and_any_position_can_be_restored(
+    data, tmp_path_factory, monkeypatch
+):
+    """A law over random turns that write and delete, while another program changes other files."""
     folder, other = tmp_path_factory.mktemp("work"), tmp_path_factory.mktemp("other")
     monkeypatch.chdir(folder)
     names = st.sampled_from(["a", "b", "deep/c"])
@@ -164,21 +166,21 @@ def visible(found, hidden):
     return {name: data for name, data in found.items() if name not in hidden}
 
 
-def test_what_was_not_kept_is_listed_with_the_reason(session):
+def test_a_file_without_captured_contents_is_listed_with_the_reason(session):
     session.track(contents=True, max_bytes=5)
     turn(session, ("big.txt", "too long to keep"))
     (found,) = session.patch("t1")
     assert (found.change, found.patch, found.reason) == ("added", "", "not kept: size")
 
 
-def test_files_whose_contents_nobody_asked_to_keep_are_listed_as_such(session):
+def test_files_tracked_without_contents_are_listed_as_not_kept(session):
     session.track()
     turn(session, ("a.py", "1\n"))
     (found,) = session.patch("t1")
     assert (found.change, found.reason) == ("added", "not kept")
 
 
-def test_two_forks_are_compared_by_what_their_files_hold(store):
+def test_two_forks_are_compared_by_file_contents(store):
     put("same.py", "0\n")
     with store.open("a") as s:
         s.track(contents=True)
@@ -203,7 +205,7 @@ def test_two_forks_are_compared_by_what_their_files_hold(store):
     assert "-0\n+changed in b\n" in found["same.py"].patch
 
 
-def test_a_range_turned_round_is_the_patch_back(session):
+def test_a_reversed_range_gives_the_reverse_patch(session):
     put("a.py", "1\n")
     session.track(contents=True)
     turn(session, ("a.py", "22\n"))
@@ -211,7 +213,7 @@ def test_a_range_turned_round_is_the_patch_back(session):
     assert "-22\n+1\n" in found.patch
 
 
-def test_recorded_content_that_is_not_what_its_digest_says_is_not_shown(store):
+def test_recorded_content_that_does_not_match_its_digest_is_not_shown(store):
     with store.open("a") as s, s.turn("x"):
         forged = s._draft("file", input={"contents": {"0" * 16: {"data": "evil", "mode": 0o644}}})
         record = FileRecord(path="a", op="created", after="0" * 16, after_in=forged.id)

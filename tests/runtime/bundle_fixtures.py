@@ -1,4 +1,4 @@
-"""What the tests of bundles share: a session with something of everything, and a second machine."""
+"""Shared by the tests of bundles: a session with every kind of record, and a second machine."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from stator.runtime.views.verify import verify
 
 
 def machine(folder: Path, project: str) -> Store:
-    """A store of its own, where the project is another folder."""
+    """A separate store, where the project is another folder."""
     folder.mkdir(parents=True, exist_ok=True)
     return stator.connect(folder / "agent.db", project=project)
 
 
 def work(store: Store, name: str = "fix-login", turns: int = 3) -> Any:
-    """A session in which decisions fell, files changed and a call failed; the view of it."""
+    """The view of a session with decisions, file changes and a failed call."""
     with store.open(name, agent="demo") as s:
         for n in range(1, turns + 1):
             with s.turn(f"part {n}") as t:
@@ -52,7 +52,7 @@ def bulky(store: Store, name: str = "bulky") -> Any:
 
 
 def facts(store: Store, session: str) -> list[Any]:
-    """What is known in a session, but for what was erased."""
+    """The facts of a session, without erased ones."""
     records = store.read(session).state()["facts"].values()
     return sorted((r.name, r.value) for r in records if isinstance(r, FactRecord))
 
@@ -71,7 +71,7 @@ def made(
     end: int | None = None,
     **told: Any,
 ) -> Path:
-    """A bundle of one session's commits, with whatever the manifest is told of it."""
+    """A bundle of one session's commits; the options change its manifest."""
     puts = (op.record for op in commits[0].delta if isinstance(op, Put))
     record = next(found for found in puts if isinstance(found, SessionRecord))
     one = bundle.Bundled(
@@ -95,7 +95,7 @@ def made(
 
 
 def whole(store: Store, session: str) -> dict[str, Any]:
-    """All that can be asked of a session, to be compared between stores."""
+    """Every answer about a session, to be compared between stores."""
     view = store.read(session)
     return {
         "log": list(view.log()),
