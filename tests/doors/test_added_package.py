@@ -147,7 +147,7 @@ def test_the_format_of_a_package_does_not_replace_a_built_in_one(run):
 def test_the_error_of_an_entry_point_that_cannot_be_loaded_names_its_package(run):
     done = stator(run, "ls", "--store", "broken://x")
     assert done.returncode == 2
-    assert "stator-toy adds 'broken' to stator.stores, and cannot be loaded" in done.stderr
+    assert "stator-toy adds 'broken' to stator.stores, but cannot be loaded" in done.stderr
 
 
 def test_a_scheme_that_no_package_opens_is_refused(run):

@@ -153,7 +153,7 @@ def test_a_pattern_grant_applies_to_every_matching_call(paid):
 
 def test_a_pattern_that_does_not_match_the_call_is_refused(paid):
     store, session, call = paid
-    with pytest.raises(InvalidInput, match="does not fit"):
+    with pytest.raises(InvalidInput, match="does not match"):
         approvals.approve(store.port, store.context, call, by=ANN, pattern="pay(amount<=100)")
     assert approvals.standing(store.port, session) == []
 

@@ -116,7 +116,7 @@ def test_a_grant_is_revoked(waits, ask):
         (["approve", "CALL", "--for", "ever"], 2, "unknown scope 'ever'"),
         (["approve", "CALL", "--expires", "2020-01-01"], 2, "not in the future"),
         (["approve", "CALL", "--expires", "soon"], 2, "not a time"),
-        (["approve", "CALL", "--pattern", "pay(amount<5)"], 2, "does not fit"),
+        (["approve", "CALL", "--pattern", "pay(amount<5)"], 2, "does not match"),
         (["approve", "CALL", "--pattern", "pay(("], 2, "not a pattern"),
         (["approvals", "--watch", "--grants"], 2, "use only one of"),
         (["settle", "CALL", "--done"], 2, "has not begun"),
