@@ -51,11 +51,7 @@ from stator.model.records.types import (
 )
 
 _TEXTS: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
-
-
 _SHARE: dict[str, Any] = {"type": "number", "minimum": 0, "maximum": 1}
-
-
 _NAMED_VALUE = (Field("name"), Field("value", {}, blank=True))
 
 
@@ -527,8 +523,6 @@ ROWS: tuple[CommitKind, ...] = (
     CommitKind(name="raw", expires=True),
 )
 """Every kind of commit there is. New releases add kinds; none is ever renamed."""
-
-
 SPEND = Collection(
     number=17,
     name="spend",

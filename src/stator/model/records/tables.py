@@ -24,56 +24,22 @@ def _kinds(has: Callable[[CommitKind], bool]) -> frozenset[str]:
 
 
 KINDS = _kinds(lambda row: True)
-
-
 CONTRIBUTIONS = _kinds(lambda row: row.contributed)
-
-
 AFTER_THE_END = _kinds(lambda row: row.after_the_end)
-
-
 ONCE = _kinds(lambda row: row.once)
-
-
 COMPARED = _kinds(lambda row: row.compared)
-
-
 SPOKEN = _kinds(lambda row: row.spoken)
-
-
 TRANSCRIPT = _kinds(lambda row: row.expires)
-
-
 SHOWN = _kinds(lambda row: row.shown)
-
-
 LEARNED = _kinds(lambda row: row.learned)
-
-
 NEWS = _kinds(lambda row: row.news)
-
-
 BARRIERS = _kinds(lambda row: row.barrier)
-
-
 REMOVALS = _kinds(lambda row: row.removes)
-
-
 KEEPING = _kinds(lambda row: row.keeping)
-
-
 SILENT = _kinds(lambda row: row.silent)
-
-
 QUIET = _kinds(lambda row: row.quiet)
-
-
 TIERS: dict[str, str] = {row.name: row.tier for row in ROWS if row.tier}
-
-
 REPORTED: dict[str, Reported] = {row.name: row.reported for row in ROWS if row.reported is not None}
-
-
 COLLECTIONS: dict[str, Collection] = {
     one.name: one
     for one in sorted(
@@ -81,11 +47,7 @@ COLLECTIONS: dict[str, Collection] = {
         key=lambda one: one.number,
     )
 }
-
-
 NUMBERED: dict[int, Collection] = {one.number: one for one in COLLECTIONS.values()}
-
-
 _TYPES: dict[type[Record], Collection] = {one.type: one for one in COLLECTIONS.values()}
 
 
@@ -100,52 +62,28 @@ def _placed(place: Callable[[Collection], int]) -> tuple[str, ...]:
 
 
 BOOKKEEPING = _collections(lambda one: one.bookkeeping)
-
-
 TALLIED = _collections(lambda one: one.tallied)
-
-
 STRUCTURE = _collections(lambda one: one.structural)
-
-
 KEPT_IN_REWIND = _collections(lambda one: not one.rewound)
-
-
 COMPACTIBLE = _collections(lambda one: one.compactible)
-
-
 NOT_DIFFED = _collections(lambda one: not one.diffed)
-
-
 DROPPED_BY_FORK = _placed(lambda one: one.dropped_by_fork)
-
-
 LISTED = _placed(lambda one: one.listed)
-
-
 HOT: dict[str, Hot] = {
     name: hot
     for name in _placed(lambda one: one.hot.place if one.hot else 0)
     if (hot := COLLECTIONS[name].hot)
 }
-
-
 NOTED: dict[str, NotedAs] = {
     name: noted
     for name in _placed(lambda one: one.noted.place if one.noted else 0)
     if (noted := COLLECTIONS[name].noted)
 }
-
-
 BRIEFED: dict[str, Briefed] = {name: one.brief for name, one in COLLECTIONS.items() if one.brief}
-
-
 RECALLED: dict[str, str] = {
     one.recall.prefix: name for name, one in COLLECTIONS.items() if one.recall
 }
 """The prefix of a key → the collection that its record is in."""
-
-
 EVICTED: dict[str, int] = {
     name: rank
     for rank, _, name in sorted(

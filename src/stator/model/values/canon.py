@@ -79,16 +79,10 @@ __all__ = [
     "loads",
     "to_plain",
 ]
-
-
 Scrub: TypeAlias = Callable[[str, str | None], str]
 """(text, nearest dict key or None) -> the text to record instead."""
-
-
 NODES_MAX: Final = 1_000_000
 """Values in one value, itself and all those inside; dict keys are not counted apart."""
-
-
 _SURELY_FITS: Final = BYTES_MAX // 8
 """ASCII text below this length stays within the limit even if placeholders make it longer, so it is not checked."""
 

@@ -17,28 +17,16 @@ from stator.errors import BadNumber, BadText, BadType, InvalidInput, TooDeep, To
 
 Plain: TypeAlias = Any
 """A value that JSON keeps exactly; see the module's first paragraph."""
-
-
 INT_MAX: Final = 2**53 - 1
 """The largest integer every JSON reader keeps exactly."""
-
-
 INT_MIN: Final = -INT_MAX
-
-
 INT_BITS_MAX: Final = 32_768
 """Some 9,800 decimal digits: far past any key or counter, far below a denial of service."""
-
-
 DEPTH_MAX: Final = 128
 """Containers in containers. A level is at most three JSON levels, which the encoder's own
 recursion limit still allows from an ordinary stack."""
-
-
 BYTES_MAX: Final = 64 * 2**20
 """Text in one value, in UTF-8 as recorded: strings, keys and the text inside tags."""
-
-
 KEY_SHOWN_MAX: Final = 80
 """Characters of a key that a path in an error message shows."""
 
@@ -54,8 +42,6 @@ class Foreign:
 
 
 _encoder = msgspec.json.Encoder(order="deterministic")
-
-
 _decoder = msgspec.json.Decoder()
 
 
@@ -116,8 +102,6 @@ def path_step(step: str | int) -> str:
 
 type_name: Callable[[type], str] = type.__dict__["__qualname__"].__get__
 """The name of a class without asking its metaclass, which may be the caller's."""
-
-
 _HINTS: Final[tuple[tuple[type, str], ...]] = (
     (set, "pass a sorted list"),
     (frozenset, "pass a sorted list"),
@@ -214,6 +198,4 @@ CODECS: Final = (
     _Codec("decimal", Decimal, _write_decimal, Decimal),
     _Codec("uuid", UUID, str, UUID),
 )
-
-
 CODEC_BY_NAME: Final = {codec.name: codec for codec in CODECS}

@@ -15,8 +15,6 @@ from stator.store.sqlite.projection import (
 )
 
 MAX_SEQ = SEQ_MASK
-
-
 decode_session = msgspec.json.Decoder(SessionRecord).decode
 
 

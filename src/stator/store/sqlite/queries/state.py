@@ -40,20 +40,12 @@ from stator.store.sqlite.versions import (
 
 SHORT_RANGE = 64
 """Commits up to which the versions of a range are read from the log itself."""
-
-
 RUN = 256
 """Pointers of a snapshot whose rows are fetched together."""
-
-
 ROWS_A_LOOKUP = 2
 """Rows that are read one after the other in the time that one is looked up (measured)."""
-
-
 N_BITS = 20
 """Of a row's place as one number: the bits of its n."""
-
-
 encode_places = msgspec.json.Encoder().encode
 
 
