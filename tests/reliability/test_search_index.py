@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -426,3 +428,47 @@ def test_searching_a_read_only_store_does_not_change_it(path):
     with connect(path, project="test", read_only=True) as store:
         assert len(found(store)) == 3
     assert path.read_bytes() == before
+
+
+FIRST_SEARCHES = """
+import multiprocessing, sys
+from stator.store.sqlite.search_index import SearchIndex
+
+
+class NoLog:
+    def heads(self):
+        return []
+
+    def heads_stamp(self):
+        return ""
+
+
+def open_index(path, barrier, answers):
+    barrier.wait()
+    try:
+        SearchIndex(path, "s", NoLog()).close()
+        answers.put("")
+    except Exception as error:
+        answers.put(str(error))
+
+
+fork = multiprocessing.get_context("fork")
+for number in range(40):
+    barrier, answers = fork.Barrier(6), fork.Queue()
+    given = (f"{sys.argv[1]}/{number}-search", barrier, answers)
+    processes = [fork.Process(target=open_index, args=given) for _ in range(6)]
+    for process in processes:
+        process.start()
+    for error in filter(None, [answers.get() for _ in processes]):
+        print(error)
+    for process in processes:
+        process.join()
+"""
+
+
+def test_processes_that_search_for_the_first_time_at_once_all_get_an_index(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_SEARCHES, str(tmp_path)],
+        capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)

@@ -234,8 +234,7 @@ def _configure(connection: apsw.Connection, access: Access, synchronous: str) ->
     connection.pragma("temp_store", "memory")
     if access == "write":
         # In any other mode a commit acknowledged under synchronous=FULL can be lost to a power cut.
-        if connection.pragma("journal_mode") != "wal":
-            connection.pragma("journal_mode", "wal")
+        use_wal(connection)
         # A setting of the connection, not of the file: without it, what this writer erases stays in free pages.
         connection.pragma("secure_delete", 1)
         connection.pragma("synchronous", synchronous)
@@ -257,6 +256,20 @@ class Patience:
             return False
         time.sleep(random.uniform(0.0002, 0.002 * min(tries + 1, 5)))
         return True
+
+
+def use_wal(connection: apsw.Connection) -> None:
+    """Switch the file to a write-ahead log, unless it has one."""
+    wait, tries = Patience(), 0
+    while connection.pragma("journal_mode") != "wal":
+        try:
+            connection.pragma("journal_mode", "wal")
+        except apsw.BusyError:
+            # Two connections that switch at once hold each other's read lock: SQLite then refuses one of them
+            # at once, without asking its busy handler.
+            if not wait(tries):
+                raise
+            tries += 1
 
 
 def create(path: str) -> bool:

@@ -31,7 +31,7 @@ from stator.model.views.search import (
 )
 from stator.store.port import IndexLost
 from stator.store.sqlite import space
-from stator.store.sqlite.connection import Patience, many, one, publish, translate
+from stator.store.sqlite.connection import Patience, many, one, publish, translate, use_wal
 from stator.store.sqlite.writer import PATIENCE_S
 
 SUFFIX = "-search"
@@ -210,8 +210,8 @@ class SearchIndex:
             return
         if one(db, "SELECT count(*) FROM sqlite_schema")[0] or db.pragma("application_id"):
             self._empty()
-        if self.kept and db.pragma("journal_mode") != "wal":
-            db.pragma("journal_mode", "wal")
+        if self.kept:
+            use_wal(db)
         with self._writing():
             if db.pragma("application_id") != APPLICATION_ID:
                 db.execute(SCHEMA)
@@ -220,9 +220,8 @@ class SearchIndex:
                 db.pragma("user_version", VERSION)
                 db.pragma("application_id", APPLICATION_ID)
             if self._emptied:
-                space.mark(
-                    db
-                )  # what was there stands in the file until the WAL has been copied over it
+                # The old content stays in the file until the WAL has been copied over it.
+                space.mark(db)
         self._emptied = False
 
     def _is_right(self) -> bool:
