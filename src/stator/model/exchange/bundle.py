@@ -220,7 +220,7 @@ def read_header(data: bytes) -> Header:
     unknown = sorted(set(header.requires) - KNOWN)
     if unknown:
         raise NewerBundle(
-            f"a bundle that requires {unknown[0]!r:.60}, which this release does not know",
+            f"the bundle requires {unknown[0]!r:.60}, which this release does not know",
             hint="import it with a newer release",
         )
     if (LOCKED in header.requires) != (header.lock is not None):

@@ -51,7 +51,7 @@ def attach(
     Parameters
     ----------
     what
-        A run (its id or the last characters of it) or a session; of a session, its live run too.
+        A run (its id or the last characters of it), or a session.
     """
     start = parse_cursor(from_) if from_ is not None else None
     with open_to_follow(store) as opened, Screen(json=json, pager=False) as screen:
