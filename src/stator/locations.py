@@ -27,6 +27,8 @@ NOTE = "note"
 """Where a hook that could not record says so."""
 ELSEWHERE = ("postgresql", "postgres", "http", "https")
 """Schemes of stores on a server, which need no `//` to be recognised."""
+SCHEME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789+-.")
+"""What a URL scheme is made of; a path such as `notes/a://b` has other characters before its colon."""
 
 
 def nearest(start: str) -> str | None:
@@ -56,7 +58,8 @@ def scheme_of(url: str) -> str:
     scheme, colon, rest = url.partition(":")
     if not colon or scheme in ("", "sqlite", "memory"):
         return ""
-    return scheme if scheme in ELSEWHERE or (rest.startswith("//") and scheme.isalnum()) else ""
+    is_url = rest.startswith("//") and not set(scheme.lower()) - SCHEME_CHARACTERS
+    return scheme if scheme in ELSEWHERE or is_url else ""
 
 
 def path_of(url: str) -> str:

@@ -150,9 +150,16 @@ def test_the_error_of_an_entry_point_that_cannot_be_loaded_names_its_package(run
     assert "stator-toy adds 'broken' to stator.stores, but cannot be loaded" in done.stderr
 
 
-def test_a_scheme_that_no_package_opens_is_refused(run):
-    done = stator(run, "ls", "--store", "nowhere://x")
-    assert "no installed package opens nowhere:// stores" in done.stderr
+@pytest.mark.parametrize("scheme", ["nowhere", "postgresql+driver", "x-y.z"])
+def test_a_scheme_that_no_package_opens_is_refused(run, scheme):
+    done = stator(run, "ls", "--store", f"{scheme}://x")
+    assert f"no installed package opens {scheme}:// stores" in done.stderr
+
+
+def test_a_path_with_a_colon_is_still_a_path(run, tmp_path):
+    code = "import stator; stator.connect('a_b:c.db').close()"
+    assert run("-c", code).returncode == 0
+    assert (tmp_path / "a_b:c.db").exists()
 
 
 def test_a_built_in_store_is_opened_without_loading_package_metadata(run):
