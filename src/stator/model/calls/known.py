@@ -379,7 +379,7 @@ def is_redacted(commit: Commit, name: str) -> bool:
 # -- meeting the record ---------------------------------------------------------------------------
 
 
-def meet(
+def answer_from_record(
     asked: Asked,
     own: KnownCall | None,
     doubts: Sequence[KnownCall],

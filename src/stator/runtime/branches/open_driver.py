@@ -47,10 +47,10 @@ def drive(
     row, _ = store.create([opening(context, record)])
     if row.id != record.id and not exact:
         row = followed(store, row)
-    return take_up(store, context, row, terms, busy=busy, program=program)
+    return drive_existing(store, context, row, terms, busy=busy, program=program)
 
 
-def take_up(
+def drive_existing(
     store: StorePort,
     context: Context,
     row: SessionRow,

@@ -19,7 +19,7 @@ from stator.model.sessions.lifecycle import NAME_MAX
 from stator.model.values.position import AtTurn, parse_ref
 from stator.runtime.base.context import Context
 from stator.runtime.branches import fork
-from stator.runtime.branches.open_driver import EFFECTS, take_up
+from stator.runtime.branches.open_driver import EFFECTS, drive_existing
 from stator.runtime.driving.driver import Driver
 from stator.runtime.driving.lifecycle import held
 from stator.runtime.views.refs import (
@@ -145,7 +145,7 @@ def begin(
         begun = SessionReader(store, owner).beginning(number)
         prompt = None if begun is None else begun.value("input")
     retry = make(store, context, driver.id, turn, effects=effects, name=name)
-    return take_up(store, context, retry.row, driver.terms), prompt
+    return drive_existing(store, context, retry.row, driver.terms), prompt
 
 
 # -- adopting -------------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ class Calling:
     def life(self) -> Life:
         """Everything this call does: what the record answers, else asking, running, recording."""
         turn, tool = self.turn, self.tool
-        met = yield from turn.meet(self.asked, tool, self.origin)
+        met = yield from turn.answer_from_record(self.asked, tool, self.origin)
         if isinstance(met, Outcome):
             return met
         turn.driver.check_terms()

@@ -143,7 +143,7 @@ class OpenTurn:
                 session=self.driver.id,
             )
 
-    def meet(
+    def answer_from_record(
         self, asked: Asked, tool: Tool[..., Any], origin: tuple[str, str] | None
     ) -> Generator[EffectOf, Answer, Outcome | Asked]:
         """What the record knows of a call: its outcome, or the call as it is still to be made."""
@@ -159,7 +159,11 @@ class OpenTurn:
         doubts = self._known.doubts(tool.name, own)
         ask = tool.reconcile is not None
         same = own is not None and own.input_hash in hashes
-        return (yield from known.meet(asked, own, doubts, ended=self.reused, ask=ask, same=same))
+        return (
+            yield from known.answer_from_record(
+                asked, own, doubts, ended=self.reused, ask=ask, same=same
+            )
+        )
 
     def known_child(self, session: str) -> tuple[Commit | None, Commit | None]:
         """Where an earlier run of this turn started a child, and where it concluded it."""

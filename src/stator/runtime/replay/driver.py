@@ -320,7 +320,7 @@ class ReplayTurn(OpenTurn):
     def recorded(self, draft: Draft) -> str | None:
         return self.driver.submit(draft)
 
-    def meet(
+    def answer_from_record(
         self, asked: Asked, tool: Tool[..., Any], origin: tuple[str, str] | None
     ) -> Generator[EffectOf, Answer, Outcome | Asked]:
         yield from ()
