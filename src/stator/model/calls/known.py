@@ -494,7 +494,7 @@ def _beside(
             said = f"not run: an earlier call of {asked.tool} turned out to be done; ask again if it is still needed"
             known = msgspec.structs.replace(known, call=asked.call, status="denied", error=said)
         else:
-            cause = f"call {doubt.call} is in doubt"
+            cause = left_in_doubt(doubt.call)
             said = f"not run: whether an earlier call of {asked.tool} happened is not known"
         known = msgspec.structs.replace(known, cause=cause, replayed=own is not None)
         if own is not None:
@@ -505,6 +505,11 @@ def _beside(
         yield Note("outcome", ending)
         return known
     return asked
+
+
+def left_in_doubt(call: str) -> str:
+    """Why a call was not run: an earlier one, which may have been the same, is in doubt."""
+    return f"call {call} is in doubt"
 
 
 def _found(doubt: KnownCall, *, ask: bool) -> Generator[EffectOf, Answer, Reconciled]:

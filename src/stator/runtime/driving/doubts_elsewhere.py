@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import cast
 
 from stator.model.calls.known import Known, KnownCall
 from stator.model.log.commit import Commit
+from stator.model.log.query import CallQuery
+from stator.model.records.types import CallRecord, CallStatus
 from stator.runtime.views.open_calls import in_doubt
 from stator.runtime.views.refs import intent_of
 from stator.store.port import StorePort
@@ -30,13 +33,44 @@ class DoubtsElsewhere:
         """Those that match, except of these turns."""
         if not self.any:
             return []
-        row = self._store.session(self._session)
-        records = in_doubt(row, self._store.entries(self._session, "calls"))
-        self.any = bool(records)
-        found: list[KnownCall] = []
-        for record in records:
-            intent = intent_of(self._store, self._session, record.call)
-            for call in Known([] if intent is None else [intent]).calls:
-                call.status, call.cause, call.attempt = "in doubt", record.cause, record.attempt
-                found.append(call)
+        found = [call for record in self._records() for call in self._as_known(record)]
+        self.any = bool(found)
         return [call for call in found if call.turn not in turns and matches(call)]
+
+    def reason(self, call: str, tool: str) -> list[KnownCall]:
+        """A call of another turn because of which one was not run, with what is known of it by now."""
+        for record in self._records():
+            if record.call == call:
+                return self._as_known(record)
+        intent = intent_of(self._store, self._session, call)
+        if intent is None:
+            return []
+        query = CallQuery(session=self._session, tool=tool, after=intent.seq - 1)
+        cursor: tuple[int, ...] | None = None
+        while True:
+            page = self._store.calls(query, cursor=cursor)
+            for row in page.rows:  # the newest attempt comes first
+                if row.call == call:
+                    return self._as_known(
+                        CallRecord(
+                            call=call,
+                            tool=tool,
+                            attempt=row.attempt,
+                            cause=row.cause,
+                            status=cast("CallStatus", row.status),
+                        )
+                    )
+            cursor = page.cursor
+            if cursor is None:
+                return []
+
+    def _records(self) -> list[CallRecord]:
+        row = self._store.session(self._session)
+        return in_doubt(row, self._store.entries(self._session, "calls"))
+
+    def _as_known(self, record: CallRecord) -> list[KnownCall]:
+        intent = intent_of(self._store, self._session, record.call)
+        calls = Known([] if intent is None else [intent]).calls
+        for call in calls:
+            call.status, call.cause, call.attempt = record.status, record.cause, record.attempt
+        return calls

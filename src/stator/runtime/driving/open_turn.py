@@ -197,6 +197,8 @@ class OpenTurn:
                     done = self._known.done_before(tool.name, key=tool.key, hashes=hashes)
         if done is not None:
             return (yield from known.answer_done(asked, done))
+        if own is not None and own.instead and not doubts:
+            doubts = self.driver.doubts.reason(own.instead, tool.name)
         if own is None:
             request = known.provider_id(origin)
             doubts += self.driver.doubts.find(

@@ -468,6 +468,10 @@ def _as_told(script: Script, cue: Cue) -> Outcome:
         doubt = next((c.call for c in script.cues if c.call and c.call.call == call.instead), None)
         if doubt is not None and doubt.status in ("started", "in doubt"):
             return msgspec.structs.replace(doubt.outcome(), cause=call.cause)
+        if doubt is None and call.cause == known.left_in_doubt(call.instead):  # in another turn
+            return msgspec.structs.replace(
+                told, call=call.instead, status="in doubt", error="", value=None
+            )
     if call.redacted and call.status == "ok" and call.ending is not None:
         return msgspec.structs.replace(told, value=call.ending.known("output"))
     return told
