@@ -395,7 +395,9 @@ def _launch() -> Launch | None:
     """The supervised run that started this program (`stator run`)."""
     identifier = os.environ.get("STATOR_RUN", "")
     start = os.environ.get("STATOR_RUN_START", "")
-    return Launch(identifier, int(start) if start.isdecimal() else 0) if identifier else None
+    if not identifier:
+        return None
+    return Launch(identifier, int(start) if start.isdecimal() else 0, str(os.getpid()))
 
 
 def _jitter() -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from typing import Any
 
@@ -717,13 +718,13 @@ def test_a_doubt_of_the_parent_does_not_stop_a_fork(either):
 # -- a supervised run -----------------------------------------------------------------------------
 
 
-def supervised(store: Any, start: int, run: str = "r1") -> Any:
+def supervised(store: Any, start: int, run: str = "r1", process: str = "") -> Any:
     """The same store as a program sees it that a supervisor started."""
     import dataclasses
 
     from stator.runtime.facade.store import Store
 
-    return Store(store.port, dataclasses.replace(store.context, launch=Launch(run, start)))
+    return Store(store.port, dataclasses.replace(store.context, launch=Launch(run, start, process or f"p{start}")))
 
 
 def test_a_program_that_its_supervisor_starts_again_does_not_repeat_what_ended(either):
@@ -761,6 +762,30 @@ def test_a_supervised_program_that_closed_its_session_does_not_repeat_what_ended
                 t.call(act.tool(effect="write"), cents=42)
             s.close()
     assert len(act.runs) == 1
+
+
+def test_a_supervised_program_that_goes_on_after_an_error_finds_each_of_its_turns(either):
+    act = Counted(dying)
+    for start in range(3):
+        with contextlib.suppress(InDoubt), driving(supervised(either, start)) as s:
+            with s.turn("a") as t:
+                t.call(act.tool(effect="write"), task="a")
+        if start == 0:
+            continue
+        with driving(supervised(either, start)) as s, s.turn("b") as t:
+            t.call(act.tool(effect="write"), task="b")
+    assert [run["task"] for run in act.runs] == ["a", "b"]
+
+
+def test_a_program_that_its_own_start_runs_again_continues_what_it_left(either):
+    act = Counted(lambda: 1, dying)
+    for process in ("p1", "p2"):
+        store = supervised(either, 0, process=process)
+        with driving(store) as s:
+            for task in ("a", "b"):
+                with s.turn(task) as t:
+                    t.try_call(act.tool(effect="write"), task=task)
+    assert [run["task"] for run in act.runs] == ["a", "b"]
 
 
 def test_another_supervised_run_of_the_program_begins_new_turns(either):

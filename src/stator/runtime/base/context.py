@@ -23,6 +23,8 @@ class Launch:
 
     id: str
     start: int = 0
+    process: str = ""
+    """Tells the processes of one start apart."""
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,8 @@ def last_run(
         return LastRun(False, [])
     commit = commit_at(store, row.id, ended.began)
     said = commit.known("input") or {}
-    same = launch is not None and said.get("launch") == launch.id
+    before_us = said.get("launch") or [None]
+    same = launch is not None and before_us[0] == launch.id
     if ended.how == "ok" and not same:
         return LastRun(False, [])
     before: Spans = said.get("program", [])
@@ -111,8 +112,11 @@ def last_run(
         commit.turn + 1, _last_turn(store, row.id, ended), lambda n: _place(store, row.id, n)
     )
     place = 0
-    if same and launch is not None and said.get("start") == launch.start:
-        place = said.get("place", 0) if ended.how == "interrupted" else ended.places
+    if launch is not None and before_us[:2] == [launch.id, launch.start]:
+        # The program goes on after an error, or another of the same start follows; else one that was
+        # interrupted begins again.
+        goes_on = ended.how != "interrupted" or before_us[2:] == [launch.process]
+        place = ended.places if goes_on else said.get("place", 0)
     interrupted = ended.how == "interrupted" or (ended.how == "idle" and bool(before))
     return cut(store, row.id, LastRun(interrupted, programs.program(before, own), place))
 

@@ -75,7 +75,8 @@ class TurnStarts:
             found["program"] = self._last_run.spans
         launch = self._driver.context.launch
         if launch is not None:
-            found |= {"launch": launch.id, "start": launch.start, "place": self.place}
+            found["launch"] = [launch.id, launch.start, launch.process]
+            found["place"] = self.place
         return found
 
     def forget(self) -> None:
