@@ -392,12 +392,13 @@ def context(*, project: str | None = None, start: Path | None = None) -> Context
 
 
 def _launch() -> Launch | None:
-    """The supervised run that started this program (`stator run`)."""
+    """The supervised run that started this program (`stator run`). One that had succeeded and was started again
+    by a person is another run in this respect: it does everything again."""
     identifier = os.environ.get("STATOR_RUN", "")
-    start = os.environ.get("STATOR_RUN_START", "")
-    if not identifier:
+    finished, _, start = os.environ.get("STATOR_RUN_START", "").partition(".")
+    if not identifier or not (finished.isdecimal() and start.isdecimal()):
         return None
-    return Launch(identifier, int(start) if start.isdecimal() else 0, str(os.getpid()))
+    return Launch(f"{identifier}.{finished}", int(start), str(os.getpid()))
 
 
 def _jitter() -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import stator
@@ -85,7 +86,7 @@ class Once:
     def _one_block(self) -> None:
         with self.store.open("main") as s:
             for task in TASKS:
-                self._try(task, lambda task=task: self._turn(s, task, key=task))
+                self._try(task, partial(self._turn, s, task, key=task))
                 self.fuse.at("between turns")
 
     def _blocks(self, tasks: tuple[str, ...]) -> None:
@@ -101,14 +102,14 @@ class Once:
     def _once(self) -> None:
         with self.store.open("main") as s:
             for task in TASKS:
-                self._try(task, lambda task=task: s.once(task, self.pay, task=task))
+                self._try(task, partial(s.once, task, self.pay, task=task))
 
     def _mixed(self) -> None:
         with self.store.open("main") as s:
             for task in TASKS:
                 with s.turn(f"before {task}") as t:
                     t.note("about to pay", task)
-                self._try(task, lambda task=task: self._turn(s, task, key=task))
+                self._try(task, partial(self._turn, s, task, key=task))
 
     def _batches(self) -> None:
         with self.store.open("main") as s:
@@ -154,7 +155,7 @@ class Once:
         if not blocks:
             with self.store.open("main") as s:
                 for task in TASKS:
-                    self._try(task, lambda task=task: self._turn(s, task))
+                    self._try(task, partial(self._turn, s, task))
             return
         for task in TASKS:
 
@@ -173,7 +174,9 @@ def run_once(
     SqliteStore.append = fuse.around(SqliteStore.append)  # type: ignore[method-assign]
     store = connect(path, project="test", durability="relaxed")
     if shape.startswith("supervised"):
-        store.context = dataclasses.replace(store.context, launch=Launch("r1", start, str(os.getpid())))
+        store.context = dataclasses.replace(
+            store.context, launch=Launch("r1", start, str(os.getpid()))
+        )
     doubts = Once(store, world, fuse, start).run(shape)
     store.close()
     fuse.at("at exit")

@@ -39,9 +39,7 @@ class Story:
             self._start(start, point)
 
     def _start(self, start: int, point: int | None) -> None:
-        worker = self._zygote.start(
-            "run_once", self.path, self.effects, self.shape, start, point
-        )
+        worker = self._zygote.start("run_once", self.path, self.effects, self.shape, start, point)
         said = worker.drain()
         worker.wait()
         self._zygote.end(worker)
@@ -87,9 +85,7 @@ def points(zygote, tmp_path_factory):
     return passed
 
 
-def kill_each(
-    zygote: Zygote, folder: Path, shape: str, cells: list[list[int]]
-) -> Counter[str]:
+def kill_each(zygote: Zygote, folder: Path, shape: str, cells: list[list[int]]) -> Counter[str]:
     total: Counter[str] = Counter()
     for number, kills in enumerate(cells):
         where = folder / str(number)
@@ -116,9 +112,7 @@ def test_a_program_with_keys_killed_once_pays_at_most_once(zygote, tmp_path, poi
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_program_with_keys_killed_three_times_pays_at_most_once(
-    zygote, tmp_path, points, shape
-):
+def test_a_program_with_keys_killed_three_times_pays_at_most_once(zygote, tmp_path, points, shape):
     many = len(points(shape))
     cells = [[at, (3 * at) % many, (7 * at) % many] for at in range(SHAPES.index(shape), many, 29)]
     assert kill_each(zygote, tmp_path, shape, cells)["cells"] == len(cells)

@@ -223,7 +223,7 @@ def test_the_turns_of_a_program_are_those_of_its_runs_in_order(runs):
         met = min(match, len(naive.turns))
         begun = naive.last + 1
         naive.run(met, fresh)
-        own = programs.own_stretches(begun, naive.last, lambda n: n - begun + met + 1)
+        own = programs.own_stretches(begun, naive.last, (met + 1 - begun).__add__)
         spans = programs.program(spans, own)
         found = [programs.turn_at(spans, place) for place in range(1, len(naive.turns) + 2)]
         assert found == [*naive.turns, None]

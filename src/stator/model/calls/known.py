@@ -404,9 +404,7 @@ def provider_id(origin: tuple[str, str] | None) -> str:
     return parts[2] if len(parts) > 2 else ""
 
 
-def may_be(
-    doubt: KnownCall, tool: str, *, key: str, request: str, hashes: Sequence[str]
-) -> bool:
+def may_be(doubt: KnownCall, tool: str, *, key: str, request: str, hashes: Sequence[str]) -> bool:
     """Whether a call may be a write of another turn that is in doubt: of the same tool, with the same key,
     the provider's id of the same request, or the same arguments."""
     if doubt.tool != tool:
@@ -457,9 +455,7 @@ def answer_from_record(
     return following if found.verdict == "not_done" else own.outcome()
 
 
-def answer_done(
-    asked: Asked, done: KnownCall
-) -> Generator[EffectOf, Answer, Outcome | Asked]:
+def answer_done(asked: Asked, done: KnownCall) -> Generator[EffectOf, Answer, Outcome | Asked]:
     """A write that an earlier attempt at the turn has done: it is recorded in this attempt, too, and not
     run."""
     known = msgspec.structs.replace(done.outcome(), call=asked.call)

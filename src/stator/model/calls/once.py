@@ -31,7 +31,7 @@ RECORDED = frozenset({"call", "outcome", "entry", "settlement", "approval"}) | O
 """Kinds of commits by which a turn gets further."""
 
 
-class Part(msgspec.Struct, frozen=True):
+class TurnPart(msgspec.Struct, frozen=True):
     """A recorded turn number of an attempt, and the commit that began it."""
 
     row: TurnRow
@@ -41,7 +41,7 @@ class Part(msgspec.Struct, frozen=True):
 class Attempt(msgspec.Struct, frozen=True):
     """One attempt at the turn of a key."""
 
-    parts: list[Part]
+    parts: list[TurnPart]
 
     @property
     def first(self) -> Commit:
@@ -54,7 +54,7 @@ class Attempt(msgspec.Struct, frozen=True):
         return self.parts[-1].row
 
 
-def attempts(parts: Iterable[Part]) -> list[Attempt]:
+def attempts(parts: Iterable[TurnPart]) -> list[Attempt]:
     """The attempts that these parts make, in the order of the log."""
     found: dict[int, Attempt] = {}
     for part in parts:

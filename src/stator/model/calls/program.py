@@ -55,7 +55,9 @@ def program(before: Sequence[Span], own: Sequence[tuple[int, int, int]]) -> Span
     return spans_of([*kept, *own])
 
 
-def own_stretches(begun: int, upto: int, place_of: Callable[[int], int]) -> list[tuple[int, int, int]]:
+def own_stretches(
+    begun: int, upto: int, place_of: Callable[[int], int]
+) -> list[tuple[int, int, int]]:
     """The turns `begun` to `upto` of one run as stretches. Few of them are looked at: between two turns that
     are as far apart in place as in number, no place was skipped."""
     if upto < begun:

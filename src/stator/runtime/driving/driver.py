@@ -12,9 +12,8 @@ import functools
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Literal, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
-import msgspec
 from msgspec import UNSET
 
 from stator.errors import (
@@ -51,7 +50,8 @@ from stator.model.window.transcript import Transcript
 from stator.runtime.base.arguments import cause, text
 from stator.runtime.base.context import Context
 from stator.runtime.driving import lifecycle, recovery
-from stator.runtime.driving.doubts_elsewhere import DoubtsElsewhere
+from stator.runtime.driving.again.doubts_elsewhere import DoubtsElsewhere
+from stator.runtime.driving.again.turn_start import Changed, TurnStart, TurnStarts
 from stator.runtime.driving.offered_tools import OfferedTools
 from stator.runtime.driving.outside_requests import OutsideRequests
 from stator.runtime.driving.policy import (
@@ -61,7 +61,6 @@ from stator.runtime.driving.policy import (
     answer,
 )
 from stator.runtime.driving.tools import Tool
-from stator.runtime.driving.turn_start import Changed, TurnStart, TurnStarts
 from stator.runtime.files import git
 from stator.runtime.files.capture import ContentKeeper, record_kept, scrub_of
 from stator.runtime.window.transcript import Rendering

@@ -27,10 +27,10 @@ from stator.model.records.types import FileRecord
 from stator.model.values import canon
 from stator.model.window.reply import Reply, requests, usage_of
 from stator.runtime.base.arguments import cause as as_cause
+from stator.runtime.driving.again.turn_start import Changed
 from stator.runtime.driving.driver import Driver
 from stator.runtime.driving.state_writer import FROM_MODEL, file_fields
 from stator.runtime.driving.tools import Tool
-from stator.runtime.driving.turn_start import Changed
 from stator.runtime.files.capture import record_kept
 
 

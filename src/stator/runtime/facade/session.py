@@ -30,6 +30,7 @@ from stator.runtime.branches.open_driver import HeldMode
 from stator.runtime.branches.retry import Adopted, RetryEffects
 from stator.runtime.branches.rewind import Rewound
 from stator.runtime.driving import children, compact, observe, settlement
+from stator.runtime.driving.again.turn_start import Changed
 from stator.runtime.driving.call import Calling, DirectCalls
 from stator.runtime.driving.driver import Driver
 from stator.runtime.driving.loop import (
@@ -45,7 +46,6 @@ from stator.runtime.driving.recovery import Recovery
 from stator.runtime.driving.settlement import OpenDoubt
 from stator.runtime.driving.state_writer import TurnWriter, file_fields
 from stator.runtime.driving.tools import Tool, current_turn
-from stator.runtime.driving.turn_start import Changed
 from stator.runtime.facade.annotations import Marker
 from stator.runtime.facade.view import SessionView
 from stator.runtime.files.capture import BYTES_MAX
@@ -225,7 +225,9 @@ class Session(SessionView, Marker, Generic[A]):
 
     def _once(self, key: str) -> Turn:
         if not text(key, "key"):
-            raise InvalidInput("once needs a key", hint='s.once("order-17", pay, 4200)', path="$.key")
+            raise InvalidInput(
+                "once needs a key", hint='s.once("order-17", pay, 4200)', path="$.key"
+            )
         if self._turn is not None and not self._turn.ended:
             raise BadTurn(
                 f"turn {self._turn.number} of session {self._id} is open, and once is a turn of its own",

@@ -42,12 +42,12 @@ from stator.model.values import canon
 from stator.model.values.ids import retype, short
 from stator.runtime.branches import rewind as rewinding
 from stator.runtime.branches.rewind import Rewound, check_between_turns
+from stator.runtime.driving.again.turn_start import Changed, TurnStart
 from stator.runtime.driving.driver import Driver
 from stator.runtime.driving.open_turn import OpenTurn
 from stator.runtime.driving.policy import Terms
 from stator.runtime.driving.recovery import Recovery
 from stator.runtime.driving.tools import Tool
-from stator.runtime.driving.turn_start import Changed, TurnStart
 from stator.runtime.replay.progress import Replay
 from stator.runtime.replay.sources import left_by_others, own_rewinds
 

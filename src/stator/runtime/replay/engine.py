@@ -18,7 +18,7 @@ from stator.model.values.position import turn_numbers
 from stator.runtime.base.context import Context
 from stator.runtime.branches.open_driver import HeldMode
 from stator.runtime.branches.rewind import Rewound
-from stator.runtime.driving.turn_start import Changed
+from stator.runtime.driving.again.turn_start import Changed
 from stator.runtime.facade.session import Session, Turn
 from stator.runtime.replay.driver import ReplayDriver, ReplayTurn
 from stator.runtime.replay.progress import Halted, Replay

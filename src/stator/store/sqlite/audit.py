@@ -208,7 +208,7 @@ _ROWS = {
     "ids": "SELECT k >> 40, k & 1099511627775 FROM commit_ix ORDER BY k",
     "flushes": "SELECT s, seq FROM flush_ix ORDER BY s, seq",
     "origins": (
-        f"SELECT s, seq, kind, source, foreign_id, attempt FROM origin_ix WHERE kind <> '{KEY_KIND}' "
+        "SELECT s, seq, kind, source, foreign_id, attempt FROM origin_ix WHERE kind <> 'turn key' "
         "ORDER BY s, kind, source, foreign_id, attempt"
     ),
     "turns": "SELECT s, last, turn, first, at, status FROM turn_ix ORDER BY s, turn",

@@ -18,7 +18,8 @@ from stator.model.log.query import TurnRow
 from stator.model.values import canon
 from stator.model.values.ids import retype
 from stator.runtime.base.context import Context
-from stator.runtime.driving import once, recovery
+from stator.runtime.driving import recovery
+from stator.runtime.driving.again import once
 from stator.runtime.driving.recovery import LastRun, Past
 from stator.store.port import StorePort
 
@@ -183,8 +184,8 @@ class TurnStarts:
     def _check_prompt(self, prompt: Any, key: str, first: Commit, changed: Changed) -> None:
         """Under its key, a turn is what it was, whatever its prompt is now: warn, or refuse it."""
         scrub = self._driver.scrub
-        erased = isinstance(first.content.get("input"), Gone)
-        if erased or replay.same_value(first, "input", prompt, scrub):
+        unknown = prompt is None or isinstance(first.content.get("input"), Gone)
+        if unknown or replay.same_value(first, "input", prompt, scrub):
             return
         now = canon.from_plain(canon.to_plain(prompt, scrub=scrub))
         said = (

@@ -27,9 +27,7 @@ class DoubtsElsewhere:
         if any(commit.status == "in doubt" for commit in commits):
             self.any = True
 
-    def find(
-        self, turns: Collection[int], matches: Callable[[KnownCall], bool]
-    ) -> list[KnownCall]:
+    def find(self, turns: Collection[int], matches: Callable[[KnownCall], bool]) -> list[KnownCall]:
         """Those that match, except of these turns."""
         if not self.any:
             return []

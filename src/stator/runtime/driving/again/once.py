@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from stator.model.calls.known import Known, KnownCall, Scrub
-from stator.model.calls.once import Attempt, Part, attempts, is_stuck
+from stator.model.calls.once import Attempt, TurnPart, attempts, is_stuck
 from stator.model.log.commit import Commit
 from stator.model.log.rewinds import visible
 from stator.runtime.base.pages import commit_at
@@ -26,7 +26,7 @@ def attempts_at(store: StorePort, session: str, key: str, scrub: Scrub) -> list[
     if known:
         in_force = visible(known, store.head(session).seq)
         rows = [row for row in rows if reflog.stands_whole(store, session, row, in_force)]
-    return attempts([Part(row, commit_at(store, session, row.first)) for row in rows])
+    return attempts([TurnPart(row, commit_at(store, session, row.first)) for row in rows])
 
 
 def log_of(store: StorePort, session: str, attempt: Attempt) -> list[Commit]:
