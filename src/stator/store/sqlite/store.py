@@ -11,9 +11,9 @@ import contextlib
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import apsw
 
@@ -65,6 +65,9 @@ from stator.store.sqlite.queries import (
 from stator.store.sqlite.queries.lineage import SessionPlace
 from stator.store.sqlite.writer import PATIENCE_S, AppendRequest
 
+if TYPE_CHECKING:  # loaded only by `verify`
+    from stator.model.log.log_walk import SessionLog
+
 T = TypeVar("T")
 
 
@@ -95,9 +98,10 @@ class SqliteStore:
         if not {"store", "blob_key", "epoch"} <= meta.keys():
             raise StoreCorrupt(f"{self.path}: its metadata is incomplete", hint="restore a backup")
         self._store_id = str(meta["store"])
+        self._blob_key = bytes(meta["blob_key"])
         self._appender = Appender(
             self.path,
-            bytes(meta["blob_key"]),
+            self._blob_key,
             durability,
             redact=redact,
             clock=clock,
@@ -413,15 +417,39 @@ class SqliteStore:
         return new
 
     def rebuild(self) -> None:
+        from stator.model.log.log_walk import must_verify  # long, and seldom asked for
+        from stator.store.sqlite.log_scan import LogScan
+
+        def work(db: apsw.Connection) -> None:
+            must_verify(LogScan(db, self._blob_key).logs())
+            self._appender.rebuild(db)
+
         self._appender.forget_all()
-        self._write(self._appender.rebuild)
+        self._write(work)
         self._appender.forget_all()
 
-    def audit(self) -> Iterator[Finding]:
-        from stator.store.sqlite import audit as checks  # long, and seldom asked for
+    def logs(self, session: str | None = None) -> Iterator[SessionLog]:
+        from stator.store.sqlite.log_scan import LogScan
 
-        with self._reading() as db:
-            yield from checks.audit(db, self.path)
+        with self._auditing() as db:
+            yield from LogScan(db, self._blob_key).logs(session)
+
+    def audit(self, *, skip: Collection[str] = ()) -> Iterator[Finding]:
+        from stator.store.sqlite import audit as checks
+
+        with self._auditing() as db:
+            yield from checks.audit(db, skip)
+
+    @contextlib.contextmanager
+    def _auditing(self) -> Iterator[apsw.Connection]:
+        """A connection of its own, with one snapshot, that reads past damage."""
+        self._check()
+        db = connection.open_to_audit(self.path)
+        try:
+            db.execute("BEGIN")
+            yield db
+        finally:
+            db.close()
 
     def usage(self, *, by: UsageBy = "content", session: str | None = None) -> dict[str, int]:
         with self._reading() as db:
