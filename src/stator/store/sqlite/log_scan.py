@@ -68,7 +68,8 @@ class _Row(msgspec.Struct):
 class LogScan:
     """The logs of a store file, each with what can be read of it."""
 
-    def __init__(self, db: apsw.Connection, blob_key: bytes | None) -> None:
+    def __init__(self, db: apsw.Connection, blob_key: bytes) -> None:
+        """`blob_key` is the store's own; empty where it cannot be read, and then blobs are checked by hash alone."""
         self._db = db
         self._blob_key = blob_key
         self._tenant = ""
@@ -212,7 +213,7 @@ class LogScan:
 
     def _blob(self, digest: bytes) -> bytes:
         data = commits.blob(self._db, digest)
-        if self._blob_key is not None:
+        if self._blob_key:
             secret = self._blob_key + self._tenant.encode()
             if hmac.digest(secret, decompress(data), "sha256") != digest:
                 self._bad_blobs.append(digest.hex()[:16])

@@ -81,24 +81,23 @@ class SqliteStore:
         durability: Durability = "full",
         read_only: bool = False,
         redact: bool = True,
+        damaged: bool = False,
         clock: Callable[[], int] = lambda: time.time_ns() // 1000,
         salts: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
-        """Open an existing store. `clock` gives µs since 1970, `salts` that many random bytes."""
+        """Open an existing store. `clock` gives µs since 1970, `salts` that many random bytes.
+
+        `damaged` opens a file that is refused otherwise, for `logs` and `audit` alone.
+        """
         self.path = os.path.realpath(path) if path else ""
         self._durability = durability
-        self._read_only = read_only
+        self._read_only = read_only or damaged
         self._pid = os.getpid()
         self._closed = False
         self._idle: list[apsw.Connection] = []
-        first = connection.open_connection(self.path, "read")
-        self._idle.append(first)
-        with connection.translated(self.path):
-            meta: dict[str, Any] = dict(many(first, "SELECT key, value FROM meta"))
-        if not {"store", "blob_key", "epoch"} <= meta.keys():
-            raise StoreCorrupt(f"{self.path}: its metadata is incomplete", hint="restore a backup")
-        self._store_id = str(meta["store"])
-        self._blob_key = bytes(meta["blob_key"])
+        meta = {} if damaged else self._read_meta()
+        self._store_id = str(meta.get("store", ""))
+        self._blob_key = bytes(meta.get("blob_key", b""))
         self._appender = Appender(
             self.path,
             self._blob_key,
@@ -110,6 +109,25 @@ class SqliteStore:
         )
         self._writer = self._appender.writer
         self._leases = Leases(self._appender)
+
+    def _read_meta(self) -> dict[str, Any]:
+        """What the file says of itself; the connection that reads it is the first of the readers."""
+        first = connection.open_connection(self.path, "read")
+        self._idle.append(first)
+        with connection.translated(self.path):
+            meta: dict[str, Any] = dict(many(first, "SELECT key, value FROM meta"))
+            wrong = [
+                name
+                for name, kind in (("store", str), ("blob_key", bytes), ("epoch", int))
+                if not isinstance(meta.get(name), kind)
+            ]
+        if wrong:
+            raise StoreCorrupt(
+                f"{self.path}: its metadata is incomplete: {', '.join(wrong)}",
+                hint="stator verify shows what can be read; restore a backup",
+                store=self.path,
+            )
+        return meta
 
     # -- life -------------------------------------------------------------------------------------
 
