@@ -16,7 +16,7 @@ from hashlib import sha256
 
 import msgspec
 
-from stator.errors import StoreCorrupt
+from stator.errors import StatorError, StoreCorrupt
 from stator.model.log.chain import SALT_BYTES, put_item
 from stator.model.log.commit import (
     FORMAT,
@@ -57,6 +57,9 @@ TAIL = "~"
 INLINE, BLOB, ERASED, DERIVED = 0, 1, 2, 3
 """DERIVED: the input's hash, which is computed from the input."""
 EXPLICIT = b"\x01"
+
+
+NOT_A_COMMIT = "its bytes are not those of a commit"
 
 
 class Stored(msgspec.Struct, array_like=True, omit_defaults=True):
@@ -235,14 +238,33 @@ def envelope_of(body: bytes) -> Envelope:
     """The envelope in a row's body; `StoreCorrupt` if it is not one."""
     try:
         return _unpack(decompress(body))
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise StoreCorrupt(f"a log row cannot be read: {error}") from None
+    except (msgspec.MsgspecError, ValueError, TypeError) as error:
+        raise StoreCorrupt(NOT_A_COMMIT) from error
 
 
 def from_row(
     session: str, seq: int, prev: bytes, row: tuple[bytes, bytes, bytes, bytes], load: Load | None
 ) -> Commit:
-    """The commit in a row (id, hash, salts, body); without `load`, blobs stay `Large`."""
+    """The commit in a row (id, hash, salts, body); without `load`, blobs stay `Large`.
+
+    `StoreCorrupt` names the session and the seq of a row that holds no commit.
+    """
+    try:
+        return _decoded(session, seq, prev, row, load)
+    except (StatorError, msgspec.MsgspecError, ValueError, TypeError, AttributeError) as error:
+        reason = error.what if isinstance(error, StatorError) else NOT_A_COMMIT
+        raise StoreCorrupt(
+            f"@{seq} of session {session} cannot be read: {reason}",
+            hint="stator verify lists all that is damaged",
+            session=session,
+            seq=seq,
+            reason=reason,
+        ) from error
+
+
+def _decoded(
+    session: str, seq: int, prev: bytes, row: tuple[bytes, bytes, bytes, bytes], load: Load | None
+) -> Commit:
     key, hashed, salt_bytes, body = row
     envelope = envelope_of(body)
     identifier = from_bytes(key, "commit")

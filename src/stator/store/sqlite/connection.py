@@ -146,8 +146,10 @@ def open_to_audit(path: str) -> apsw.Connection:
     """A connection that reads a damaged store as far as it can be read; whether it is one is for the audit to say."""
     check_path(path)
     with translated(path):
-        connection = _connect(path, "read")
+        connection = _patient(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY))
         try:
+            # With this, SQLite passes over definitions it cannot parse. Nothing is written: it opens to read only.
+            connection.config(apsw.SQLITE_DBCONFIG_WRITABLE_SCHEMA, 1)
             if connection.pragma("application_id") != APPLICATION_ID:
                 raise NotAStore(
                     f"{path}: a SQLite database, but not a Stator store",

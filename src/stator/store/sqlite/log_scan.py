@@ -25,7 +25,7 @@ from stator.model.records.types import SessionRecord
 from stator.model.sessions.lifecycle import lent_upto
 from stator.model.values.ids import from_bytes
 from stator.store.compress import decompress
-from stator.store.rows import from_row
+from stator.store.rows import NOT_A_COMMIT, from_row
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import SEQ_BITS, SEQ_MASK, SQL
 from stator.store.sqlite.queries import commits
@@ -241,10 +241,10 @@ class LogScan:
 
 def _words(error: BaseException) -> str:
     if isinstance(error, StatorError):
-        return error.what
+        return str(error.ids.get("reason", error.what))
     if isinstance(error, apsw.Error):
         return f"a page of the file is damaged ({type(error).__name__})"
-    return "its bytes are not those of a commit"
+    return NOT_A_COMMIT
 
 
 def keys(db: apsw.Connection) -> Iterator[int]:
