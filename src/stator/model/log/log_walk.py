@@ -64,6 +64,8 @@ class Walked:
     head: str = ""
     """The hash of the last commit."""
     damages: list[Unreadable] = field(default_factory=list)
+    epochs: dict[int, int] = field(default_factory=dict)
+    """Each epoch of its commits, with the last seq that has it."""
     left_out: list[int] = field(default_factory=list)
     """Commits with content that no erasure took: a bundle may have left it out."""
 
@@ -97,6 +99,8 @@ def walk(log: SessionLog, progress: Callable[[str, int], None] | None = None) ->
         else:
             damages.append(Unreadable(row.seq, row.seq, wrong))
         prev = walked.head = row.hash
+        if row.epoch:
+            walked.epochs[row.epoch] = row.seq
         if row.kind == "erasure":
             erasures.add(row.seq)
         for item in row.content.values():

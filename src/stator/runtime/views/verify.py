@@ -37,7 +37,7 @@ def examine(
     logs = [*_logs(store, walked)]
     damaged = {each.log.session for each in walked if each.damages}
     names = {each.log.session: each.log.name for each in walked}
-    rest = [*_rows(walked)]
+    rest = [*_rows(walked), *_epochs(store, walked)]
     for finding in store.audit(skip=damaged):
         named = msgspec.structs.replace(finding, name=names.get(finding.session, ""))
         rest.append(_honest(named, not logs))
@@ -81,16 +81,46 @@ def _damage(walked: Walked, damage: Unreadable) -> Finding:
 
 def _left_out(store: StorePort, walked: Walked) -> Iterator[Finding]:
     """Commits without some content that no erasure took, though no bundle brought them so."""
-    log = walked.log
-    try:
-        upto = imported_upto(store, store.session(log.session).record)
-    except StatorError:  # how far it was imported cannot be read; that is reported with the rows and indexes
-        return
+    row = _row_of(store, walked)
     for seq in walked.left_out:
-        if seq > upto:
+        if row is not None and seq > row[1]:
             what = "content is not there, and no bundle brought it so"
             yield _damage(walked, Unreadable(seq, seq, what))
             return
+
+
+def _row_of(store: StorePort, walked: Walked) -> tuple[int, int] | None:
+    """A session's epoch, and up to which seq it was imported; None if that cannot be read: then its row or the
+    indexes have a finding of their own.
+    """
+    try:
+        row = store.session(walked.log.session)
+        return row.epoch, imported_upto(store, row.record)
+    except StatorError:
+        return None
+
+
+def _epochs(store: StorePort, walked: list[Walked]) -> Iterator[Finding]:
+    """Sessions whose row has an epoch that they cannot have: an epoch is given to one session, once."""
+    owners: dict[int, str] = {}
+    rows: list[tuple[Walked, int, list[int]]] = []
+    for each in walked:
+        row = _row_of(store, each)
+        if row is not None:
+            epoch, upto = row
+            local = [one for one, seq in each.epochs.items() if seq > upto]
+            owners.update(dict.fromkeys(local, each.log.session))
+            rows.append((each, epoch, local))
+    for each, epoch, local in rows:
+        session = each.log.session
+        if epoch < max(local, default=0) or owners.get(epoch, session) != session:
+            yield Finding(
+                what=f"its row has the epoch {epoch}, which its log and those of others contradict",
+                check="session",
+                session=session,
+                name=each.log.name,
+                hint="restore a backup; what is recorded is not affected",
+            )
 
 
 def _rows(walked: list[Walked]) -> Iterator[Finding]:

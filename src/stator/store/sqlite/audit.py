@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import zip_longest
 
 import apsw
+import msgspec
 
 from stator.errors import StatorError
 from stator.model.log.commit import Commit
@@ -349,18 +350,17 @@ def _compare(
     db: apsw.Connection, s: int, place: SessionPlace, ledger: Ledger, last: _Last
 ) -> Iterator[Finding]:
     session = place.record.id
-    if counts(ledger) != counts(place.ledger) or ledger.erased != place.ledger.erased:
+    noted = place.ledger
+    if msgspec.structs.replace(ledger, snaps=noted.snaps) != noted:
         yield Finding(
             what=f"counts {counts(place.ledger)}, the log has {counts(ledger)}",
             check="counts",
             session=session,
             hint=REBUILD,
         )
-    if (
-        ledger.snaps.keys() != place.ledger.snaps.keys()
-    ):  # a collection that is not there is not read
+    if ledger.snaps != noted.snaps:  # a collection that is not there is not read
         yield Finding(
-            what="which collections its log has touched is not what its row says",
+            what="which collections its log has touched, and how often, is not what its row says",
             check="counts",
             session=session,
             hint=REBUILD,
@@ -385,9 +385,10 @@ def _row(db: apsw.Connection, s: int, place: SessionPlace, last: _Last) -> Itera
     parent = to_bytes(record.parent.session) if record.parent else None
     told = (to_bytes(record.id), record.tenant, record.project, record.name, record.agent)
     columns = (
-        "SELECT id, tenant, project, name, agent, mode, status, parent FROM session WHERE s = ?"
+        "SELECT id, tenant, project, name, agent, mode, status, parent, created FROM session "
+        "WHERE s = ?"
     )
-    if one(db, columns, (s,)) != (*told, record.mode, record.status, parent):
+    if one(db, columns, (s,)) != (*told, record.mode, record.status, parent, record.created):
         yield "a column of its row is not what its log says"
     aliases = many(db, "SELECT tenant, source, foreign_id FROM alias WHERE s = ?", (s,))
     if set(aliases) != {(record.tenant, *alias) for alias in record.aliases}:
