@@ -338,7 +338,9 @@ def _mark(record: ApprovalRecord, session: str, store: str) -> str:
 
 
 def is_expired(record: ApprovalRecord, now: int) -> bool:
-    """Whether a grant's time is over (0: it has no end)."""
+    """Whether a grant's time is over (0: it has no end). `now` must never go back: see
+    `runtime.driving.approvals.time_known`.
+    """
     return record.expires != 0 and now >= record.expires
 
 
