@@ -72,7 +72,6 @@ def answer(
 ) -> Granted | Refused | None:
     """What people answered to a call: yes, no, or nothing yet. A yes that holds once is used up."""
     standing = approvals.standing(store, session)
-    now = approvals.time_known(store, context.clock()) if standing else 0
     # An approval names the digest of the arguments as they were recorded: redacted, or plain if
     # the store was opened without redaction at the time.
     for how in (scrub, None):
@@ -81,7 +80,7 @@ def answer(
             tool=asked.tool,
             digest=known.fingerprint(asked.given, how),
             arguments=asked.given,
-            now=now,
+            now=approvals.time_known(store, context.clock()),
             call=asked.call,
         )
         if entry is None:
