@@ -60,16 +60,7 @@ class Place(msgspec.Struct, frozen=True):
     seq: int
     turn: int
     at: int
-    """See `commit_time`."""
     prev: str
-
-
-def commit_time(clock: int, before: int) -> int:
-    """When a commit is appended: what the clock says, but never earlier than the commit before it in its session.
-
-    So a clock that is set back makes nothing young again: what has expired stays expired.
-    """
-    return max(clock, before)
 
 
 class Sealed(msgspec.Struct, frozen=True):

@@ -54,7 +54,7 @@ def sealed(
 
     Sealed and not appended: for `StorePort.ingest`, in one transaction with what they are about.
     """
-    from stator.model.log.seal import Place, commit_time, seal  # reading a project does without it
+    from stator.model.log.seal import Place, seal  # reading a project does without it
 
     found = known(store, record)
     session = _new(context, record) if found is None else found.record
@@ -72,8 +72,7 @@ def sealed(
         )
     )
     for draft in drafts:
-        at = commit_time(context.clock(), found.updated if found is not None else 0)
-        place = Place(head.seq + 1, head.turn, at, head.hash)
+        place = Place(head.seq + 1, head.turn, context.clock(), head.hash)
         view = _Standing(store, session.id if found is not None else "")
         commits.append(seal(draft, place, view, None, context.secret).commit)
         head = Head(place.seq, commits[-1].hash, place.turn)

@@ -8,7 +8,8 @@ store it was given in.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -380,6 +381,40 @@ def revoke(
     except BadDelta:
         raise NotFound(f"grant {grant!r:.60} has just been used or revoked") from None
     return item
+
+
+def retire(
+    store: StorePort,
+    context: Context,
+    session: str,
+    now: int,
+    is_about: Callable[[ApprovalRecord], bool],
+) -> None:
+    """Record that the grants about a call have expired: a clock that is set back later does not revive them."""
+    project = project_session.known(store, store.session(session).record)
+    for where in [session] if project is None else [session, project.id]:
+        for entry in _own(store, where):
+            record = cast("ApprovalRecord", entry.record)
+            if is_expired(record, now) and is_about(record):
+                _remove(store, context, where, entry, "expired", by=context.principal)
+
+
+def _remove(
+    store: StorePort, context: Context, session: str, entry: Entry, status: str, *, by: str
+) -> None:
+    """Take a grant out of the state; another process that was faster has done the same."""
+    draft = Draft(
+        id=context.mint("commit"),
+        session=session,
+        kind="approval",
+        actor="system",
+        principal=by,
+        tool=getattr(entry.record, "tool", ""),
+        status=status,
+        changes=(Remove("approvals", entry.key),),
+    )
+    with contextlib.suppress(BadDelta):
+        store.append(session, [draft], barrier=True)
 
 
 def _entry(entries: Sequence[Entry], identifier: str) -> Entry:

@@ -37,7 +37,6 @@ from stator.model.log.query import (
 from stator.model.log.redact import Redactor
 from stator.model.log.seal import (
     Place,
-    commit_time,
     same_origin,
     same_part,
     scrub,
@@ -183,9 +182,7 @@ class MemoryStore(MemoryReads):
             )
             check_transition(draft.kind, record.status, record.id)
         prev = log[-1].hash if log else chain.GENESIS
-        before = kept.commits[-1].used if kept.commits else 0
-        at = commit_time(self._clock(), before)
-        place = Place(len(log) + 1, turn_of(draft, log), at, prev)
+        place = Place(len(log) + 1, turn_of(draft, log), self._clock(), prev)
         redactor = self._redactor(log or [draft])
         commit = seal(draft, place, LogState(log), redactor, self._salts).commit
         self._take(kept, commit)

@@ -28,7 +28,6 @@ from stator.model.log.commit import (
 )
 from stator.model.log.seal import Place as CommitPlace
 from stator.model.log.seal import (
-    commit_time,
     same_origin,
     same_part,
     scrub,
@@ -229,8 +228,7 @@ class Appender:
                 session=session,
             )
             check_transition(draft.kind, place.record.status, session)
-        at = commit_time(self._clock(), live.used)
-        spot = CommitPlace(live.seq + 1, next_turn(draft, live), at, live.hash)
+        spot = CommitPlace(live.seq + 1, next_turn(draft, live), self._clock(), live.hash)
         sealed = seal(draft, spot, live, live.redactor, self._salts)
         self._insert(db, live, sealed.commit, sealed.keys)
         if draft.kind in REMOVALS:

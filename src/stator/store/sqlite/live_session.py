@@ -54,8 +54,6 @@ class Live:
         head = (turns.base_head if unborn else turns.read_head)(connection, place)
         self.seq, self.hash = head.seq, head.hash
         self.turn, self.turn_open = head.turn, head.turn_open
-        tail = place.tail.commits
-        self.used = 0 if unborn else tail[-1].used if tail else place.updated
         self.generation = 0
         self._known: dict[tuple[str, str], Entry | None] = {}
 
@@ -80,7 +78,6 @@ class Live:
         seq = self.seq = commit.seq
         self.unborn = False
         self.hash = commit.hash
-        self.used = commit.used
         self.turn = commit.turn
         if commit.kind == "turn":
             self.turn_open = True
