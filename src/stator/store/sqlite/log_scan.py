@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hmac
+import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -45,6 +46,7 @@ READ_ERRORS = (
 )
 """What reading damaged bytes can raise: SQLite's errors, the decoders', and those of a value of another type."""
 BATCH = 512
+_HASH = re.compile("[0-9a-f]{64}")
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 _EXTENTS = (
     "SELECT flushed FROM session WHERE s = :s",
@@ -119,11 +121,13 @@ class LogScan:
             filter(None, (logged and logged.id, row.record and row.record.id, row.id))
         ).most_common(1)
         identifier = str(votes[0][0]) if votes else ""
-        records = (r for r in (logged, row.record) if r is not None and r.id == identifier)
+        records = [r for r in (logged, row.record) if r is not None and r.id == identifier]
+        first = min(self._seqs.get(s, ()), default=0)
+        fitting = [record for record in records if lent_upto(record.lineage) == first - 1]
         wrong = row.wrong
         if not wrong and row.id != identifier:
             wrong = f"its row has the id {row.id}"
-        return identifier, next(records, None), wrong
+        return identifier, next(iter(fitting + records), None), wrong
 
     def _logged_record(self, s: int) -> SessionRecord | None:
         """The session's record as its first commits have it."""
@@ -141,10 +145,13 @@ class LogScan:
         low = lent_upto(lineage)
         prev = chain.GENESIS
         joint = None
-        if record is not None and lineage and record.parent is not None:
-            prev = record.parent.hash
-            joint = self._hash(lineage[-1].session, low)
         row = self._rows.get(s)
+        if lineage:
+            joint = self._hash(lineage[-1].session, low)
+            known = (record, row.record if row is not None else None)
+            told = [r.parent.hash for r in known if r is not None and r.parent is not None]
+            hashes = Counter(h for h in (*told, joint) if h and _HASH.fullmatch(h))
+            prev = hashes.most_common(1)[0][0] if hashes else prev
         name = record.name if record is not None else row.name if row is not None else ""
         tenant = record.tenant if record is not None else ""
         return SessionLog(
