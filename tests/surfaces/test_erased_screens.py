@@ -33,10 +33,10 @@ SCREENS = [
 ]
 
 
-@pytest.fixture
-def emptied(tmp_path, monkeypatch):
-    path = tmp_path / "agent.db"
-    with stator.connect(path, project="shop") as store:
+@pytest.fixture(scope="module")
+def erased_store(tmp_path_factory):
+    path = tmp_path_factory.mktemp("erased") / "agent.db"
+    with stator.connect(path, project="shop", durability="relaxed") as store:
         with store.open("shop") as s:
             with s.turn("work") as t:
                 t.say("at work", usage={"tokens": 10})
@@ -58,8 +58,12 @@ def emptied(tmp_path, monkeypatch):
             for name in COLLECTIONS:
                 for entry in s.entries(name) if name != "session" else ():
                     s.erase(record=(name, entry.id))
-    monkeypatch.setenv("STATOR_STORE", str(path))
     return path
+
+
+@pytest.fixture
+def emptied(erased_store, monkeypatch):
+    monkeypatch.setenv("STATOR_STORE", str(erased_store))
 
 
 @pytest.mark.parametrize("screen", SCREENS)
