@@ -102,7 +102,9 @@ class Damaged:
         if now == self.contents:
             return "harmless, it decodes to the same bytes"
         changed = {name for name in now if now[name] != self.contents[name]}
-        if changed == {"meta"} and now["meta"] - self.contents["meta"] <= {("epoch", self._epoch())}:
+        if changed == {"meta"} and now["meta"] - self.contents["meta"] <= {
+            ("epoch", self._epoch())
+        }:
             return "harmless, some numbers of epochs are skipped"
         return f"MISSED: {changed} changed"
 
@@ -117,7 +119,9 @@ class Damaged:
         if region.kind == "log row":
             session = self.ids[region.ordinal]
             for found in logs:
-                if found.session == session and found.seq <= region.seq <= (found.last or found.seq):
+                if found.session == session and found.seq <= region.seq <= (
+                    found.last or found.seq
+                ):
                     return "found, session and seq named"
             return f"MISSED: names no commit: {report.damages[0]}"
         if region.kind == "blob" and not any(f.session and f.seq for f in report.damages):

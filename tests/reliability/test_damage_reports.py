@@ -116,7 +116,9 @@ def test_pages_of_the_log_that_cannot_be_read_are_named_as_a_range(copy):
     with verified(copy) as store:
         damages = [f for f in store.verify().damages if f.check == "chain"]
     lost = {k & (1 << 40) - 1 for k in on_page if k >> 40 == s}
-    named = {seq for f in damages if f.session == session for seq in range(f.seq, (f.last or f.seq) + 1)}
+    named = {
+        seq for f in damages if f.session == session for seq in range(f.seq, (f.last or f.seq) + 1)
+    }
     assert lost <= named
 
 

@@ -36,28 +36,30 @@ SCREENS = [
 @pytest.fixture(scope="module")
 def erased_store(tmp_path_factory):
     path = tmp_path_factory.mktemp("erased") / "agent.db"
-    with stator.connect(path, project="shop", durability="relaxed") as store:
-        with store.open("shop") as s:
-            with s.turn("work") as t:
-                t.say("at work", usage={"tokens": 10})
-                t.decide("plan a", topic="plan", why="it works")
-                t.fact("test command", "pytest")
-                t.file("app.py", "modified")
-                t.plan(["one", "two"])
-                t.pend("later")
-                t.prefer("tabs", True)
-                t.dead_end("by hand", why="slow")
-                t.use("file", "app.py")
-                t.note("scratch", 1)
-                t.set(count=1)
-                t.artifact("report", "text")
-            s.tag("first")
-            s.flag("look")
-            s.score("quality", 1)
-            store.approvals.grant("shop", "pay")
-            for name in COLLECTIONS:
-                for entry in s.entries(name) if name != "session" else ():
-                    s.erase(record=(name, entry.id))
+    with (
+        stator.connect(path, project="shop", durability="relaxed") as store,
+        store.open("shop") as s,
+    ):
+        with s.turn("work") as t:
+            t.say("at work", usage={"tokens": 10})
+            t.decide("plan a", topic="plan", why="it works")
+            t.fact("test command", "pytest")
+            t.file("app.py", "modified")
+            t.plan(["one", "two"])
+            t.pend("later")
+            t.prefer("tabs", True)
+            t.dead_end("by hand", why="slow")
+            t.use("file", "app.py")
+            t.note("scratch", 1)
+            t.set(count=1)
+            t.artifact("report", "text")
+        s.tag("first")
+        s.flag("look")
+        s.score("quality", 1)
+        store.approvals.grant("shop", "pay")
+        for name in COLLECTIONS:
+            for entry in s.entries(name) if name != "session" else ():
+                s.erase(record=(name, entry.id))
     return path
 
 

@@ -112,9 +112,7 @@ def walk(log: SessionLog, progress: Callable[[str, int], None] | None = None) ->
             progress(log.session, walked.verified)
     for by, seq in gone.items():
         if by and by not in erasures and not any(d.first <= by <= d.last for d in damages):
-            damages.append(
-                Unreadable(seq, seq, f"content is missing, but @{by} is not an erasure")
-            )
+            damages.append(Unreadable(seq, seq, f"content is missing, but @{by} is not an erasure"))
     walked.damages = merged(damages)
     if progress is not None:
         progress(log.session, walked.verified)

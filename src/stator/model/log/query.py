@@ -191,6 +191,8 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     """Those in a log first, the first bad commit of each session before its other damage."""
     heads: dict[str, str] = {}
     """The hash of the head of each session whose log is intact."""
+    names: dict[str, str] = {}
+    """The name of each session."""
 
     @property
     def ok(self) -> bool:

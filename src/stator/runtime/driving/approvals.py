@@ -327,7 +327,11 @@ def _record(
         )
     clock = context.clock()
     if is_expired(record, time_known(store, clock)):
-        late = "" if is_expired(record, clock) else "; this store has newer commits than the clock says"
+        late = (
+            ""
+            if is_expired(record, clock)
+            else "; this store has newer commits than the clock says"
+        )
         raise InvalidInput(f"that time has passed already{late}", path="$.expires")
     asked = store.session(session).record
     where = session if record.scope != "project" else project_session.own(store, context, asked).id

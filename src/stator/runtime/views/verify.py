@@ -48,6 +48,7 @@ def examine(
         log_ok=not logs,
         damages=logs + rest,
         heads={each.log.session: each.head for each in good if each.head},
+        names=names,
     )
 
 
@@ -60,7 +61,9 @@ def _logs(store: StorePort, walked: list[Walked]) -> Iterator[Finding]:
         for part in each.log.lineage:
             bad = first_bad.get(part.session, 0)
             if part.after < bad <= part.upto:
-                yield _damage(each, Unreadable(bad, bad, f"damaged in session {part.session}, its parent"))
+                yield _damage(
+                    each, Unreadable(bad, bad, f"damaged in session {part.session}, its parent")
+                )
         if each.left_out:
             yield from _left_out(store, each)
 
@@ -68,7 +71,9 @@ def _logs(store: StorePort, walked: list[Walked]) -> Iterator[Finding]:
 def _damage(walked: Walked, damage: Unreadable) -> Finding:
     log = walked.log
     return Finding(
-        what=damage.what if log.session else f"{damage.what} (a session whose id cannot be read, {log.place})",
+        what=damage.what
+        if log.session
+        else f"{damage.what} (a session whose id cannot be read, {log.place})",
         check="chain",
         session=log.session,
         name=log.name,

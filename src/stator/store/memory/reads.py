@@ -388,9 +388,7 @@ class MemoryReads:
         if not record.lineage:
             return None
         last = record.lineage[-1]
-        return next(
-            (c.hash for c in self._find(last.session).commits if c.seq == last.upto), None
-        )
+        return next((c.hash for c in self._find(last.session).commits if c.seq == last.upto), None)
 
     def audit(self, *, skip: Collection[str] = ()) -> Iterator[Finding]:
         self._check()

@@ -122,7 +122,9 @@ def _meta(db: apsw.Connection) -> Iterator[Finding]:
 def _sessions(db: apsw.Connection) -> Iterator[tuple[int, str]]:
     """(ordinal, id) of every session; the id is empty where it cannot be read."""
     ordinals: list[int] = []
-    with contextlib.suppress(*READ_ERRORS):  # what is left of the table is read; `_pages` reports it
+    with contextlib.suppress(
+        *READ_ERRORS
+    ):  # what is left of the table is read; `_pages` reports it
         for (s,) in db.execute("SELECT s FROM session ORDER BY s"):
             ordinals.append(s)
     for s in ordinals:
@@ -212,9 +214,7 @@ def _strays(db: apsw.Connection, what: str, check: str, sql: str) -> Iterator[Fi
     """Rows that belong to nothing; `sql` gives the row and the key of its commit, if it has one."""
     for found, k in many(db, sql):
         session, seq = _place_of(db, k) if isinstance(k, int) else ("", 0)
-        yield Finding(
-            what=f"{what} ({found})", check=check, session=session, seq=seq, hint=RESTORE
-        )
+        yield Finding(what=f"{what} ({found})", check=check, session=session, seq=seq, hint=RESTORE)
 
 
 _STRAYS = (
@@ -262,7 +262,9 @@ def _blob_uses(
         what = "the blobs noted for a commit are not those it needs"
         yield Finding(what=what, check="blobs", session=session, seq=seq, hint=RESTORE)
     for k, size, data in db.execute("SELECT k, size, data FROM blob"):
-        with contextlib.suppress(*READ_ERRORS):  # one that cannot be unpacked is found with its commit
+        with contextlib.suppress(
+            *READ_ERRORS
+        ):  # one that cannot be unpacked is found with its commit
             if len(decompress(data)) != size:
                 user = one(db, "SELECT min(log) FROM blob_use WHERE blob = ?", (k,))
                 session, seq = _place_of(db, user[0] or 0)

@@ -188,7 +188,9 @@ class LogScan:
             if counted[seq] > 1:
                 yield Unreadable(seq, seq, "two rows of the log have its place")
             if seq < expected:
-                yield Unreadable(seq, seq, "it lies before the commit that the session was forked from")
+                yield Unreadable(
+                    seq, seq, "it lies before the commit that the session was forked from"
+                )
                 continue
             if seq > expected:
                 yield Unreadable(expected, seq - 1, "missing")
@@ -241,7 +243,9 @@ class LogScan:
 
     def _single(self, s: int, seq: int) -> Any:
         try:
-            return one(self._db, SQL["log_one"], (key(s, seq),)) or "its row is not found by its key"
+            return (
+                one(self._db, SQL["log_one"], (key(s, seq),)) or "its row is not found by its key"
+            )
         except READ_ERRORS as error:
             return _words(error)
 

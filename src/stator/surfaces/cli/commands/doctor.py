@@ -266,16 +266,16 @@ def _in_words(report: VerifyReport) -> Iterator[Finding]:
         yield _finding("error", more, "verify", "stator verify lists them all")
 
 
-def _unopened(
-    place: StorePlace, refused: StoreError, code: int
-) -> tuple[list[Finding], int]:
+def _unopened(place: StorePlace, refused: StoreError, code: int) -> tuple[list[Finding], int]:
     """What can be read of a store that could not be opened, and the exit code: 5 only if that is nothing."""
     try:
         report = verify_damaged(place.url, refused)
     except StoreError:
         return [], code
     checked = f"{count(report.sessions, 'session')}, {count(report.commits, 'commit')}"
-    readable = _finding("note", f"it can still be read: {checked} verified", "verify", "stator verify")
+    readable = _finding(
+        "note", f"it can still be read: {checked} verified", "verify", "stator verify"
+    )
     return [readable, *_in_words(report)], FINDING
 
 

@@ -117,13 +117,15 @@ def _show(screen: Screen, url: str, report: VerifyReport) -> None:
         screen.line(_line(finding), hang=2)
     if report.ok:
         for session, head in list(report.heads.items())[:HEADS_MAX]:
-            _head(screen, short(session), head)
+            _head(screen, report.names[session], head)
 
 
 def _verdict(url: str, report: VerifyReport) -> Line:
     checked = f"{count(report.sessions, 'session')}, {count(report.commits, 'commit')}"
     if report.ok:
-        return Line("✓ ", "ok").add("OK: ", "bold").add(f"{checked} verified").add(f" in {url}", "dim")
+        return (
+            Line("✓ ", "ok").add("OK: ", "bold").add(f"{checked} verified").add(f" in {url}", "dim")
+        )
     line = Line("✗ ", "bad")
     if report.log_ok:
         line.add("the log is intact", "bold").add(f" ({checked} verified); ")
@@ -146,14 +148,14 @@ def _line(finding: Finding) -> Line:
     return line.add(f" ({finding.hint})" if finding.hint else "", "dim")
 
 
-def _head(screen: Screen, session: str, head: str) -> None:
+def _head(screen: Screen, name: str, head: str) -> None:
     """Print a head, which is copied and given to --head later, so it is never cut."""
-    line, name = Line(f"  {head}", "id"), Line(f" head of {session}", "dim")
-    if line.width + name.width <= screen.cut:
-        screen.line(line.extend(name))
+    line, of = Line(f"  {head}", "id"), Line(f" head of {name}", "dim")
+    if line.width + of.width <= screen.cut:
+        screen.line(line.extend(of))
     else:
         screen.whole([line])
-        screen.line(Line(" ").extend(name))
+        screen.line(Line(" ").extend(of))
 
 
 def report_as_json(url: str, report: VerifyReport) -> dict[str, Any]:
