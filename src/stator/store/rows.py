@@ -272,14 +272,16 @@ def _decoded(
     for stored in envelope.items:
         if stored.state == ERASED:
             content[stored.name] = Gone(stored.number, stored.data or b"")
+        elif stored.state == BLOB:
+            content[stored.name] = _large(stored, load)
+        elif stored.number:  # no hash covers it, so that it must be what was written
+            raise StoreCorrupt(NOT_A_COMMIT)
         elif stored.state == INLINE:
             content[stored.name] = stored.data or b""
         elif stored.state == DERIVED:
             content[stored.name] = input_hash(content.get("input")) or b""
-        elif load is None:
-            content[stored.name] = Large(stored.data or b"", stored.number)
         else:
-            content[stored.name] = decompress(load(stored.data or b""))
+            raise StoreCorrupt(NOT_A_COMMIT)
     explicit = salt_bytes.startswith(EXPLICIT) and len(salt_bytes) % SALT_BYTES == 1
     call = envelope.call
     return Commit(
@@ -312,6 +314,16 @@ def _decoded(
         tool=envelope.tool,
         trace=envelope.trace,
     )
+
+
+def _large(stored: Stored, load: Load | None) -> Item:
+    digest = stored.data or b""
+    if load is None:
+        return Large(digest, stored.number)
+    data = decompress(load(digest))
+    if len(data) != stored.number:
+        raise StoreCorrupt(f"its {stored.name} has another size than the one noted")
+    return data
 
 
 def _unpacked_run(envelope: Envelope, session: str) -> str:

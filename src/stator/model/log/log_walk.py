@@ -63,6 +63,8 @@ class Walked:
     verified: int = 0
     head: str = ""
     """The hash of the last commit."""
+    used: int = 0
+    """When the session was last used."""
     damages: list[Unreadable] = field(default_factory=list)
     epochs: dict[int, int] = field(default_factory=dict)
     """Each epoch of its commits, with the last seq that has it."""
@@ -99,6 +101,7 @@ def walk(log: SessionLog, progress: Callable[[str, int], None] | None = None) ->
         else:
             damages.append(Unreadable(row.seq, row.seq, wrong))
         prev = walked.head = row.hash
+        walked.used = row.used
         if row.epoch:
             walked.epochs[row.epoch] = row.seq
         if row.kind == "erasure":

@@ -190,7 +190,7 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     damages: list[Finding] = []
     """Those in a log first, the first bad commit of each session before its other damage."""
     heads: dict[str, str] = {}
-    """The hash of the head of each session whose log is intact."""
+    """The hash of the head of each session whose log is intact, the most recently used first."""
     names: dict[str, str] = {}
     """The name of each session."""
 

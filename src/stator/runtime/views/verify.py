@@ -41,7 +41,7 @@ def examine(
     for finding in store.audit(skip=damaged):
         named = msgspec.structs.replace(finding, name=names.get(finding.session, ""))
         rest.append(_honest(named, not logs))
-    good = [each for each in walked if not each.damages]
+    good = sorted((e for e in walked if not e.damages), key=lambda e: e.used, reverse=True)
     return VerifyReport(
         sessions=len(walked),
         commits=sum(each.verified for each in walked),
@@ -100,9 +100,11 @@ def _row_of(store: StorePort, walked: Walked) -> tuple[int, int] | None:
     """
     try:
         row = store.session(walked.log.session)
-        return row.epoch, imported_upto(store, row.record)
+        upto = imported_upto(store, row.record)
     except StatorError:
         return None
+    epoch: object = row.epoch  # in a damaged row it may be anything
+    return (epoch, upto) if isinstance(epoch, int) else None
 
 
 def _epochs(store: StorePort, walked: list[Walked]) -> Iterator[Finding]:
