@@ -10,6 +10,7 @@ import contextlib
 import re
 from collections.abc import Collection, Iterable, Iterator
 from itertools import zip_longest
+from typing import Any
 
 import apsw
 import msgspec
@@ -26,6 +27,7 @@ from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.live_session import in_project
 from stator.store.sqlite.log_scan import READ_ERRORS
 from stator.store.sqlite.projection import (
+    KEY_KIND,
     SEQ_BITS,
     SEQ_MASK,
     SQL,
@@ -151,7 +153,7 @@ def _pages(db: apsw.Connection) -> Iterator[Finding]:
         tree, page = _TREE.search(line), _PAGE.search(line)
         name = trees.get(int(tree[1]), "") if tree else ""
         held: range = pages.get(int(page[1]), range(0)) if page else range(0)
-        keys = _keys(db, held)
+        keys = _log_keys(db, held)
         if page and page[2] and int(page[2]) < len(keys):
             keys = [keys[int(page[2])]]
         session, seq = _place_of(db, keys[0]) if keys else ("", 0)
@@ -189,7 +191,7 @@ def _log_pages(db: apsw.Connection) -> dict[int, range]:
     return found
 
 
-def _keys(db: apsw.Connection, rows: range) -> list[int]:
+def _log_keys(db: apsw.Connection, rows: range) -> list[int]:
     if not rows:
         return []
     with contextlib.suppress(*READ_ERRORS):
@@ -323,7 +325,7 @@ def _session(db: apsw.Connection, remade: _Remade, s: int, session: str) -> Iter
         what = error.what if isinstance(error, StatorError) else "its row is damaged"
         yield Finding(what=what, check="session", session=session, hint=RESTORE)
         return
-    yield from _guarded("session", _compare(db, s, place, ledger, last), session)
+    yield from _guarded("session", _compare(db, remade.made, s, place, ledger, last), session)
 
 
 def _make(
@@ -349,11 +351,16 @@ def _make(
 
 
 def _compare(
-    db: apsw.Connection, s: int, place: SessionPlace, ledger: Ledger, last: _Last
+    db: apsw.Connection,
+    made: apsw.Connection,
+    s: int,
+    place: SessionPlace,
+    ledger: Ledger,
+    last: _Last,
 ) -> Iterator[Finding]:
     session = place.record.id
     noted = place.ledger
-    if msgspec.structs.replace(ledger, snaps=noted.snaps) != noted:
+    if msgspec.structs.replace(ledger, snaps=noted.snaps, keyed=noted.keyed) != noted:
         yield Finding(
             what=f"counts {counts(place.ledger)}, the log has {counts(ledger)}",
             check="counts",
@@ -367,9 +374,30 @@ def _compare(
             session=session,
             hint=REBUILD,
         )
+    cuts = {seq for (seq,) in many(db, "SELECT seq FROM flush_ix WHERE s = ?", (s,))}
+    if noted.keyed not in cuts | {0, place.flushed}:
+        yield Finding(
+            what=f"its keys are indexed up to @{noted.keyed}, which is no end of what was indexed",
+            check="keys",
+            session=session,
+            hint=REBUILD,
+        )
+    # A session that only releases before 0.6 have written has no index of keys yet.
+    if place.ledger.keyed >= place.flushed and _keys(db, s) != _keys(made, s):
+        yield Finding(
+            what="the index of keys does not match the log",
+            check="keys",
+            session=session,
+            hint=REBUILD,
+        )
     for what in _row(db, s, place, last):
         yield Finding(what=what, check="session", session=session, seq=last.seq, hint=RESTORE)
     yield from _snapshots(db, s, place)
+
+
+def _keys(db: apsw.Connection, s: int) -> list[Any]:
+    sql = "SELECT source, foreign_id, attempt, seq FROM origin_ix WHERE s = ? AND kind = ?"
+    return many(db, sql + " ORDER BY source, foreign_id, attempt", (s, KEY_KIND))
 
 
 def _row(db: apsw.Connection, s: int, place: SessionPlace, last: _Last) -> Iterator[str]:
@@ -410,7 +438,7 @@ _ROWS = {
     "ids": "SELECT k >> 40, k & 1099511627775 FROM commit_ix ORDER BY k",
     "flushes": "SELECT s, seq FROM flush_ix ORDER BY s, seq",
     "origins": (
-        "SELECT s, seq, kind, source, foreign_id, attempt FROM origin_ix "
+        "SELECT s, seq, kind, source, foreign_id, attempt FROM origin_ix WHERE kind <> 'turn key' "
         "ORDER BY s, kind, source, foreign_id, attempt"
     ),
     "turns": "SELECT s, last, turn, first, at, status FROM turn_ix ORDER BY s, turn",
