@@ -15,7 +15,14 @@ import msgspec
 from stator.errors import BadDelta, InvalidInput
 from stator.model.log.commit import Change, Draft, Erase, Purge, Remove, Reset, Upsert
 from stator.model.log.delta import Delta, Drop, Put
-from stator.model.records.tables import COLLECTIONS, DROPPED_BY_FORK, KEPT_IN_REWIND, KINDS, key_of
+from stator.model.records.tables import (
+    COLLECTIONS,
+    COMPACTIBLE,
+    DROPPED_BY_FORK,
+    KEPT_IN_REWIND,
+    KINDS,
+    key_of,
+)
 from stator.model.records.types import (
     KEY_MAX,
     KEYLESS,
@@ -407,14 +414,27 @@ def _rewind(draft: Draft, made: Made) -> None:
             raise InvalidInput("a rewind may only reset records", path="$.changes")
         if change.collection in KEPT_IN_REWIND:
             raise InvalidInput(f"a rewind cannot reset {change.collection}", path="$.changes")
-        standing = made.find(change.collection, change.key)
-        if change.record is None:
-            made.drop_standing(standing, change.collection, change.key)
+        _reset(change, made)
+
+
+def _compaction(draft: Draft, made: Made) -> None:
+    """Undoing one puts back the records that it dropped, each as it was recorded."""
+    for change in draft.changes:
+        if isinstance(change, Reset) and change.collection in COMPACTIBLE and change.record:
+            made.put(change.collection, change.record, change.key)
         else:
-            # `was` is the version before of the same record. If another record has the key by now, there is none.
-            was = standing[1] if standing is not None and standing[0] == change.id else 0
-            found = (change.id, was, change.record)
-            made.put_over(found, change.collection, change.record, change.key)
+            _change(change, made)
+
+
+def _reset(change: Reset, made: Made) -> None:
+    standing = made.find(change.collection, change.key)
+    if change.record is None:
+        made.drop_standing(standing, change.collection, change.key)
+    else:
+        # `was` is the version before of the same record. If another record has the key by now, there is none.
+        was = standing[1] if standing is not None and standing[0] == change.id else 0
+        found = (change.id, was, change.record)
+        made.put_over(found, change.collection, change.record, change.key)
 
 
 def _purge(draft: Draft, made: Made) -> None:
@@ -458,6 +478,7 @@ _SPECIAL: dict[str, Callable[[Draft, Made], None]] = {
     "fork": _fork,
     "erasure": _erasure,
     "rewind": _rewind,
+    "compaction": _compaction,
     "purge": _purge,
     "adopt": _adopt,
     **dict.fromkeys(TRANSITIONS, _nothing),

@@ -88,7 +88,7 @@ class StateWriter:
             why=text(why, "why"),
             over=texts(over, "over"),
             confidence=per_mille(confidence),
-            factors=canon.to_plain(mapping(factors, "factors"), path="$.factors"),
+            factors=mapping(factors, "factors"),
             supersedes=text(supersedes, "supersedes"),
         )
         return self._record("decision", Upsert("decisions", record))
