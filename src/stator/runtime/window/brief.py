@@ -181,11 +181,9 @@ class _Gathering:
         """Chosen entries of those that were read, and how many there are altogether."""
         tells = [functools.partial(_unless_erased, tell, entry) for entry in chosen]
         cut = len(entries) >= self._items
-        known = 0 if self._is_fork else self._counts.live.get(collection, 0)
-        total = max(known - (len(entries) - len(tells)), len(tells) + (self._is_fork and cut))
-        return Topic(
-            tells=tells, total=total if cut else len(tells), exact=not self._is_fork or not cut
-        )
+        known = self._counts.live.get(collection, 0)
+        total = max(known - (len(entries) - len(tells)), len(tells))
+        return Topic(tells=tells, total=total if cut else len(tells))
 
     def _told(self, entry: Entry, *, mark: str = "", note: str = "") -> BriefItem:
         return BriefItem(

@@ -60,9 +60,11 @@ class Ledger(msgspec.Struct, array_like=True):
     erased: list[int] = []
     """Collections with an erased record: a key there may still name an older version of it."""
     live: dict[int, int] = {}
-    """Collection number → how many more records the session's own log has put than dropped."""
+    """Collection number → live records, if `whole`; else, in a fork, without those that it inherited."""
     turn: int = 0
     """The number of the last turn."""
+    whole: bool = False
+    """Releases before 0.6 did not count what a fork inherited."""
 
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -231,8 +233,8 @@ class Tail:
                     earlier[item.call] = item
         return intents, earlier
 
-    def counted(self, ledger: Ledger, low: int) -> Ledger:
-        """The ledger with the tail counted in; `low` is the fork point of the session, or 0."""
+    def counted(self, ledger: Ledger) -> Ledger:
+        """The ledger with the tail counted in."""
         kinds = Counter(item.kind for item in self.commits)
         # A turn that was continued has several `turn` commits and is one turn.
         continued = sum(item.status == CONTINUED and item.kind == "turn" for item in self.commits)
@@ -240,8 +242,7 @@ class Tail:
         live, erased, opened = dict(ledger.live), set(ledger.erased), ledger.open
         for item in self.commits:
             for number, (_, _, op, was, _, _, _, _) in item.net():
-                # `was` at or below the fork point is a version of the lineage, which this count never included.
-                live[number] = live.get(number, 0) + op - (was > low)
+                live[number] = live.get(number, 0) + op - (was > 0)
                 if number == CALLS:
                     # A fork's first commit puts every call it inherits: those open here.
                     opened += op - (was > 0 and item.kind != "fork")
@@ -279,7 +280,7 @@ def flush(
 ) -> Ledger:
     """Write a tail into the projections; the ledger to keep. Runs inside the caller's transaction.
 
-    `low` is the seq at which the session's own log begins (its fork point, or 0).
+    `ledger` counts the whole state before the tail, what a fork inherited included. `low` is the seq at which the session's own log begins (its fork point, or 0).
     """
     base = s << SEQ_BITS
     write = connection.executemany
@@ -297,7 +298,7 @@ def flush(
     versions = kept(each for item in items for each in item.versions)
     write(SQL["rec_insert"], [to_sql(s, number, version) for number, version in versions])
     _flush_calls(connection, s, low, lineage, tail)
-    ledger = tail.counted(ledger, low)
+    ledger = tail.counted(ledger)
     snaps = _flush_snaps(connection, s, low, items[-1].seq, versions, dict(ledger.snaps))
     ledger = msgspec.structs.replace(ledger, snaps=snaps)
     last = items[-1]

@@ -63,6 +63,7 @@ from stator.store.sqlite.queries import (
     usage,
 )
 from stator.store.sqlite.queries.lineage import SessionPlace
+from stator.store.sqlite.queries.state import whole_ledger
 from stator.store.sqlite.writer import PATIENCE_S, AppendRequest
 
 T = TypeVar("T")
@@ -379,7 +380,8 @@ class SqliteStore:
 
     def counts(self, session: str) -> Counts:
         return self._read(
-            session, lambda _, place: projection.counts(place.tail.counted(place.ledger, place.low))
+            session,
+            lambda db, place: projection.counts(place.tail.counted(whole_ledger(db, place))),
         )
 
     def heads(self) -> list[tuple[str, int, int]]:
