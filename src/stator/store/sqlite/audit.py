@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 
 import apsw
-import msgspec
 
 from stator.errors import StoreCorrupt
 from stator.model.log.commit import Commit
@@ -36,7 +35,7 @@ from stator.store.sqlite.projection import (
 )
 from stator.store.sqlite.queries import commits, lineage, places
 from stator.store.sqlite.queries.lineage import SessionPlace
-from stator.store.sqlite.queries.state import whole_ledger
+from stator.store.sqlite.queries.state import exact_ledger
 
 RESTORE = "what the log says is right; restore a backup, or see: stator doctor"
 REBUILD = "the log is intact; make the indexes again with: stator doctor --rebuild"
@@ -125,8 +124,7 @@ def _session(
     def key_of_id(collection: str, identifier: str, was: int) -> str:
         return places.flushed_key(db, place, collection, identifier, was)
 
-    start = msgspec.structs.replace(place, flushed=place.low, ledger=Ledger())
-    ledger, last = whole_ledger(db, start), _Last()
+    ledger, last = Ledger(exact=True), _Last()
     watched = last.watch(commits.read_segment(db, place.segments[-1]))
     cuts = frozenset(seq for (seq,) in many(db, "SELECT seq FROM flush_ix WHERE s = ?", (s,)))
     for tail in each_tail(watched, key_of_id, cuts):
@@ -138,7 +136,7 @@ def _session(
             )
             ledger = flush(made, s, done, ledger, place.low, place.lineage)
     session = place.record.id
-    kept = whole_ledger(db, place)
+    kept = exact_ledger(db, place)
     if counts(ledger) != counts(kept) or ledger.erased != place.ledger.erased:
         yield Finding(
             what=f"counts {counts(kept)}, the log has {counts(ledger)}",

@@ -8,7 +8,7 @@ write and rebuilding gives the same answers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -60,11 +60,11 @@ class Ledger(msgspec.Struct, array_like=True):
     erased: list[int] = []
     """Collections with an erased record: a key there may still name an older version of it."""
     live: dict[int, int] = {}
-    """Collection number → live records, if `whole`; else, in a fork, without those that it inherited."""
+    """Collection number → how many more records are live than at the beginning of the session's own log."""
     turn: int = 0
     """The number of the last turn."""
-    whole: bool = False
-    """Releases before 0.6 did not count what a fork inherited."""
+    exact: bool = False
+    """Whether that is so in a fork, too: releases before 0.6 did not count inherited records that it dropped."""
 
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -263,7 +263,10 @@ class Tail:
         )
 
 
-def counts(ledger: Ledger) -> Counts:
+def counts(ledger: Ledger, inherited: Mapping[int, int] | None = None) -> Counts:
+    """What a session holds: by its exact ledger, and by how many live records of each collection it inherited."""
+    live = Counter(ledger.live)
+    live.update(inherited or {})
     return Counts(
         commits=ledger.commits,
         turns=ledger.turns,
@@ -271,7 +274,7 @@ def counts(ledger: Ledger) -> Counts:
         failed=ledger.failed,
         open=ledger.open,
         content_bytes=ledger.content_bytes,
-        live={NUMBERED[number].name: n for number, n in sorted(ledger.live.items()) if n},
+        live={NUMBERED[number].name: n for number, n in sorted(live.items()) if n},
     )
 
 
@@ -280,8 +283,7 @@ def flush(
 ) -> Ledger:
     """Write a tail into the projections; the ledger to keep. Runs inside the caller's transaction.
 
-    `ledger` counts the whole state before the tail, what a fork inherited included. `low` is the seq at which
-    the session's own log begins (its fork point, or 0).
+    `ledger` is exact. `low` is the seq at which the session's own log begins (its fork point, or 0).
     """
     base = s << SEQ_BITS
     write = connection.executemany
