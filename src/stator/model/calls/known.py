@@ -33,6 +33,7 @@ from stator.model.log.commit import (
     Upsert,
 )
 from stator.model.log.delta import Drop, Put
+from stator.model.log.seal import tagged
 from stator.model.records.tables import ONCE
 from stator.model.records.types import CallStatus, Effect, Record
 from stator.model.values import canon
@@ -370,21 +371,17 @@ def _did(commit: Commit, change: Change, scrub: Scrub | None) -> bool:
 
 
 def _holds(record: Record, wish: Record, scrub: Scrub | None) -> bool:
-    """Whether every field the caller set is in the record."""
+    """Whether every field the caller set is in the record, compared by canonical bytes."""
     kept: dict[str, Any] = msgspec.to_builtins(record)
-    wanted: dict[str, Any] = msgspec.to_builtins(wish, enc_hook=_as_is)
+    wanted: dict[str, Any] = msgspec.to_builtins(tagged(wish, None))
     for plain in (None, scrub):
         named = {
-            name: canon.to_plain(value, scrub=_named(plain, wanted))
+            name: canon.dumps(canon.from_plain(value), scrub=_named(plain, wanted))
             for name, value in wanted.items()
         }
-        if all(kept.get(name) == value for name, value in named.items()):
+        if all(name in kept and canon.encode(kept[name]) == named[name] for name in named):
             return True
     return False
-
-
-def _as_is(value: Any) -> Any:
-    return canon.to_plain(value)
 
 
 def _named(scrub: Scrub | None, wanted: dict[str, Any]) -> Scrub | None:

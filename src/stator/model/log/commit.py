@@ -53,7 +53,11 @@ class Provenance(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Upsert(msgspec.Struct, frozen=True):
-    """A change: put this record under its natural key."""
+    """A change: put this record under its natural key.
+
+    Its values are the caller's own, not yet in tagged form. They are tagged once, when the draft is sealed; a
+    record that was read from a log has its tags already and goes back as a `Reset`.
+    """
 
     collection: str
     record: Record
@@ -76,7 +80,11 @@ class Erase(msgspec.Struct, frozen=True):
 
 
 class Reset(msgspec.Struct, frozen=True):
-    """A change that a rewind makes: exactly this record, or none, under that id."""
+    """A change that puts back what was recorded before: exactly this record, or none, under that id.
+
+    A rewind makes it, and the undoing of a compaction, whose notes get new ids. Its values are in tagged form and
+    stay as they are.
+    """
 
     collection: str
     id: str

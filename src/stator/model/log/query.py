@@ -120,7 +120,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     open: int = 0
     content_bytes: int = 0
     live: dict[str, int] = {}
-    """Live records by collection; of a fork, those it put itself, not those it only inherited."""
+    """Live records by collection: as many as the state holds, those that a fork inherited included."""
 
 
 class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):

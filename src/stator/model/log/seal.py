@@ -34,7 +34,7 @@ from stator.model.log.commit import (
 from stator.model.log.delta import Delta, Put
 from stator.model.log.reduce import StateView, reduce
 from stator.model.records.tables import COLLECTIONS
-from stator.model.records.types import Record
+from stator.model.records.types import DecisionRecord, Record
 from stator.model.values import canon
 from stator.model.values.ids import check_id, run_id
 
@@ -277,9 +277,7 @@ def _scrub_change(
         encode_checked(change.collection, change.record)  # it was scrubbed when it was recorded
     if not isinstance(change, Upsert):
         return change
-    record = change.record
-    if hasattr(record, "value"):
-        record = _with_plain_value(record, redactor)
+    record = tagged(change.record, redactor.scrub if redactor else None)
     data = encode_checked(change.collection, record)
     # One scan over the encoded record, which has a secret in few cases. `scrub` returns the same object if it
     # found none; only else is the record taken apart and scanned field by field.
@@ -287,24 +285,33 @@ def _scrub_change(
         if encoded is not None:
             encoded[id(record)] = data
         return change if record is change.record else Upsert(change.collection, record)
-    plain = canon.to_plain(
-        msgspec.to_builtins(record), path=f"$.{change.collection}", scrub=redactor.scrub
-    )
+    # The record has its tags by now: they are read first, because a tag that is tagged again is another value.
+    fields = canon.from_plain(msgspec.to_builtins(record))
+    plain = canon.to_plain(fields, path=f"$.{change.collection}", scrub=redactor.scrub)
     return Upsert(change.collection, _typed(change.collection, plain))
 
 
-def _with_plain_value(record: Record, redactor: Redactor | None) -> Record:
-    """A record's foreign value in tagged form; its name counts as its dict key."""
-    value: Any = record.value  # type: ignore[attr-defined]
+def tagged(record: Record, scrub: canon.Scrub | None) -> Record:
+    """The record with its foreign values in tagged form: the only place where those of records are tagged.
+
+    The name of a record counts as the dict key of its value.
+    """
+    if isinstance(record, DecisionRecord):
+        if not record.factors:
+            return record
+        factors = canon.to_plain(record.factors, path="$.factors")
+        return msgspec.structs.replace(record, factors=factors)
+    if not hasattr(record, "value"):
+        return record
+    value: Any = record.value
     name: str = getattr(record, "name", "value")
     if type(value) is int and abs(value) < 2**53:
         return record
-    scrub = redactor.scrub if redactor else None
     plain = canon.to_plain(value, path="$.value", scrub=scrub and _named(scrub, name))
     return msgspec.structs.replace(record, value=plain)
 
 
-def _named(scrub: Callable[[str, str | None], str], name: str) -> Callable[[str, str | None], str]:
+def _named(scrub: canon.Scrub, name: str) -> canon.Scrub:
     return lambda text, key: scrub(text, key or name)
 
 

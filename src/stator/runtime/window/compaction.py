@@ -22,6 +22,7 @@ from stator.model.log.commit import (
     Draft,
     Provenance,
     Remove,
+    Reset,
     Upsert,
 )
 from stator.model.log.delta import Drop, Put
@@ -358,7 +359,7 @@ def _notes_again(store: StorePort, session: str, seq: int) -> list[Change]:
     ]
     known = {(one.collection, one.key) for one in _compactible(store, session)} if drops else set()
     return [
-        Upsert(version.op.collection, version.op.record)
+        Reset(version.op.collection, version.op.id, version.key, version.op.record)
         for version in (store.replaced(session, drops) if drops else ())
         if version is not None
         and isinstance(version.op, Put)

@@ -307,12 +307,12 @@ def _record(
 
 
 def _plain(record: Record) -> dict[str, Any]:
-    """A record as the values it was made of."""
+    """A record as the values it was made of: its own value, even an empty one, and every other field that is set."""
     fields = {name: getattr(record, name) for name in record.__struct_fields__}
     return {
         name: canon.from_plain(value)
         for name, value in fields.items()
-        if value not in ("", [], {}, None)
+        if name == "value" or value not in ("", [], {}, None)
     }
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from stator.errors import BadDelta
 from stator.model.log.query import CallQuery, CallRow
+from stator.model.records.tables import COLLECTIONS
 from stator.store.contract.drive import Drafts, Ids, Story, begin
 from stator.store.port import StorePort
 
@@ -163,8 +164,8 @@ class TestCalls:
         assert (counts.failed, counts.open) == (2, 2)
         assert counts.content_bytes > 0
 
-    def test_live_records_of_a_fork_exclude_inherited_ones(self, story: Story) -> None:
-        """Inherited or dropped records are not counted, and no count is below zero."""
+    def test_live_records_of_a_fork_include_inherited_ones(self, story: Story) -> None:
+        """Each is counted once, also one that the fork changed; one that it dropped is not counted."""
         for name in "abcx":
             story.fact(name)
         fork = story.fork("fork")
@@ -174,7 +175,36 @@ class TestCalls:
         fork.fact("c")
         fork.add(fork.drafts.fact("d"), fork.drafts.fact("d"))
         assert story.store.counts(story.session).live["facts"] == 4
-        assert story.store.counts(fork.session).live["facts"] == 2
+        assert story.store.counts(fork.session).live["facts"] == 3
+
+    def test_live_counts_are_those_of_the_state(self, story: Story) -> None:
+        """In a session, in a fork, in a fork of that fork, and after a rebuild."""
+        story.turn("hi")
+        for name in "abc":
+            story.fact(name)
+        story.decision("one", "topic")
+        story.outcome(story.call("a"))
+        middle = story.fact("d").seq
+        story.call("b")
+        story.add(story.drafts.forget("a"))
+        fork = story.fork("fork", middle)
+        fork.decision("two", "topic")
+        fork.add(fork.drafts.forget("b"))
+        second = fork.fork("second")
+        second.add(second.drafts.forget("c"))
+        second.fact("e")
+
+        def check() -> None:
+            for one in (story, fork, second):
+                state = {name: one.store.entries(one.session, name) for name in COLLECTIONS}
+                live = {name: len(entries) for name, entries in state.items() if entries}
+                assert one.store.counts(one.session).live == live
+
+        check()
+        story.store.rebuild()
+        check()
+        second.fact("f")
+        check()
 
     def test_an_inherited_call_is_open_in_the_fork_too(self, story: Story) -> None:
         """Until the fork settles it; the count never drops below zero."""

@@ -358,9 +358,7 @@ class MemoryReads:
             kept = self._find(session)
             own = kept.commits
             view = LogState(self._log(kept))
-            live = {
-                name: sum(entry.seq > kept.low for entry in view.all(name)) for name in COLLECTIONS
-            }
+            live = {name: len(view.all(name)) for name in COLLECTIONS}
             return Counts(
                 commits=len(own),
                 turns=sum(commit.kind == "turn" and commit.status != CONTINUED for commit in own),

@@ -63,6 +63,7 @@ from stator.store.sqlite.queries import (
     state,
 )
 from stator.store.sqlite.queries.lineage import SessionPlace
+from stator.store.sqlite.queries.state import exact_ledger
 from stator.store.sqlite.writer import AppendRequest, Writer
 
 if TYPE_CHECKING:  # loaded by the first write: reading does without its patterns
@@ -334,9 +335,8 @@ class Appender:
             return
         self.unflushed -= len(place.tail)
         keys.complete(db, place)
-        place.ledger = projection.flush(
-            db, place.s, place.tail, place.ledger, place.low, place.lineage
-        )
+        ledger = exact_ledger(db, place)
+        place.ledger = projection.flush(db, place.s, place.tail, ledger, place.low, place.lineage)
         place.flushed = live.seq
         place.dirty = False
         self._recent.difference_update(place.tail.ids)
@@ -360,7 +360,7 @@ class Appender:
         for s, identifier in sessions:
             place = places.load_place(db, from_bytes(identifier, "session"), with_tail=False)
             db.execute(SQL["session_reset"], (place.low, b"", s))
-            place.flushed, place.ledger = place.low, Ledger()
+            place.flushed, place.ledger = place.low, Ledger(exact=True)
             for tail in places.tails(db, place):
                 place.ledger = projection.flush(db, s, tail, place.ledger, place.low, place.lineage)
         self.unflushed = 0

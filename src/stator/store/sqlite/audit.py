@@ -42,6 +42,7 @@ from stator.store.sqlite.projection import (
 )
 from stator.store.sqlite.queries import commits, lineage, places
 from stator.store.sqlite.queries.lineage import SessionPlace
+from stator.store.sqlite.queries.state import exact_ledger
 from stator.store.sqlite.space import MARK, TRACES
 
 RESTORE = "what the log says is right; restore a backup, or see: stator doctor"
@@ -335,7 +336,7 @@ def _make(
         return places.flushed_key(db, place, collection, identifier, was)
 
     made, slots = remade.made, list[int]()
-    ledger, last = Ledger(), _Last()
+    ledger, last = Ledger(exact=True), _Last()
     rows = commits.read_segment(db, place.segments[-1], slots=slots)
     watched = last.watch(rows, s, slots, remade.uses)
     cuts = frozenset(seq for (seq,) in many(db, "SELECT seq FROM flush_ix WHERE s = ?", (s,)))
@@ -350,6 +351,12 @@ def _make(
     return ledger, last
 
 
+def _counted(ledger: Ledger) -> Ledger:
+    """What a ledger counts: without what is compared by itself, and without collections it counts none of."""
+    live = {number: n for number, n in ledger.live.items() if n}
+    return msgspec.structs.replace(ledger, snaps={}, keyed=0, exact=True, live=live)
+
+
 def _compare(
     db: apsw.Connection,
     made: apsw.Connection,
@@ -359,10 +366,10 @@ def _compare(
     last: _Last,
 ) -> Iterator[Finding]:
     session = place.record.id
-    noted = place.ledger
-    if msgspec.structs.replace(ledger, snaps=noted.snaps, keyed=noted.keyed) != noted:
+    noted, kept = place.ledger, exact_ledger(db, place)
+    if _counted(ledger) != _counted(kept):
         yield Finding(
-            what=f"counts {counts(place.ledger)}, the log has {counts(ledger)}",
+            what=f"counts {counts(kept)}, the log has {counts(ledger)}",
             check="counts",
             session=session,
             hint=REBUILD,

@@ -8,7 +8,7 @@ write and rebuilding gives the same answers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -65,11 +65,13 @@ class Ledger(msgspec.Struct, array_like=True):
     erased: list[int] = []
     """Collections with an erased record: a key there may still name an older version of it."""
     live: dict[int, int] = {}
-    """Collection number → how many more records the session's own log has put than dropped."""
+    """Collection number → how many more records are live than at the beginning of the session's own log."""
     turn: int = 0
     """The number of the last turn."""
     keyed: int = 0
     """The seq up to which the keys of turns are indexed. Releases before 0.6 did not index them."""
+    exact: bool = False
+    """Whether `live` is right in a fork, too: releases before 0.6 did not count inherited records that it dropped."""
 
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -243,8 +245,8 @@ class Tail:
                     earlier[item.call] = item
         return intents, earlier
 
-    def counted(self, ledger: Ledger, low: int) -> Ledger:
-        """The ledger with the tail counted in; `low` is the fork point of the session, or 0."""
+    def counted(self, ledger: Ledger) -> Ledger:
+        """The ledger with the tail counted in."""
         kinds = Counter(item.kind for item in self.commits)
         # A turn that was continued has several `turn` commits and is one turn.
         continued = sum(item.status == CONTINUED and item.kind == "turn" for item in self.commits)
@@ -252,8 +254,7 @@ class Tail:
         live, erased, opened = dict(ledger.live), set(ledger.erased), ledger.open
         for item in self.commits:
             for number, (_, _, op, was, _, _, _, _) in item.net():
-                # `was` at or below the fork point is a version of the lineage, which this count never included.
-                live[number] = live.get(number, 0) + op - (was > low)
+                live[number] = live.get(number, 0) + op - (was > 0)
                 if number == CALLS:
                     # A fork's first commit puts every call it inherits: those open here.
                     opened += op - (was > 0 and item.kind != "fork")
@@ -274,7 +275,10 @@ class Tail:
         )
 
 
-def counts(ledger: Ledger) -> Counts:
+def counts(ledger: Ledger, inherited: Mapping[int, int] | None = None) -> Counts:
+    """What a session holds: by its exact ledger, and by how many live records of each collection it inherited."""
+    live = Counter(ledger.live)
+    live.update(inherited or {})
     return Counts(
         commits=ledger.commits,
         turns=ledger.turns,
@@ -282,7 +286,7 @@ def counts(ledger: Ledger) -> Counts:
         failed=ledger.failed,
         open=ledger.open,
         content_bytes=ledger.content_bytes,
-        live={NUMBERED[number].name: n for number, n in sorted(ledger.live.items()) if n},
+        live={NUMBERED[number].name: n for number, n in sorted(live.items()) if n},
     )
 
 
@@ -291,7 +295,7 @@ def flush(
 ) -> Ledger:
     """Write a tail into the projections; the ledger to keep. Runs inside the caller's transaction.
 
-    `low` is the seq at which the session's own log begins (its fork point, or 0).
+    `ledger` is exact. `low` is the seq at which the session's own log begins (its fork point, or 0).
     """
     base = s << SEQ_BITS
     write = connection.executemany
@@ -310,7 +314,7 @@ def flush(
     versions = kept(each for item in items for each in item.versions)
     write(SQL["rec_insert"], [to_sql(s, number, version) for number, version in versions])
     _flush_calls(connection, s, low, lineage, tail)
-    ledger = tail.counted(ledger, low)
+    ledger = tail.counted(ledger)
     snaps = _flush_snaps(connection, s, low, items[-1].seq, versions, dict(ledger.snaps))
     last = items[-1]
     ledger = msgspec.structs.replace(ledger, snaps=snaps, keyed=last.seq)

@@ -64,12 +64,15 @@ from stator.store.sqlite.queries import (
 )
 from stator.store.sqlite.queries import keys as keyed
 from stator.store.sqlite.queries.lineage import SessionPlace
+from stator.store.sqlite.queries.state import exact_ledger, live_at
 from stator.store.sqlite.writer import PATIENCE_S, AppendRequest
 
 if TYPE_CHECKING:  # loaded only by `verify`
     from stator.model.log.log_walk import SessionLog
 
 T = TypeVar("T")
+INHERITED_MAX = 1000
+"""Forks whose inherited records are kept counted."""
 
 
 class SqliteStore:
@@ -99,6 +102,8 @@ class SqliteStore:
         meta = {} if damaged else self._read_meta()
         self._store_id = str(meta.get("store", ""))
         self._blob_key = bytes(meta.get("blob_key", b""))
+        self._inherited: dict[tuple[str, int], dict[int, int]] = {}
+        """By a fork and its fork point: how many live records of each collection it inherited. That never changes."""
         self._appender = Appender(
             self.path,
             self._blob_key,
@@ -404,9 +409,16 @@ class SqliteStore:
             return calls.store_calls(db, query, cursor, limit)
 
     def counts(self, session: str) -> Counts:
-        return self._read(
-            session, lambda _, place: projection.counts(place.tail.counted(place.ledger, place.low))
-        )
+        return self._read(session, self._counts)
+
+    def _counts(self, db: apsw.Connection, place: SessionPlace) -> Counts:
+        slot = (place.record.id, place.low)
+        inherited = self._inherited.get(slot)
+        if inherited is None and place.low:
+            if len(self._inherited) >= INHERITED_MAX:
+                self._inherited.clear()
+            inherited = self._inherited[slot] = live_at(db, place, place.low)
+        return projection.counts(place.tail.counted(exact_ledger(db, place)), inherited)
 
     def heads(self) -> list[tuple[str, int, int]]:
         """Every session's id, the seq of its head, and when that was appended: what a search index is compared with."""

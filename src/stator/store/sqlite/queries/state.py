@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from typing import Protocol
 
 import apsw
 import msgspec
@@ -22,6 +23,7 @@ from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import (
     READ_FROM_LOG,
     SQL,
+    Ledger,
     replayed,
     snapshot_before,
 )
@@ -69,22 +71,56 @@ def read_entries(
     number = check_collection(collection)
     if number in (CALLS, TOOLS) and limit is not None:
         return read_entries(connection, place, collection, at, None)[:limit]
-    upto = MAX_SEQ if at is None else at
     standing = _LiveRecords(connection, collection, limit)
+    is_enough = _offer_all(connection, place, number, at, standing)
+    if number in (CALLS, TOOLS) and not is_enough:  # what a flush left no row of came out of turn
+        standing.found.sort(key=lambda entry: entry.seq, reverse=True)
+    return standing.found
+
+
+def exact_ledger(connection: apsw.Connection, place: SessionPlace) -> Ledger:
+    """The ledger of what is flushed. That of a fork from before 0.6 is corrected, until the next flush keeps it."""
+    ledger = place.ledger
+    if ledger.exact or not place.low:
+        return ledger
+    live = ledger.live
+    if ledger.commits:
+        now, then = (live_at(connection, place, seq) for seq in (place.flushed, place.low))
+        live = {number: now[number] - then[number] for number in now}
+    return msgspec.structs.replace(ledger, live=live, exact=True)
+
+
+def live_at(connection: apsw.Connection, place: SessionPlace, at: int) -> dict[int, int]:
+    """How many records of each collection are live at a seq."""
+    found: dict[int, int] = {}
+    for collection in COLLECTIONS.values():
+        standing = _LiveIds()
+        _offer_all(connection, place, collection.number, at, standing)
+        found[collection.number] = standing.count
+    return found
+
+
+def _offer_all(
+    connection: apsw.Connection,
+    place: SessionPlace,
+    number: int,
+    at: int | None,
+    standing: _LiveSieve,
+) -> bool:
+    """Offer every version of a collection up to a seq, newest first, until that is enough."""
+    upto = MAX_SEQ if at is None else at
     own = place.segments[-1]
     if standing.offer(own, map(_brief, reversed(place.tail.versions(number, place.flushed, upto)))):
-        return standing.found
+        return True
     for segment in reversed(place.upto(at)):
         between = map(_brief, _between_flushes(connection, place, segment, number))
         if standing.offer(segment, between):
-            return standing.found
+            return True
         if place.has_rows(segment, number) and _offer_segment(
             connection, segment, number, standing
         ):
-            return standing.found
-    if number in (CALLS, TOOLS):  # what a flush left no row of came out of turn
-        standing.found.sort(key=lambda entry: entry.seq, reverse=True)
-    return standing.found
+            return True
+    return False
 
 
 Brief = tuple[int, int, int, int, bytes | str, bytes | None]
@@ -94,6 +130,35 @@ Brief = tuple[int, int, int, int, bytes | str, bytes | None]
 def _brief(version: Version) -> Brief:
     seq, n, op, _, turn, identifier, _, body = version
     return seq, n, op, turn, identifier, body
+
+
+class _LiveSieve(Protocol):
+    """Picks what is live from the versions of a collection that are offered, newest first."""
+
+    limit: int | None
+
+    def offer(self, segment: LogSegment, versions: Iterable[Brief]) -> bool:
+        """Take what is the newest of its record; whether there are enough now."""
+        ...
+
+
+class _LiveIds:
+    """How many records of a collection are live, without reading them."""
+
+    limit: int | None = None
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._seen: set[str] = set()
+
+    def offer(self, segment: LogSegment, versions: Iterable[Brief]) -> bool:
+        seen = self._seen
+        for _, _, op, _, packed, _ in versions:
+            identifier = unpack_id(packed)
+            if identifier not in seen:
+                seen.add(identifier)
+                self.count += op
+        return False
 
 
 class _LiveRecords:
@@ -107,7 +172,6 @@ class _LiveRecords:
         self._seen: set[str] = set()
 
     def offer(self, segment: LogSegment, versions: Iterable[Brief]) -> bool:
-        """Take what is the newest of its record; whether there are enough now."""
         seen, found, spec, limit = self._seen, self.found, self.collection, self.limit
         name = spec.name
         for seq, n, op, turn, packed, body in versions:
@@ -154,7 +218,7 @@ def _between_flushes(
 
 
 def _offer_segment(
-    connection: apsw.Connection, segment: LogSegment, number: int, standing: _LiveRecords
+    connection: apsw.Connection, segment: LogSegment, number: int, standing: _LiveSieve
 ) -> bool:
     """Offer a segment's versions: back to its last snapshot, then what was live in that."""
     s = segment.s
