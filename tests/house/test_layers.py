@@ -19,13 +19,14 @@ from source_tree import ANYTHING, Module, SourceTree, circles, is_below
 PARTS: dict[str, str] = {
     "errors": "",
     "locations": "",
+    "locks": "",
     "_moved": "",
     "extensions": "errors",
     "model": "errors _moved model",
-    "store": "errors model store",
-    "runtime": "errors _moved model store.port runtime",
+    "store": "errors locks model store",
+    "runtime": "errors _moved locks model store.port runtime",
     "importers": "errors _moved locations extensions model store.port runtime importers",
-    "hooks": "errors locations model store.port runtime importers hooks",
+    "hooks": "errors locations locks model store.port runtime importers hooks",
     "connect": "errors locations extensions model store runtime importers hooks",
     "aio": "store.port runtime connect",
     "approvals": "model runtime",
@@ -35,7 +36,7 @@ PARTS: dict[str, str] = {
     "importing": "model importers",
     "testing": "errors model store runtime connect",
     "pytest_plugin": "testing",
-    "surfaces": "errors locations model runtime importers hooks connect surfaces __version__",
+    "surfaces": "errors locations locks model runtime importers hooks connect surfaces __version__",
 }
 """Part of the package → what of the package it may import."""
 
@@ -54,6 +55,7 @@ ROOMS: dict[str, Steps] = {
     "store": (
         ("port", "compress", "sql"),
         ("rows", "overlay"),
+        ("sqlite.lock_holders", "sqlite.shared_memory"),
         ("sqlite.connection", "sqlite.versions", "sqlite.driver_lock"),
         ("sqlite.projection",),
         ("sqlite.queries",),

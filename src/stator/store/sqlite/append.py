@@ -45,13 +45,13 @@ from stator.model.values.ids import check_id, from_bytes, to_bytes
 from stator.store.port import Durability
 from stator.store.rows import to_row
 from stator.store.sqlite import (
-    driver_lock,
     erasure,
     projection,
     purge,
     space,
 )
 from stator.store.sqlite.connection import many, one
+from stator.store.sqlite.driver_lock import DriverLocks
 from stator.store.sqlite.live_session import Live, in_project
 from stator.store.sqlite.projection import SEQ_BITS, SEQ_MASK, SQL, Ledger
 from stator.store.sqlite.queries import (
@@ -92,6 +92,7 @@ class Appender:
         drop_readers: Callable[[], None],
     ) -> None:
         self.path = path
+        self.drivers = DriverLocks(path)
         self.drop_readers = drop_readers
         self.live: dict[str, Live] = {}
         self.unflushed = 0
@@ -242,7 +243,7 @@ class Appender:
         if draft.kind == "erasure":
             erasure.erase(db, live.place, draft, by, live.digest)
         else:
-            purge.purge(db, self.path, live.place, draft)
+            purge.purge(db, self.drivers, live.place, draft)
         self._leave_unfinished(db)
 
     def _leave_unfinished(self, db: apsw.Connection) -> None:
@@ -493,7 +494,7 @@ class Appender:
     def _check_free(self, place: SessionPlace) -> None:
         """Refuse to add to a log that a live driver is appending to."""
         # A live driver has the state in memory, and would continue from a head that is no longer the newest.
-        holder = driver_lock.holder(f"{self.path}-lease", place.holder, place.epoch)
+        holder = self.drivers.holder(place.holder, place.epoch)
         if holder is not None and holder.live:
             raise driven(place.record, holder)
 

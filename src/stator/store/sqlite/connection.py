@@ -1,8 +1,8 @@
 """Opens a SQLite store: refuses foreign files, sets pragmas, and guards every acknowledgement.
 
 Nothing here opens the database file but SQLite itself: one `open`/`close` of it elsewhere in the
-process would drop SQLite's POSIX locks, and commits acknowledged after that could be lost. Files
-are only ever `stat`ed.
+process would drop SQLite's POSIX locks. `store_lock` has locks that nothing drops; still, files are
+only ever `stat`ed.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from stator.errors import (
     StoreReplaced,
 )
 from stator.store.sql import script
+from stator.store.sqlite import lock_holders, shared_memory
+from stator.store.sqlite.shared_memory import identity
 
 APPLICATION_ID = 0x53544154
 """'STAT': in the file's header, so that a store is distinguishable from any other SQLite file."""
@@ -42,7 +44,11 @@ SCHEMA_FILES = {1: "sqlite_schema_1.sql"}
 FINGERPRINTS = {1: "0579fb20b84e049d975e32826b887d42b75ee1121d8d8552fc9e7a63b529e4d5"}
 
 BUSY_SECONDS = 60.0
-"""How long a writer waits for another process's transaction. Those take milliseconds."""
+"""How long a writer waits for another process's transaction. Those take milliseconds; rewriting a file takes seconds."""
+OPEN_S = 5.0
+"""How long opening a session waits for one. A program that starts should say that it cannot, rather than hang."""
+SUSPENDED_S = 3.0
+"""How long any writer waits for a process that is suspended inside a transaction."""
 CHECKPOINT_PAGES = 1000
 CACHE_KIB = 8 * 1024
 
@@ -69,10 +75,29 @@ def translated(path: str) -> Iterator[None]:
 
 def translate(error: apsw.Error, path: str) -> StoreError:
     """One of SQLite's errors as one of ours."""
+    if isinstance(error, apsw.IOError) and _is_cut(error) and _is_vacant(path):
+        return StoreFailed(
+            f"{path}-wal was removed while a program had the store open",
+            hint="that program still has the newest commits: let it write once more or end in order, then try again",
+            store=path,
+        )
     for kind, ours, hint in _TRANSLATIONS:
         if isinstance(error, kind):
             return ours(f"{path}: {error}", hint=hint, store=path)
     return StoreFailed(f"{path}: {error}", store=path)
+
+
+def _is_cut(error: apsw.Error) -> bool:
+    """Whether a part of a file that should be there is not."""
+    return getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHORT_READ
+
+
+def _is_vacant(path: str) -> bool:
+    """Whether the log of a store is missing or was made anew and is empty."""
+    try:
+        return os.stat(path + "-wal").st_size == 0
+    except FileNotFoundError:
+        return True
 
 
 _TRANSLATIONS: tuple[tuple[type[apsw.Error], type[StoreError], str], ...] = (
@@ -83,14 +108,16 @@ _TRANSLATIONS: tuple[tuple[type[apsw.Error], type[StoreError], str], ...] = (
     (
         apsw.BusyError,
         StoreBusy,
-        "another process has held the store for a minute; see: stator doctor",
+        "another process holds the store; try again, or see: stator doctor",
     ),
     (apsw.CantOpenError, NotAStore, "the file cannot be opened"),
     (apsw.IOError, StoreFailed, "the disk reported an error; nothing was acknowledged"),
 )
 
 
-def open_connection(path: str, access: Access, synchronous: str = "FULL") -> apsw.Connection:
+def open_connection(
+    path: str, access: Access, synchronous: str = "FULL", patience: Patience | None = None
+) -> apsw.Connection:
     """A checked connection to an existing store, or a typed refusal that leaves the file untouched."""
     if not library_is_safe(apsw.sqlite_lib_version()):
         raise StoreError(
@@ -98,11 +125,14 @@ def open_connection(path: str, access: Access, synchronous: str = "FULL") -> aps
             hint="install apsw 3.54 or newer",
         )
     check_path(path)
+    check_log(path)
     with translated(path):
         connection = _connect(path, access)
         try:
             check_schema(connection, path, access)
             _configure(connection, access, synchronous)
+            if patience is not None:
+                connection.set_busy_handler(patience)
         except BaseException:
             connection.close()
             raise
@@ -166,6 +196,24 @@ def _patient(connection: apsw.Connection) -> apsw.Connection:
     """Waits from its first read on: the first read may coincide with a WAL recovery by another process."""
     connection.set_busy_handler(Patience())
     return connection
+
+
+def check_log(path: str) -> None:
+    """Refuse a store whose log was removed between two runs: its newest commits would seem never to have been.
+
+    SQLite makes the log before the shared memory and removes it after, so only another program leaves the second
+    without the first.
+    """
+    log, memory = path + "-wal", path + "-shm"
+    if identity(log) is not None or (seen := identity(memory)) is None:
+        return
+    if identity(log) is None and identity(memory) == seen:
+        raise StoreCorrupt(
+            f"{log} is missing: it was removed after a program that wrote here was killed,"
+            " and the newest commits were in it",
+            hint=f"put {log} back; to continue with what {path} itself holds, remove {memory}",
+            store=path,
+        )
 
 
 def _quoted(path: str) -> str:
@@ -238,22 +286,33 @@ def _configure(connection: apsw.Connection, access: Access, synchronous: str) ->
         # A setting of the connection, not of the file: without it, what this writer erases stays in free pages.
         connection.pragma("secure_delete", 1)
         connection.pragma("synchronous", synchronous)
-        connection.wal_autocheckpoint(CHECKPOINT_PAGES)
 
 
 class Patience:
-    """SQLite's busy handler: short, jittered waits, so that many writers take turns instead of in steps."""
+    """How long to wait for a lock: short, jittered waits, so that many writers take turns instead of in steps.
 
-    def __init__(self, seconds: float = BUSY_SECONDS) -> None:
+    SQLite calls it as its busy handler. A process that is suspended does not release what it holds: with the path of
+    a store, waiting ends early if its writer is one.
+    """
+
+    def __init__(self, seconds: float | None = None, store: str = "") -> None:
+        self.seconds = BUSY_SECONDS if seconds is None else seconds
+        self.waited_s = 0.0
+        self._store = store
         self._since = 0.0
-        self._seconds = seconds
+        self._look = 0.0
 
     def __call__(self, tries: int) -> bool:
         now = time.monotonic()
         if tries == 0:
-            self._since = now
-        if now - self._since >= self._seconds:
+            self._since, self._look = now, now + SUSPENDED_S
+        self.waited_s = now - self._since
+        if self.waited_s >= self.seconds:
             return False
+        if self._store and now >= self._look:
+            self._look = now + SUSPENDED_S
+            if any(lock_holders.is_suspended(one.pid) for one in lock_holders.writers(self._store)):
+                return False
         time.sleep(random.uniform(0.0002, 0.002 * min(tries + 1, 5)))
         return True
 
@@ -350,28 +409,40 @@ def publish(draft: str, path: str) -> bool:
 
 
 class FileGuard:
-    """Whether the files under a connection are still the ones it opened. Two `stat`s, before each acknowledgement."""
+    """Whether the files under a connection are still the ones it opened."""
 
     def __init__(self, path: str) -> None:
+        """To be made once the connection has read, which opens all of them."""
         self.path = path
         self.wal = path + "-wal"
-        self._store = self._inode(path)
-        self._wal = self._inode(self.wal)
+        self._store = identity(path)
+        self._wal = identity(self.wal)
+        self._memory = shared_memory.use(path)
 
-    @staticmethod
-    def _inode(path: str) -> tuple[int, int] | None:
-        try:
-            found = os.stat(path)
-        except FileNotFoundError:
-            return None
-        return found.st_ino, found.st_dev
+    def close(self) -> None:
+        """To be called after the connection was closed."""
+        self._memory.leave()
+
+    def is_lost(self) -> bool:
+        """A file that all connections share was removed or replaced: this one is of no use any more."""
+        return self._memory.is_lost() or self.wal_lost()
+
+    def memory_lost(self) -> bool:
+        """The shared memory was removed or replaced. Asked before each write: where the log ends, others know from
+        a new one, so that this connection would overwrite what they acknowledged."""
+        return self._memory.is_lost()
 
     def wal_lost(self) -> bool:
-        """The WAL was unlinked or replaced under us: what was just written may be in no file that anybody reads."""
-        return self._inode(self.wal) != self._wal
+        """The WAL was removed or replaced. Asked after each write: what was just written may be in no file that
+        anybody reads."""
+        return identity(self.wal) != self._wal
+
+    def wal_is_vacant(self) -> bool:
+        """Whether nothing was written in place of the WAL that was lost."""
+        return _is_vacant(self.path)
 
     def check_store(self) -> None:
-        if self._inode(self.path) != self._store:
+        if identity(self.path) != self._store:
             raise StoreReplaced(
                 f"{self.path}: the file was replaced or removed while it was open",
                 hint="nothing was acknowledged; close this store and open the file again",

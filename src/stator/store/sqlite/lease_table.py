@@ -1,4 +1,4 @@
-"""Leases in the database: which epoch drives a session, and who says so. Whether a holder lives is `lease`'s."""
+"""Leases in the database: which epoch drives a session, and who says so. Whether a holder lives, `driver_lock` says."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import msgspec
 
 from stator.errors import Busy
 from stator.model.log.query import Holder, Lease
-from stator.store.sqlite import driver_lock
 from stator.store.sqlite.append import Appender
+from stator.store.sqlite import connection
 from stator.store.sqlite.connection import one
 from stator.store.sqlite.projection import SQL
 from stator.store.sqlite.queries import places
@@ -20,24 +20,19 @@ class Leases:
     """The leases this process holds in one store."""
 
     def __init__(self, appender: Appender) -> None:
-        self.path = appender.path + "-lease"
-        driver_lock.use(self.path)
         self.held: dict[int, Lease] = {}
         self._appender = appender
-
-    def close(self) -> None:
-        """The store is not used any more."""
-        driver_lock.leave(self.path)
+        self._drivers = appender.drivers
 
     def acquire(self, session: str, holder: Holder, take: bool) -> Lease:
         locked: list[int] = []
         try:
             granted = self._appender.writer.transaction(
-                lambda db: self._acquire(db, session, holder, take, locked)
+                lambda db: self._acquire(db, session, holder, take, locked), seconds=connection.OPEN_S
             )
         except BaseException:
             for epoch in locked:  # it was never published, and is the next acquirer's
-                driver_lock.let_go(self.path, epoch)
+                self._drivers.let_go(epoch)
             raise
         self.held[granted.epoch] = granted
         return granted
@@ -46,7 +41,7 @@ class Leases:
         self, db: apsw.Connection, session: str, holder: Holder, take: bool, locked: list[int]
     ) -> Lease:
         place = places.load_place(db, session, with_tail=False)
-        current = driver_lock.holder(self.path, place.holder, place.epoch)
+        current = self._drivers.holder(place.holder, place.epoch)
         if current is not None and current.live and not take:
             raise Busy(
                 f"session {place.record.name!r} ({session}) is driven by {current.program or 'a program'}"
@@ -57,7 +52,7 @@ class Leases:
             )
         epoch: int = one(db, SQL["next_epoch"])[0]
         # Locked before the epoch is published: nobody can find it unheld.
-        driver_lock.hold(self.path, epoch)
+        self._drivers.hold(epoch)
         locked.append(epoch)
         db.execute(
             SQL["session_lease"],
@@ -67,9 +62,13 @@ class Leases:
         return Lease(session, epoch, current if current and current.live else None)
 
     def release(self, held: Lease) -> None:
-        self._appender.writer.transaction(lambda db: self._release(db, held))
-        self.held.pop(held.epoch, None)
-        driver_lock.let_go(self.path, held.epoch)
+        try:
+            self._appender.writer.transaction(lambda db: self._release(db, held), seconds=connection.OPEN_S)
+        finally:
+            # Also where nothing can be written: the session would stay busy for as long as this process
+            # lives. Its row then names a holder that is not live, which is what a dead driver leaves.
+            self.held.pop(held.epoch, None)
+            self._drivers.let_go(held.epoch)
 
     def _release(self, db: apsw.Connection, held: Lease) -> None:
         live = self._appender.session_live(db, held.session)

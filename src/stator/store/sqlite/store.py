@@ -1,7 +1,7 @@
 """The SQLite store: one file, many processes, nothing acknowledged that is not on disk.
 
 Appends go through one write connection. Threads that append at once share a transaction (a savepoint each,
-one COMMIT, none acknowledged before it); processes take turns on SQLite's write lock. Reads
+one COMMIT, none acknowledged before it); processes take turns on a lock. Reads
 run on connections of their own.
 """
 
@@ -46,7 +46,7 @@ from stator.model.log.query import (
 from stator.model.records.tables import REMOVALS
 from stator.model.records.types import Entry
 from stator.store.port import Durability
-from stator.store.sqlite import connection, projection, space
+from stator.store.sqlite import connection, lock_holders, projection, space
 from stator.store.sqlite.append import Appender, opening_record
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.lease_table import Leases
@@ -63,6 +63,7 @@ from stator.store.sqlite.queries import (
     usage,
 )
 from stator.store.sqlite.queries.lineage import SessionPlace
+from stator.store.sqlite.read_pool import ReadPool
 from stator.store.sqlite.writer import PATIENCE_S, AppendRequest
 
 T = TypeVar("T")
@@ -87,11 +88,9 @@ class SqliteStore:
         self._read_only = read_only
         self._pid = os.getpid()
         self._closed = False
-        self._idle: list[apsw.Connection] = []
-        first = connection.open_connection(self.path, "read")
-        self._idle.append(first)
-        with connection.translated(self.path):
-            meta: dict[str, Any] = dict(many(first, "SELECT key, value FROM meta"))
+        self._readers = ReadPool(self.path)
+        with self._readers.snapshot() as db:
+            meta: dict[str, Any] = dict(many(db, "SELECT key, value FROM meta"))
         if not {"store", "blob_key", "epoch"} <= meta.keys():
             raise StoreCorrupt(f"{self.path}: its metadata is incomplete", hint="restore a backup")
         self._store_id = str(meta["store"])
@@ -102,9 +101,10 @@ class SqliteStore:
             redact=redact,
             clock=clock,
             salts=salts,
-            drop_readers=self._drop_readers,
+            drop_readers=self._readers.drop,
         )
         self._writer = self._appender.writer
+        self._writer.locked.enter()
         self._leases = Leases(self._appender)
 
     # -- life -------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class SqliteStore:
                 "sqlite": apsw.sqlite_lib_version(),
                 "tails": tails,
                 "unfinished": unfinished,
-                "readers": space.readers(self.path) if unfinished else [],
+                "readers": lock_holders.readers(self.path) if unfinished else [],
             },
         )
 
@@ -136,19 +136,25 @@ class SqliteStore:
         if self._closed or os.getpid() != self._pid:
             return
         with self._writer.lock:
-            for held in list(self._leases.held.values()):
-                with contextlib.suppress(StatorError):
-                    self.release(held)
-            if self._appender.unflushed:
-                with contextlib.suppress(StatorError):
-                    self._writer.transaction(self._appender.flush_all)
-            if self._writer.removed:
-                with contextlib.suppress(StatorError):
-                    self._writer.finish(whole=True)
-            self._closed = True
-            self._drop_readers()
-            self._writer.close()
-            self._leases.close()
+            try:
+                self._finish_writing()
+            finally:
+                # Whatever failed before: a lock that is kept would keep others out for as long as this process lives.
+                self._closed = True
+                self._readers.close()
+                self._writer.leave()
+                self._appender.drivers.close()
+
+    def _finish_writing(self) -> None:
+        for held in list(self._leases.held.values()):
+            with contextlib.suppress(StatorError):
+                self.release(held)
+        if self._appender.unflushed:
+            with contextlib.suppress(StatorError):
+                self._writer.transaction(self._appender.flush_all)
+        if self._writer.removed:
+            with contextlib.suppress(StatorError):
+                self._writer.finish(whole=True)
 
     def __enter__(self) -> SqliteStore:
         return self
@@ -177,54 +183,37 @@ class SqliteStore:
     def _reading(self) -> Iterator[apsw.Connection]:
         """A read connection with one consistent snapshot."""
         self._check()
-        try:
-            db = self._idle.pop()
-        except IndexError:
-            db = connection.open_connection(self.path, "read")
-        try:
-            with connection.translated(self.path):
-                db.execute("BEGIN")
-                yield db
-        finally:
-            if db.in_transaction:
-                with contextlib.suppress(apsw.Error):
-                    db.execute("ROLLBACK")
-            if self._closed:
-                db.close()
-            else:
-                self._idle.append(db)
+        with self._readers.snapshot() as db:
+            yield db
 
-    def _write(self, work: Callable[[apsw.Connection], T]) -> T:
+    def _write(self, work: Callable[[apsw.Connection], T], *, seconds: float | None = None) -> T:
         self._check_writable()
-        return self._writer.transaction(work)
+        return self._writer.transaction(work, seconds=seconds)
 
     def _check_writable(self) -> None:
         self._check()
         if self._read_only:
             raise StoreReadOnly("this store was opened for reading", store=self.path)
 
-    def _drop_readers(self) -> None:
-        """Close idle readers: one that maps the files of a lost log keeps SQLite from seeing the new."""
-        while self._idle:
-            self._idle.pop().close()
-
     # -- sessions ---------------------------------------------------------------------------------
 
     def create(self, drafts: Sequence[Draft]) -> tuple[SessionRow, bool]:
         record = opening_record(drafts)
-        session, created = self._write(lambda db: self._appender.create(db, record, drafts))
+        session, created = self._write(
+            lambda db: self._appender.create(db, record, drafts), seconds=connection.OPEN_S
+        )
         return self.session(session), created
 
     def session(self, session: str) -> SessionRow:
         with self._reading() as db:
-            return session_list.row_of(self._leases.path, self._place(db, session))
+            return session_list.row_of(self._appender.drivers, self._place(db, session))
 
     def sessions(
         self, query: SessionQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
     ) -> Page[SessionRow]:
         check_limit(limit)
         with self._reading() as db:
-            return session_list.page(db, self._leases.path, query, cursor, limit)
+            return session_list.page(db, self._appender.drivers, query, cursor, limit)
 
     # -- the lease --------------------------------------------------------------------------------
 
@@ -433,9 +422,5 @@ class SqliteStore:
         self._check()
         if not self._read_only:
             self._write(self._appender.flush_dirty)  # views show projections only
-        db = connection.open_connection(self.path, "read")
-        try:
-            with connection.translated(self.path):
-                return sandbox.run(db, query, row_limit=row_limit, seconds=seconds)
-        finally:
-            db.close()
+        with self._readers.fresh() as db:
+            return sandbox.run(db, query, row_limit=row_limit, seconds=seconds)
