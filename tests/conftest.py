@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import types
 
 from hypothesis import HealthCheck, settings
 
@@ -33,7 +34,7 @@ def forbid_stray_opens(event, arguments):
 
 
 def _callers():
-    frame = sys._getframe(1)
+    frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         yield frame
         frame = frame.f_back

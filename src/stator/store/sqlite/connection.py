@@ -125,7 +125,6 @@ def open_connection(
             hint="install apsw 3.54 or newer",
         )
     check_path(path)
-    check_log(path)
     with translated(path):
         connection = _connect(path, access)
         try:
@@ -196,24 +195,6 @@ def _patient(connection: apsw.Connection) -> apsw.Connection:
     """Waits from its first read on: the first read may coincide with a WAL recovery by another process."""
     connection.set_busy_handler(Patience())
     return connection
-
-
-def check_log(path: str) -> None:
-    """Refuse a store whose log was removed between two runs: its newest commits would seem never to have been.
-
-    SQLite makes the log before the shared memory and removes it after, so only another program leaves the second
-    without the first.
-    """
-    log, memory = path + "-wal", path + "-shm"
-    if identity(log) is not None or (seen := identity(memory)) is None:
-        return
-    if identity(log) is None and identity(memory) == seen:
-        raise StoreCorrupt(
-            f"{log} is missing: it was removed after a program that wrote here was killed,"
-            " and the newest commits were in it",
-            hint=f"put {log} back; to continue with what {path} itself holds, remove {memory}",
-            store=path,
-        )
 
 
 def _quoted(path: str) -> str:
@@ -423,9 +404,14 @@ class FileGuard:
         """To be called after the connection was closed."""
         self._memory.leave()
 
+    def is_stale(self) -> bool:
+        """Whether another log or other shared memory is in use now. A reader whose log was removed, and not yet
+        replaced, still reads what is newest."""
+        return self.memory_lost() or identity(self.wal) not in (self._wal, None)
+
     def is_lost(self) -> bool:
-        """A file that all connections share was removed or replaced: this one is of no use any more."""
-        return self._memory.is_lost() or self.wal_lost()
+        """Whether nothing may be written through the connection any more."""
+        return self.memory_lost() or self.wal_lost()
 
     def memory_lost(self) -> bool:
         """The shared memory was removed or replaced. Asked before each write: where the log ends, others know from

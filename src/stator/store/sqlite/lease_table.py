@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import apsw
 import msgspec
 
-from stator.errors import Busy
-from stator.model.log.query import Holder, Lease
+from stator.errors import Busy, StoreBusy
+from stator.model.log.query import Holder, Lease, SessionRow
 from stator.store.sqlite.append import Appender
 from stator.store.sqlite import connection
 from stator.store.sqlite.connection import one
@@ -14,6 +16,14 @@ from stator.store.sqlite.projection import SQL
 from stator.store.sqlite.queries import places
 
 _pack = msgspec.msgpack.Encoder().encode
+
+
+def _driven_by(holder: Holder) -> str:
+    since = datetime.fromtimestamp(holder.since / 1e6, UTC)
+    return (
+        f"driven by {holder.program or 'a program'} on {holder.host}, pid {holder.pid},"
+        f" since {since:%Y-%m-%d %H:%M:%S} UTC"
+    )
 
 
 class Leases:
@@ -44,8 +54,7 @@ class Leases:
         current = self._drivers.holder(place.holder, place.epoch)
         if current is not None and current.live and not take:
             raise Busy(
-                f"session {place.record.name!r} ({session}) is driven by {current.program or 'a program'}"
-                f" on {current.host}, pid {current.pid}, since {current.since}",
+                f"session {place.record.name!r} ({session}) is {_driven_by(current)}",
                 holder=current,
                 hint='open it with busy="read" to look, "fork" to branch, "take" to displace it',
                 session=session,
@@ -60,6 +69,23 @@ class Leases:
         )
         self._appender.forget(session)
         return Lease(session, epoch, current if current and current.live else None)
+
+    def named(self, error: StoreBusy, row: SessionRow) -> StoreBusy:
+        """The error of an acquirer that could not even ask, with the driver that is asked for."""
+        driver = row.holder
+        if driver is None or not driver.live:
+            return error
+        return StoreBusy(
+            f"{error.what}; session {row.record.name!r} ({row.id}) is {_driven_by(driver)}",
+            hint=error.hint,
+            **{
+                **error.ids,
+                "session": row.id,
+                "pid": driver.pid,
+                "host": driver.host,
+                "since": driver.since,
+            },
+        )
 
     def release(self, held: Lease) -> None:
         try:

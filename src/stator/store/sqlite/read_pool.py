@@ -9,13 +9,14 @@ import apsw
 
 from stator.store.sqlite import connection
 from stator.store.sqlite.connection import FileGuard
-from stator.store.sqlite.store_lock import ReadLock
+from stator.store.sqlite.store_lock import ReadLock, check_log
 
 
 class _Reader:
     """A connection, the lock on what it reads, and the files it opened."""
 
     def __init__(self, path: str) -> None:
+        check_log(path)
         self.lock = ReadLock(path)
         try:
             self.db = connection.open_connection(path, "read")
@@ -69,9 +70,9 @@ class ReadPool:
                 reader = self._idle.pop()
             except IndexError:  # another thread was faster
                 break
-            if not reader.guard.is_lost():
+            if not reader.guard.is_stale():
                 return reader
-            # It maps files that nobody writes any more: it would show an old state for ever.
+            # Of files that nobody writes any more: it would show an old state for ever.
             reader.close()
         return _Reader(self._path)
 

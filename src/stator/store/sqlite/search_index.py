@@ -169,8 +169,10 @@ def _make(path: str) -> None:
 class SearchIndex:
     """See `store.port.Index` for what each method promises."""
 
-    def __init__(self, path: str, store: str, log: Log) -> None:
-        """`path` is the index's own file, "" for a temporary one; `store` the id of the store it is of."""
+    def __init__(self, path: str, store: str, log: Log, *, in_memory: bool = False) -> None:
+        """`path` is the index's own file, "" for a temporary one; `store` the id of the store it is of.
+        `in_memory`: a temporary one that needs no disk."""
+        self._name = ":memory:" if in_memory else path
         self.kept = bool(path)
         self._path = path
         self._store = store
@@ -198,7 +200,7 @@ class SearchIndex:
         if self.kept and not os.path.exists(self._path):
             _make(self._path)
         try:
-            db = apsw.Connection(self._path, flags=apsw.SQLITE_OPEN_READWRITE)
+            db = apsw.Connection(self._name, flags=apsw.SQLITE_OPEN_READWRITE)
         except apsw.Error as error:
             raise translate(error, self._path) from error
         db.set_busy_handler(self._patience)

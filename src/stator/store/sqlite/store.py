@@ -19,6 +19,7 @@ import apsw
 
 from stator.errors import (
     StatorError,
+    StoreBusy,
     StoreCorrupt,
     StoreFailed,
     StoreReadOnly,
@@ -219,7 +220,10 @@ class SqliteStore:
 
     def acquire(self, session: str, holder: Holder, *, take: bool = False) -> Lease:
         self._check_writable()
-        return self._leases.acquire(session, holder, take)
+        try:
+            return self._leases.acquire(session, holder, take)
+        except StoreBusy as error:
+            raise self._leases.named(error, self.session(session)) from error
 
     def release(self, lease: Lease) -> None:
         self._check_writable()

@@ -16,11 +16,12 @@ import errno
 import os
 import time
 
-from stator.errors import StoreBusy, StoreError, StoreFailed, StoreFull, StoreReadOnly
+from stator.errors import StoreBusy, StoreCorrupt, StoreError, StoreFailed, StoreFull, StoreReadOnly
 from stator.locks import LockFile
 from stator.store.sqlite import lock_holders
 from stator.store.sqlite.connection import Patience
 from stator.store.sqlite.driver_lock import SUFFIX
+from stator.store.sqlite.shared_memory import identity
 
 WRITING = 0
 READING = 2**62
@@ -55,6 +56,35 @@ def find_lock_file(store: str) -> LockFile | None:
         return open_lock_file(store)
     except StoreError:
         return None
+
+
+def check_log(store: str) -> None:
+    """Refuse a store whose log was removed: its newest commits would seem never to have been.
+
+    SQLite makes the log before the shared memory and removes it after, so only another program leaves the second
+    without the first.
+    """
+    log, memory = store + "-wal", store + "-shm"
+    if identity(log) is not None or (seen := identity(memory)) is None:
+        return
+    file = find_lock_file(store)
+    present = file is not None and file.is_locked(PRESENT)
+    if file is not None:
+        file.close()
+    if identity(log) is not None or identity(memory) != seen:
+        return  # another process closed or opened the store just now
+    if present:
+        raise StoreFailed(
+            f"{log} was removed while a program had the store open",
+            hint="that program still has the newest commits: let it write once more or end in order, then try again",
+            store=store,
+        )
+    raise StoreCorrupt(
+        f"{log} is missing: it was removed after a program that wrote here was killed,"
+        " and the newest commits were in it",
+        hint=f"put {log} back; to continue with what {store} itself holds, remove {memory}",
+        store=store,
+    )
 
 
 class WriteLock:

@@ -22,7 +22,7 @@ from stator.model.records.tables import BARRIERS
 from stator.store.port import Durability
 from stator.store.sqlite import connection, space
 from stator.store.sqlite.connection import FileGuard, Patience
-from stator.store.sqlite.store_lock import WriteLock, busy
+from stator.store.sqlite.store_lock import WriteLock, busy, check_log
 
 T = TypeVar("T")
 GROUP_MAX = 64
@@ -117,6 +117,8 @@ class Writer:
         """SQLite's busy handler: for writers that do not know our lock."""
         self._pages = 0
         """Pages in the WAL after our last commit."""
+        self._log_saved = False
+        """Whether the log was removed, and everything in it copied by us: it may be missing."""
         self._acknowledged = 0
         """The same, after our last commit that was answered."""
         self._synchronous = ""
@@ -132,6 +134,9 @@ class Writer:
 
     def open(self) -> apsw.Connection:
         if self._db is None:
+            if not self._log_saved:
+                check_log(self.path)
+            self._log_saved = False
             self._synchronous = self._calm
             self._db = connection.open_connection(
                 self.path, "write", self._synchronous, self._patience
@@ -166,13 +171,15 @@ class Writer:
 
     def leave(self) -> None:
         """The store is not used any more: the last to leave folds the log into the file."""
-        guard = self._guard
         fold = False
         try:
-            if guard is not None and not guard.is_lost():
+            if self._db is not None:
                 self.locked.acquire(PATIENCE_S)
+                if self._guard is not None and self._guard.is_lost():
+                    self._renew(self._db, self._guard)
+                    self.open()
                 fold = self.locked.is_alone()
-        except StoreError:  # another process writes, so it is there, and leaves later
+        except (StoreError, apsw.Error):  # what was acknowledged is in the log; the next to leave tries again
             fold = False
         finally:
             self.close(fold=fold)
@@ -221,30 +228,38 @@ class Writer:
                     if self.unfinished:
                         self._finish(db, 0.0, whole=False)
                     return result
-            if guard.wal_lost():
-                self._save_log(db, guard)
-            self.close()
-            self._owner.drop_readers()
+            self._renew(db, guard)
         raise StoreFailed(
             f"{self.path}: {self.path}-wal or {self.path}-shm was removed while this program used it",
             hint="nothing was acknowledged; close other connections of this program to the store, then try again",
             store=self.path,
         )
 
+    def _renew(self, db: apsw.Connection, guard: FileGuard) -> None:
+        """Give up a connection whose files were removed; the next one opens those that are there now."""
+        if guard.wal_lost():
+            self._save_log(db, guard)
+            self._log_saved = True
+        self.close()
+        self._owner.drop_readers()
+
     def _save_log(self, db: apsw.Connection, guard: FileGuard) -> None:
         """Copy what only the removed log holds into the store file, where that overwrites nobody's work."""
-        pages, kept = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
-        if pages <= kept:
-            return  # the program that removed it had folded it into the file
         if guard.wal_is_vacant():
-            pages, kept = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
-        elif kept >= self._acknowledged:
-            return  # what is missing was not acknowledged, and is run again
-        if pages > kept:
+            try:
+                self.locked.without_readers(PATIENCE_S)
+                # Also where nothing is left to copy: it lets the next log begin at its beginning.
+                db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
+            finally:
+                self.locked.admit_readers()
+            return
+        pages, kept = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+        # What was not acknowledged is run again. A program that removes the log in order copies it first.
+        if kept < min(pages, self._acknowledged):
             raise StoreFailed(
                 f"{guard.wal} was removed while this program used it, and another program has written since:"
                 f" {pages - kept} pages that this program wrote are in no file any more",
-                hint="nothing more is acknowledged; keep this program, and restore the store from a backup",
+                hint="nothing more is acknowledged; restore the store from a backup",
                 store=self.path,
             )
 
