@@ -57,6 +57,7 @@ class LockFile:
         """
         self.path = path
         self._descriptor = -1
+        self._requests: dict[tuple[int, int], bytes] = {}
         with _guard:
             self._descriptor = _opened(path, create, mode)
             _descriptors.add(self._descriptor)
@@ -76,8 +77,11 @@ class LockFile:
         self._set(fcntl.F_UNLCK, byte)
 
     def _set(self, kind: int, byte: int) -> bool:
+        request = self._requests.get((kind, byte))
+        if request is None:
+            request = self._requests[kind, byte] = _request(kind, byte)
         try:
-            fcntl.fcntl(self._descriptor, SET, _request(kind, byte))
+            fcntl.fcntl(self._descriptor, SET, request)
         except (BlockingIOError, PermissionError):
             return False
         return True

@@ -227,6 +227,17 @@ def acquainted(tree: SourceTree, one: str, other: str) -> list[str]:
     ]
 
 
+def importing(tree: SourceTree, wanted: str, except_in: tuple[str, ...]) -> list[str]:
+    """Every import of a module outside the places that may have it."""
+    return [
+        f"{module.name} imports {imported.target} ({tree.where(module, imported.line)})"
+        for module in tree
+        if module.name not in except_in
+        for imported in module.imports
+        if is_below(imported.target, [wanted])
+    ]
+
+
 # ── the package ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -274,6 +285,10 @@ def test_concrete_stores_are_named_only_where_things_are_put_together():
         and not is_below(module.name, KNOW_STORES)
         and not is_below(module.name, CONCRETE_STORES)  # a store's own modules know each other
     )
+
+
+def test_only_the_module_of_locks_imports_fcntl():
+    expect_none(importing(ours(), "fcntl", ("stator.locks",)))
 
 
 def test_one_store_does_not_know_the_other():
@@ -340,6 +355,12 @@ def test_rooms_of_one_step_do_not_import_each_other(tmp_path):
     assert against_the_rooms(tree, STEPS) == [
         "stator.runtime.views.a imports stator.runtime.files.b"
     ]
+
+
+def test_an_import_of_fcntl_elsewhere_is_found(tmp_path):
+    tree = made(tmp_path, {"locks.py": "import fcntl", "runtime/x.py": "from fcntl import flock"})
+    (found,) = importing(tree, "fcntl", ("stator.locks",))
+    assert found.startswith("stator.runtime.x imports fcntl")
 
 
 def test_stores_that_know_each_other_are_found(tmp_path):

@@ -267,6 +267,7 @@ def _configure(connection: apsw.Connection, access: Access, synchronous: str) ->
         # A setting of the connection, not of the file: without it, what this writer erases stays in free pages.
         connection.pragma("secure_delete", 1)
         connection.pragma("synchronous", synchronous)
+        connection.wal_autocheckpoint(0)  # the writer's, which holds our locks
 
 
 class Patience:

@@ -44,7 +44,6 @@ from stator.model.log.query import (
     UsageBy,
     check_limit,
 )
-from stator.model.records.tables import REMOVALS
 from stator.model.records.types import Entry
 from stator.store.port import Durability
 from stator.store.sqlite import connection, lock_holders, projection, space
@@ -243,10 +242,7 @@ class SqliteStore:
         self._check_writable()
         if not drafts:
             return []
-        commits = self._writer.append(AppendRequest(session, drafts, if_head, barrier, fresh))
-        if any(draft.kind in REMOVALS for draft in drafts):
-            self._writer.finish(PATIENCE_S)
-        return commits
+        return self._writer.append(AppendRequest(session, drafts, if_head, barrier, fresh))
 
     # -- reading ----------------------------------------------------------------------------------
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 
 from stator.errors import StoreBusy, StoreCorrupt, StoreError, StoreFailed, StoreFull, StoreReadOnly
 from stator.locks import LockFile
@@ -36,7 +35,8 @@ keep anybody from reading, and SQLite's own lock is there in all likelihood."""
 def open_lock_file(store: str) -> LockFile:
     """The lock file of a store, readable by those who can read the store."""
     try:
-        return LockFile(store + SUFFIX, mode=os.stat(store).st_mode & 0o666)
+        mode = os.stat(store).st_mode & 0o666 if os.path.exists(store) else 0o600
+        return LockFile(store + SUFFIX, mode=mode)
     except OSError as error:
         raise _unusable(store, error) from None
 
@@ -107,12 +107,15 @@ class WriteLock:
 
     def acquire(self, seconds: float) -> None:
         """Hold the write lock; `StoreBusy` with who has it, where that is known."""
+        if self._try():
+            return
         patience = Patience(seconds, self._written)
         tries = 0
-        while not self._try():
-            if not patience(tries):
-                raise busy(self._written, patience.waited_s)
+        while patience(tries):
+            if self._try():
+                return
             tries += 1
+        raise busy(self._written, patience.waited_s)
 
     def _try(self) -> bool:
         file = self._file
@@ -134,7 +137,7 @@ class WriteLock:
 
     def release(self) -> None:
         """Give the write lock back; without it, nothing happens."""
-        if self._file is not None and self._file.is_open:
+        if self._file is not None:
             self._file.unlock(self._byte)
 
     def without_readers(self, seconds: float = 0.0) -> bool:
@@ -174,9 +177,10 @@ class ReadLock:
         file = self._file
         if file is None or file.lock(READING, shared=True):
             return
-        until = time.monotonic() + GLIMPSE_S
-        while time.monotonic() < until and not file.lock(READING, shared=True):
-            time.sleep(0.001)
+        patience = Patience(GLIMPSE_S)
+        tries = 0
+        while patience(tries) and not file.lock(READING, shared=True):
+            tries += 1
 
     def release(self) -> None:
         if self._file is not None and self._file.is_open:

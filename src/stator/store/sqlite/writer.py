@@ -18,7 +18,7 @@ import apsw
 
 from stator.errors import HeadMoved, StatorError, StoreError, StoreFailed
 from stator.model.log.commit import Commit, Draft
-from stator.model.records.tables import BARRIERS
+from stator.model.records.tables import BARRIERS, REMOVALS
 from stator.store.port import Durability
 from stator.store.sqlite import connection, space
 from stator.store.sqlite.connection import FileGuard, Patience
@@ -115,12 +115,10 @@ class Writer:
         self.locked = WriteLock(owner.path)
         self._patience = Patience(store=owner.path)
         """SQLite's busy handler: for writers that do not know our lock."""
-        self._pages = 0
-        """Pages in the WAL after our last commit."""
         self._log_saved = False
         """Whether the log was removed, and everything in it copied by us: it may be missing."""
         self._acknowledged = 0
-        """The same, after our last commit that was answered."""
+        """Pages in the WAL after our last commit that was answered."""
         self._synchronous = ""
         self._data_version = -1
         self._began = False
@@ -143,16 +141,10 @@ class Writer:
             )
             # A first read makes SQLite open the WAL, so that the guard knows which one is ours.
             self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-            self._db.set_wal_hook(self._count_pages)
             self._guard = FileGuard(self.path)
             self._data_version = -1
-            self._pages = self._acknowledged = 0
+            self._acknowledged = 0
         return self._db
-
-    def _count_pages(self, db: apsw.Connection, name: str, pages: int) -> int:
-        """Called by SQLite after each commit, in place of its own checkpoints: those would not hold our lock."""
-        self._pages = pages
-        return int(apsw.SQLITE_OK)
 
     def close(self, *, fold: bool = False) -> None:
         """Forget the connection and everything that was believed through it.
@@ -222,9 +214,7 @@ class Writer:
                 guard.check_store()
                 if not guard.wal_lost():
                     self._data_version = db.data_version()
-                    self._acknowledged = self._pages
-                    if self._pages >= connection.CHECKPOINT_PAGES:
-                        self._checkpoint(db)
+                    self._checkpoint(db)
                     if self.unfinished:
                         self._finish(db, 0.0, whole=False)
                     return result
@@ -264,14 +254,18 @@ class Writer:
             )
 
     def _checkpoint(self, db: apsw.Connection) -> None:
-        """Copy the log into the file, so that it does not grow for ever."""
-        alone = self.locked.without_readers()
+        """Copy a log that has become long into the file. In place of SQLite's own checkpoints, which do not know
+        our locks."""
+        # Without errors: what was committed is in the log and stays there, and a broken disk fails the next write.
+        with contextlib.suppress(apsw.Error):
+            self._acknowledged, _ = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+            if self._acknowledged >= connection.CHECKPOINT_PAGES:
+                self._copy_log(db)
+
+    def _copy_log(self, db: apsw.Connection) -> None:
         try:
-            if alone or self._pages >= CHECKPOINT_MAX:
+            if self.locked.without_readers() or self._acknowledged >= CHECKPOINT_MAX:
                 db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        except apsw.Error:
-            # What was committed is in the log and stays there; a disk that is full or broken fails the next write.
-            return
         finally:
             self.locked.admit_readers()
 
@@ -349,6 +343,8 @@ class Writer:
                 if not request.done:
                     self._run_queue(request)
             if request.error is None:
+                if any(draft.kind in REMOVALS for draft in request.drafts):
+                    self.finish(PATIENCE_S)
                 return request.result
         except BaseException as error:
             known = "was committed" if self._settle(request) else "was not committed"
