@@ -401,6 +401,10 @@ class FileGuard:
         self._wal = identity(self.wal)
         self._memory = shared_memory.use(path)
 
+    def permit_removal(self) -> None:
+        """To be called before a connection is closed that may remove the log."""
+        self._memory.permit_removal()
+
     def close(self) -> None:
         """To be called after the connection was closed."""
         self._memory.leave()

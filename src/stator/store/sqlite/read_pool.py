@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import apsw
 
@@ -36,6 +36,8 @@ class ReadPool:
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self.on_stale: Callable[[], None] = self.drop
+        """Called when a reader's files were removed, to close what else keeps them open."""
         self._closed = False
         self._idle: list[_Reader] = [_Reader(path)]
 
@@ -74,6 +76,7 @@ class ReadPool:
                 return reader
             # Of files that nobody writes any more: it would show an old state for ever.
             reader.close()
+            self.on_stale()
         return _Reader(self._path)
 
     @contextlib.contextmanager

@@ -50,6 +50,12 @@ class SharedMemory:
         self._users += 1
         return self
 
+    def permit_removal(self) -> None:
+        """Before the last connection of this process is closed: SQLite keeps a file that is in use."""
+        with _guard:
+            if self._users == 1 and self._file is not None:
+                self._file.unlock(IN_USE)
+
     def leave(self) -> None:
         """One connection less uses it. To be called after the connection was closed."""
         with _guard:

@@ -105,6 +105,7 @@ class SqliteStore:
         )
         self._writer = self._appender.writer
         self._writer.locked.enter()
+        self._readers.on_stale = self._writer.give_up_lost
         self._leases = Leases(self._appender)
 
     # -- life -------------------------------------------------------------------------------------

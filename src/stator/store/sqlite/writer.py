@@ -154,12 +154,26 @@ class Writer:
         db, self._db = self._db, None
         guard, self._guard = self._guard, None
         self._owner.forget_all()
+        if fold and guard is not None:
+            guard.permit_removal()
         if db is not None:
             with contextlib.suppress(apsw.Error):
                 db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(not fold))
                 db.close()
         if guard is not None:
             guard.close()
+
+    def give_up_lost(self) -> None:
+        """Close the connection if its files were removed: it keeps readers of this process from the new ones."""
+        with self.lock:
+            db, guard = self._db, self._guard
+            if db is None or guard is None or db.in_transaction or not guard.is_lost():
+                return
+            try:
+                self.locked.acquire(PATIENCE_S)
+                self._renew(db, guard)
+            finally:
+                self.locked.release()
 
     def leave(self) -> None:
         """The store is not used any more: the last to leave folds the log into the file."""
