@@ -13,7 +13,7 @@ import pytest
 from reliability.lock_workers import STRAYS, read_all
 from reliability.support import fact_draft, findings, recorded_session
 from stator.connect import connect
-from stator.errors import Busy, StoreBusy, StoreCorrupt, StoreFailed
+from stator.errors import Busy, NotAStore, StoreBusy, StoreCorrupt, StoreFailed
 from stator.runtime.views.open_calls import DIED
 from stator.store.sqlite import connection
 
@@ -222,6 +222,7 @@ def test_opening_names_the_process_that_is_suspended_inside_a_write(suspended, p
 def test_taking_a_lease_names_the_suspended_driver_and_since_when(suspended, path):
     with connect(path, project="test") as store:
         row = store.port.session(store.read("main").id)
+        assert row.holder is not None
         with pytest.raises(StoreBusy) as caught:
             store.port.acquire(row.id, row.holder, take=True)
     assert "session 'main'" in caught.value.what
@@ -252,6 +253,13 @@ def test_a_writer_that_is_not_known_is_reported_as_such(path, session, monkeypat
         other.port._writer.locked.acquire(0.0)  # type: ignore[attr-defined]
         with pytest.raises(StoreBusy, match="which one is not known"):
             store.port.append(session, [fact_draft(store, session, "fact")])
+
+
+def test_a_file_that_is_no_store_is_refused_without_a_trace(tmp_path):
+    (tmp_path / "notes.db").write_bytes(b"not a database" * 100)
+    with pytest.raises(NotAStore):
+        connect(tmp_path / "notes.db", project="test")
+    assert os.listdir(tmp_path) == ["notes.db"]
 
 
 # -- removed files --------------------------------------------------------------------------------

@@ -62,6 +62,7 @@ from stator.store.sqlite.queries import (
     state,
 )
 from stator.store.sqlite.queries.lineage import SessionPlace
+from stator.store.sqlite.store_lock import WriteLock
 from stator.store.sqlite.writer import AppendRequest, Writer
 
 if TYPE_CHECKING:  # loaded by the first write: reading does without its patterns
@@ -90,13 +91,14 @@ class Appender:
         clock: Callable[[], int],
         salts: Callable[[int], bytes],
         drop_readers: Callable[[], None],
+        locked: WriteLock,
     ) -> None:
         self.path = path
         self.drivers = DriverLocks(path)
         self.drop_readers = drop_readers
         self.live: dict[str, Live] = {}
         self.unflushed = 0
-        self.writer = Writer(self, durability)
+        self.writer = Writer(self, durability, locked)
         self._blob_key = blob_key
         self._redact = redact
         self._clock = clock

@@ -19,7 +19,10 @@ class _Reader:
         check_log(path)
         self.lock = ReadLock(path)
         try:
+            self.lock.acquire()
             self.db = connection.open_connection(path, "read")
+            self.lock.release()
+            self.lock.open(create=True)
         except BaseException:
             self.lock.close()
             raise

@@ -64,6 +64,7 @@ from stator.store.sqlite.queries import (
 )
 from stator.store.sqlite.queries.lineage import SessionPlace
 from stator.store.sqlite.read_pool import ReadPool
+from stator.store.sqlite.store_lock import WriteLock, check_log
 from stator.store.sqlite.writer import PATIENCE_S, AppendRequest
 
 T = TypeVar("T")
@@ -88,9 +89,18 @@ class SqliteStore:
         self._read_only = read_only
         self._pid = os.getpid()
         self._closed = False
-        self._readers = ReadPool(self.path)
-        with self._readers.snapshot() as db:
-            meta: dict[str, Any] = dict(many(db, "SELECT key, value FROM meta"))
+        connection.check_path(self.path)
+        check_log(self.path)  # before we are present ourselves
+        locked = WriteLock(self.path)
+        locked.enter(create=False)
+        try:
+            self._readers = ReadPool(self.path)
+            with self._readers.snapshot() as db:
+                meta: dict[str, Any] = dict(many(db, "SELECT key, value FROM meta"))
+            locked.enter(create=True)
+        except BaseException:
+            locked.close()
+            raise
         if not {"store", "blob_key", "epoch"} <= meta.keys():
             raise StoreCorrupt(f"{self.path}: its metadata is incomplete", hint="restore a backup")
         self._store_id = str(meta["store"])
@@ -102,9 +112,9 @@ class SqliteStore:
             clock=clock,
             salts=salts,
             drop_readers=self._readers.drop,
+            locked=locked,
         )
         self._writer = self._appender.writer
-        self._writer.locked.enter()
         self._readers.on_stale = self._writer.give_up_lost
         self._leases = Leases(self._appender)
 

@@ -17,7 +17,7 @@ import os
 
 from stator.errors import StoreBusy, StoreCorrupt, StoreError, StoreFailed, StoreFull, StoreReadOnly
 from stator.locks import LockFile
-from stator.store.sqlite import lock_holders
+from stator.store.sqlite import connection, lock_holders
 from stator.store.sqlite.connection import Patience
 from stator.store.sqlite.driver_lock import SUFFIX
 from stator.store.sqlite.shared_memory import identity
@@ -45,7 +45,8 @@ def _unusable(store: str, error: OSError) -> StoreError:
     what = f"{store}{SUFFIX}: {error.strerror}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StoreFull(what, hint="free some space; reading still works", store=store)
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBADF):
+        # EBADF: the file could only be opened for reading.
         return StoreReadOnly(what, hint="the file or its folder cannot be written", store=store)
     return StoreFailed(what, store=store)
 
@@ -98,12 +99,19 @@ class WriteLock:
         self._file: LockFile | None = None
         self._present = False
 
-    def enter(self) -> None:
-        """Be present from now on: nobody else removes the log."""
-        self._present = True
-        self._file = find_lock_file(self._store)
-        if self._file is not None:
-            self._file.lock(PRESENT, shared=True)
+    def enter(self, *, create: bool) -> None:
+        """Be present from now on: nobody else removes the log. To be called before anything is opened; where there is
+        no lock file yet, once it is sure that this is a store, with `create`."""
+        if self._present or not (create or os.path.exists(self._store + SUFFIX)):
+            return
+        file = find_lock_file(self._store)
+        if file is None:
+            return
+        patience, tries = Patience(connection.OPEN_S), 0
+        # The last to leave may be at work. One that is suspended there must not keep anybody from reading.
+        while not file.lock(PRESENT, shared=True) and patience(tries):
+            tries += 1
+        self._file, self._present = file, True
 
     def acquire(self, seconds: float) -> None:
         """Hold the write lock; `StoreBusy` with who has it, where that is known."""
@@ -170,7 +178,14 @@ class ReadLock:
     """What one read connection holds while it shows a snapshot."""
 
     def __init__(self, store: str) -> None:
-        self._file = find_lock_file(store)
+        self._store = store
+        self._file: LockFile | None = None
+        self.open(create=False)
+
+    def open(self, *, create: bool) -> None:
+        """Open the lock file; make one only where it is sure that this is a store."""
+        if self._file is None and (create or os.path.exists(self._store + SUFFIX)):
+            self._file = find_lock_file(self._store)
 
     def acquire(self) -> None:
         """Keep checkpoints away, unless one runs for long."""

@@ -98,7 +98,7 @@ class Owner(Protocol):
 class Writer:
     """The write connection of one store in one process."""
 
-    def __init__(self, owner: Owner, durability: Durability) -> None:
+    def __init__(self, owner: Owner, durability: Durability, locked: WriteLock) -> None:
         self.path = owner.path
         self._owner = owner
         # Reentrant: `append` holds it while it runs `transaction`, which holds it while it runs `finish`.
@@ -112,7 +112,7 @@ class Writer:
         self._queue: deque[AppendRequest] = deque()
         self._db: apsw.Connection | None = None
         self._guard: FileGuard | None = None
-        self.locked = WriteLock(owner.path)
+        self.locked = locked
         self._patience = Patience(store=owner.path)
         """SQLite's busy handler: for writers that do not know our lock."""
         self._log_saved = False
