@@ -30,7 +30,7 @@ import fcntl
 import os
 import sys
 from _thread import RLock
-from errno import EBADF
+from errno import EACCES, EBADF, EROFS
 
 # type checkers recognize the name; importing it from `typing` would take too long for the hook
 TYPE_CHECKING = False
@@ -117,7 +117,10 @@ def _opened(path: str, create: bool, mode: int) -> int:
     flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
     try:
         return os.open(path, flags, mode)
-    except PermissionError:
+    except OSError as refused:
+        # A file that may not be written can still be looked at; one that cannot be made is not there.
+        if refused.errno not in (EACCES, EROFS) or not os.path.exists(path):
+            raise
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 

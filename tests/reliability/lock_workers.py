@@ -93,12 +93,15 @@ def hold_with_child(talk: Any, path: str, byte: int) -> None:
 
 def drive_and_stray(talk: Any, path: str, kind: str) -> str:
     """Drive a session while a tool of this process reads the store's files; then record a fact."""
-    with connect(path, project="test") as store, store.open("main") as session:
-        with session.turn() as turn:
-            STRAYS[kind](path)
-            talk.say("strayed")
-            talk.hear()
-            return turn.fact("after", True)
+    with (
+        connect(path, project="test") as store,
+        store.open("main") as session,
+        session.turn() as turn,
+    ):
+        STRAYS[kind](path)
+        talk.say("strayed")
+        talk.hear()
+        return turn.fact("after", True)
 
 
 def drive_with_child(talk: Any, path: str, how: str) -> None:
@@ -221,7 +224,9 @@ def read_among_strays(talk: Any, path: str, session: str) -> list[list[str]]:
             rows = db.execute("SELECT hex(id), hex(body) FROM log ORDER BY k").fetchall()
             told.append([repr(row) for row in rows])
             if len(told) == 1:
-                db.execute("PRAGMA shrink_memory")  # so that the second time is not answered from memory
+                db.execute(
+                    "PRAGMA shrink_memory"
+                )  # so that the second time is not answered from memory
                 read_all(path)
                 talk.say("strayed")
                 talk.hear()

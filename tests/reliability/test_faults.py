@@ -61,6 +61,14 @@ def fill_up(folder: Path) -> None:
             pass
 
 
+def drive_until_full(store, folder: Path) -> None:
+    """Leave a session because its disk has become full."""
+    with store.open("main") as session, session.turn() as turn:
+        turn.fact("small", 1)
+        fill_up(folder)
+        consume(turn.fact(f"fact {n}", os.urandom(3000)) for n in range(10_000))
+
+
 def consume(work) -> None:
     for _ in work:
         pass
@@ -134,10 +142,8 @@ def test_creating_a_store_on_a_full_disk_leaves_no_file(small_disk):
 @pytest.mark.parametrize("busy", ["fail", "wait"])
 def test_a_session_left_on_a_full_disk_opens_again_in_the_same_process(small_disk, busy):
     with connect(small_disk / "store.db", project="test") as store:
-        with pytest.raises(StoreFull), store.open("main") as session, session.turn() as turn:
-            turn.fact("small", 1)
-            fill_up(small_disk)
-            consume(turn.fact(f"fact {n}", os.urandom(3000)) for n in range(10_000))
+        with pytest.raises(StoreFull):
+            drive_until_full(store, small_disk)
         grow(small_disk)
         with store.open("main", busy=busy) as again:
             assert again.recovery.cause == DIED

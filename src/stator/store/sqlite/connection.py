@@ -44,7 +44,7 @@ SCHEMA_FILES = {1: "sqlite_schema_1.sql"}
 FINGERPRINTS = {1: "0579fb20b84e049d975e32826b887d42b75ee1121d8d8552fc9e7a63b529e4d5"}
 
 BUSY_SECONDS = 60.0
-"""How long a writer waits for another process's transaction. Those take milliseconds; rewriting a file takes seconds."""
+"""How long a writer waits for another process. A transaction takes milliseconds, rewriting a file takes seconds."""
 OPEN_S = 5.0
 """How long opening a session waits for one. A program that starts should say that it cannot, rather than hang."""
 SUSPENDED_S = 3.0

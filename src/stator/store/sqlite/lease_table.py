@@ -9,8 +9,8 @@ import msgspec
 
 from stator.errors import Busy, StoreBusy
 from stator.model.log.query import Holder, Lease, SessionRow
-from stator.store.sqlite.append import Appender
 from stator.store.sqlite import connection
+from stator.store.sqlite.append import Appender
 from stator.store.sqlite.connection import one
 from stator.store.sqlite.projection import SQL
 from stator.store.sqlite.queries import places
@@ -38,7 +38,8 @@ class Leases:
         locked: list[int] = []
         try:
             granted = self._appender.writer.transaction(
-                lambda db: self._acquire(db, session, holder, take, locked), seconds=connection.OPEN_S
+                lambda db: self._acquire(db, session, holder, take, locked),
+                seconds=connection.OPEN_S,
             )
         except BaseException:
             for epoch in locked:  # it was never published, and is the next acquirer's
@@ -89,7 +90,9 @@ class Leases:
 
     def release(self, held: Lease) -> None:
         try:
-            self._appender.writer.transaction(lambda db: self._release(db, held), seconds=connection.OPEN_S)
+            self._appender.writer.transaction(
+                lambda db: self._release(db, held), seconds=connection.OPEN_S
+            )
         finally:
             # Also where nothing can be written: the session would stay busy for as long as this process
             # lives. Its row then names a holder that is not live, which is what a dead driver leaves.

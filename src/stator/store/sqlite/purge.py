@@ -29,9 +29,7 @@ def purge(db: apsw.Connection, drivers: DriverLocks, project: SessionPlace, draf
             _purge(db, drivers, project, change)
 
 
-def _purge(
-    db: apsw.Connection, drivers: DriverLocks, project: SessionPlace, change: Purge
-) -> None:
+def _purge(db: apsw.Connection, drivers: DriverLocks, project: SessionPlace, change: Purge) -> None:
     session = change.session
     place = places.load_place(db, session, with_tail=False)
     moved = change.head not in (0, commits.last_seq(db, place.segments[-1]))

@@ -45,9 +45,7 @@ def _seen(db: apsw.Connection, key: str) -> int | None:
     return None if row is None else int(row[0])
 
 
-def finish(
-    db: apsw.Connection, patience: Patience, seconds: float, *, whole: bool = False
-) -> bool:
+def finish(db: apsw.Connection, patience: Patience, seconds: float, *, whole: bool = False) -> bool:
     """Free pages, empty the WAL and remove the mark; False if that is not possible now.
 
     `patience` is the connection's, `seconds` how long to wait for a reader; `whole` rewrites a file of any size.

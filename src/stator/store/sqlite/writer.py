@@ -185,7 +185,10 @@ class Writer:
                     self._renew(self._db, self._guard)
                     self.open()
                 fold = self.locked.is_alone()
-        except (StoreError, apsw.Error):  # what was acknowledged is in the log; the next to leave tries again
+        except (
+            StoreError,
+            apsw.Error,
+        ):  # what was acknowledged is in the log; the next to leave tries again
             fold = False
         finally:
             self.close(fold=fold)
