@@ -29,6 +29,16 @@ class OpenIndex(Protocol):
 
 
 @dataclass(frozen=True)
+class Launch:
+    """The supervised run that this program belongs to, and how often it was started before."""
+
+    id: str
+    start: int = 0
+    process: str = ""
+    """Tells the processes of one start apart."""
+
+
+@dataclass(frozen=True)
 class Context:
     """The world as the runtime sees it."""
 
@@ -51,6 +61,8 @@ class Context:
     """The folder that file paths are relative to; may be empty."""
     policy: Callable[[], str] = str
     """The text of the project's policy file, read when it is needed; empty without such a file."""
+    launch: Launch | None = None
+    """Set where a supervisor started this program."""
     index: OpenIndex | None = None
 
 

@@ -56,6 +56,7 @@ from stator.store.sqlite.live_session import Live, in_project
 from stator.store.sqlite.projection import SEQ_BITS, SEQ_MASK, SQL, Ledger
 from stator.store.sqlite.queries import (
     commits,
+    keys,
     lineage,
     places,
     session_list,
@@ -335,6 +336,7 @@ class Appender:
         if not len(place.tail):
             return
         self.unflushed -= len(place.tail)
+        keys.complete(db, place)
         place.ledger = projection.flush(
             db, place.s, place.tail, place.ledger, place.low, place.lineage
         )

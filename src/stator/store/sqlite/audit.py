@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
+from typing import Any
 
 import apsw
 
@@ -21,6 +22,7 @@ from stator.store.sqlite import connection as opening
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.live_session import in_project
 from stator.store.sqlite.projection import (
+    KEY_KIND,
     SEQ_BITS,
     SEQ_MASK,
     SQL,
@@ -151,9 +153,22 @@ def _session(
             session=session,
             hint=REBUILD,
         )
+    # A session that only releases before 0.6 have written has no index of keys yet.
+    if place.ledger.keyed >= place.flushed and _keys(db, s) != _keys(made, s):
+        yield Finding(
+            what="the index of keys does not match the log",
+            check="keys",
+            session=session,
+            hint=REBUILD,
+        )
     for what in _row(db, s, place, last):
         yield Finding(what=what, check="session", session=session, seq=last.seq, hint=RESTORE)
     yield from _snapshots(db, s, place)
+
+
+def _keys(db: apsw.Connection, s: int) -> list[Any]:
+    sql = "SELECT source, foreign_id, attempt, seq FROM origin_ix WHERE s = ? AND kind = ?"
+    return many(db, sql + " ORDER BY source, foreign_id, attempt", (s, KEY_KIND))
 
 
 def _row(db: apsw.Connection, s: int, place: SessionPlace, last: _Last) -> Iterator[str]:
@@ -193,7 +208,7 @@ _ROWS = {
     "ids": "SELECT k >> 40, k & 1099511627775 FROM commit_ix ORDER BY k",
     "flushes": "SELECT s, seq FROM flush_ix ORDER BY s, seq",
     "origins": (
-        "SELECT s, seq, kind, source, foreign_id, attempt FROM origin_ix "
+        "SELECT s, seq, kind, source, foreign_id, attempt FROM origin_ix WHERE kind <> 'turn key' "
         "ORDER BY s, kind, source, foreign_id, attempt"
     ),
     "turns": "SELECT s, last, turn, first, at, status FROM turn_ix ORDER BY s, turn",

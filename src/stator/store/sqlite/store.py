@@ -62,6 +62,7 @@ from stator.store.sqlite.queries import (
     turns,
     usage,
 )
+from stator.store.sqlite.queries import keys as keyed
 from stator.store.sqlite.queries.lineage import SessionPlace
 from stator.store.sqlite.read_pool import ReadPool
 from stator.store.sqlite.store_lock import WriteLock, check_log
@@ -318,6 +319,9 @@ class SqliteStore:
                 db, place, after=after, upto=upto, newest_first=newest_first, limit=limit
             ),
         )
+
+    def keyed_turns(self, session: str, keys: Sequence[str]) -> list[TurnRow]:
+        return self._read(session, lambda db, place: keyed.read_keyed(db, place, keys))
 
     def entries(
         self, session: str, collection: str, *, at: int | None = None, limit: int | None = None
