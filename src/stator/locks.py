@@ -51,9 +51,10 @@ _generation = 0
 class LockFile:
     """A file whose bytes are locked. See the module for what a lock guarantees."""
 
-    def __init__(self, path: str, *, create: bool = True, mode: int = 0o600) -> None:
+    def __init__(self, path: str, *, create: bool = True, mode: int | None = None) -> None:
         """`OSError` if the file is not there and cannot be made. Without the right to write it, a
-        descriptor for reading is opened: it can look, and hold shared locks.
+        descriptor for reading is opened: it can look, and hold shared locks. `mode` is given to a file
+        that is ours; without it, only we can open one that is made here.
         """
         self.path = path
         self._descriptor = -1
@@ -74,7 +75,8 @@ class LockFile:
 
     def unlock(self, byte: int) -> None:
         """Release a byte; one that is not held stays so."""
-        self._set(fcntl.F_UNLCK, byte)
+        if self.is_open:
+            self._set(fcntl.F_UNLCK, byte)
 
     def _set(self, kind: int, byte: int) -> bool:
         request = self._requests.get((kind, byte))
@@ -113,10 +115,14 @@ class LockFile:
             self.close()
 
 
-def _opened(path: str, create: bool, mode: int) -> int:
+def _opened(path: str, create: bool, mode: int | None) -> int:
     flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
     try:
-        return os.open(path, flags, mode)
+        descriptor = os.open(path, flags, 0o600)
+        found = os.fstat(descriptor)
+        if mode is not None and found.st_mode & 0o777 != mode and found.st_uid == os.geteuid():
+            os.fchmod(descriptor, mode)
+        return descriptor
     except OSError as refused:
         # A file that may not be written can still be looked at; one that cannot be made is not there.
         if refused.errno not in (EACCES, EROFS) or not os.path.exists(path):

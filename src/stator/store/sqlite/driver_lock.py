@@ -30,7 +30,10 @@ class DriverLocks:
 
     def hold(self, epoch: int) -> None:
         """This process drives under `epoch` until it lets go or dies."""
-        file = self._opened(create=True)
+        try:
+            file = self._opened(create=True)
+        except OSError as error:
+            raise StoreFailed(f"{self.path}: {error.strerror}") from None
         # It never waits: an epoch is given out once, and locked before any other process can read its number.
         if file is None or not file.lock(epoch):
             raise StoreFailed(
@@ -42,7 +45,7 @@ class DriverLocks:
     def let_go(self, epoch: int) -> None:
         """Release an epoch. Writes nothing, so that it works on a full disk."""
         self._held.discard(epoch)
-        if self._file is not None and self._file.is_open:
+        if self._file is not None:
             self._file.unlock(epoch)
 
     def is_live(self, epoch: int) -> bool:

@@ -212,7 +212,8 @@ class SqliteStore:
     def create(self, drafts: Sequence[Draft]) -> tuple[SessionRow, bool]:
         record = opening_record(drafts)
         session, created = self._write(
-            lambda db: self._appender.create(db, record, drafts), seconds=connection.OPEN_S
+            lambda db: self._appender.create(db, record, drafts),
+            seconds=connection.OPEN_S if record.mode == "driven" else None,
         )
         return self.session(session), created
 

@@ -35,7 +35,7 @@ keep anybody from reading, and SQLite's own lock is there in all likelihood."""
 def open_lock_file(store: str) -> LockFile:
     """The lock file of a store, readable by those who can read the store."""
     try:
-        mode = os.stat(store).st_mode & 0o666 if os.path.exists(store) else 0o600
+        mode = os.stat(store).st_mode & 0o666 if os.path.exists(store) else None
         return LockFile(store + SUFFIX, mode=mode)
     except OSError as error:
         raise _unusable(store, error) from None
@@ -198,7 +198,7 @@ class ReadLock:
             tries += 1
 
     def release(self) -> None:
-        if self._file is not None and self._file.is_open:
+        if self._file is not None:
             self._file.unlock(READING)
 
     def close(self) -> None:

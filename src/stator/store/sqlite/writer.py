@@ -179,20 +179,28 @@ class Writer:
         """The store is not used any more: the last to leave folds the log into the file."""
         fold = False
         try:
-            if self._db is not None:
-                self.locked.acquire(PATIENCE_S)
-                if self._guard is not None and self._guard.is_lost():
-                    self._renew(self._db, self._guard)
-                    self.open()
-                fold = self.locked.is_alone()
-        except (
-            StoreError,
-            apsw.Error,
-        ):  # what was acknowledged is in the log; the next to leave tries again
-            fold = False
+            fold = self._may_fold()
         finally:
             self.close(fold=fold)
             self.locked.close()
+
+    def _may_fold(self) -> bool:
+        """Whether nobody else uses the store. First, what only a removed log holds is saved."""
+        db, guard = self._db, self._guard
+        if db is None or guard is None:
+            return False
+        lost = guard.is_lost()
+        try:
+            self.locked.acquire(PATIENCE_S)
+        except StoreError:
+            if lost:
+                raise
+            return False  # another process writes, so it is there, and leaves later
+        if lost:
+            with connection.translated(self.path):
+                self._renew(db, guard)
+                self.open()
+        return self.locked.is_alone()
 
     def transaction(
         self,
