@@ -6,12 +6,14 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from reliability.lock_workers import STRAYS, read_all
-from reliability.support import fact_draft, findings, recorded_session
+from reliability.support import fact_draft, findings, recorded_session, script_environment
 from stator.connect import connect
 from stator.errors import Busy, NotAStore, StoreBusy, StoreCorrupt, StoreFailed
 from stator.runtime.views.open_calls import DIED
@@ -177,6 +179,36 @@ def test_the_last_of_two_stores_to_close_leaves_one_file_and_its_locks(path, ses
         "store.db",
         "store.db-lease",
     ]
+
+
+FORGETS_TO_CLOSE = """
+import sys
+from stator.connect import connect
+store = connect(sys.argv[1], project="test")
+store.contribute("main").fact("other", 1)
+"""
+
+
+def forget_to_close(path) -> None:
+    """Write in a program that ends without closing its store."""
+    subprocess.run(
+        [sys.executable, "-c", FORGETS_TO_CLOSE, str(path)], env=script_environment(), check=True
+    )
+
+
+def test_a_program_that_forgets_to_close_leaves_one_file_and_its_locks(path):
+    with connect(path, project="test") as store:
+        store.open("main").pause()
+    forget_to_close(path)
+    assert sorted(os.listdir(path.parent)) == ["store.db", "store.db-lease"]
+
+
+def test_a_program_that_forgets_to_close_does_not_remove_the_log_of_another(path):
+    with connect(path, project="test") as store, store.open("main"):
+        read_all(str(path))
+        before = os.stat(f"{path}-wal").st_ino
+        forget_to_close(path)
+        assert os.stat(f"{path}-wal").st_ino == before
 
 
 def test_a_long_log_is_copied_into_the_file(path, session):

@@ -11,6 +11,7 @@ import contextlib
 import os
 import secrets
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, TypeVar
@@ -49,6 +50,7 @@ from stator.store.port import Durability
 from stator.store.sqlite import connection, lock_holders, projection, space
 from stator.store.sqlite.append import Appender, opening_record
 from stator.store.sqlite.connection import many, one
+from stator.store.sqlite.driver_lock import DriverLocks
 from stator.store.sqlite.lease_table import Leases
 from stator.store.sqlite.projection import SEQ_MASK, SQL
 from stator.store.sqlite.queries import (
@@ -66,9 +68,20 @@ from stator.store.sqlite.queries import keys as keyed
 from stator.store.sqlite.queries.lineage import SessionPlace
 from stator.store.sqlite.read_pool import ReadPool
 from stator.store.sqlite.store_lock import WriteLock, check_log
-from stator.store.sqlite.writer import PATIENCE_S, AppendRequest
+from stator.store.sqlite.writer import PATIENCE_S, AppendRequest, Writer
 
 T = TypeVar("T")
+
+
+def _leave(pid: int, readers: ReadPool, writer: Writer, drivers: DriverLocks) -> None:
+    """Close connections and give up locks; in a forked child, which has none, nothing."""
+    if os.getpid() != pid:
+        return
+    try:
+        readers.close()
+        writer.leave()
+    finally:
+        drivers.close()
 
 
 class SqliteStore:
@@ -118,6 +131,11 @@ class SqliteStore:
         self._writer = self._appender.writer
         self._readers.on_stale = self._writer.give_up_lost
         self._leases = Leases(self._appender)
+        # Also where a program ends without closing: SQLite alone would fold the log without our locks.
+        drivers = self._appender.drivers
+        self._leave = weakref.finalize(
+            self, _leave, self._pid, self._readers, self._writer, drivers
+        )
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -153,9 +171,7 @@ class SqliteStore:
             finally:
                 # Whatever failed before: a lock that is kept would keep others out for as long as this process lives.
                 self._closed = True
-                self._readers.close()
-                self._writer.leave()
-                self._appender.drivers.close()
+                self._leave()
 
     def _finish_writing(self) -> None:
         for held in list(self._leases.held.values()):
