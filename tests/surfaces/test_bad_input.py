@@ -58,6 +58,7 @@ def test_doctor_explains_why_a_path_is_not_a_store(ask):
 
 def test_a_store_whose_log_was_removed_is_reported_as_damaged_and_not_as_empty(ask, store):
     Path(f"{store}-shm").touch()  # what a killed program leaves, without its -wal
+    ask("verify")
     answer = ask("log")
     assert answer.code == 5
     assert "agent.db-wal is missing" in answer.err

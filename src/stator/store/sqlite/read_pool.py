@@ -42,7 +42,7 @@ class ReadPool:
         self.on_stale: Callable[[], None] = self.drop
         """Called when a reader's files were removed, to close what else keeps them open."""
         self._closed = False
-        self._idle: list[_Reader] = [_Reader(path)]
+        self._idle: list[_Reader] = []
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[apsw.Connection]:

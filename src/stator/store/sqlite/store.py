@@ -12,9 +12,9 @@ import os
 import secrets
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import apsw
 
@@ -67,8 +67,11 @@ from stator.store.sqlite.queries import (
 from stator.store.sqlite.queries import keys as keyed
 from stator.store.sqlite.queries.lineage import SessionPlace
 from stator.store.sqlite.read_pool import ReadPool
-from stator.store.sqlite.store_lock import WriteLock, check_log
+from stator.store.sqlite.store_lock import ReadLock, WriteLock, check_log
 from stator.store.sqlite.writer import PATIENCE_S, AppendRequest, Writer
+
+if TYPE_CHECKING:  # loaded only by `verify`
+    from stator.model.log.log_walk import SessionLog
 
 T = TypeVar("T")
 
@@ -94,33 +97,37 @@ class SqliteStore:
         durability: Durability = "full",
         read_only: bool = False,
         redact: bool = True,
+        damaged: bool = False,
         clock: Callable[[], int] = lambda: time.time_ns() // 1000,
         salts: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
-        """Open an existing store. `clock` gives µs since 1970, `salts` that many random bytes."""
+        """Open an existing store. `clock` gives µs since 1970, `salts` that many random bytes.
+
+        `damaged` opens a file that is refused otherwise, for `logs` and `audit` alone.
+        """
         self.path = os.path.realpath(path) if path else ""
         self._durability = durability
-        self._read_only = read_only
+        self._read_only = read_only or damaged
         self._pid = os.getpid()
         self._closed = False
         connection.check_path(self.path)
-        check_log(self.path)  # before we are present ourselves
+        if not damaged:
+            check_log(self.path)  # before we are present ourselves
         locked = WriteLock(self.path)
         locked.enter(create=False)
+        self._readers = ReadPool(self.path)
         try:
-            self._readers = ReadPool(self.path)
-            with self._readers.snapshot() as db:
-                meta: dict[str, Any] = dict(many(db, "SELECT key, value FROM meta"))
-            locked.enter(create=True)
+            meta = {} if damaged else self._read_meta()
+            locked.enter(create=not damaged)
         except BaseException:
+            self._readers.close()
             locked.close()
             raise
-        if not {"store", "blob_key", "epoch"} <= meta.keys():
-            raise StoreCorrupt(f"{self.path}: its metadata is incomplete", hint="restore a backup")
-        self._store_id = str(meta["store"])
+        self._store_id = str(meta.get("store", ""))
+        self._blob_key = bytes(meta.get("blob_key", b""))
         self._appender = Appender(
             self.path,
-            bytes(meta["blob_key"]),
+            self._blob_key,
             durability,
             redact=redact,
             clock=clock,
@@ -136,6 +143,23 @@ class SqliteStore:
         self._leave = weakref.finalize(
             self, _leave, self._pid, self._readers, self._writer, drivers
         )
+
+    def _read_meta(self) -> dict[str, Any]:
+        """What the file says of itself; the connection that reads it is the first of the readers."""
+        with self._readers.snapshot() as db:
+            meta: dict[str, Any] = dict(many(db, "SELECT key, value FROM meta"))
+            wrong = [
+                name
+                for name, kind in (("store", str), ("blob_key", bytes), ("epoch", int))
+                if not isinstance(meta.get(name), kind)
+            ]
+        if wrong:
+            raise StoreCorrupt(
+                f"{self.path}: its metadata is incomplete: {', '.join(wrong)}",
+                hint="stator verify shows what can be read; restore a backup",
+                store=self.path,
+            )
+        return meta
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -434,15 +458,41 @@ class SqliteStore:
         return new
 
     def rebuild(self) -> None:
+        from stator.model.log.log_walk import must_verify  # long, and seldom asked for
+        from stator.store.sqlite.log_scan import LogScan
+
+        def work(db: apsw.Connection) -> None:
+            must_verify(LogScan(db, self._blob_key).logs())
+            self._appender.rebuild(db)
+
         self._appender.forget_all()
-        self._write(self._appender.rebuild)
+        self._write(work)
         self._appender.forget_all()
 
-    def audit(self) -> Iterator[Finding]:
-        from stator.store.sqlite import audit as checks  # long, and seldom asked for
+    def logs(self, session: str | None = None) -> Iterator[SessionLog]:
+        from stator.store.sqlite.log_scan import LogScan
 
-        with self._reading() as db:
-            yield from checks.audit(db, self.path)
+        with self._auditing() as db:
+            yield from LogScan(db, self._blob_key).logs(session)
+
+    def audit(self, *, skip: Collection[str] = ()) -> Iterator[Finding]:
+        from stator.store.sqlite import audit as checks
+
+        with self._auditing() as db:
+            yield from checks.audit(db, skip)
+
+    @contextlib.contextmanager
+    def _auditing(self) -> Iterator[apsw.Connection]:
+        """A connection of its own, with one snapshot, that reads past damage."""
+        self._check()
+        lock = ReadLock(self.path)
+        try:
+            lock.acquire()
+            with contextlib.closing(connection.open_to_audit(self.path)) as db:
+                db.execute("BEGIN")
+                yield db
+        finally:
+            lock.close()
 
     def usage(self, *, by: UsageBy = "content", session: str | None = None) -> dict[str, int]:
         with self._reading() as db:
