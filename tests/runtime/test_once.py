@@ -398,6 +398,18 @@ def test_a_changed_prompt_is_refused_where_the_program_asks_for_that(either):
         s.turn("pay now", key="order 17", changed="raise")
 
 
+def test_an_unknown_way_to_treat_a_changed_prompt_is_refused(either):
+    with pytest.raises(InvalidInput, match="unknown changed"), either.open("main") as s:
+        s.turn("pay", key="order 17", changed="ignore")
+
+
+def test_a_program_that_gives_no_prompt_does_not_warn(either):
+    pay_once(either, Counted())
+    with warnings.catch_warnings(), either.open("main") as s:
+        warnings.simplefilter("error")
+        assert s.turn(key="order 17").reused
+
+
 def test_the_same_prompt_does_not_warn(either):
     act = Counted()
     pay_once(either, act)

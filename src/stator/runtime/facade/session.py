@@ -209,6 +209,10 @@ class Session(SessionView, Marker, Generic[A]):
         key, another attempt, in which writes that an earlier attempt has done do not run again.
         """
         warn_on_loop()
+        if changed not in ("warn", "raise"):
+            raise InvalidInput(
+                f"unknown changed {changed!r:.40}", path="$.changed", hint="warn or raise"
+            )
         options: dict[str, Any] = {"key": text(key, "key"), "new": new, "changed": changed}
         self._turn = OpenTurn(self._driver, prompt, **options)
         return Turn(self, self._turn, self._app_version)
