@@ -333,6 +333,14 @@ def test_why_without_a_decision_shows_the_prompt_and_the_answer(session):
     assert kinds["said"] == "made it fast"
 
 
+def test_why_names_a_rename_onto_the_same_path_once(session):
+    with session.turn("tidy up") as t:
+        t.file("same.py", "created")
+        t.file("same.py", "renamed", from_path="same.py")
+    edits = [reason for reason in session.why("same.py") if reason.kind == "edit"]
+    assert len(edits) == 2
+
+
 def test_why_of_an_unknown_path_is_empty(session):
     assert session.why("never.py") == []
 

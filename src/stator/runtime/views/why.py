@@ -44,7 +44,7 @@ def explain(store: StorePort, touches: Sequence[tuple[str, int, int]], path: str
     """The reasons behind touches of a path, turn by turn, newest first."""
     reasons: list[Reason] = []
     seen: set[tuple[str, int]] = set()
-    for session, seq, turn in touches:
+    for session, seq, turn in dict.fromkeys(touches):  # a rename onto itself touches a path twice
         commit = commit_at(store, session, seq)
         if commit.kind == "rewind":  # it says what was known of the file, and did nothing to it
             continue
