@@ -28,6 +28,7 @@ class BranchActs(Telling):
             return
         done = session.rewind(ref or f"@{to}")
         told.rewind(to)
+        told.rewinds.append((done.seq, to))
         told.put("tags", name=done.tag, seq=head)
         self._erased_as_found()
         now = sorted(e.key for e in self.store.port.entries(told.id, "evicted"))

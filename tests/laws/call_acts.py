@@ -20,7 +20,7 @@ class CallActs(Telling):
 
     def do_turn(self, prompt: str, key: str, end: str) -> None:
         self.end_turn(end)
-        self.begin(f"{self.next()}: {prompt}", key)
+        self.begin(prompt, key)
 
     def do_end(self, how: str) -> None:
         self.end_turn(how)

@@ -234,7 +234,8 @@ class KeepingActs(Telling):
         told.calls = {row.call: row.status for row in self.all_calls(told.id)}
         told.touched, told.contents, told.compactions = {}, {}, {}
         told.snapshots, told.evicted = {}, {}
-        told.rewound = told.erased = True
+        told.choices, told.superseded, told.prompts, told.begun = [], {}, {}, {}
+        told.erased = told.resynced = True
         told.status = view.record.status
         self.seen[told.id] = view.head.seq
         for path, seqs_of in self._touches(told.id).items():

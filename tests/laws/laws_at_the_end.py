@@ -175,7 +175,8 @@ def check_lists(teller: Teller, told: Told) -> None:
     view = teller.store.read(told.id)
     state = view.state()
     check_facts(view, told)
-    check_decisions(view, state)
+    check_decisions(view, state, told)
+    check_places(view, told)
     check_calls(view, state, told)
     check_files(view, state, told)
     check_artifacts(view, state, told)
@@ -215,7 +216,7 @@ def check_facts(view: Any, told: Told) -> None:
         raise Contradiction(f"facts: {facts!r}, {wanted!r}")
 
 
-def check_decisions(view: Any, state: Any) -> None:
+def check_decisions(view: Any, state: Any, told: Told) -> None:
     """What `decisions` calls current is what the state holds."""
     standing = {line.id: line.record for line in view.decisions(standing=True)}
     hold("decisions that are current, listed and in the state", standing, state["decisions"])
@@ -225,6 +226,37 @@ def check_decisions(view: Any, state: Any) -> None:
     for line in everything:
         if line.by and line.by not in {other.id for other in everything}:
             raise Contradiction(f"decision {line.id} was superseded by unknown {line.by}")
+    if told.erased:
+        return
+    hold("every decision that was made", [line.id for line in everything if line.id in _ids(told)],
+         [made.id for made in told.choices])  # fmt: skip
+    if not told.rewinds:
+        by = {old.id: new.id for old, new in told.superseded.items()}
+        hold("what superseded decisions", {line.id: line.by for line in everything if line.by}, by)
+
+
+def _ids(told: Told) -> set[str]:
+    return {made.id for made in told.choices}
+
+
+def check_places(view: Any, told: Told) -> None:
+    """Tags and turns lead to their positions; rewinds are listed, and so are the turns they undid."""
+    head = view.head.seq
+    for entry in view.entries("tags"):
+        if not hasattr(entry.record, "erased"):
+            hold(f"tag {entry.key}", view.at(entry.record.name).seq, entry.record.seq)
+    rows = view.turns()
+    for row, last in zip(rows, [*(r.first - 1 for r in rows[1:]), head], strict=False):
+        hold(f"the last commit of turn {row.turn}", row.last, last)
+        # A rewind, and the tag before it, leave the turn they come after as it was.
+        left = [rewind.seq - 2 for rewind in view.reflog() if row.first < rewind.seq <= last]
+        hold(f"the end of turn {row.turn}", view.at(f"t{row.turn}").seq, min([last, *left]))
+    if told.resynced:
+        return
+    hold("rewinds", [(r.seq, r.end) for r in view.reflog()], told.rewinds[::-1])
+    hold("rewound turns", view.rewound(), told.gone_back_behind(head))
+    for item in view.evicted():
+        view.recall(item.key)
 
 
 def check_calls(view: Any, state: Any, told: Told) -> None:
@@ -250,7 +282,7 @@ def check_files(view: Any, state: Any, told: Told) -> None:
         for path, seqs in told.touched.items():
             edits = [r.seq for r in view.why(path, limit=10_000) if r.kind == "edit"]
             hold(f"edits of {path} that why names", edits, sorted(seqs, reverse=True))
-    if told.rewound or told.erased:
+    if told.rewinds or told.erased:
         return
     for record in _named(state["files"]):
         change = listed.get(record.path)

@@ -69,14 +69,6 @@ class Version:
         return tuple(str(self.data[name]) for name in KEYS[self.collection])
 
 
-@dataclass(eq=False)
-class Choice:
-    """A decision that was made at some time."""
-
-    version: Version
-    by: str = ""
-
-
 @dataclass
 class Told:
     """One session as it should be now, and as it was after each act."""
@@ -97,8 +89,19 @@ class Told:
     """Content of every version of an artifact, by name and the seq of its commit."""
     compactions: dict[int, list[Version]] = field(default_factory=dict)
     """Seq of a compaction → the notes it dropped."""
-    rewound: bool = False
+    choices: list[Version] = field(default_factory=list)
+    """Every decision that was ever made, in order."""
+    superseded: dict[Version, Version] = field(default_factory=dict)
+    """Decision → the one that took its place."""
+    rewinds: list[tuple[int, int]] = field(default_factory=list)
+    """Seq of each rewind, and the seq it went back to."""
+    prompts: dict[int, str] = field(default_factory=dict)
+    """Turn → what was asked in it."""
+    begun: dict[int, int] = field(default_factory=dict)
+    """Turn → the seq of its first commit."""
     erased: bool = False
+    resynced: bool = False
+    """Whether another store wrote to it, so that not all of its past is known here."""
     forked: bool = False
     status: str = "active"
 
@@ -160,7 +163,7 @@ class Told:
         if supersedes and named is not None:
             del self.live["decisions"][named.key]
         standing = self.find("decisions", topic) if topic else None
-        self.put(
+        made = self.put(
             "decisions",
             what=what,
             topic=topic,
@@ -170,6 +173,10 @@ class Told:
             factors=factors or {},
             supersedes=standing if standing is not None else supersedes,
         )
+        self.choices.append(made)
+        for old in (standing, named):
+            if old is not None:
+                self.superseded[old] = made
 
     def file(
         self, path: str, op: str, *, before: str = "", after: str = "", from_path: str = ""
@@ -284,7 +291,6 @@ class Told:
                 back = {k: v for k, v in back.items() if not k[0].startswith(SETTLE)}
                 back |= {k: v for k, v in now.items() if k[0].startswith(SETTLE)}
             self.live[name] = back
-        self.rewound = True
 
     def _again(self, version: Version, now: dict[Key, Version]) -> Version:
         """An older version: as it is if it still stands, else written once more by this act."""
@@ -293,6 +299,20 @@ class Told:
         written = Version(version.collection, version.data, version.id)
         self.fresh.append(written)
         return written
+
+    def in_force(self, head: int) -> set[int]:
+        """The seqs of the log that count at a position: a rewind takes away what it went back behind."""
+        seqs: set[int] = set()
+        while head > 0:
+            seq, to = max(((s, t) for s, t in self.rewinds if s <= head), default=(0, 0))
+            seqs |= set(range(seq + 1, head + 1))
+            head = to
+        return seqs
+
+    def gone_back_behind(self, head: int) -> set[int]:
+        """Turns that no longer count."""
+        counts = self.in_force(head)
+        return {turn for turn, seq in self.begun.items() if seq not in counts}
 
     def erase_record(self, collection: str, identifier: str) -> None:
         """Every version of a record is gone, at every position."""
@@ -341,8 +361,13 @@ class Told:
             },
             contents={key: value for key, value in self.contents.items() if key[1] <= at},
             compactions={seq: notes for seq, notes in self.compactions.items() if seq <= at},
-            rewound=self.rewound,
+            choices=[made for made in self.choices if made.seq <= at],
+            superseded={old: new for old, new in self.superseded.items() if new.seq <= at},
+            rewinds=[(seq, to) for seq, to in self.rewinds if seq <= at],
+            prompts={t: p for t, p in self.prompts.items() if self.begun.get(t, at + 1) <= at},
+            begun={turn: seq for turn, seq in self.begun.items() if seq <= at},
             erased=self.erased,
+            resynced=self.resynced,
             forked=True,
             status="open",
         )

@@ -96,12 +96,13 @@ class Telling:
     def in_turn(self) -> Any:
         """A turn that is open."""
         if self.turn is None:
-            self.begin(f"{self.next()}: go on")
+            self.begin("go on")
         return self.turn
 
     def begin(self, prompt: str, key: str = "") -> None:
         session = self.driven()
         self.note()
+        prompt = f"prompt-{self.next():05d} {prompt}"  # no two are the same
         turn = session.turn(prompt, key=key)
         turn.__enter__()
         if turn.reused or turn.continued:  # recorded before: this program has nothing to add
@@ -111,6 +112,7 @@ class Telling:
             return
         self.turn = turn
         self.told.turns[turn.number] = ""
+        self.told.prompts[turn.number] = prompt
         self.note()
 
     def end_turn(self, how: str = "ok") -> None:
@@ -158,6 +160,8 @@ class Telling:
         told.evicted[head] = sorted(e.key for e in self.store.port.entries(told.id, "evicted"))
 
     def _learn(self, told: Told, commit: Any) -> None:
+        if commit.kind == "turn" and commit.status != "continued":
+            told.begun[commit.turn] = commit.seq
         for op in commit.delta:
             record = getattr(op, "record", None)
             if record is None:
@@ -189,12 +193,27 @@ class Telling:
         self.compare()
         if self.turn is not None:
             self.check_messages(self.turn)
+            self.check_prompts(self.turn)
 
     def check_messages(self, turn: Any) -> None:
         for provider in RULES:
             wrong = refused(provider, turn.messages(provider))
             if wrong:
                 raise Contradiction(f"{provider} refuses the transcript: {wrong}")
+
+    def check_prompts(self, turn: Any) -> None:
+        """The model sees the request of every turn that counts, and of no turn that was rewound."""
+        told = self.told
+        shown = str(turn.messages("plain"))
+        behind = told.gone_back_behind(self._head())
+        for number, prompt in told.prompts.items():
+            name = prompt.split()[0]
+            if number in behind and name in shown:
+                raise Contradiction(f"the request of rewound turn {number} is still shown: {name}")
+            if number in behind or number not in told.begun or told.compactions:
+                continue
+            if name not in shown:
+                raise Contradiction(f"the request of turn {number} is not shown: {name}")
 
     def compare(self, told: Told | None = None) -> None:
         """Every modelled collection of a session, record by record."""
