@@ -1,5 +1,9 @@
 """The present code writes the commits that 0.4.0 wrote, byte for byte: a renamed cause, a reworded
-reason or a reordered field would give a session another head."""
+reason or a reordered field would give a session another head.
+
+One thing is recorded that 0.4.0 left out: a rename of a file that was never recorded puts its old path as
+deleted (`import-codex` and `items`).
+"""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ from stator.model.log.query import (
     Lease,
     SessionQuery,
 )
-from stator.model.log.rewinds import resets
+from stator.model.log.rewinds import RESET, resets
 from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import (
     AppRecord,
@@ -56,7 +56,7 @@ from stator.model.records.types import (
     ScratchRecord,
     WorkingRecord,
 )
-from stator.runtime.branches import rewind as rewinding
+from stator.runtime.views.ranges import touched
 from stator.store.contract.drive import START, Drafts, Ids, salts
 from stator.store.memory import MemoryStore
 from stator.store.port import StorePort
@@ -314,8 +314,8 @@ class Stores(RuleBasedStateMachine):
     def rewind(self, session: str, at: int) -> Draft:
         """Rewind to any position, as the runtime computes it."""
         head = self.length(session)
-        slots = rewinding.slots(self.memory, session, head, at % (head + 1))
-        return self.append(session, self.maker(session).make("rewind", *resets(slots)))
+        pairs = touched(self.memory, session, head, at % (head + 1), RESET)
+        return self.append(session, self.maker(session).make("rewind", *resets(pairs)))
 
     # -- rules ------------------------------------------------------------------------------------
 

@@ -6,38 +6,44 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stator.errors import BadDelta
 from stator.model.log.delta import Drop, Put, Version
-from stator.model.records.types import DecisionRecord, FactRecord, FileRecord
-from stator.model.views.diff import fold_range, net_delta, render_item
+from stator.model.log.fold import fold as folded
+from stator.model.records.types import DecisionRecord, Entry, FactRecord, FileRecord
+from stator.model.values.canon import encode
+from stator.model.views.diff import Touches, apply, compare, ends_of, paired, superseded
 
 
-def nothing(version):
-    return None
+def known_of(versions, before):
+    """What the first version of each key replaced, where `before` has a record under the key."""
+    first = {}
+    for version in versions:
+        first.setdefault(version.key, version.op)
+    return {
+        (op.collection, op.id, op.was): Version(
+            op.was, 0, 1, key, Put(op.collection, op.id, before[key])
+        )
+        for key, op in first.items()
+        if key in before
+    }
 
 
 def fold(versions, before=None):
-    records = before or {}
-    return fold_range(
-        versions,
-        lambda version: records.get(version.key),
-        lambda seq: f"why @{seq}",
-        start="t1",
-        end="t2",
-    )
+    """The diff of a range of one log, whose records under some keys were there before."""
+    touches = Touches([], versions)
+    pairs = ends_of(touches, known_of(versions, before or {}))
+    return compare(pairs, touches, lambda seq: f"why @{seq}", start="t1", end="t2")
 
 
 def files(*ops, path="a.py", digests=None):
-    """Versions of one file, one per op; `digests` are its digests after each."""
-    after = digests or ["" if op == "deleted" else str(n) for n, op in enumerate(ops, 1)]
+    """Versions of one file from seq 11 on, one per op; `digests` are its digests after each."""
+    after = digests or ["" if op == "deleted" else str(n) for n, op in enumerate(ops)]
+    records = [
+        FileRecord(path=path, op=op, after=digest) for op, digest in zip(ops, after, strict=True)
+    ]
     return [
-        Version(
-            n,
-            0,
-            2,
-            path,
-            Put("files", path, FileRecord(path=path, op=op, after=after[n - 1]), n - 1),
-        )
-        for n, op in enumerate(ops, 1)
+        Version(seq, 0, 2, path, Put("files", path, record, seq - 1))
+        for seq, record in enumerate(records, 11)
     ]
 
 
@@ -73,15 +79,13 @@ def net_of(diff):
     """The net change of one file."""
     if diff.items:
         return diff.items[0].change
-    if diff.transient:
-        return "transient"
-    return "unchanged" if diff.unchanged else "read"
+    return "unchanged" if diff.unchanged else "read" if diff.read else "transient"
 
 
 def test_equal_digests_at_both_ends_are_no_change():
     before = {"a.py": FileRecord(path="a.py", op="modified", after="same")}
-    diff = fold(files("modified", "modified", digests=["other", "same"]), before)
-    assert (diff.items, diff.unchanged) == ([], {"files": 1})
+    diff = fold(files("modified", "read", digests=["other", "same"]), before)
+    assert (diff.of("files"), diff.unchanged) == ([], {"files": 1})
 
 
 def test_without_digests_an_edit_is_a_change():
@@ -91,7 +95,8 @@ def test_without_digests_an_edit_is_a_change():
 
 def test_the_commit_of_a_file_is_the_last_that_changed_it_not_the_last_that_read_it():
     (item,) = fold(files("modified", "read")).items
-    assert (item.seq, item.why, item.after.op) == (1, "why @1", "modified")
+    assert (item.seq, item.why, item.touch.op) == (11, "why @11", "modified")
+    assert item.after.op == "read"
 
 
 def decisions(*whats, start=1):
@@ -111,7 +116,7 @@ def test_a_chain_of_decisions_is_one_change_that_lists_the_steps_between():
     assert (item.change, item.before.what, item.after.what) == ("superseded", "X", "Z")
     assert [step.record.what for step in item.via] == ["Y"]
     assert item.why == "for Z"
-    assert [step["why"] for step in render_item(item)["via"]] == ["for Y"]
+    assert [step.why for step in item.via] == ["for Y"]
 
 
 def test_a_decision_made_and_revised_within_the_range_is_added():
@@ -122,7 +127,7 @@ def test_a_decision_made_and_revised_within_the_range_is_added():
 def test_a_decision_reverted_within_the_range_is_unchanged():
     before = {"db": DecisionRecord(what="X", topic="db", why="for X")}
     diff = fold(decisions("Y", "X", start=2), before)
-    assert (diff.items, diff.unchanged) == ([], {"decisions": 1})
+    assert (diff.of("decisions"), diff.unchanged) == ([], {"decisions": 1})
 
 
 def fact(seq, value, was):
@@ -147,11 +152,118 @@ def test_a_dropped_record_is_removed():
     assert (item.change, item.after) == ("removed", None)
 
 
-def test_a_net_delta_has_one_op_per_record():
-    versions = [fact(5, 2, 1), fact(6, 3, 5)]
-    (op,) = net_delta(versions)
+def test_the_delta_of_a_diff_has_one_op_per_record():
+    diff = fold([fact(5, 2, 1), fact(6, 3, 5)], {"n": FactRecord(name="n", value=1)})
+    (op,) = diff.delta
     assert isinstance(op, Put)
     assert (op.record, op.was) == (FactRecord(name="n", value=3), 1)
+
+
+# -- two states ---------------------------------------------------------------------------------------
+
+
+def entry(record_id, record, key="n", collection="facts"):
+    return Entry(collection, record_id, key, 1, 1, record)
+
+
+def of_states(left, right):
+    """The diff of two states that nothing explains."""
+    nothing = Touches([], [])
+    return compare(paired(left, right), nothing, lambda seq: "", start="a", end="b")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [(True, 1), (False, 0), ([1], [True]), ({"k": 0}, {"k": False})]
+)
+def test_values_that_python_calls_equal_and_the_record_does_not_are_a_change(one, other):
+    left, right = (FactRecord(name="n", value=value) for value in (one, other))
+    (item,) = of_states([entry("f", left)], [entry("f", right)]).items
+    assert (item.change, item.before, item.after) == ("changed", left, right)
+
+
+def test_a_record_of_the_same_name_under_another_id_is_one_item():
+    left, right = (FactRecord(name="n", value=value) for value in (1, 2))
+    (item,) = of_states([entry("f", left)], [entry("g", right)]).items
+    assert (item.change, item.before_id, item.after_id) == ("changed", "f", "g")
+
+
+def test_an_equal_record_under_another_id_is_an_item_that_is_not_listed():
+    record = FactRecord(name="n", value=1)
+    diff = of_states([entry("f", record)], [entry("g", record)])
+    assert ([item.change for item in diff.items], diff.of("facts")) == (["unchanged"], [])
+    assert apply(diff.items, {"facts": {"f": record}}) == {"facts": {"g": record}}
+
+
+def test_applying_a_diff_leaves_the_state_it_is_given_as_it_was():
+    record = FactRecord(name="n", value=1)
+    state = {"facts": {"f": record}}
+    of_states([entry("f", record)], []).apply(state)
+    assert state == {"facts": {"f": record}}
+
+
+@pytest.mark.parametrize("value", [2, True, None])
+def test_applying_a_diff_to_another_state_is_refused(value):
+    diff = of_states([entry("f", FactRecord(name="n", value=1))], [])
+    other = {} if value is None else {"f": FactRecord(name="n", value=value)}
+    with pytest.raises(BadDelta, match="facts/f is not what the diff starts from"):
+        diff.apply({"facts": other})
+
+
+def test_a_decision_that_supersedes_two_takes_the_place_of_one_and_the_other_is_superseded():
+    both = [
+        entry("a", DecisionRecord(what="A", topic="db"), "db", "decisions"),
+        entry("x", DecisionRecord(what="X"), "#x", "decisions"),
+    ]
+    new = DecisionRecord(what="N", topic="db", supersedes="x")
+    versions = [
+        Version(9, 0, 2, "db", Drop("decisions", "a", 1)),
+        Version(9, 1, 2, "#x", Drop("decisions", "x", 1)),
+        Version(9, 2, 2, "db", Put("decisions", "n", new)),
+    ]
+    pairs = paired(both, [entry("n", new, "db", "decisions")])
+    diff = compare(pairs, Touches([], versions), lambda seq: "", start="a", end="b")
+    assert [(item.change, item.before_id, item.after_id) for item in diff.items] == [
+        ("superseded", "a", "n"),
+        ("superseded", "x", ""),
+    ]
+
+
+def test_what_a_rewind_puts_back_superseded_nothing():
+    x, z = (
+        DecisionRecord(what="X", topic="db"),
+        DecisionRecord(what="Z", topic="db", supersedes="x"),
+    )
+    versions = [
+        Version(1, 0, 1, "db", Put("decisions", "x", x)),
+        Version(2, 0, 1, "db", Drop("decisions", "x", 1)),
+        Version(2, 1, 1, "db", Put("decisions", "z", z)),
+    ]
+    back = [
+        Version(3, 0, 1, "db", Drop("decisions", "z", 2)),
+        Version(3, 1, 1, "db", Put("decisions", "x", x)),
+    ]
+    forth = [
+        Version(4, 0, 1, "db", Drop("decisions", "x", 3)),
+        Version(4, 1, 1, "db", Put("decisions", "z", z)),
+    ]
+    assert superseded(versions) == {"x": "z"}
+    assert superseded(versions + back) == {}
+    assert superseded(versions + back + forth) == {"x": "z"}
+
+
+FACTS = st.builds(FactRecord, name=st.sampled_from("abc"), value=st.integers(0, 1) | st.booleans())
+STATES = st.dictionaries(st.sampled_from("fghij"), FACTS)
+
+
+@given(STATES, STATES)
+def test_the_items_of_a_diff_applied_to_its_start_give_its_end(start, end):
+    left, right = (
+        [entry(record_id, record, record.name) for record_id, record in side.items()]
+        for side in (start, end)
+    )
+    made = of_states(left, right)
+    assert encode(made.apply({"facts": start})) == encode({"facts": end})
+    assert encode(folded([made.delta], {"facts": start})) == encode({"facts": end})
 
 
 # -- any sequence of edits ----------------------------------------------------------------------------
@@ -208,7 +320,7 @@ def test_files_fold_independently_of_each_other(lives):
         versions += files(*(op for op, _ in ops), path=path, digests=[a or "" for _, a in ops])
         expected[path] = by_the_table(start, ops)
     diff = fold(sorted(versions, key=lambda version: version.seq), before)
-    assert {item.key: item.change for item in diff.items} == {
+    assert {item.key: item.change for item in diff.of("files")} == {
         path: net for path, net in expected.items() if net in ("added", "changed", "removed")
     }
     nets = list(expected.values())

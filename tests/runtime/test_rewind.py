@@ -15,12 +15,14 @@ from runtime.conftest import memory_store
 from runtime.support import Counted, Died, Model, die, driving, raising, says
 from stator.errors import ApprovalNeeded, BadTurn, Busy, InvalidInput, NotFound, WrongState
 from stator.model.log.commit import Upsert
-from stator.model.log.rewinds import STEPS
+from stator.model.log.rewinds import RESET
 from stator.model.records.tables import KEPT_IN_REWIND
 from stator.model.records.types import TagRecord
+from stator.model.values.canon import encode
 from stator.runtime.branches import rewind
 from stator.runtime.driving import lifecycle
 from stator.runtime.views.verify import verify
+from strategies import same
 
 
 def five_turns(store, name="main"):
@@ -35,7 +37,7 @@ def five_turns(store, name="main"):
 
 def gone_back(session, at):
     """Every collection that a rewind resets."""
-    return session.state(at, collections=STEPS)
+    return session.state(at, collections=RESET)
 
 
 def asked(turn):
@@ -57,7 +59,7 @@ def test_rewound_turns_can_still_be_read(either):
     """Rewound turns keep their numbers and seqs, and the reflog has a tag for them."""
     five_turns(either)
     with either.open("main") as s:
-        before = s.state("t5", collections=STEPS)
+        before = s.state("t5", collections=RESET)
         done = s.rewind("t2")
         assert gone_back(s, "t5") == before
         assert gone_back(s, done.tag) == before
@@ -86,9 +88,9 @@ def test_turn_numbers_are_never_reused(either):
 def test_the_diff_of_a_turn_excludes_the_rewind_after_it(either):
     five_turns(either)
     with either.open("main") as s:
-        alone = [item.key for item in s.diff("t5").items if item.collection in STEPS]
+        alone = [item.key for item in s.diff("t5").items if item.collection in RESET]
         s.rewind("t2")
-        assert [item.key for item in s.diff("t5").items if item.collection in STEPS] == alone
+        assert [item.key for item in s.diff("t5").items if item.collection in RESET] == alone
 
 
 def test_rewound_turns_are_skipped_when_counting_from_the_end(either):
@@ -284,15 +286,50 @@ def test_turns_restored_by_a_second_rewind_are_not_rewound(either):
         assert s.rewound() == set()
 
 
-def test_a_rewind_does_not_count_as_a_file_change(either):
+def test_after_a_rewind_files_and_their_reasons_are_those_of_the_target(either):
     with either.open("main") as s:
-        for after in "ab":
-            with s.turn("edit") as t:
-                t.file("a.py", "modified", after=after)
+        with s.turn("edit") as t:
+            t.file("a.py", "modified", after="a")
         before, why = s.files(), s.why("a.py")
+        with s.turn("edit") as t:
+            t.file("a.py", "modified", after="b")
+            t.file("b.py", "created", after="b")
+        after = s.files(), s.why("a.py"), s.why("b.py")
+        done = s.rewind("t1")
+        assert (s.files(), s.why("a.py"), s.why("b.py")) == (before, why, [])
+        s.rewind(done.tag)
+        assert (s.files(), s.why("a.py"), s.why("b.py")) == after
+
+
+def test_the_last_turns_whose_files_are_listed_are_those_in_force(either):
+    with either.open("main") as s:
+        for name in "ab":
+            with s.turn("edit") as t:
+                t.file(f"{name}.py", "created", after="1")
         s.rewind("t1")
-        assert s.files() == before
-        assert s.why("a.py") == why
+        assert [file.path for file in s.files(last=1)] == ["a.py"]
+
+
+@pytest.mark.parametrize(("one", "other"), [(True, 1), (1, 1.0), ([0], [False])])
+def test_a_rewind_restores_a_value_that_python_calls_equal(either, one, other):
+    with either.open("main") as s:
+        for value in (one, other):
+            with s.turn("go") as t:
+                t.fact("n", value)
+        s.rewind("t1")
+        assert same(s.facts()["n"], one)
+
+
+def test_after_a_rewind_a_diff_from_the_target_lists_only_the_tag(either):
+    with either.open("main") as s:
+        with s.turn("one") as t:
+            t.fact("n", 1)
+        with s.turn("two") as t:
+            t.file("x.py", "created", after="1")
+            t.file("y.py", "modified", before="0", after="2")
+        s.rewind("t1")
+        found = [item for item in s.diff("t1..head").items if item.collection in RESET]
+        assert found == []
 
 
 def test_after_a_rewind_only_earlier_decisions_are_current(either):
@@ -420,7 +457,7 @@ def test_a_rewind_within_a_run_ends_matching(either):
 # -- laws -----------------------------------------------------------------------------------------
 
 changes = st.one_of(
-    st.tuples(st.just("fact"), st.sampled_from("ab"), st.integers(0, 3)),
+    st.tuples(st.just("fact"), st.sampled_from("ab"), st.integers(0, 3) | st.booleans()),
     st.tuples(st.just("decide"), st.sampled_from(["", "auth", "db"]), st.sampled_from("xy")),
     st.tuples(st.just("plan"), st.sampled_from("ab"), st.sampled_from(["pending", "done"])),
     st.tuples(st.just("file"), st.sampled_from(["a.py", "b.py"]), st.sampled_from(["created", "deleted"])),
@@ -513,8 +550,9 @@ def test_after_a_rewind_the_messages_equal_those_of_a_fork_at_the_target(acts, a
 
 
 def without_erased(state):
-    """A state without the erased records."""
-    return {
+    """The canonical bytes of a state without the erased records."""
+    kept = {
         name: {i: r for i, r in records.items() if not hasattr(r, "erased")}
         for name, records in state.items()
     }
+    return encode(kept)

@@ -83,6 +83,20 @@ class Made:
         entry = self.view.find(collection, key)
         return None if entry is None else _standing(entry)
 
+    def key_of_id(self, collection: str, identifier: str) -> str:
+        """The key of the live record with that id; it is an error if there is none."""
+        for (name, key), standing in self._touched.items():
+            if name == collection and standing is not None and standing[0] == identifier:
+                return key
+        for entry in self.view.all(collection):
+            if entry.id == identifier and (collection, entry.key) not in self._touched:
+                return entry.key
+        raise BadDelta(
+            f"no {collection} record with id {identifier!r:.80} is in force",
+            path=f"$.{collection}",
+            hint="it was never recorded, or was superseded already: stator decisions",
+        )
+
     def put(self, collection: str, record: Record, key: str) -> None:
         """Put the record under its key, with the id of the live record there, or a new id."""
         self.put_over(self.find(collection, key), collection, record, key)
@@ -96,7 +110,7 @@ class Made:
                 f"a {collection} key has at most {KEY_MAX} characters, got {len(key)}",
                 path=f"$.{collection}",
             )
-        identifier, was = standing[:2] if standing else (self._mint(), 0)
+        identifier, was = standing[:2] if standing else (self.mint(), 0)
         if key is None:
             key = KEYLESS + identifier
         self.ops.append(Put(collection, identifier, record, was))
@@ -120,7 +134,8 @@ class Made:
         self._touched[collection, key] = None
         return standing[0]
 
-    def _mint(self) -> str:
+    def mint(self) -> str:
+        """The id of the next record that the commit creates."""
         self._minted += 1
         return record_id(self.commit, self._minted - 1)
 
@@ -255,28 +270,29 @@ def _tool(record: Record, made: Made) -> None:
 
 
 def _decision(record: Record, made: Made) -> None:
-    """A decision on a topic supersedes the live one on that topic; the old record leaves the state."""
+    """A decision supersedes the live one on its topic, and the one it names; both leave the state.
+
+    It gets an id of its own instead of being a new version of an old one: both stay citable, and `supersedes`
+    leads from one to the other.
+    """
     decision = cast("DecisionRecord", record)
-    topic = decision.topic
-    if not topic:
-        if decision.supersedes:
-            made.drop("decisions", KEYLESS + decision.supersedes)
-        made.put_over(None, "decisions", decision, None)
-        return
-    standing = made.find("decisions", topic)
+    named, topic = decision.supersedes, decision.topic
+    standing = made.find("decisions", topic) if topic else None
     if standing is not None:
-        # The new decision gets an id of its own instead of a new version of the old one: both stay citable,
-        # and `supersedes` leads from one to the other.
         old = made.drop_standing(standing, "decisions", topic)
-        decision = msgspec.structs.replace(decision, supersedes=old)
-    made.put_over(None, "decisions", decision, topic)
+        decision = msgspec.structs.replace(decision, supersedes=named or old)
+    if named and (standing is None or standing[0] != named):
+        made.drop("decisions", made.key_of_id("decisions", named))
+    made.put_over(None, "decisions", decision, topic or None)
 
 
 def _file(record: Record, made: Made) -> None:
-    """A file keeps its id over its life; a rename moves it and leaves the old path deleted."""
+    """A file keeps its id over its life; a rename leaves the old path deleted, recorded before or not."""
     file = cast("FileRecord", record)
     key = file_key(file.root, file.path)
     source = file_key(file.root, file.from_path) if file.from_path else ""
+    if source == key:
+        source = ""
     standing = made.find("files", source or key)
     if standing is not None:
         known = cast("FileRecord", standing[2])
@@ -290,12 +306,25 @@ def _file(record: Record, made: Made) -> None:
     if not source:
         made.put_over(standing, "files", file, key)
         return
-    if standing is not None:
-        gone = msgspec.structs.replace(
-            known, op="deleted", before=known.after, before_in=known.after_in, after="", after_in=""
+    there = made.find("files", key) or (made.mint(), 0, file)
+    made.put_over(standing, "files", _left_behind(file, standing and standing[2]), source)
+    made.put_over(there, "files", file, key)
+
+
+def _left_behind(file: FileRecord, known: Record | None) -> FileRecord:
+    """The old path of a renamed file, as far as its record says more than the rename itself."""
+    if not isinstance(known, FileRecord):
+        return FileRecord(
+            path=file.from_path,
+            op="deleted",
+            before=file.before,
+            before_in=file.before_in,
+            how=file.how,
+            root=file.root,
         )
-        made.put_over(standing, "files", gone, source)
-    made.put("files", file, key)
+    return msgspec.structs.replace(
+        known, op="deleted", before=known.after, before_in=known.after_in, after="", after_in=""
+    )
 
 
 def _with_kept(file: FileRecord, known: Record) -> FileRecord:

@@ -7,22 +7,19 @@ shown after it is what was shown at its target, and what came after the rewind i
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from stator.model.log.commit import Reset
 from stator.model.records.tables import BOOKKEEPING, COLLECTIONS, KEPT_IN_REWIND
 from stator.model.records.types import Entry, ErasedRecord, to_settle
+from stator.model.values.canon import encode
 
 TAG = "rewind/"
 """Tags that begin so name the heads that rewinds left: they are the reflog."""
-STEPS = tuple(
-    name for name in COLLECTIONS if name not in KEPT_IN_REWIND and name not in BOOKKEEPING
-)
+RESET = tuple(name for name in COLLECTIONS if name not in KEPT_IN_REWIND)
 """Collections a rewind resets record by record."""
-COUNTED = tuple(name for name in COLLECTIONS if name not in KEPT_IN_REWIND and name in BOOKKEEPING)
-"""Small ones that it compares whole."""
 
 Stretch = tuple[int, int]
 """Commits with `after < seq <= upto`."""
@@ -55,27 +52,43 @@ def stands(stretches: Sequence[Stretch], seq: int) -> bool:
     return place >= 0 and stretches[place][0] < seq <= stretches[place][1]
 
 
-def resets(
-    slots: Iterable[tuple[str, str, Entry | None, Entry | None]],
-) -> tuple[Reset, ...]:
-    """The changes that restore each (collection, key): from the present record to the earlier one.
+def _order(pair: tuple[Entry | None, Entry | None]) -> tuple[bool, int]:
+    """Records in the order in which they were touched, and after them bookkeeping, the newest first."""
+    now, then = pair
+    entry = now or then
+    is_kept = entry is not None and entry.collection in BOOKKEEPING
+    return is_kept, -now.seq if is_kept and now is not None else 0
+
+
+def resets(pairs: Sequence[tuple[Entry | None, Entry | None]]) -> tuple[Reset, ...]:
+    """The changes that make each record, as it is now, what it was then, by canonical bytes.
 
     What is left to do about calls in doubt follows the calls, and those a rewind leaves alone. What was
     erased since cannot be restored.
     """
-    changes: list[Reset] = []
-    for collection, key, now, then in slots:
-        if collection == "pending" and key.startswith(to_settle("")):
+    drops: dict[tuple[str, str], list[Reset]] = {}
+    puts: dict[tuple[str, str], list[Reset]] = {}
+    for now, then in pairs:
+        if now is not None and then is not None and encode(now.record) == encode(then.record):
             continue
         back = None if then is None or isinstance(then.record, ErasedRecord) else then
-        same = now is not None and then is not None and now.id == then.id
-        if same and now is not None and then is not None and now.record == then.record:
-            continue
-        if now is not None and (back is None or not same):
-            changes.append(Reset(collection, now.id, key))
         if back is not None:
-            changes.append(Reset(collection, back.id, key, back.record))
-    return tuple(changes)
+            reset = Reset(back.collection, back.id, back.key, back.record)
+            puts.setdefault((back.collection, back.key), []).append(reset)
+        elif now is not None:
+            reset = Reset(now.collection, now.id, now.key)
+            drops.setdefault((now.collection, now.key), []).append(reset)
+    changes: list[Reset] = []
+    for now, then in sorted(pairs, key=_order):
+        entry = now or then
+        slot = ("", "") if entry is None else (entry.collection, entry.key)
+        # One record makes room before another takes its place under the same key.
+        changes += drops.pop(slot, []) + puts.pop(slot, [])
+    return tuple(
+        change
+        for change in changes
+        if change.collection != "pending" or not change.key.startswith(to_settle(""))
+    )
 
 
 def agree_upto(one: Sequence[Stretch], other: Sequence[Stretch]) -> int:

@@ -182,8 +182,14 @@ ROWS: tuple[CommitKind, ...] = (
         reported=Reported(
             method="decide",
             must=(Field("what"),),
-            may=(Field("topic"), Field("over", _TEXTS), Field("confidence", _SHARE)),
-            hint="what, topic, over: rejected options; a new one on a topic supersedes the old",
+            may=(
+                Field("topic"),
+                Field("over", _TEXTS),
+                Field("confidence", _SHARE),
+                Field("supersedes"),
+            ),
+            hint="what, topic, over: rejected options; a new one on a topic supersedes the old, "
+            "as does one that names its commit in supersedes",
         ),
     ),
     CommitKind(

@@ -15,6 +15,7 @@ import msgspec
 from stator.model.calls.known import Known, KnownCall
 from stator.model.log.commit import Commit
 from stator.model.records.types import DecisionRecord, Record
+from stator.model.values.canon import encode
 from stator.model.views.diff import Diff, DiffItem
 from stator.model.window.reply import text_of
 
@@ -219,7 +220,7 @@ def _factors(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tuple[A
     return {
         name: (before.get(name), after.get(name))
         for name in names
-        if before.get(name) != after.get(name)
+        if encode(before.get(name)) != encode(after.get(name))
     }
 
 

@@ -1,11 +1,19 @@
-"""Diff: what changed between two positions, by collection, as net change with before, after and
-why.
+"""Diff: what differs between two states, record by record, as net change with before, after and why.
 
-Computed, never stored (what a commit stores is its delta). Edits in between fold away:
+A diff is a function of two states. Its items are the records whose canonical bytes differ, so that the items of
+diff(a, b), applied to state(a), give state(b) exactly. The touches, which are the ops that the log holds between
+the two positions, only explain: why a record changed, by which commit and over which steps, and what came and
+went in between. Computed, never stored (what a commit stores is its delta).
 
-    created, then modified        added            X → Y → Z on one topic   X superseded by Z via Y
-    modified, then deleted        removed          dropped, never known     transient, counted
-    created, then deleted         transient        equal ends               unchanged, counted
+Each item has a word for what it means to people. The last three are counted and not listed:
+
+    added         not there, then there; of a file: created, then perhaps modified
+    changed       there on both sides, and different
+    superseded    another decision is in force; X → Y → Z is X superseded by Z via Y
+    removed       there, then not there; of a file: deleted
+    transient     a file that was created and deleted again: its record says that it is deleted
+    unchanged     another record that says the same: a file with equal digests, a decision taken again
+    read          a file that was only read
 
 Human, JSON and HTML renderings all come from the one structure here.
 """
@@ -13,24 +21,22 @@ Human, JSON and HTML renderings all come from the one structure here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
+from stator.errors import BadDelta
 from stator.model.log.commit import Commit
-from stator.model.log.delta import (
-    Delta,
-    Drop,
-    Op,
-    Put,
-    Version,
-    to_plain,
-)
+from stator.model.log.delta import Delta, Drop, Op, Put, Version
 from stator.model.records.tables import BOOKKEEPING, COLLECTIONS, key_of
-from stator.model.records.types import KEYLESS, DecisionRecord, Entry, FileRecord, Record
+from stator.model.records.types import KEYLESS, DecisionRecord, Entry, FileRecord, Record, State
+from stator.model.values.canon import encode
 
-Change = Literal["added", "changed", "superseded", "removed"]
-GONE_OPS = frozenset({"deleted"})
+Change = Literal["added", "changed", "superseded", "removed", "transient", "unchanged", "read"]
+NET = frozenset({"added", "changed", "superseded", "removed"})
+"""The changes that are listed for people."""
+LOOKS = frozenset({"read", "skipped"})
+"""What is recorded of a file without changing it."""
 
 
 class DiffStep(msgspec.Struct, frozen=True):
@@ -42,17 +48,30 @@ class DiffStep(msgspec.Struct, frozen=True):
 
 
 class DiffItem(msgspec.Struct, frozen=True, kw_only=True):
-    """One net change."""
+    """A record that differs: as it was, as it is, and what that means.
+
+    The record under `before_id` gives way to the one under `after_id`. The two ids differ where one record took
+    the place of another: a decision that superseded one, or the same name in another session.
+    """
 
     collection: str
     key: str
     change: Change
     before: Record | None
     after: Record | None
+    before_id: str = ""
+    after_id: str = ""
     seq: int
     turn: int
     why: str = ""
     via: list[DiffStep] = []
+    touch: Record | None = None
+    """What was last done to a file, where its record does not say so any more because the file was read since."""
+
+    @property
+    def is_net(self) -> bool:
+        """Whether it is listed for people."""
+        return self.change in NET
 
 
 class CallItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,27 +88,38 @@ class CallItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Diff(msgspec.Struct, frozen=True, kw_only=True):
-    """The net change from one position to another."""
+    """The difference from one position to another."""
 
     start: str
     end: str
     items: list[DiffItem]
+    """Every record that differs."""
     delta: Delta
+    """The same as ops."""
     calls: list[CallItem] = []
     transient: dict[str, int] = {}
+    """By collection: what was added and removed again in between."""
     unchanged: dict[str, int] = {}
+    """By collection: what was touched and says the same as before."""
     read: int = 0
+    """Files that were only read."""
 
     def of(self, collection: str) -> list[DiffItem]:
-        return [item for item in self.items if item.collection == collection]
+        """The net changes of a collection."""
+        return [item for item in self.items if item.collection == collection and item.is_net]
+
+    def apply(self, state: State) -> State:
+        """The state at the end of the diff, from the state at its start."""
+        return apply(self.items, state)
 
     def __bool__(self) -> bool:
-        return bool(self.items or self.calls)
+        return bool(self.calls) or any(item.is_net for item in self.items)
 
     def __str__(self) -> str:
         """A few plain lines; `stator diff` draws the same structure better."""
         lines = [f"{self.start} → {self.end}"]
-        lines += (_line(item) for item in self.items if item.collection not in BOOKKEEPING)
+        shown = (item for item in self.items if item.is_net and item.collection not in BOOKKEEPING)
+        lines += map(_line, shown)
         lines += (f"  · {call.tool} {call.status}" for call in self.calls)
         return "\n".join(lines) if len(lines) > 1 else f"{lines[0]}: nothing changed"
 
@@ -100,7 +130,8 @@ _SIGNS = {"added": "+", "changed": "~", "superseded": "≈", "removed": "-"}
 def _line(item: DiffItem) -> str:
     """One net change in one line, its text escaped."""
     why = f" — {item.why}" if item.why else ""
-    said = getattr(item.after, "what", "") or getattr(item.after, "op", "")
+    act = item.touch or item.after
+    said = getattr(act, "what", "") or getattr(act, "op", "")
     what = f"{item.key}: {said}" if said else item.key
     line = f"{_SIGNS[item.change]} {item.collection} {what}{why} @{item.seq}"
     if not line.isprintable():  # recorded text may hold what a terminal would obey
@@ -108,19 +139,51 @@ def _line(item: DiffItem) -> str:
     return "  " + line
 
 
-Before = Callable[[Version], Record | None]
-"""The record that a version replaced, from before the range."""
+def apply(items: Iterable[DiffItem], state: State) -> State:
+    """A new state: `state` with every item applied. `BadDelta` if it is not the state the items start from."""
+    found = {name: dict(records) for name, records in state.items()}
+    for item in items:
+        records = found[item.collection]
+        if item.before is not None:
+            there = records.get(item.before_id)
+            if there is None or encode(there) != encode(item.before):
+                raise BadDelta(
+                    f"{item.collection}/{item.before_id} is not what the diff starts from",
+                    hint="apply a diff to the state at its start",
+                )
+            if item.before_id != item.after_id:
+                del records[item.before_id]
+        if item.after is not None:
+            records[item.after_id] = item.after
+    return found
+
+
+# -- the two ends ---------------------------------------------------------------------------------
+
 Why = Callable[[int], str]
 """Why the commit at a seq was made."""
-
-
 Known = Mapping[tuple[str, str, int], Version]
 """Versions by collection, record id and seq: an op replaced the one at its own and its `was`."""
+Slot = tuple[str, str]
+"""Collection and record id."""
+Key = tuple[str, str]
+"""Collection and natural key."""
+
+
+Pair = tuple[Entry | None, Entry | None]
+"""One record as it is at both ends."""
+
+
+class Touches(msgspec.Struct, frozen=True):
+    """The versions from the last commit that two positions have in common to each of them, in log order."""
+
+    left: Sequence[Version]
+    right: Sequence[Version]
 
 
 def versions_of(commits: Iterable[Commit], known: Known) -> Iterator[Version]:
     """Every op in log order; a dropped record has the key it had, here or as it is `known`."""
-    keys: dict[tuple[str, str], str] = {}
+    keys: dict[Slot, str] = {}
     for commit in commits:
         for n, op in enumerate(commit.delta):
             slot = (op.collection, op.id)
@@ -132,320 +195,322 @@ def versions_of(commits: Iterable[Commit], known: Known) -> Iterator[Version]:
             yield Version(commit.seq, n, commit.turn, keys[slot], op)
 
 
-def before_of(known: Known) -> Before:
-    """The record before a version, from the versions that are known."""
-
-    def before(version: Version) -> Record | None:
-        old = known.get(_slot(version.op))
-        return old.op.record if old is not None and isinstance(old.op, Put) else None
-
-    return before
+def first_ops(ops: Iterable[Op]) -> list[Op]:
+    """The first op of each record: what it replaced is how the record was before them all."""
+    found: dict[Slot, Op] = {}
+    for op in ops:
+        found.setdefault((op.collection, op.id), op)
+    return list(found.values())
 
 
-def _slot(op: Op) -> tuple[str, str, int]:
-    return op.collection, op.id, op.was
+def ends_of(touches: Touches, known: Known) -> list[Pair]:
+    """The records that either side touched, as they are at both ends, in the order they were touched.
 
-
-def ends_of(versions: Sequence[Version], known: Known) -> tuple[list[Entry], list[Entry]]:
-    """The records that versions touched, as they were before the first and after the last version."""
-    first: dict[str, Version | None] = {}
-    last: dict[str, Version] = {}
-    for version in versions:
-        if version.op.id not in first:
-            first[version.op.id] = known.get(_slot(version.op))
-        last[version.op.id] = version
-    return _entries(first.values()), _entries(last.values())
-
-
-def _entries(versions: Iterable[Version | None]) -> list[Entry]:
-    """Those that are puts, last touched first."""
-    found = [
-        (v.n, Entry(v.op.collection, v.op.id, v.key, v.seq, v.turn, v.op.record))
-        for v in versions
-        if v is not None and isinstance(v.op, Put)
+    `known` has what the first op of each side replaced.
+    """
+    base: dict[Slot, Version | None] = {}
+    lasts: list[dict[Slot, Version]] = []
+    for side in (touches.left, touches.right):
+        last: dict[Slot, Version] = {}
+        for version in side:
+            op = version.op
+            slot = (op.collection, op.id)
+            if slot not in base:
+                base[slot] = known.get((*slot, op.was)) if op.was else None
+            last[slot] = version
+        lasts.append(last)
+    left, right = lasts
+    return [
+        (_entry(left.get(slot, before)), _entry(right.get(slot, before)))
+        for slot, before in base.items()
     ]
-    found.sort(key=lambda pair: (pair[1].seq, pair[0]), reverse=True)
-    return [entry for _, entry in found]
 
 
-def fold_range(
-    versions: Sequence[Version],
-    before: Before,
-    why: Why,
-    *,
-    start: str,
-    end: str,
-    ends: tuple[Iterable[Entry], Iterable[Entry]] = ((), ()),
-    calls: Sequence[CallItem] = (),
-) -> Diff:
-    """The diff of a range of one log, from every version in it, in log order.
+def _entry(version: Version | None) -> Entry | None:
+    """The record that a version put."""
+    if version is None or not isinstance(version.op, Put):
+        return None
+    op = version.op
+    return Entry(op.collection, op.id, version.key, version.seq, version.turn, op.record)
 
-    `ends` are the records at both ends of collections whose intermediate steps are not needed.
-    """
-    by_key: dict[tuple[str, str], list[Version]] = {}
+
+def paired(left: Iterable[Entry], right: Iterable[Entry]) -> list[Pair]:
+    """Records of two states, by their ids."""
+    old, new = ({(entry.collection, entry.id): entry for entry in side} for side in (left, right))
+    return [(old.get(slot), new.get(slot)) for slot in {**old, **new}]
+
+
+def superseded(versions: Iterable[Version]) -> dict[str, str]:
+    """By the id of a decision: the decision whose commit took it out of force."""
+    found: dict[str, str] = {}
+    put: set[str] = set()
+    gone: list[Version] = []
     for version in versions:
-        by_key.setdefault((version.op.collection, version.key), []).append(version)
-    tally = _Tally()
-    for (collection, key), touched in by_key.items():
-        old = before(touched[0])
-        tally.add(_net(collection, key, old, touched, why), collection)
-    delta = net_delta(versions) + _compare(*ends, why, tally)
-    return tally.diff(delta, start, end, calls)
-
-
-def between(
-    left: Iterable[Entry],
-    right: Iterable[Entry],
-    why: Why,
-    *,
-    start: str,
-    end: str,
-    files: FileEnds | None = None,
-    calls: Sequence[CallItem] = (),
-) -> Diff:
-    """The diff of two states that share no range: records are matched by their natural key.
-
-    `files` says of each file whether it was there on either side; the last op alone does not.
-    """
-    tally = _Tally()
-    delta = _compare(left, right, why, tally, files or {})
-    return tally.diff(delta, start, end, calls)
-
-
-FileEnds = dict[str, tuple[bool, bool]]
-"""Path → whether the file was there on the one side and on the other; only read: not listed."""
-
-
-def file_ends(left: Sequence[Version], right: Sequence[Version]) -> FileEnds:
-    """What two stretches from a common commit say of files: who made, changed or removed them."""
-    ops: dict[str, tuple[list[str], list[str]]] = {}
-    for side, versions in enumerate((left, right)):
-        for version in versions:
-            record = getattr(version.op, "record", None)
-            if isinstance(record, FileRecord) and record.op not in ("read", "skipped"):
-                ops.setdefault(version.key, ([], []))[side].append(record.op)
-    ends: FileEnds = {}
-    for key, sides in ops.items():
-        first = next(found[0] for found in sides if found)
-        before = first not in ("created", "renamed")
-        there = [found[-1] not in GONE_OPS if found else before for found in sides]
-        ends[key] = (there[0], there[1])
-    return ends
-
-
-def _compare(
-    left: Iterable[Entry],
-    right: Iterable[Entry],
-    why: Why,
-    tally: _Tally,
-    files: FileEnds | None = None,
-) -> Delta:
-    """Count what differs between two sets of records; the delta from one to the other."""
-    old = {(entry.collection, entry.key): entry for entry in left}
-    new = {(entry.collection, entry.key): entry for entry in right}
-    delta: Delta = []
-    for slot in [*old, *(slot for slot in new if slot not in old)]:
-        a, b = old.get(slot), new.get(slot)
-        if a is not None and b is not None and a.record == b.record and a.id == b.id:
+        op = version.op
+        if op.collection != "decisions":
             continue
-        if a is not None and (b is None or a.id != b.id):
-            delta.append(Drop(a.collection, a.id, a.seq))
-        if b is not None:
-            delta.append(Put(b.collection, b.id, b.record, a.seq if a and a.id == b.id else 0))
-        tally.add(_pair(slot, a, b, why, (files or {}).get(slot[1])), slot[0])
-    return delta
+        gone = [v for v in gone if v.seq == version.seq]
+        if isinstance(op, Drop):
+            gone.append(version)
+            continue
+        found.pop(op.id, None)  # in force again, after a rewind
+        named = getattr(op.record, "supersedes", "")
+        for old in gone:
+            # What a rewind puts back has the key of what it removes, and superseded nothing by that.
+            if old.op.id == named or (old.key == version.key and op.id not in put):
+                found[old.op.id] = op.id
+        put.add(op.id)
+    return found
 
 
-def net_delta(versions: Sequence[Version]) -> Delta:
-    """One op per record id: the last put, or a drop if the record was there before the range."""
-    last: dict[tuple[str, str], tuple[Op, int]] = {}
-    for version in versions:
-        slot = (version.op.collection, version.op.id)
-        first = last[slot][1] if slot in last else version.op.was
-        last.pop(slot, None)
-        last[slot] = (version.op, first)
-    delta: Delta = []
-    for (collection, identifier), (op, was) in last.items():
-        if isinstance(op, Put):
-            delta.append(Put(collection, identifier, op.record, was))
-        elif was:
-            delta.append(Drop(collection, identifier, was))
-    return delta
+# -- comparing them -------------------------------------------------------------------------------
 
 
-class _Tally:
-    """Net changes as they come, and counts of what folded away."""
+def compare(
+    pairs: Iterable[Pair],
+    touches: Touches,
+    why: Why,
+    *,
+    start: str,
+    end: str,
+    calls: Sequence[CallItem] = (),
+) -> Diff:
+    """The diff of two states, from the records that may differ; those that do not are no part of it."""
+    work = _Comparison(pairs, touches, why)
+    items = work.items()
+    items.sort(key=lambda item: (COLLECTIONS[item.collection].number, item.seq))
+    return Diff(
+        start=start,
+        end=end,
+        items=items,
+        delta=work.delta,
+        calls=list(calls),
+        transient=work.transient,
+        unchanged=work.unchanged,
+        read=work.read,
+    )
 
-    def __init__(self) -> None:
-        self.items: list[DiffItem] = []
+
+class _Comparison:
+    """Two sets of records, paired, and what the touches say of them."""
+
+    def __init__(self, pairs: Iterable[Pair], touches: Touches, why: Why) -> None:
+        self._why = why
+        self._ends = [pair for pair in pairs if pair != (None, None)]
+        self._touches = touches
+        self._last = {(v.op.collection, v.op.id): v for v in touches.right}
+        self._acts = _acts(touches.left), _acts(touches.right)
+        self._steps: dict[str, list[Version]] = {}
+        """By the id of a decision: those on the way to it."""
+        self._followed: set[str] = set()
+        """Decisions that gave way to another one, which is an item by itself."""
+        self.delta: Delta = []
         self.transient: dict[str, int] = {}
         self.unchanged: dict[str, int] = {}
         self.read = 0
 
-    def add(self, found: DiffItem | str, collection: str) -> None:
-        if isinstance(found, DiffItem):
-            self.items.append(found)
-        elif found == "read":
-            self.read += 1
-        else:
-            counts = self.transient if found == "transient" else self.unchanged
-            counts[collection] = counts.get(collection, 0) + 1
+    def items(self) -> list[DiffItem]:
+        same: list[Entry] = []
+        found: list[DiffItem] = []
+        for a, b in self._pairs(same):
+            found.append(self._item(a, b))
+            if a is not None and (b is None or a.id != b.id):
+                self.delta.append(Drop(a.collection, a.id, a.seq))
+            if b is not None:
+                was = a.seq if a is not None and a.id == b.id else 0
+                self.delta.append(Put(b.collection, b.id, b.record, was))
+        self._count(found, same)
+        return found
 
-    def diff(self, delta: Delta, start: str, end: str, calls: Sequence[CallItem]) -> Diff:
-        order = list(COLLECTIONS)
-        self.items.sort(key=lambda item: (order.index(item.collection), item.seq))
-        return Diff(
-            start=start,
-            end=end,
-            items=self.items,
-            delta=delta,
-            calls=list(calls),
-            transient=self.transient,
-            unchanged=self.unchanged,
-            read=self.read,
+    # -- which record became which ---------------------------------------------------------------
+
+    def _pairs(self, same: list[Entry]) -> list[Pair]:
+        """What differs, each record with the one that took its place; those that are equal go to `same`."""
+        pairs: list[Pair] = []
+        gone: dict[Slot, Entry] = {}
+        new: dict[Slot, Entry] = {}
+        for a, b in self._ends:
+            if b is None and a is not None:
+                gone[a.collection, a.id] = a
+            elif a is None and b is not None:
+                new[b.collection, b.id] = b
+            elif a is not None and b is not None:
+                if a.record is b.record or encode(a.record) == encode(b.record):
+                    same.append(b)
+                else:
+                    pairs.append((a, b))
+        if gone or new:
+            pairs += self._decisions(gone, new)
+            by_key = {(a.collection, a.key): slot for slot, a in gone.items()}
+            for b in new.values():
+                old = by_key.pop((b.collection, b.key), None)
+                pairs.append((gone.pop(old) if old else None, b))
+            pairs += [(a, None) for a in gone.values()]
+        return pairs
+
+    def _decisions(self, gone: dict[Slot, Entry], new: dict[Slot, Entry]) -> list[Pair]:
+        """Decisions that superseded one another, on the way there or on the way back."""
+        pairs: list[Pair] = []
+        forward = superseded(self._touches.right)
+        puts = {v.op.id: v for v in self._touches.right if isinstance(v.op, Put)} if forward else {}
+        ended: dict[str, list[Entry]] = {}
+        for old in forward:
+            last = forward[old]
+            while last in forward:
+                last = forward[last]
+            if ("decisions", last) not in new:
+                continue
+            if ("decisions", old) in gone:
+                ended.setdefault(last, []).append(gone["decisions", old])
+            elif old in puts:
+                self._steps.setdefault(last, []).append(puts[old])
+        for last, olds in ended.items():
+            b = new.pop(("decisions", last))
+            chosen = next((old for old in olds if old.key == b.key), olds[0])
+            self._followed.update(old.id for old in olds)
+            pairs.append((gone.pop(("decisions", chosen.id)), b))
+        for old, by in superseded(self._touches.left).items():
+            if ("decisions", old) in new and ("decisions", by) in gone:
+                pairs.append((gone.pop(("decisions", by)), new.pop(("decisions", old))))
+        return pairs
+
+    # -- what it means ---------------------------------------------------------------------------
+
+    def _item(self, a: Entry | None, b: Entry | None) -> DiffItem:
+        last = b or a
+        assert last is not None
+        change = self._file_change(a, b) if last.collection == "files" else self._change(a, b)
+        seq, turn, is_known = self._place(a, b)
+        touch: Record | None = None
+        if last.collection == "files" and (acts := self._acts[1].get(last.key)):
+            seq, turn = acts[-1].seq, acts[-1].turn
+            record = getattr(acts[-1].op, "record", None)
+            touch = record if b is None or record is not b.record else None
+        return DiffItem(
+            collection=last.collection,
+            key=last.key,
+            change=change,
+            before=None if a is None else a.record,
+            after=None if b is None else b.record,
+            before_id="" if a is None else a.id,
+            after_id="" if b is None else b.id,
+            seq=seq,
+            turn=turn,
+            why=self._stated(None if b is None else b.record, seq if is_known else 0),
+            via=[
+                DiffStep(v.op.record, v.seq, self._stated(v.op.record, v.seq))
+                for v in (self._steps.get(b.id, ()) if b is not None else ())
+                if isinstance(v.op, Put)
+            ],
+            touch=touch,
         )
 
+    def _place(self, a: Entry | None, b: Entry | None) -> tuple[int, int, bool]:
+        """Seq and turn of the commit that did it, and whether that is in the log of the end."""
+        for entry in (b, a):
+            touched = self._last.get((entry.collection, entry.id)) if entry is not None else None
+            if touched is not None:
+                return touched.seq, touched.turn, True
+        last = b or a
+        assert last is not None
+        return last.seq, last.turn, b is not None
 
-def _net(
-    collection: str, key: str, old: Record | None, touched: Sequence[Version], why: Why
-) -> DiffItem | str:
-    """The net change of one key, or what it folded away to."""
-    last = touched[-1]
-    new = last.op.record if isinstance(last.op, Put) else None
-    if collection == "files":
-        return _net_file(key, old, touched, why)
-    if old is None and new is None:
-        return "transient"
-    if old is not None and new is not None and _same(old, new):
-        return "unchanged"
-    via: list[DiffStep] = []
-    change: Change = "added" if old is None else "removed" if new is None else "changed"
-    if collection == "decisions" and new is not None:
-        via = _via(touched[:-1], why)
-        if old is not None:
-            change = "superseded"
-    return DiffItem(
-        collection=collection,
-        key=key,
-        change=change,
-        before=old,
-        after=new,
-        seq=last.seq,
-        turn=last.turn,
-        why=_why(new, last.seq, why),
-        via=via,
-    )
+    def _stated(self, record: Record | None, seq: int) -> str:
+        stated: str = getattr(record, "why", "") or ""
+        return stated or (self._why(seq) if seq else "")
 
+    def _change(self, a: Entry | None, b: Entry | None) -> Change:
+        if a is None:
+            return "added"
+        if b is None:
+            return "superseded" if a.id in self._followed else "removed"
+        if _says_the_same(a.record, b.record):
+            return "unchanged"
+        return "superseded" if a.collection == "decisions" else "changed"
 
-def _via(touched: Sequence[Version], why: Why) -> list[DiffStep]:
-    return [
-        DiffStep(version.op.record, version.seq, _why(version.op.record, version.seq, why))
-        for version in touched
-        if isinstance(version.op, Put)
-    ]
+    def _file_change(self, a: Entry | None, b: Entry | None) -> Change:
+        """What became of a file. Where a state does not know it, the first thing done to it since tells whether
+        it was there."""
+        key = b.key if b is not None else a.key if a is not None else ""
+        mine, theirs = (acts.get(key, []) for acts in self._acts)
+        existed, exists = _is_there(a), _is_there(b)
+        if not mine and not theirs and b is None and getattr(a and a.record, "op", "") in LOOKS:
+            return "read"
+        first = (theirs if a is None else mine) or mine or theirs
+        there = getattr(getattr(first[0].op, "record", None), "op", "") if first else ""
+        if existed is None:
+            existed = there not in ("created", "renamed")
+        if exists is None:
+            exists = b is not None or (there not in ("", "created", "renamed"))
+        if existed and exists:
+            digests = [getattr(entry and entry.record, "after", "") for entry in (a, b)]
+            start = digests[0] or _digest_before(theirs)
+            if start and digests[1]:
+                if start != digests[1]:
+                    return "changed"
+                return "unchanged" if mine or theirs else "read"
+            return "changed" if mine or theirs else "read"
+        return "added" if exists else "removed" if existed else "transient"
 
+    # -- what folded away ------------------------------------------------------------------------
 
-def _net_file(key: str, old: Record | None, touched: Sequence[Version], why: Why) -> DiffItem | str:
-    """Files know more than their records: the first op of a range says whether the file was there before."""
-    records = [version.op.record for version in touched if isinstance(version.op, Put)]
-    files = [record for record in records if isinstance(record, FileRecord)]
-    if not files:
-        return "unchanged"
-    acts = [file for file in files if file.op not in ("read", "skipped")]
-    if not acts:
-        return "read"
-    existed = acts[0].op not in ("created", "renamed")
-    exists = acts[-1].op not in GONE_OPS
-    if not existed and not exists:
-        return "transient"
-    if existed and exists and _start_digest(old, acts[0]) == acts[-1].after != "":
-        return "unchanged"
-    change: Change = "changed" if existed and exists else "added" if exists else "removed"
-    decisive = next(
-        v for v in reversed(touched) if isinstance(v.op, Put) and v.op.record is acts[-1]
-    )
-    return DiffItem(
-        collection="files",
-        key=key,
-        change=change,
-        before=old,
-        after=acts[-1],
-        seq=decisive.seq,
-        turn=decisive.turn,
-        why=why(decisive.seq),
-    )
-
-
-def _start_digest(old: Record | None, first: FileRecord) -> str:
-    return first.before or (old.after if isinstance(old, FileRecord) else "")
-
-
-def _pair(
-    slot: tuple[str, str],
-    a: Entry | None,
-    b: Entry | None,
-    why: Why,
-    ends: tuple[bool, bool] | None,
-) -> DiffItem | str:
-    if a is not None and b is not None and _same(a.record, b.record):
-        return "unchanged"
-    last = b or a
-    assert last is not None
-    change: Change | str = "added" if a is None else "removed" if b is None else "changed"
-    if slot[0] == "decisions" and change == "changed":
-        change = "superseded"
-    if slot[0] == "files":
-        change = _pair_files(a, b, ends)
-    if change not in ("added", "changed", "superseded", "removed"):
-        return change
-    return DiffItem(
-        collection=slot[0],
-        key=slot[1],
-        change=change,
-        before=a.record if a else None,
-        after=b.record if b else None,
-        seq=last.seq,
-        turn=last.turn,
-        why=_why(b.record if b else None, last.seq, why),
-    )
+    def _count(self, found: Sequence[DiffItem], same: Iterable[Entry]) -> None:
+        """Count what was touched and is not listed, once for each key."""
+        seen: set[Key] = {(item.collection, item.key) for item in found}
+        for item in found:
+            if item.change == "read":
+                self.read += 1
+            elif not item.is_net:
+                _add(self.transient if item.change == "transient" else self.unchanged, item)
+        for entry in same:
+            key = (entry.collection, entry.key)
+            if key in seen or entry.collection in BOOKKEEPING:
+                continue
+            seen.add(key)
+            if entry.collection == "files" and not any(entry.key in acts for acts in self._acts):
+                self.read += 1
+            else:
+                _add(self.unchanged, entry)
+        ends = {(e.collection, e.id) for pair in self._ends for e in pair if e is not None}
+        steps = {v.op.id for versions in self._steps.values() for v in versions}
+        for version in (*self._touches.left, *self._touches.right):
+            op, key = version.op, (version.op.collection, version.key)
+            if key in seen or op.collection in BOOKKEEPING or op.id in steps:
+                continue
+            seen.add(key)
+            if (op.collection, op.id) not in ends:
+                _add(self.transient, op)
 
 
-def _pair_files(a: Entry | None, b: Entry | None, ends: tuple[bool, bool] | None) -> str:
-    """The net change of a file from one side to the other."""
-    if ends is None:
-        return "read"
-    existed, exists = ends
-    if existed and exists:
-        digests = [getattr(entry.record, "after", "") if entry else "" for entry in (a, b)]
-        return "unchanged" if digests[0] == digests[1] != "" else "changed"
-    return "added" if exists else "removed" if existed else "transient"
+def _add(counts: dict[str, int], what: DiffItem | Entry | Op) -> None:
+    counts[what.collection] = counts.get(what.collection, 0) + 1
 
 
-def _same(a: Record, b: Record) -> bool:
-    """Equal in what they say; which decision one superseded on the way is not part of that."""
+def _acts(versions: Iterable[Version]) -> dict[str, list[Version]]:
+    """By the key of a file: what was done to it, reads aside."""
+    found: dict[str, list[Version]] = {}
+    for version in versions:
+        op = version.op
+        if op.collection == "files" and isinstance(op, Put):
+            record = op.record
+            if isinstance(record, FileRecord) and record.op not in LOOKS:
+                found.setdefault(version.key, []).append(version)
+    return found
+
+
+def _is_there(entry: Entry | None) -> bool | None:
+    """Whether a file is there, as far as a state knows it."""
+    record = entry.record if entry is not None else None
+    return record.op != "deleted" if isinstance(record, FileRecord) else None
+
+
+def _digest_before(acts: Sequence[Version]) -> str:
+    found: str = getattr(getattr(acts[0].op, "record", None), "before", "") if acts else ""
+    return found
+
+
+def _says_the_same(a: Record, b: Record) -> bool:
+    """Which decision one superseded on the way is not part of what it says."""
     if isinstance(a, DecisionRecord) and isinstance(b, DecisionRecord):
         a, b = (msgspec.structs.replace(x, supersedes="") for x in (a, b))
-    return a == b
-
-
-def _why(record: Record | None, seq: int, why: Why) -> str:
-    stated: str = getattr(record, "why", "") or ""
-    return stated or why(seq)
-
-
-def render_item(item: DiffItem) -> dict[str, Any]:
-    """A net change as plain data, for JSON."""
-    plain: dict[str, Any] = {
-        "key": item.key,
-        "change": item.change,
-        "before": to_plain(item.before) if item.before is not None else None,
-        "after": to_plain(item.after) if item.after is not None else None,
-        "why": item.why,
-        "seq": item.seq,
-        "turn": item.turn,
-    }
-    if item.via:
-        plain["via"] = [
-            {"record": to_plain(step.record), "seq": step.seq, "why": step.why} for step in item.via
-        ]
-    return plain
+    return encode(a) == encode(b)

@@ -20,21 +20,20 @@ from stator.model.log.commit import (
 )
 from stator.model.log.query import Head
 from stator.model.log.rewinds import (
-    COUNTED,
-    STEPS,
+    RESET,
     TAG,
     agree_upto,
     resets,
     stands,
     visible,
 )
-from stator.model.records.types import CallRecord, Entry, TagRecord
+from stator.model.records.types import CallRecord, TagRecord
 from stator.model.views.diff import CallItem
 from stator.runtime.base.context import Context
 from stator.runtime.driving.driver import Driver
 from stator.runtime.driving.lifecycle import MakeDraft, held
 from stator.runtime.views import reflog
-from stator.runtime.views.ranges import calls_in
+from stator.runtime.views.ranges import calls_in, touched
 from stator.runtime.views.refs import Point
 from stator.runtime.views.session import SessionReader
 from stator.store.port import StorePort
@@ -167,7 +166,7 @@ def _plan(store: StorePort, target: Point) -> _Plan:
     session = target.session
     head = store.head(session)
     known = reflog.rewinds(store, session)
-    changes = resets(slots(store, session, head.seq, target.seq))
+    changes = resets(touched(store, session, head.seq, target.seq, RESET))
     before, after = visible(known, head.seq), visible(known, target.seq)
     low = agree_upto(before, after)
     calls = calls_in(store, session, low, head.seq)
@@ -199,27 +198,6 @@ def _plan(store: StorePort, target: Point) -> _Plan:
         records=len({(change.collection, change.key) for change in changes}),
     )
     return _Plan(head, changes, rewound)
-
-
-def slots(
-    store: StorePort, session: str, head: int, target: int
-) -> list[tuple[str, str, Entry | None, Entry | None]]:
-    """Every key touched since the target: its record now, and its record then."""
-    touched = {
-        (version.op.collection, version.key): None
-        for version in store.versions(session, after=target, upto=head, collections=STEPS)
-    }
-    found = [
-        (name, key, store.find(session, name, key), store.find(session, name, key, at=target))
-        for name, key in touched
-    ]
-    for name in COUNTED:
-        now, then = (
-            {entry.key: entry for entry in store.entries(session, name, at=at)}
-            for at in (head, target)
-        )
-        found += [(name, key, now.get(key), then.get(key)) for key in {**now, **then}]
-    return found
 
 
 def _free_tag(store: StorePort, session: str) -> str:

@@ -42,6 +42,8 @@ from stator.runtime.base.arguments import (
     texts,
     thousandths,
 )
+from stator.runtime.views.refs import find_decision
+from stator.store.port import StorePort
 
 FROM_MODEL = Provenance("model", "unverified")
 
@@ -49,7 +51,7 @@ FROM_MODEL = Provenance("model", "unverified")
 class StateWriter:
     """The typed records that a turn, a session and a contributor can all make.
 
-    A subclass says how a commit is drafted (`_draft`) and where it goes (`_submit`).
+    A subclass says how a commit is drafted (`_draft`) and where it goes (`_submit`, `_place`).
     """
 
     _root: str
@@ -61,10 +63,17 @@ class StateWriter:
     def _draft(self, kind: str, **fields: Any) -> Draft:
         raise NotImplementedError
 
+    def _place(self) -> tuple[StorePort, str]:
+        """The store and the session it writes to."""
+        raise NotImplementedError
+
     def _record(
         self, kind: str, *changes: Change, provenance: Provenance = FROM_MODEL, **fields: Any
     ) -> str:
         return self._submit(self._draft(kind, changes=changes, provenance=provenance, **fields))
+
+    def _superseded(self, given: str) -> str:
+        return find_decision(*self._place(), given) if given else ""
 
     def decide(
         self,
@@ -80,7 +89,8 @@ class StateWriter:
         """Record a choice and its reason. One on the same `topic` supersedes the current one
         there.
 
-        `confidence` is from 0 to 1. `supersedes` names the id of a decision that has no topic.
+        `confidence` is from 0 to 1. `supersedes` names another decision that this one replaces, by the id that
+        `decide` returned for it, by the id of its record, or by a unique end of either.
         """
         record = DecisionRecord(
             what=text(what, "what"),
@@ -89,7 +99,7 @@ class StateWriter:
             over=texts(over, "over"),
             confidence=per_mille(confidence),
             factors=mapping(factors, "factors"),
-            supersedes=text(supersedes, "supersedes"),
+            supersedes=self._superseded(text(supersedes, "supersedes")),
         )
         return self._record("decision", Upsert("decisions", record))
 

@@ -16,12 +16,16 @@ from stator.runtime.branches.restore import Restoration
 from stator.runtime.driving.state_writer import StateWriter
 from stator.runtime.driving.writer import SessionWriter
 from stator.runtime.views.refs import Point, locate
+from stator.store.port import StorePort
 
 
 class Marker(StateWriter):
     """Tags, scores, flags and erasures, each with the principal who made it."""
 
     _writer: SessionWriter
+
+    def _place(self) -> tuple[StorePort, str]:
+        return self._writer.store, self._writer.id
 
     def _at(self, ref: str) -> Point:
         return locate(self._writer.store, self._writer.id, ref)

@@ -47,6 +47,7 @@ from stator.runtime.facade.annotations import Marker
 from stator.runtime.facade.view import SessionView
 from stator.runtime.files.capture import BYTES_MAX
 from stator.runtime.window.compaction import KEEP, Compaction, CompactionOptions, Summary
+from stator.store.port import StorePort
 
 if TYPE_CHECKING:
     from stator.runtime.branches.rerun import Effects as RerunEffects
@@ -85,6 +86,9 @@ class Turn(TurnWriter, Loop):
 
     def _submit(self, draft: Draft) -> str:
         return self._open.submit(draft)
+
+    def _place(self) -> tuple[StorePort, str]:
+        return self._open.driver.store, self._open.driver.id
 
     def _record_file(self, record: FileRecord, why: str) -> str:
         return self._open.record_file(record, why)

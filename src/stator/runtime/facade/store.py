@@ -314,7 +314,7 @@ class Store(Runner, Keeper, OutsideDoors):
     ) -> list[Reason]:
         """Why a file is as it is, over every session of a project, or of the store."""
         touches = self.port.touches("files", file_key(root, path), project=project, limit=limit)
-        return explain(self.port, [(t.session, t.seq, t.turn) for t in touches], path)
+        return explain(self.port, touches, path)
 
     def search(
         self,

@@ -133,7 +133,7 @@ class SessionView(SessionReader):
     def why(self, path: str, *, root: str = ".", limit: int = 50) -> list[Reason]:
         """Why a file is as it is: its edits with their calls and decisions, or the prompts and answers around them."""
         touches = self._store.touches("files", file_key(root, path), session=self._id, limit=limit)
-        return explain(self._store, [(t.session, t.seq, t.turn) for t in touches], path)
+        return explain(self._store, touches, path, within=self._id)
 
     # -- what left the view -----------------------------------------------------------------------
 

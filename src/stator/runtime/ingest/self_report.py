@@ -64,6 +64,9 @@ class Reporter(StateWriter):
         said = {**SAID, "principal": self._context.principal, **fields}
         return Draft(id=self._next_id(), session=self._id, kind=kind, **said)
 
+    def _place(self) -> tuple[StorePort, str]:
+        return self._store, self._id
+
     def _next_id(self) -> str:
         """Derived from the key, if given: reporting again gives the same commit."""
         if not self._key:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
-from stator.model.log.delta import Version
+from stator.model.log.delta import Put, Version
+from stator.model.log.rewinds import stands, visible
 from stator.model.records.types import FileRecord
+from stator.model.views.diff import first_ops
+from stator.runtime.views import reflog
+from stator.store.port import StorePort
 
 
 class FileChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,10 +27,45 @@ class FileChange(msgspec.Struct, frozen=True, kw_only=True):
     session: str = ""
 
 
-def net_files(
-    versions: Sequence[Version], *, reads: bool = False, session: str = ""
+def files_touched(
+    store: StorePort, session: str, *, after: int, upto: int, reads: bool = False
 ) -> list[FileChange]:
-    """The net op of each file a range of versions touched, last touched first."""
+    """The net op of each file that a range of a log touched; what was rewound since does not count."""
+    versions = store.versions(session, after=after, upto=upto, collections=("files",))
+    known = reflog.rewinds(store, session)
+    if known:
+        stretches = visible(known, upto)
+        versions = [version for version in versions if stands(stretches, version.seq)]
+    return net_files(
+        versions, there=files_before(store, session, versions), reads=reads, session=session
+    )
+
+
+def files_before(store: StorePort, session: str, versions: Sequence[Version]) -> set[str]:
+    """The keys of files that were there before a range of versions touched them."""
+    first = [op for op in first_ops(version.op for version in versions) if op.was]
+    replaced = store.replaced(session, first) if first else []
+    return {
+        version.key
+        for version in replaced
+        if version is not None
+        and isinstance(version.op, Put)
+        and isinstance(record := version.op.record, FileRecord)
+        and record.op != "deleted"
+    }
+
+
+def net_files(
+    versions: Sequence[Version],
+    *,
+    there: Collection[str] = (),
+    reads: bool = False,
+    session: str = "",
+) -> list[FileChange]:
+    """The net op of each file a range of versions touched, last touched first.
+
+    `there` are the keys of files that were there before.
+    """
     found: dict[str, FileChange] = {}
     for version in versions:
         record = getattr(version.op, "record", None)
@@ -34,6 +73,8 @@ def net_files(
             continue
         known = found.pop(version.key, None)
         op = _net_op(known.op if known else None, record.op)
+        if known is None and op == "created" and version.key in there:
+            op = "modified"
         if op is None:
             continue
         found[version.key] = FileChange(

@@ -11,14 +11,14 @@ from stator.model.records.tables import BOOKKEEPING, COLLECTIONS
 from stator.model.records.types import Entry, SessionRecord
 from stator.model.values.position import AtTurn, Range, parse_range
 from stator.model.views import diff as diffs
-from stator.model.views.diff import CallItem, Diff
+from stator.model.views.diff import CallItem, Diff, Pair
 from stator.runtime.base.pages import commit_at
 from stator.runtime.views.refs import Point, locate, resolve, session_of, span
 from stator.runtime.views.why import why_of
 from stator.store.port import StorePort
 
 SMALL_RANGE = 256
-"""Commits a range may have for every step in it to be looked at."""
+"""Commits up to which a way from one position to another is read commit by commit."""
 
 
 def points(
@@ -46,11 +46,25 @@ def ends(store: StorePort, session: str, parsed: Range) -> tuple[Point, Point]:
 
 
 def between(store: StorePort, a: Point, b: Point) -> Diff:
-    """A range of one log where possible; else both states since their last common commit."""
+    """What differs between the states at two positions, and what the commits between them say of it."""
     trunk = common(store, a, b)
-    if trunk == a.seq:
-        return _range(store, b.session, a, b)
-    return _states(store, a, b, trunk)
+    step = _Steps(store, a, b, trunk)
+    return diffs.compare(
+        step.ends(),
+        step.touches,
+        step.whys(),
+        start=_shown(a, b),
+        end=_shown(b, a),
+        calls=calls_in(store, b.session, trunk, b.seq),
+    )
+
+
+def touched(
+    store: StorePort, session: str, a: int, b: int, collections: Sequence[str]
+) -> list[Pair]:
+    """The records of some collections that may differ between two positions of one session, as they are at both."""
+    points = (Point(session, a, ""), Point(session, b, ""))
+    return _Steps(store, *points, min(a, b), collections).ends()
 
 
 def common(store: StorePort, a: Point, b: Point) -> int:
@@ -66,97 +80,80 @@ def common(store: StorePort, a: Point, b: Point) -> int:
     return min(shared, a.seq, b.seq)
 
 
-def _range(store: StorePort, session: str, a: Point, b: Point) -> Diff:
-    """Every step of a short range, from its commits, each read once.
+class _Steps:
+    """What two positions touched since their last common commit.
 
-    A long range is not read commit by commit: a diff must not cost more the longer the session is.
+    Only that is read, never a whole state: a diff must not cost more the longer the session is. Where both ways
+    are short, every commit on them is read once. Where one is long, its records are found by the index of
+    versions, and what commits keep up to date by themselves is compared at the two ends.
     """
-    if b.seq - a.seq > SMALL_RANGE:
-        return _long_range(store, session, a, b)
-    found: list[Commit] = []
-    if b.seq > a.seq:
-        found = store.commits(session, after=a.seq, upto=b.seq, limit=SMALL_RANGE, load=False)
-    known = _replaced(
-        store, session, [op for commit in found for op in commit.delta if 0 < op.was <= a.seq]
-    )
-    versions = list(diffs.versions_of(found, known))
-    known |= {(v.op.collection, v.op.id, v.seq): v for v in versions}
-    # Of calls, only how they stood before and after; what they were is in `calls`.
-    steps = [version for version in versions if version.op.collection != "calls"]
-    touched = [version for version in versions if version.op.collection == "calls"]
-    return diffs.fold_range(
-        steps,
-        diffs.before_of(known),
-        _whys(store, session, found),
-        start=a.shown,
-        end=b.shown,
-        ends=diffs.ends_of(touched, known),
-        calls=calls_in(store, session, a.seq, b.seq),
-    )
 
+    def __init__(
+        self,
+        store: StorePort,
+        a: Point,
+        b: Point,
+        trunk: int,
+        collections: Sequence[str] = tuple(COLLECTIONS),
+    ) -> None:
+        self._store, self._points = store, (a, b)
+        self._collections = collections
+        self._commits: list[Commit] = []
+        self._known: dict[tuple[str, str, int], Version] = {}
+        self._is_short = max(a.seq, b.seq) - trunk <= SMALL_RANGE
+        left, right = (self._versions(point, trunk) for point in (a, b))
+        self.touches = diffs.Touches(left, right)
 
-def _long_range(store: StorePort, session: str, a: Point, b: Point) -> Diff:
-    """What commits keep up to date by themselves is compared at its two ends."""
-    steps = [name for name in COLLECTIONS if name not in BOOKKEEPING]
-    versions = store.versions(session, after=a.seq, upto=b.seq, collections=steps)
-    first = {(v.op.collection, v.key): v.op for v in reversed(versions)}
-    return diffs.fold_range(
-        versions,
-        diffs.before_of(_replaced(store, session, list(first.values()))),
-        _whys(store, session),
-        start=a.shown,
-        end=b.shown,
-        ends=(
-            _kept(store, session, BOOKKEEPING, a.seq),
-            _kept(store, session, BOOKKEEPING, b.seq),
-        ),
-        calls=calls_in(store, session, a.seq, b.seq),
-    )
+    def _versions(self, point: Point, trunk: int) -> list[Version]:
+        if point.seq <= trunk:
+            return []
+        store, session = self._store, point.session
+        if not self._is_short:
+            names = [name for name in self._collections if name not in BOOKKEEPING]
+            found = store.versions(session, after=trunk, upto=point.seq, collections=names)
+            self._learn(session, (version.op for version in found), trunk)
+            return found
+        commits = store.commits(session, after=trunk, upto=point.seq, limit=SMALL_RANGE, load=False)
+        if point is self._points[1]:
+            self._commits = commits
+        self._learn(session, (op for commit in commits for op in commit.delta), trunk)
+        versions = list(diffs.versions_of(commits, self._known))
+        if len(self._collections) == len(COLLECTIONS):
+            return versions
+        return [version for version in versions if version.op.collection in self._collections]
 
+    def _learn(self, session: str, ops: Iterable[Op], trunk: int) -> None:
+        """Look up what the first op of each record replaced."""
+        first = [op for op in diffs.first_ops(ops) if 0 < op.was <= trunk]
+        for version in self._store.replaced(session, first) if first else ():
+            if version is not None:
+                self._known[version.op.collection, version.op.id, version.seq] = version
 
-def _replaced(
-    store: StorePort, session: str, ops: Sequence[Op]
-) -> dict[tuple[str, str, int], Version]:
-    """What some ops replaced, as a diff looks it up."""
-    found = store.replaced(session, ops) if ops else []
-    return {
-        (version.op.collection, version.op.id, version.seq): version
-        for version in found
-        if version is not None
-    }
+    def ends(self) -> list[Pair]:
+        """The records that were touched, as they are at both ends."""
+        found = diffs.ends_of(self.touches, self._known)
+        if self._is_short:
+            return found
+        kept = [name for name in self._collections if name in BOOKKEEPING]
+        a, b = (_kept(self._store, point.session, kept, point.seq) for point in self._points)
+        return found + diffs.paired(a, b)
+
+    def whys(self) -> diffs.Why:
+        """Why a commit of the end's log was made; those that were read need not be read again."""
+        by_seq = {commit.seq: commit for commit in self._commits}
+        store, session = self._store, self._points[1].session
+
+        def why(seq: int) -> str:
+            commit = by_seq.get(seq)
+            if commit is None or isinstance(commit.content.get("why"), Large):
+                commit = commit_at(store, session, seq)
+            return why_of(commit)
+
+        return why
 
 
 def _kept(store: StorePort, session: str, names: Iterable[str], at: int) -> list[Entry]:
-    return [entry for name in sorted(names) for entry in store.entries(session, name, at=at)]
-
-
-def _states(store: StorePort, a: Point, b: Point, trunk: int) -> Diff:
-    """Both sides' records of every key that either touched since the trunk."""
-    steps = [name for name in COLLECTIONS if name not in BOOKKEEPING]
-    mine, theirs = (
-        store.versions(point.session, after=trunk, upto=point.seq, collections=steps)
-        for point in (a, b)
-    )
-    keys = sorted({(version.op.collection, version.key) for version in (*mine, *theirs)})
-    left, right = (
-        [
-            entry
-            for collection, key in keys
-            if (entry := store.find(point.session, collection, key, at=point.seq))
-        ]
-        + _kept(store, point.session, BOOKKEEPING, point.seq)
-        for point in (a, b)
-    )
-    why = _whys(store, b.session)
-    return diffs.between(
-        left,
-        right,
-        lambda seq: why(seq) if seq <= b.seq else "",
-        files=diffs.file_ends(mine, theirs),
-        start=_shown(a, b),
-        end=_shown(b, a),
-        calls=calls_in(store, b.session, trunk, b.seq),
-    )
+    return [entry for name in names for entry in store.entries(session, name, at=at)]
 
 
 def calls_in(store: StorePort, session: str, after: int, upto: int) -> list[CallItem]:
@@ -177,19 +174,6 @@ def _path(record: SessionRecord) -> list[tuple[str, int]]:
 
 def _shown(point: Point, other: Point) -> str:
     return point.shown if point.session == other.session else f"{point.session}:{point.shown}"
-
-
-def _whys(store: StorePort, session: str, known: Iterable[Commit] = ()) -> diffs.Why:
-    """Why the commit at a seq was made; those that are `known` need not be read again."""
-    by_seq = {commit.seq: commit for commit in known}
-
-    def why(seq: int) -> str:
-        commit = by_seq.get(seq)
-        if commit is None or isinstance(commit.content.get("why"), Large):
-            commit = commit_at(store, session, seq)
-        return why_of(commit)
-
-    return why
 
 
 def _call_item(row: CallRow) -> CallItem:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from stator.errors import Ambiguous, BadPosition, NotFound, Removed
 from stator.model.log.commit import Commit
+from stator.model.log.delta import Put
 from stator.model.log.query import SessionQuery, SessionRow
 from stator.model.records.types import Parent
-from stator.model.values.ids import is_id, short, suffix_of
+from stator.model.values.ids import is_id, record_id, short, suffix_of
 from stator.model.values.position import (
     AtHead,
     AtName,
@@ -28,6 +30,8 @@ from stator.store.port import StorePort
 
 CANDIDATES = 8
 PAGE = 100
+_RECORD = re.compile(r"[0-9a-f]{16}(\.[0-9]+)?\Z")
+"""What the id of a record looks like."""
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -136,6 +140,46 @@ def find_call(store: StorePort, text: str, *, session: str | None = None) -> Com
             hint="give more digits: " + ", ".join(found),
         )
     return next(iter(found.values()))
+
+
+def find_decision(store: StorePort, session: str, text: str) -> str:
+    """The record id of the decision that a caller means: the id of its commit, which `decide` returns, its own id,
+    or a unique end of either."""
+    if is_id(text, "commit"):
+        return record_id(text, 0)
+    if _RECORD.match(text):
+        return text
+    digits = suffix_of(text, "commit")
+    found = [entry.id for entry in store.entries(session, "decisions") if digits]
+    found = [identifier for identifier in found if identifier.endswith(digits or "")]
+    if digits and not found:  # superseded since: a program that runs again names it as before
+        found = _decisions_at(store, session, store.locate(digits, session), digits)
+    if not found:
+        raise NotFound(
+            f"no decision {text!r:.60} in session {session}",
+            hint="pass the id that decide returned; stator decisions lists them",
+            session=session,
+        )
+    if len(found) > 1:
+        raise Ambiguous(
+            f"{len(found)} decisions match {text!r:.60}",
+            candidates=found,
+            hint="give more digits: " + ", ".join(found),
+        )
+    return found[0]
+
+
+def _decisions_at(
+    store: StorePort, session: str, places: Iterable[tuple[str, int]], digits: str
+) -> list[str]:
+    """The decisions that some commits put, as far as their ids end so."""
+    return [
+        op.id
+        for _, seq in places
+        for commit in store.commits(session, after=seq - 1, upto=seq, limit=1, load=False)
+        for op in commit.delta
+        if isinstance(op, Put) and op.collection == "decisions" and op.id.endswith(digits)
+    ]
 
 
 def intent_of(store: StorePort, session: str, call: str) -> Commit | None:

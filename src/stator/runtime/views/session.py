@@ -31,14 +31,14 @@ from stator.model.records.types import (
 )
 from stator.model.values import canon
 from stator.model.values.position import parse_range
-from stator.model.views.diff import Diff
-from stator.runtime.views.file_changes import FileChange, net_files
+from stator.model.views.diff import Diff, superseded
+from stator.runtime.views.file_changes import FileChange, files_touched
 from stator.runtime.views.ranges import between, ends, points
 from stator.runtime.views.reflog import (
     Reflog,
     left_turns,
     reflog,
-    rewinds,
+    standing_turns,
 )
 from stator.runtime.views.refs import Point, locate
 from stator.store.port import StorePort
@@ -211,43 +211,38 @@ class SessionReader:
     # -- questions --------------------------------------------------------------------------------
 
     def files(self, *, last: int | None = None, reads: bool = False) -> list[FileChange]:
-        """Files touched in the last `last` turns (default: ever), net, newest first."""
+        """Files touched in the last `last` turns (default: ever), net, newest first. What was rewound is left out."""
         after = 0
         if last is not None:
-            rows = self._store.turns(self._id, newest_first=True, limit=last)
+            rows = standing_turns(self._store, self._id, last)
             after = rows[-1].first - 1 if rows else 0
-        versions = self._store.versions(
-            self._id, after=after, upto=self.head.seq, collections=("files",)
-        )
-        # A rewind puts older file records back without writing any file.
-        back = {rewind.seq for rewind in rewinds(self._store, self._id)}
-        versions = [version for version in versions if version.seq not in back]
-        return net_files(versions, reads=reads, session=self._id)
+        return files_touched(self._store, self._id, after=after, upto=self.head.seq, reads=reads)
 
     def decisions(self, *, standing: bool | None = None) -> list[DecisionLine]:
         """Decisions in the order they were made; those that are current, those that are not, or all."""
-        lines: dict[str, DecisionLine] = {}
         versions = self._store.versions(
             self._id, after=0, upto=self.head.seq, collections=("decisions",)
         )
+        lines: dict[str, DecisionLine] = {}
         for version in versions:
             op = version.op
             if isinstance(op, Put):
-                record = cast("DecisionRecord", op.record)
                 lines[op.id] = DecisionLine(
                     id=op.id,
-                    record=record,
+                    record=cast("DecisionRecord", op.record),
                     seq=version.seq,
                     turn=version.turn,
                     stands=True,
                     session=self._id,
                 )
-                old = lines.get(getattr(record, "supersedes", ""))
-                if old is not None:
-                    lines[old.id] = msgspec.structs.replace(old, stands=False, by=op.id)
             elif op.id in lines:
                 lines[op.id] = msgspec.structs.replace(lines[op.id], stands=False)
-        return [line for line in lines.values() if standing is None or line.stands is standing]
+        by = superseded(versions)
+        return [
+            msgspec.structs.replace(line, by="" if line.stands else by.get(line.id, ""))
+            for line in lines.values()
+            if standing is None or line.stands is standing
+        ]
 
     def calls(
         self,

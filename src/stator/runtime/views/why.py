@@ -9,9 +9,12 @@ import msgspec
 from stator.errors import Erased
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
+from stator.model.log.query import KeyTouch
+from stator.model.log.rewinds import Stretch, stands, visible
 from stator.model.records.types import FileRecord
 from stator.model.window.reply import dialect, text_of
 from stator.runtime.base.pages import commit_at
+from stator.runtime.views.reflog import rewinds
 from stator.store.port import StorePort
 
 WORDS_MAX = 6
@@ -40,15 +43,24 @@ def why_of(commit: Commit) -> str:
         return "(erased)"
 
 
-def explain(store: StorePort, touches: Sequence[tuple[str, int, int]], path: str) -> list[Reason]:
-    """The reasons behind touches of a path, turn by turn, newest first."""
+def explain(
+    store: StorePort, touches: Sequence[KeyTouch], path: str, *, within: str | None = None
+) -> list[Reason]:
+    """The reasons behind touches of a path, turn by turn, newest first; what was rewound since is left out.
+
+    `within` is the session whose log has them all, as a fork's log has those of its parents.
+    """
     reasons: list[Reason] = []
     seen: set[tuple[str, int]] = set()
-    for session, seq, turn in dict.fromkeys(touches):  # a rename onto itself touches a path twice
-        commit = commit_at(store, session, seq)
-        if commit.kind == "rewind":  # it says what was known of the file, and did nothing to it
+    in_force: dict[str, list[Stretch]] = {}
+    for touch in touches:
+        session, seq, turn = touch.session, touch.seq, touch.turn
+        owner = within or session
+        if owner not in in_force:
+            in_force[owner] = visible(rewinds(store, owner), store.head(owner).seq)
+        if not stands(in_force[owner], seq):  # nor does a rewind itself: it did nothing to the file
             continue
-        reasons.append(_edit(commit, path))
+        reasons.append(_edit(commit_at(store, session, seq), path))
         if (session, turn) in seen or not turn:
             continue
         seen.add((session, turn))

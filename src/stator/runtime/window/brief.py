@@ -60,7 +60,7 @@ from stator.runtime.base.provenance import imported_upto
 from stator.runtime.files import disk_check
 from stator.runtime.files import git as worktree
 from stator.runtime.views import open_calls, reflog
-from stator.runtime.views.file_changes import FileChange, net_files
+from stator.runtime.views.file_changes import FileChange, files_before, net_files
 from stator.runtime.views.refs import Point, arguments_of, intent_of
 from stator.store.port import StorePort
 
@@ -253,8 +253,10 @@ class _Gathering:
         versions = self._store.versions(
             self._id, after=start, upto=self._head.seq, collections=("files",)
         )
+        there = files_before(self._store, self._id, versions)
         net = {
-            file_key(change.root, change.path): change for change in net_files(versions, reads=True)
+            file_key(change.root, change.path): change
+            for change in net_files(versions, there=there, reads=True)
         }
         # A file that was created and deleted since is left out.
         chosen = [entry for entry in entries if entry.seq <= start or entry.key in net]

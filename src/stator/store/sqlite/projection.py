@@ -280,7 +280,8 @@ def flush(
 ) -> Ledger:
     """Write a tail into the projections; the ledger to keep. Runs inside the caller's transaction.
 
-    `ledger` counts the whole state before the tail, what a fork inherited included. `low` is the seq at which the session's own log begins (its fork point, or 0).
+    `ledger` counts the whole state before the tail, what a fork inherited included. `low` is the seq at which
+    the session's own log begins (its fork point, or 0).
     """
     base = s << SEQ_BITS
     write = connection.executemany

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from stator.errors import BadPosition
 from stator.model.records.tables import COLLECTIONS, NOT_DIFFED
 from stator.model.records.types import READ_POSITION, DecisionRecord, FileRecord, Record
+from stator.model.values.canon import encode
 from stator.model.views.compare import Comparison
 from stator.model.views.diff import CallItem, Diff, DiffItem
 from stator.runtime.facade.view import SessionView
@@ -156,7 +157,7 @@ def _line(item: DiffItem) -> Line:
     if isinstance(after, DecisionRecord):
         _decision(line, item, after)
     elif isinstance(after or before, FileRecord):
-        _file(line, after if isinstance(after, FileRecord) else before)
+        _file(line, next(r for r in (item.touch, after, before) if isinstance(r, FileRecord)))
     elif before is not None and after is not None:
         _changed(line, before, after)
     else:
@@ -183,9 +184,7 @@ def _decision(line: Line, item: DiffItem, after: DecisionRecord) -> None:
     line.add(f" — because {item.why}" if item.why else "", "dim")
 
 
-def _file(line: Line, record: Record | None) -> None:
-    if not isinstance(record, FileRecord):
-        return
+def _file(line: Line, record: FileRecord) -> None:
     line.add(record.path).add(f" {record.op}", "dim")
     line.add(f" from {record.from_path}" if record.from_path else "")
     line.add(f" ({record.how})" if record.how != "recorded" else "", "dim")
@@ -196,12 +195,17 @@ def _changed(line: Line, before: Record, after: Record) -> None:
     old, new = wire.record(before) or {}, wire.record(after) or {}
     name = next((old[key] for key in ("name", "step", "what", "path", "unit") if key in old), "")
     line.add(f"{name}: " if name else "", "bold")
-    differing = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
+    differing = [key for key in sorted({*old, *new}) if not _is_same(old.get(key), new.get(key))]
     differing = [key for key in differing if key not in _INCIDENTAL] or differing
     for place, key in enumerate(differing[:4]):
         line.add(", " if place else "")
         line.add(f"{key} " if key not in ("value", "status", "amount") else "", "dim")
         line.add(_field_text(before, key)).add(" → ").add(_field_text(after, key))
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Whether two fields are recorded alike: true and 1 are not, although Python calls them equal."""
+    return encode(a) == encode(b)
 
 
 def _field_text(record: Record, key: str) -> str:
@@ -269,10 +273,14 @@ def _entry(item: DiffItem) -> dict[str, Any]:
         "change": item.change,
         "before": wire.record(item.before),
         "after": wire.record(item.after),
+        "before_id": item.before_id,
+        "after_id": item.after_id,
         "why": item.why,
         "seq": item.seq,
         "turn": item.turn,
     }
+    if item.touch is not None:
+        entry["touch"] = wire.record(item.touch)
     if item.via:
         entry["via"] = [
             {"record": wire.record(step.record), "seq": step.seq, "why": step.why}

@@ -236,7 +236,8 @@ def diff(request: RequestContext, given: Arguments) -> ToolAnswer:
         )
     else:
         found = view.diff(request.scope.checked_range(start) if start is not None else None)
-    items = [_change(item) for item in found.items if item.collection not in NOT_DIFFED]
+    listed = (item for item in found.items if item.is_net and item.collection not in NOT_DIFFED)
+    items = [_change(item) for item in listed]
     changes, rest = _page(items, given, CHANGES_MAX)
     calls, calls_rest = _page(
         [
@@ -273,6 +274,7 @@ def _change(item: DiffItem) -> dict[str, Any]:
         change=item.change,
         before=_record_fields(item.before),
         after=_record_fields(item.after),
+        touch=_record_fields(item.touch),
         why=item.why,
         seq=item.seq,
         turn=item.turn,
