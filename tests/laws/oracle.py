@@ -171,7 +171,7 @@ class Told:
             over=list(over),
             confidence=None if confidence is None else round(confidence * 1000),
             factors=factors or {},
-            supersedes=standing if standing is not None else supersedes,
+            supersedes=supersedes or standing or "",
         )
         self.choices.append(made)
         for old in (standing, named):
@@ -182,8 +182,7 @@ class Told:
         self, path: str, op: str, *, before: str = "", after: str = "", from_path: str = ""
     ) -> None:
         """A file keeps what was known of it; a rename moves it, and its old path is deleted."""
-        source = from_path or path
-        known = self.find("files", ".", source)
+        known = self.find("files", ".", from_path or path)
         data = {
             "path": path,
             "op": op,
@@ -200,15 +199,16 @@ class Told:
             data["before"] = before or known.data["after"]
             if op == "read" and not after:
                 data["after"] = known.data["after"]
-        if from_path:
-            self.leave_path(from_path, known)
+        if from_path not in ("", path):
+            self.leave_path(from_path, known, data["before"])
         self.put("files", **data)
 
-    def leave_path(self, path: str, known: Version | None) -> None:
+    def leave_path(self, path: str, known: Version | None, before: str) -> None:
         """The old path of a rename: deleted, whether or not anything was recorded of it before."""
-        if known is not None:
-            gone = {**known.data, "op": "deleted", "before": known.data["after"], "after": ""}
-            self.put("files", **gone)
+        nothing = {"from_path": "", "how": "recorded", "reason": "", "root": "."}
+        nothing |= {"path": path, "after": before, "before_in": "", "after_in": ""}
+        old = nothing if known is None else known.data
+        self.put("files", **{**old, "op": "deleted", "before": old["after"], "after": ""})
 
     def plan(self, steps: list[str], status: str, detail: str, order: int, listed: bool) -> None:
         """A step keeps its place, detail and evidence when its status moves."""

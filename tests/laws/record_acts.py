@@ -39,11 +39,9 @@ class RecordActs(Telling):
         self.note()
         if "supersedes" in said:
             standing = [v for v in self.told.live["decisions"].values() if not v.erased and v.id]
-            free = [v for v in standing if not v.data["topic"]]
             nth = said.pop("supersedes")
-            if free:
-                said["supersedes"] = free[nth % len(free)].id
-                said.pop("topic", None)
+            if standing:
+                said["supersedes"] = standing[nth % len(standing)].id
         writer.decide(what, **said)
         self.told.decide(what, **said)
 
