@@ -179,6 +179,47 @@ def test_a_renamed_file_leaves_its_old_path_deleted(session):
     }
 
 
+def test_a_file_that_was_never_recorded_leaves_its_old_path_deleted(session):
+    with session.turn("one") as t:
+        t.file("b.py", "renamed", from_path="a.py", before="1", after="1")
+    assert {(r.path, r.op, r.before) for r in live(session, "files")} == {
+        ("a.py", "deleted", "1"),
+        ("b.py", "renamed", "1"),
+    }
+    assert [(i.key, i.change) for i in session.diff("t1").of("files")] == [
+        ("a.py", "removed"),
+        ("b.py", "added"),
+    ]
+
+
+def test_a_file_renamed_onto_a_recorded_path_changes_that_path(session):
+    with session.turn("one") as t:
+        t.file("a.py", "created", after="1")
+        t.file("b.py", "created", after="2")
+    with session.turn("two") as t:
+        t.file("b.py", "renamed", from_path="a.py", after="1")
+    assert [(i.key, i.change) for i in session.diff("t2").of("files")] == [
+        ("a.py", "removed"),
+        ("b.py", "changed"),
+    ]
+
+
+def test_a_file_created_again_and_deleted_is_removed(session):
+    with session.turn("one") as t:
+        t.file("a.py", "created", after="1")
+    with session.turn("two") as t:
+        t.file("a.py", "created", after="2")
+        t.file("a.py", "deleted")
+    assert [(i.key, i.change) for i in session.diff("t2").of("files")] == [("a.py", "removed")]
+    assert [(file.path, file.op) for file in session.files(last=1)] == [("a.py", "deleted")]
+
+
+def test_a_file_that_is_renamed_to_its_own_path_stays(session):
+    with session.turn("one") as t:
+        t.file("a.py", "renamed", from_path="a.py", after="1")
+    assert [(r.path, r.op) for r in live(session, "files")] == [("a.py", "renamed")]
+
+
 def test_facts_and_preferences_hold_any_recordable_value(session):
     value = {"floats": 1.5, "bytes": b"\x00", "tuple": (1, 2), "big": 2**70}
     with session.turn("one") as t:

@@ -211,6 +211,17 @@ async def test_one_call_records_every_kind_of_item(store, era):
     assert done["head"]["seq"] == view.head.seq
 
 
+async def test_a_decision_over_mcp_supersedes_the_one_whose_commit_it_names(store):
+    async with talking(store) as agent:
+        handle = await agent.begin()
+        old = {"kind": "decision", "what": "old", "why": "first"}
+        done = await agent.call("record", session=handle, items=[old])
+        new = {"kind": "decision", "what": "new", "why": "better"}
+        new["supersedes"] = done["recorded"][0]["commit"]
+        await agent.call("record", session=handle, items=[new])
+    assert [r.what for r in store.read(handle).state()["decisions"].values()] == ["new"]
+
+
 async def test_records_over_mcp_are_unverified_and_name_the_client(store):
     async with talking(
         store, me=types.Implementation(name="Evil\u202e" * 40, version="1")
