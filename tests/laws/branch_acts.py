@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
-from laws.answers import hold
+from laws.answers import Contradiction, hold
 from laws.oracle import COLLECTIONS, NOT_MODELLED, Told, Version
 from laws.telling import Telling
+from stator import errors
 
 
 class BranchActs(Telling):
@@ -123,7 +125,13 @@ class BranchActs(Telling):
             return
         name = self.store.read(record.parent.session).record.name
         by_id = self.store.port.session(record.parent.session).record
-        found = self.store.contribute(record.parent.session).adopt(f"{fork.id}:head")
+        parent = self.store.contribute(record.parent.session)
+        if by_id.status == "closed":
+            with contextlib.suppress(errors.WrongState):
+                parent.adopt(f"{fork.id}:head")
+                raise Contradiction("a closed session was adopted from")
+            return
+        found = parent.adopt(f"{fork.id}:head")
         hold("the adopted session", found.by, fork.id)
         hold("what the original's name leads to", bool(self.store.read(name).id), True)
         hold("the original itself", self.store.read(by_id.id).record.adopted, fork.id)

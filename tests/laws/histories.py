@@ -196,7 +196,7 @@ def _pend(rng: random.Random, big: bool) -> dict[str, Any]:
 def _program(rng: random.Random, big: bool) -> dict[str, Any]:
     kinds = ("fact", "note", "set", "say", "decide", "file", "use", "plan", "pend", "call")
     acts = [(rng.choice((*kinds, "artifact", "call")), values.leaf(rng)) for _ in range(8)]
-    acts = [(kind, sentence) if kind != "say" else (kind, "well") for kind, sentence in acts]
+    acts = [(kind, "well") if kind in ("say", "decide") else (kind, value) for kind, value in acts]
     crashes = [rng.randrange(100) for _ in range(rng.randint(1, 3))]
     return {"acts": acts[: rng.randint(1, 8)], "crashes": crashes}
 

@@ -116,7 +116,7 @@ class RecordActs(Telling):
         """Several records in one transaction; one that fails leaves nothing."""
         turn = self.in_turn()
         self.note()
-        before = self.told.copy_live()
+        before, choices = self.told.copy_live(), list(self.told.choices)
         self.batching = True
         with contextlib.suppress(ZeroDivisionError), turn.batch():
             for name, arguments in steps:
@@ -127,7 +127,7 @@ class RecordActs(Telling):
                 raise ZeroDivisionError
         self.batching = False
         if fails:
-            self.told.live = before
+            self.told.live, self.told.choices = before, choices
             self.told.fresh.clear()
 
     def _by(self, where: str) -> str:
