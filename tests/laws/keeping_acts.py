@@ -134,24 +134,17 @@ class KeepingActs(Telling):
 
     def do_carry(self, dry_run: bool) -> None:
         """The session is imported into another store, new or continued."""
-        if self._is_grafted(self.told.id):
-            return
         there = self.elsewhere().store
         self.note()
         path = self._bundle(self.store, self.told.id)
-        try:
-            if dry_run:
-                planned = {
-                    s.session: s.fate for s in there.import_bundle(path, dry_run=True).sessions
-                }
-            report = {s.session: s.fate for s in there.import_bundle(path).sessions}
-        finally:
-            os.unlink(path)
-        if dry_run:
+        planned = self._fates(there, path, dry_run=True) if dry_run else None
+        report = self._fates(there, path)
+        os.unlink(path)
+        if planned is not None:
             hold("what a dry run says of an import", planned, report)
-        if report[self.told.id] == "fork":
-            return
-        if report[self.told.id] != "longer here":
+        if not report and not self._is_grafted(self.told.id):
+            raise Contradiction("an import was refused, and no part of the log came from there")
+        if report.get(self.told.id) in ("new", "same", "fast-forward"):
             hold(
                 "the imported head",
                 there.port.head(self.told.id),
@@ -162,6 +155,14 @@ class KeepingActs(Telling):
                 plain_state(there, self.told.id),
                 plain_state(self.store, self.told.id),
             )
+
+    def _fates(self, there: stator.Store, path: Path, dry_run: bool = False) -> dict[str, str]:
+        """What becomes of each session; nothing where the bundle is refused."""
+        try:
+            found = there.import_bundle(path, dry_run=dry_run).sessions
+        except errors.IdReused:
+            return {}
+        return {one.session: one.fate for one in found}
 
     def _is_grafted(self, session: str) -> bool:
         """Whether a part of its log was imported as a fork: the other store has those commits already."""
