@@ -23,7 +23,7 @@ class KeepingActs(Telling):
         session = self.driven()
         self.note()
         before = self.picture()
-        notes = set(self.told.live["scratch"])
+        notes = {v.key for v in self.told.live["scratch"].values() if not v.erased}
         found = session.compact(
             keep=keep, summary=summary or None, scratch=scratch, max_tokens=max_tokens
         )

@@ -168,6 +168,7 @@ def check_lists(teller: Teller, told: Told) -> None:
     check_places(view, told)
     check_calls(view, state, told)
     check_files(view, state, told)
+    check_net_files(view, told)
     check_artifacts(view, state, told)
     live = {name: len(records) for name, records in state.items() if records}
     hold("counted live records", dict(sorted(view.counts.live.items())), dict(sorted(live.items())))
@@ -284,6 +285,20 @@ def check_files(view: Any, state: Any, told: Told) -> None:
                 raise Contradiction(f"{record.path} is {record.op} in the state and not listed")
         elif (record.op == "deleted") != (change.op == "deleted"):
             raise Contradiction(f"{record.path}: {record.op} in the state, {change.op} listed")
+
+
+def check_net_files(view: Any, told: Told) -> None:
+    """The net changes of files from the beginning on, in the diff and in the list of files."""
+    if told.erased:
+        return
+    listed = {change.path: change.op for change in view.files()}
+    for item in view.diff("t0", "head").of("files"):
+        words = {"added": ("created", "renamed"), "removed": ("deleted",)}.get(item.change)
+        op = listed.get(item.key, "nothing")
+        if op == "nothing" or (words is not None and op not in words):
+            raise Contradiction(f"{item.key} is {item.change} in the diff and {op} in the list")
+        if words is None and op == "deleted":
+            raise Contradiction(f"{item.key} is {item.change} in the diff and {op} in the list")
 
 
 def check_artifacts(view: Any, state: Any, told: Told) -> None:

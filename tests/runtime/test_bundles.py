@@ -663,6 +663,16 @@ def test_verify_finds_content_that_no_bundle_withheld(here, there, file):
 # -- all or nothing -------------------------------------------------------------------------------
 
 
+def test_a_dry_run_of_a_continued_session_says_what_the_import_does(here, there, file):
+    work(here)
+    carry(here, there, file)
+    with here.open("fix-login") as s, s.turn("more"):
+        pass
+    here.export("fix-login", file, replace=True)
+    planned = fates(there.import_bundle(file, dry_run=True))
+    assert planned == fates(there.import_bundle(file)) == ["fast-forward"]
+
+
 def test_a_dry_run_reports_the_import_and_writes_nothing(here, there, file):
     work(here)
     here.export("fix-login", file)

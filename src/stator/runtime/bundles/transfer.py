@@ -337,7 +337,7 @@ def import_bundle(
         if dry_run:
             plans = planned()
             for commit in _BundleStream(reader, plans, checks=True):
-                if store.locate(commit.id):
+                if any(place != (commit.session, commit.seq) for place in store.locate(commit.id)):
                     raise _is_here_elsewhere(commit.id)
         else:
             plans, stream = _ingest(store, context, reader, planned)
