@@ -62,6 +62,7 @@ class KeepingActs(Telling):
             name: sorted(
                 (i, values.canonical({k: str(v) for k, v in fields_of(r).items()}))
                 for i, r in records.items()
+                if not hasattr(r, "erased")  # nothing brings that back
             )
             for name, records in self.session.state().items()
         }
