@@ -37,7 +37,7 @@ from stator.locations import FILE as FILE
 from stator.locations import FOLDER as FOLDER
 from stator.model.log.query import SessionQuery
 from stator.model.values.ids import PREFIXES, Kind
-from stator.runtime.base.context import Context
+from stator.runtime.base.context import Context, Launch
 from stator.runtime.base.pages import matching
 from stator.runtime.facade.store import Store
 from stator.store import port
@@ -386,8 +386,19 @@ def context(*, project: str | None = None, start: Path | None = None) -> Context
         project=project_id(root) if project is None else project,
         root=str(root),
         policy=lambda: policy_text(root),
+        launch=_launch(),
         index=search_index,
     )
+
+
+def _launch() -> Launch | None:
+    """The supervised run that started this program (`stator run`). One that had succeeded and was started again
+    by a person is another run in this respect: it does everything again."""
+    identifier = os.environ.get("STATOR_RUN", "")
+    finished, _, start = os.environ.get("STATOR_RUN_START", "").partition(".")
+    if not identifier or not (finished.isdecimal() and start.isdecimal()):
+        return None
+    return Launch(f"{identifier}.{finished}", int(start), str(os.getpid()))
 
 
 def _jitter() -> float:

@@ -277,6 +277,22 @@ def recorded(store: Store) -> None:
         recorder.flush(cursor=("a.jsonl", {"offset": 12}))
 
 
+def orders(store: Store) -> None:
+    """Turns with keys: some ended, one was interrupted and is not the last."""
+    pay = stator.tool(effect="write", name="pay")(lambda cents: {"paid": cents})
+    with store.open("orders") as session:
+        for n in range(40):
+            with session.turn(f"order {n}", key=f"order {n}") as t:
+                t.call(pay, cents=n)
+        with session.turn("deploy", key="deploy AKIA" + "IOSFODNN7EXAMPLQ") as t:
+            t.call(pay, cents=100)
+        with contextlib.suppress(KeyError), session.turn("unfinished", key="unfinished") as t:
+            t.call(pay, cents=200)
+            raise KeyError("no receipt")
+        with session.turn("later") as t:
+            t.fact("later", True)
+
+
 def main() -> None:
     database, bundle = (os.path.abspath(name) for name in sys.argv[1:3])
     os.umask(0o022)  # the mode of a captured file is recorded
@@ -298,6 +314,8 @@ def main() -> None:
         loop(store)
         going_on(store)
         recorded(store)
+        if sys.argv[3:] == ["orders"]:  # from 0.5.0 on
+            orders(store)
         store.export(["fix-login", "going-on", "recorded"], bundle, tree=True)
         print(fork.id)
 

@@ -108,7 +108,7 @@ def _digest(value: object) -> str:
 
 
 def test_every_release_has_a_database():
-    assert [*RELEASES] == ["0.1.0", "0.2.0", "0.3.0", "0.4.0"]
+    assert [*RELEASES] == ["0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0"]
 
 
 def test_an_old_database_verifies(release):
@@ -209,3 +209,43 @@ def test_an_old_session_can_still_be_driven(release):
         assert list(verify(store.port)) == []
         log = {commit.hash for commit in store.read("fix-login").log()}
         assert known["fix-login"]["head"] in log
+
+
+@pytest.fixture
+def orders(tmp_path):
+    """A copy of the database of 0.5.0, whose session "orders" has turns with keys."""
+    path = tmp_path / "store.db"
+    shutil.copyfile(DATA / "0.5.0.db", path)
+    with stator.connect(path, create=False, project="compat") as store:
+        yield store
+
+
+@pytest.mark.parametrize("key", ["order 0", "order 39", "deploy AKIA" + "IOSFODNN7EXAMPLQ"])
+def test_a_turn_that_an_old_release_recorded_with_a_key_is_found(orders, key):
+    with orders.open("orders") as session:
+        assert session.turn(key.partition(" AKIA")[0], key=key).reused
+
+
+def test_an_interrupted_turn_of_an_old_release_is_continued_by_its_key(orders):
+    with orders.open("orders") as session, session.turn("unfinished", key="unfinished") as t:
+        assert t.continued
+
+
+def test_a_fork_of_an_old_session_finds_its_keys(orders):
+    orders.fork("orders", "t20", as_name="branch")
+    with orders.open("branch") as session:
+        assert session.turn("order 7", key="order 7").reused
+
+
+def test_a_reader_finds_the_keys_that_an_old_release_recorded(tmp_path):
+    path = tmp_path / "store.db"
+    shutil.copyfile(DATA / "0.5.0.db", path)
+    with stator.connect(path, create=False, read_only=True, project="compat") as store:
+        rows = store.port.keyed_turns(store.read("orders").id, ["order 7", "unfinished"])
+    assert [(row.turn, row.status) for row in rows] == [(8, "ok"), (42, "interrupted")]
+
+
+def test_an_old_database_verifies_after_its_keys_were_indexed(orders):
+    with orders.open("orders"):
+        pass
+    assert list(verify(orders.port)) == []

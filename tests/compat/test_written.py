@@ -94,9 +94,12 @@ def test_the_script_writes_the_same_heads_and_bundle_as_0_4_0(tmp_path):
 
 
 def test_every_section_writes_the_same_commits_as_0_4_0(tmp_path):
+    """A section that a later release writes otherwise on purpose is compared with what that release wrote:
+    from 0.6.0 on, a write in doubt is not run in another turn either ("died")."""
     run("compat.wording", tmp_path / "run", str(tmp_path))
     written = {path.stem: commits.read(path) for path in tmp_path.glob("*.jsonl")}
     known = {path.stem: commits.read(path) for path in WORDING.glob("*.jsonl")}
+    known |= {path.stem: commits.read(path) for path in sorted(WORDING.glob("*/*.jsonl"))}
     assert written.keys() == known.keys()
     changed = {name: commits.difference(known[name], written[name]) for name in sorted(known)}
     said = "\n".join(f"{name}: {what}" for name, what in changed.items() if what)

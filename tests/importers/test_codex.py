@@ -150,6 +150,7 @@ def test_a_patch_yields_its_files(store):
     assert {path: record.op for path, record in files.items()} == {
         "beds/roses.txt": "created",
         "diary.md": "modified",
+        "can.txt": "deleted",
         "shed/can.txt": "renamed",
         "dead.txt": "deleted",
     }

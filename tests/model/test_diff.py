@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +18,7 @@ from stator.model.views.diff import Touches, apply, compare, ends_of, paired, su
 
 def known_of(versions, before):
     """What the first version of each key replaced, where `before` has a record under the key."""
-    first = {}
+    first: dict[str, Any] = {}
     for version in versions:
         first.setdefault(version.key, version.op)
     return {

@@ -64,3 +64,33 @@ def test_each_commit_is_read_once_when_any_process_is_killed(tmp_path, kills):
         assert seen == list(range(1, view.head.seq + 1))
         assert run.info.restarts == kills
         assert sum(outcomes.values()) == kills
+
+
+PAYS_AND_DIES = """
+import os, signal, stator
+
+@stator.tool(effect="write")
+def pay(n):
+    with open("ledger", "a") as ledger:
+        ledger.write(f"{n}\\n")
+
+with stator.open() as s:
+    for n in range(3):
+        with s.turn(f"pay {n}") as t:
+            t.call(pay, n=n)
+if not os.path.exists("died"):
+    open("died", "w").close()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_program_killed_after_its_session_ended_does_not_pay_again_when_restarted(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    with stator.connect(tmp_path / "agent.db", project="shop") as store:
+        command = [sys.executable, "-c", PAYS_AND_DIES]
+        run = runs.start(store.port, store.context, command, restart="on-failure")
+        assert run.wait() == "done"
+        assert run.info.restarts == 1
+    assert (tmp_path / "ledger").read_text().split() == ["0", "1", "2"]

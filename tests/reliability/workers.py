@@ -28,6 +28,7 @@ from reliability import removals
 from reliability.crash import act_when_told as act_when_told
 from reliability.crash import calls_until_paused as calls_until_paused
 from reliability.crash import play as play
+from reliability.crash_once import run_once as run_once
 from reliability.support import fact_draft, populate
 from stator.connect import connect
 from stator.errors import StatorError

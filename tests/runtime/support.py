@@ -55,10 +55,10 @@ def _mortal(turn: Any) -> Any:
     return turn
 
 
-def _unless_dead(end: Callable[[str, str], None]) -> Callable[[str, str], None]:
-    def ended(status: str, cause: str) -> None:
+def _unless_dead(end: Callable[..., None]) -> Callable[..., None]:
+    def ended(status: str, cause: str, *value: Any) -> None:
         if not cause.startswith("Died"):
-            end(status, cause)
+            end(status, cause, *value)
 
     return ended
 

@@ -25,7 +25,7 @@ from stator.errors import (
     NotDone,
     Paused,
 )
-from stator.model.calls import known
+from stator.model.calls import program as programs
 from stator.model.calls.backoff import Policy
 from stator.model.calls.life import (
     Asked,
@@ -223,8 +223,9 @@ def test_the_turns_of_a_program_are_those_of_its_runs_in_order(runs):
         met = min(match, len(naive.turns))
         begun = naive.last + 1
         naive.run(met, fresh)
-        spans = known.program(spans, begun, naive.last, met + 1)
-        found = [known.turn_at(spans, place) for place in range(1, len(naive.turns) + 2)]
+        own = programs.own_stretches(begun, naive.last, (met + 1 - begun).__add__)
+        spans = programs.program(spans, own)
+        found = [programs.turn_at(spans, place) for place in range(1, len(naive.turns) + 2)]
         assert found == [*naive.turns, None]
 
 

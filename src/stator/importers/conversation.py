@@ -267,11 +267,12 @@ class _ConversationImport:
 
 
 def _touched_files(one: Commit | Draft) -> set[str]:
-    """The files that a commit touches, under names that are unique within a conversation."""
+    """The files that a commit touches, under names that are unique within a conversation; a rename touches two."""
     if isinstance(one, Commit):
         return {op.id for op in one.delta if op.collection == "files"}
     records = [change.record for change in one.changes if isinstance(change, Upsert)]
-    return {f"{file.root} {file.path}" for file in records if isinstance(file, FileRecord)}
+    files = [record for record in records if isinstance(record, FileRecord)]
+    return {f"{file.root} {path}" for file in files for path in (file.path, file.from_path) if path}
 
 
 def subagent_conversation(parent: Conversation, within: str) -> Conversation:

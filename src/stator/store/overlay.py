@@ -174,6 +174,9 @@ class Overlay:
             session, after=after, upto=upto, newest_first=newest_first, limit=limit
         )
 
+    def keyed_turns(self, session: str, keys: Sequence[str]) -> list[TurnRow]:
+        return self._of(session).keyed_turns(session, keys)
+
     def entries(
         self, session: str, collection: str, *, at: int | None = None, limit: int | None = None
     ) -> list[Entry]:

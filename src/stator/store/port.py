@@ -160,6 +160,11 @@ class StorePort(Protocol):
         """Turns with `after < number <= upto`."""
         ...
 
+    def keyed_turns(self, session: str, keys: Sequence[str]) -> list[TurnRow]:
+        """Turns whose `turn` commit holds one of these keys (as recorded: redacted where it held a secret),
+        oldest first; also those whose key was erased since, if the erasure kept a digest of it."""
+        ...
+
     # -- state ------------------------------------------------------------------------------------
 
     def entries(

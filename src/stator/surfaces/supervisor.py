@@ -100,6 +100,7 @@ class Supervisor:
             "STATOR_STORE": info.store,
             "STATOR_SESSION": info.session,
             "STATOR_RUN": info.id,
+            "STATOR_RUN_START": f"{info.finished}.{info.restarts}",
         }
         try:
             child = subprocess.Popen(  # the user's own command, without a shell

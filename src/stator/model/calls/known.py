@@ -26,6 +26,7 @@ from stator.model.calls.life import (
 )
 from stator.model.log.commit import (
     CONTINUED,
+    CONTINUES,
     Change,
     Commit,
     Draft,
@@ -48,6 +49,8 @@ DISPLACED = "driver displaced"
 """The cause of a doubt whose driver may still be working: its tool is never asked."""
 WITHDRAWN = "arguments changed"
 """Why a call no longer waits for a person: under its key, other arguments were asked for."""
+DONE_BY = "done by call "
+"""How the cause of a write begins that was not run because an earlier attempt at its turn had done it."""
 MODEL = "model"
 """The tool that a model call is a call of, and the origin of the calls it asks for."""
 
@@ -92,6 +95,12 @@ class KnownCall(msgspec.Struct, kw_only=True):
     """Whether nothing that was recorded after its end can have built on it."""
     met: bool = False
     """Whether the running program has reached it, or saw its outcome."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is a write that happened."""
+        echo = self.cause.startswith(DONE_BY)  # of a write that another attempt has done
+        return self.effect == "write" and self.status == "ok" and not echo
 
     @property
     def instead(self) -> str:
@@ -152,8 +161,10 @@ def _unanswered(commit: Commit) -> Outcome:
 class Known:
     """The record of one turn, handed out piece by piece. Not safe for threads: its turn locks."""
 
-    def __init__(self, commits: Iterable[Commit]) -> None:
+    def __init__(self, commits: Iterable[Commit], earlier: Iterable[KnownCall] = ()) -> None:
+        """`earlier`: the calls of earlier attempts at the turn."""
         self.calls: list[KnownCall] = []
+        self._earlier = list(earlier)
         self._marks: list[Commit] = []
         self._entries: list[Commit] = []
         self._broken: set[str] = set()
@@ -176,7 +187,7 @@ class Known:
             call.last = True
         elif kind == "approval" and commit.status == "started" and (call := by_id.get(commit.call)):
             call.status = "started"
-        elif kind == "turn" and commit.status == CONTINUED:
+        elif kind == "turn" and commit.status in (CONTINUED, CONTINUES):
             self._failed.clear()  # the run that continues asks the model again
         elif kind == "outcome" and commit.tool == MODEL:
             self._failed.pop(commit.call, None)
@@ -277,14 +288,25 @@ class Known:
             found.met = True
         return found
 
+    def done_before(self, tool: str, *, key: str, hashes: Sequence[str]) -> KnownCall | None:
+        """The write that an earlier attempt at the turn has done, for this call."""
+        for call in self._earlier:
+            same = call.key == key if key else not call.key and call.input_hash in hashes
+            if same and call.tool == tool and call.is_done and call.seq not in self._taken:
+                self._taken.add(call.seq)
+                call.met = True
+                return call
+        return None
+
     def doubts(self, tool: str, own: KnownCall | None) -> list[KnownCall]:
         """Writes of that tool whose outcome is unknown, or which were settled as done while no program ran.
         For `own`, which was not run: the reason."""
+        known = [*self._earlier, *self.calls]
         if own is not None:
-            return [call for call in self.calls if call.call == own.instead]
+            return [call for call in known if call.call == own.instead]
         return [
             call
-            for call in self.calls
+            for call in known
             if call.tool == tool and (call.course(ended=False) == "in doubt" or _turned_out(call))
         ]
 
@@ -373,6 +395,23 @@ def is_redacted(commit: Commit, name: str) -> bool:
     return isinstance(item, bytes) and PLACEHOLDER in item
 
 
+def provider_id(origin: tuple[str, str] | None) -> str:
+    """The id that the provider gave to the request of a call; empty if it gave none."""
+    parts = origin[1].split("/", 2) if origin is not None and origin[0] == MODEL else []
+    return parts[2] if len(parts) > 2 else ""
+
+
+def may_be(doubt: KnownCall, tool: str, *, key: str, request: str, hashes: Sequence[str]) -> bool:
+    """Whether a call may be a write of another turn that is in doubt: of the same tool, with the same key,
+    the provider's id of the same request, or the same arguments."""
+    if doubt.tool != tool:
+        return False
+    if key and doubt.key:  # by which the program says whether two calls are the same
+        return key == doubt.key
+    same_request = bool(request) and request == provider_id(doubt.origin)
+    return same_request or doubt.input_hash in hashes
+
+
 # -- meeting the record ---------------------------------------------------------------------------
 
 
@@ -413,6 +452,17 @@ def answer_from_record(
     return following if found.verdict == "not_done" else own.outcome()
 
 
+def answer_done(asked: Asked, done: KnownCall) -> Generator[EffectOf, Answer, Outcome | Asked]:
+    """A write that an earlier attempt at the turn has done: it is recorded in this attempt, too, and not
+    run."""
+    known = msgspec.structs.replace(done.outcome(), call=asked.call)
+    yield Note("call", {"status": "requested", "input": asked.given, "attempt": asked.attempt})
+    cause = DONE_BY + done.call
+    ending = {"status": "ok", "cause": cause, "attempt": asked.attempt, "output": known.value}
+    yield Note("outcome", ending)
+    return msgspec.structs.replace(known, cause=cause)
+
+
 def _withdrawn(own: KnownCall) -> dict[str, Any]:
     said = {"error": WITHDRAWN, "message": "not run: it was asked for again with other arguments"}
     return {"status": "cancelled", "cause": WITHDRAWN, "attempt": own.attempt, "output": said}
@@ -437,7 +487,7 @@ def _beside(
             said = f"not run: an earlier call of {asked.tool} turned out to be done; ask again if it is still needed"
             known = msgspec.structs.replace(known, call=asked.call, status="denied", error=said)
         else:
-            cause = f"call {doubt.call} is in doubt"
+            cause = left_in_doubt(doubt.call)
             said = f"not run: whether an earlier call of {asked.tool} happened is not known"
         known = msgspec.structs.replace(known, cause=cause, replayed=own is not None)
         if own is not None:
@@ -448,6 +498,11 @@ def _beside(
         yield Note("outcome", ending)
         return known
     return asked
+
+
+def left_in_doubt(call: str) -> str:
+    """Why a call was not run: an earlier one, which may have been the same, is in doubt."""
+    return f"call {call} is in doubt"
 
 
 def _found(doubt: KnownCall, *, ask: bool) -> Generator[EffectOf, Answer, Reconciled]:
@@ -482,37 +537,6 @@ def _reconcile(known: KnownCall, *, ask: bool) -> Generator[EffectOf, Answer, Re
         yield Note("settlement", {"call": known.call, **settled(found)})
         known.status = "ok" if found.verdict == "done" else "error"
     return found
-
-
-# -- a program's turns ----------------------------------------------------------------------------
-
-
-def program(before: Sequence[Sequence[int]], begun: int, upto: int, place: int) -> list[list[int]]:
-    """The turns of a program that was interrupted, as ranges of turn numbers.
-
-    `before`: those its run began with. `begun` is the first turn it began itself and `place` that
-    turn's place among its turns; `upto` is its last.
-    """
-    if upto < begun:
-        return [list(span) for span in before]
-    kept: list[list[int]] = []
-    left = place - 1
-    for first, last in before:
-        if left <= 0:
-            break
-        size = min(left, last - first + 1)
-        kept.append([first, first + size - 1])
-        left -= size
-    return [*kept, [begun, upto]]
-
-
-def turn_at(spans: Sequence[Sequence[int]], place: int) -> int | None:
-    """The number of a program's nth turn, None after its last."""
-    for first, last in spans:
-        if place <= last - first + 1:
-            return first + place - 1
-        place -= last - first + 1
-    return None
 
 
 def _about(commit: Commit, session: str) -> bool:

@@ -24,6 +24,9 @@ FORMAT = 1
 
 CONTINUED = "continued"
 """Status of a `turn` commit that takes the last turn up again instead of beginning one."""
+CONTINUES = "continues"
+"""Status of a `turn` commit that continues, under a new number, a turn that is not the last any more. Its
+first input is the seq of the commit that began it."""
 
 Actor = Literal["agent", "user", "model", "tool", "system"]
 Source = Literal["user", "model", "tool", "file", "web", "import", "system"]

@@ -74,6 +74,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When the child started, in the kernel's ticks: with the pid, it is that process and no other."""
     restart: str = "no"
     restarts: int = 0
+    finished: int = 0
+    """How often its program was started again after it had succeeded: it then does everything again."""
     status: Literal["running", "done", "failed", "stopped"] = "running"
     reason: Reason = ""
     cause: str = ""
@@ -164,6 +166,7 @@ def anew(info: RunInfo, *, store: str, by: str, host: str, boot: str, at: int) -
         title=info.title,
         restart=info.restart,
         restarts=info.restarts + 1,
+        finished=info.finished + (info.status == "done"),
         head=info.head,
         by=by,
         host=host,

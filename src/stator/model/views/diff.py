@@ -342,10 +342,13 @@ class _Comparison:
         if gone or new:
             pairs += self._decisions(gone, new)
             by_key = {(a.collection, a.key): slot for slot, a in gone.items()}
-            for b in new.values():
-                old = by_key.pop((b.collection, b.key), None)
-                pairs.append((gone.pop(old) if old else None, b))
+            taken = {
+                slot: gone.pop(old)
+                for slot, b in new.items()
+                if (old := by_key.pop((b.collection, b.key), None)) is not None
+            }
             pairs += [(a, None) for a in gone.values()]
+            pairs += [(taken.get(slot), b) for slot, b in new.items()]
         return pairs
 
     def _decisions(self, gone: dict[Slot, Entry], new: dict[Slot, Entry]) -> list[Pair]:

@@ -174,7 +174,7 @@ class Transcript:
         if answered is None:
             return []
         provider = dialect(_shown(answered.value))
-        known = [slot.result for slot in answered.slots]
+        known = [slot.later or slot.result for slot in answered.slots]
         messages = VOICES[provider].results(answered.answer(), known)
         if provider != "anthropic":
             return messages
@@ -260,6 +260,8 @@ class Transcript:
             self._early[_foreign(commit)] = commit.call, result
         elif slot is None or slot.answered.fixed:
             self._say(_Note(commit, slot, result))
+            if slot is not None:
+                slot.later = result
         else:
             slot.result = result
 
@@ -464,6 +466,8 @@ class _Slot:
         self.call = ""
         """The call it became, if it was begun before the next answer."""
         self.result = KnownResult()
+        self.later: KnownResult | None = None
+        """What became of it after the next answer: shown as a note, and given to the program that ran it."""
 
     @property
     def is_long(self) -> bool:

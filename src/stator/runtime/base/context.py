@@ -18,6 +18,16 @@ from stator.store.port import Index, StorePort
 
 
 @dataclass(frozen=True)
+class Launch:
+    """The supervised run that this program belongs to, and how often it was started before."""
+
+    id: str
+    start: int = 0
+    process: str = ""
+    """Tells the processes of one start apart."""
+
+
+@dataclass(frozen=True)
 class Context:
     """The world as the runtime sees it."""
 
@@ -40,6 +50,8 @@ class Context:
     """The folder that file paths are relative to; may be empty."""
     policy: Callable[[], str] = str
     """The text of the project's policy file, read when it is needed; empty without such a file."""
+    launch: Launch | None = None
+    """Set where a supervisor started this program."""
     index: Callable[[StorePort, bool], AbstractContextManager[Index | None]] | None = None
     """Opens and closes the search index of a store; the flag says whether to create a missing one."""
 

@@ -137,15 +137,21 @@ def labels_of(source: SessionRecord, effects: RetryEffects) -> dict[str, str]:
 
 def begin(
     driver: Driver, turn: str, *, effects: RetryEffects, prompt: Any, name: str
-) -> tuple[Driver, Any]:
-    """Drive a retry of a turn, on the terms of the session that asks for it; and its prompt."""
+) -> tuple[Driver, Any, str]:
+    """Drive a retry of a turn, on the terms of the session that asks for it; its prompt and its key.
+
+    Under the same key: once the retry is adopted, the program must find the turn that replaced the
+    other.
+    """
     store, context = driver.store, driver.context
-    if prompt is None:
-        owner, number = _turn_of(store, driver.id, turn)
-        begun = SessionReader(store, owner).beginning(number)
-        prompt = None if begun is None else begun.value("input")
+    owner, number = _turn_of(store, driver.id, turn)
+    begun = SessionReader(store, owner).beginning(number)
+    key = ""
+    if begun is not None:
+        key = begun.known("key", "")
+        prompt = begun.value("input") if prompt is None else prompt
     retry = make(store, context, driver.id, turn, effects=effects, name=name)
-    return drive_existing(store, context, retry.row, driver.terms), prompt
+    return drive_existing(store, context, retry.row, driver.terms), prompt, key
 
 
 # -- adopting -------------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ from stator.model.records.types import SessionRecord
 from stator.model.sessions.lifecycle import lent_upto
 from stator.runtime.base import project_session
 from stator.runtime.base.context import Context
+from stator.runtime.base.erased_keys import with_kept_keys
 from stator.runtime.base.pages import matching
 from stator.runtime.base.provenance import mark
 from stator.runtime.bundles.encryption import SALT_BYTES, new_lock
@@ -403,6 +404,7 @@ def _erase_shared(
         left = sorted(name for name in names if isinstance(mine.content.get(name), bytes))
         if left:
             change = Erase(seq=seq, fields=tuple(left))
+            said = msgspec.to_builtins(change)
             draft = Draft(
                 id=context.mint("commit"),
                 session=mine.session,
@@ -410,7 +412,7 @@ def _erase_shared(
                 actor="user",
                 principal=context.principal,
                 changes=(change,),
-                input=msgspec.to_builtins(change),
+                input=with_kept_keys(store, context, mine.session, (change,), said),
                 provenance=Provenance("import", "unverified"),
                 why="it was erased where the bundle came from",
             )

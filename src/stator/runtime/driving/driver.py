@@ -12,9 +12,8 @@ import functools
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Literal, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
-import msgspec
 from msgspec import UNSET
 
 from stator.errors import (
@@ -26,8 +25,7 @@ from stator.errors import (
     WrongProcess,
     WrongState,
 )
-from stator.model.calls import known as replay
-from stator.model.calls.known import Known, Scrub
+from stator.model.calls.known import Scrub
 from stator.model.calls.life import (
     Asked,
     Granted,
@@ -38,7 +36,6 @@ from stator.model.calls.life import (
     judge,
 )
 from stator.model.log.commit import (
-    CONTINUED,
     Commit,
     Draft,
     Provenance,
@@ -48,11 +45,13 @@ from stator.model.log.commit import (
 from stator.model.log.query import Lease, SessionRow
 from stator.model.records.tables import SHOWN
 from stator.model.records.types import FileRecord, RunRecord
-from stator.model.values.ids import retype, run_id
+from stator.model.values.ids import run_id
 from stator.model.window.transcript import Transcript
 from stator.runtime.base.arguments import cause, text
 from stator.runtime.base.context import Context
 from stator.runtime.driving import lifecycle, recovery
+from stator.runtime.driving.again.doubts_elsewhere import DoubtsElsewhere
+from stator.runtime.driving.again.turn_start import Changed, TurnStart, TurnStarts
 from stator.runtime.driving.offered_tools import OfferedTools
 from stator.runtime.driving.outside_requests import OutsideRequests
 from stator.runtime.driving.policy import (
@@ -61,7 +60,6 @@ from stator.runtime.driving.policy import (
     Terms,
     answer,
 )
-from stator.runtime.driving.recovery import Past
 from stator.runtime.driving.tools import Tool
 from stator.runtime.files import git
 from stator.runtime.files.capture import ContentKeeper, record_kept, scrub_of
@@ -75,15 +73,6 @@ INPUTS_MAX = 100
 PARALLEL_MAX = 32
 """Calls of one response that run at once."""
 ENDED = {"pause": "paused", "close": "closed"}
-
-
-class TurnStart(msgspec.Struct):
-    """How a turn began: as a new one, or found in the record of an earlier run."""
-
-    id: str
-    number: int
-    how: Literal["new", "continued", "reused"] = "new"
-    known: Known | None = None
 
 
 class CurrentTurn(Protocol):
@@ -133,21 +122,19 @@ class Driver:
         self.on_leave: Callable[[str], None] = lambda status: None
         """Called with the session's status once the run has ended."""
         self._in_git = bool(context.root) and git.in_git(context.root)
-        self._place = 0
-        """How many turns this run has begun."""
-        self._matching = True
-        """Whether this run has so far begun the same turns as the run before it."""
         self._since: list[int] = []
         self._rendering = Rendering(store, row.id)
         self._offered = OfferedTools(store, row.id)
-        self._last_run = recovery.last_run(store, row, program)
+        last = recovery.last_run(store, row, program, context.launch)
+        self._turns = TurnStarts(self, last)
         self._outside: OutsideRequests | None = None
         began = self.begin_run(row)
         self.began = began.seq
         self._outside = OutsideRequests(store, row.id, self.run, began.seq)
         self._limits = Limits(store, row.id)
         self._outside.changed = self._limits.refresh
-        self.recovered = recovery.report(store, row.id, self._last_run)
+        self.recovered = recovery.report(store, row.id, last)
+        self.doubts = DoubtsElsewhere(store, row.id, some=bool(self.recovered.in_doubt))
         self._timed = context.monotonic()
 
     # -- appending --------------------------------------------------------------------------------
@@ -181,6 +168,7 @@ class Driver:
             outside.failed(len(drafts))
             raise
         outside.landed(commits)
+        self.doubts.landed(commits)
         self._count(commits)
         return commits
 
@@ -229,12 +217,11 @@ class Driver:
             since=context.clock(),
         )
         kind = "run" if row.record.status in ("open", "active") else "resume"
-        spans = self._last_run.spans
         begin = self.draft(
             kind,
             actor="system",
             principal=context.principal,
-            input={"program": spans} if spans else UNSET,
+            input=self._turns.program() or UNSET,
             changes=(Upsert("runs", run),),
         )
         # In the same transaction: a crash between the two would leave a live run whose
@@ -242,44 +229,9 @@ class Driver:
         left = lifecycle.close_out(self.store, self.lease, self.draft)
         return self.append([*left, begin])[-1]
 
-    def begin_turn(self, prompt: Any, *, key: str, new: bool) -> TurnStart:
-        """Begin a turn, or find the one of the last run that the program has reached again."""
-        self.check_terms()
-        self._place += 1
-        past = None if new else self._past(prompt, key)
-        if past is not None:
-            return self._again(past)
-        self.check_terms(turns=True)
-        # The program has left its record here. Later turns that happen to begin with the same
-        # prompt would be given results that were computed for something else, so that matching
-        # by place stops at the first mismatch. Turns with a key are still found.
-        self._matching = False
-        draft = self.draft(
-            "turn", input=prompt, key=key, attempt=self._place, actor="user", provenance=FROM_USER
-        )
-        commit = self.append([draft])[0]
-        return TurnStart(retype(commit.id, "turn"), commit.turn)
-
-    def _past(self, prompt: Any, key: str) -> Past | None:
-        """The recorded turn that this one is, if the same program runs again."""
-        spans = self._last_run.spans
-        if key:
-            return recovery.keyed(self.store, self.id, spans, key)
-        number = replay.turn_at(spans, self._place) if self._matching else None
-        if number is None:
-            return None
-        found = recovery.past(self.store, self.id, number)
-        return found if found.asked(prompt, self.scrub) else None
-
-    def _again(self, past: Past) -> TurnStart:
-        row = past.row
-        identifier = retype(past.first.id, "turn")
-        known = recovery.known(self.store, self.id, row)
-        last = self.store.head(self.id).turn == row.turn
-        if row.status != "interrupted" or not last:
-            return TurnStart(identifier, row.turn, "reused", known)
-        self.append([self.draft("turn", status=CONTINUED, attempt=self._place, actor="system")])
-        return TurnStart(identifier, row.turn, "continued", known)
+    def begin_turn(self, prompt: Any, *, key: str, new: bool, changed: Changed) -> TurnStart:
+        """Begin a turn, or find the one on record that the program has reached again."""
+        return self._turns.begin(prompt, key=key, new=new, changed=changed)
 
     # -- what may run -----------------------------------------------------------------------------
 
@@ -340,9 +292,8 @@ class Driver:
         with self.lock:
             self._rendering.forget()
             self._offered.forget()
-            self._matching = False
             self._since.clear()
-            self._last_run = recovery.cut(self.store, self.id, self._last_run)
+            self._turns.forget()
 
     # -- calls ------------------------------------------------------------------------------------
 
@@ -395,7 +346,7 @@ class Driver:
                 status=status,
                 cause=reason,
                 actor="system",
-                attempt=self._place,  # 0: it began no turn
+                attempt=self._turns.place,  # 0: it began no turn
                 inputs=(self.began,),
                 changes=(Remove("runs", self.run),),
             ),

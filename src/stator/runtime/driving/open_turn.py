@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any, Literal
@@ -14,7 +15,7 @@ from msgspec import UNSET
 
 from stator.errors import BadTurn, Diverged
 from stator.model.calls import known
-from stator.model.calls.known import Known
+from stator.model.calls.known import Known, KnownCall
 from stator.model.calls.life import (
     Answer,
     Asked,
@@ -23,8 +24,10 @@ from stator.model.calls.life import (
 )
 from stator.model.log.commit import Commit, Draft
 from stator.model.records.types import FileRecord
+from stator.model.values import canon
 from stator.model.window.reply import Reply, requests, usage_of
 from stator.runtime.base.arguments import cause as as_cause
+from stator.runtime.driving.again.turn_start import Changed
 from stator.runtime.driving.driver import Driver
 from stator.runtime.driving.state_writer import FROM_MODEL, file_fields
 from stator.runtime.driving.tools import Tool
@@ -34,7 +37,15 @@ from stator.runtime.files.capture import record_kept
 class OpenTurn:
     """One turn of a driven session, from its prompt to its end. Safe to use from several threads."""
 
-    def __init__(self, driver: Driver, prompt: Any, *, key: str = "", new: bool = False) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        prompt: Any,
+        *,
+        key: str = "",
+        new: bool = False,
+        changed: Changed = "warn",
+    ) -> None:
         self.driver = driver
         self.ended = False
         self.how = ""
@@ -44,14 +55,30 @@ class OpenTurn:
         self._occurrences: dict[tuple[str, str], int] = {}
         self._replies: dict[int, tuple[Any, int]] = {}
         """Responses of this turn and the seqs of their entries, by identity."""
-        began = driver.begin_turn(prompt, key=key, new=new)
-        self.id, self.number = began.id, began.number
-        self._known: Known | None = began.known
+        began = driver.begin_turn(prompt, key=key, new=new, changed=changed)
+        self.id, self.number, self.attempt = began.id, began.number, began.attempt
+        self._began = began
+        self._given: Any = None
+        """The value it was ended with in this run."""
         self.continued = began.how == "continued"
         """Whether an earlier run was interrupted in this turn, and it continues here."""
         self.reused = began.how == "reused"
         """Whether this turn ended in an earlier run: everything in it comes from the record."""
         driver.current = self
+
+    @functools.cached_property
+    def _known(self) -> Known | None:
+        """What is on record of this turn: read when it is first needed."""
+        return None if self._began.known is None else self._began.known()
+
+    @property
+    def value(self) -> Any:
+        """The value the turn ended with: on record, or given to `end`."""
+        return self._recorded_value if self.reused else self._given
+
+    @functools.cached_property
+    def _recorded_value(self) -> Any:
+        return self._began.value()
 
     # -- appending --------------------------------------------------------------------------------
 
@@ -98,10 +125,15 @@ class OpenTurn:
         self._batch = collected
         try:
             yield
+            if self._batch is collected and collected:
+                self.driver.append(collected)
+        except BaseException:
+            # The end of the turn, if the batch held it, is not on record any more than the rest of it.
+            if any(draft.kind == "turn_end" for draft in collected):
+                self.ended, self.how = False, ""
+            raise
         finally:
             self._batch = None
-        if collected:
-            self.driver.append(collected)
 
     @property
     def in_batch(self) -> bool:
@@ -147,16 +179,35 @@ class OpenTurn:
         self, asked: Asked, tool: Tool[..., Any], origin: tuple[str, str] | None
     ) -> Generator[EffectOf, Answer, Outcome | Asked]:
         """What the record knows of a call: its outcome, or the call as it is still to be made."""
-        if self._known is None:
+        if self._known is None and not self.driver.doubts.any:
             return asked
+        own: KnownCall | None = None
         # The record has the hash of the redacted arguments, or of the plain ones if the store was
         # opened without redaction at the time. Either is a match.
         hashes = [known.fingerprint(asked.given, how) for how in (self.driver.scrub, None)]
+        done: KnownCall | None = None
+        doubts: list[KnownCall] = []
         with self._lock:
-            own = self._known.call(tool.name, key=tool.key, origin=origin, hashes=hashes)
+            if self._known is not None:
+                own = self._known.call(tool.name, key=tool.key, origin=origin, hashes=hashes)
+                doubts = self._known.doubts(tool.name, own)
+            if own is None:
+                self.check_unended(f"a call of {tool.name}")
+                if self._known is not None:
+                    done = self._known.done_before(tool.name, key=tool.key, hashes=hashes)
+        if done is not None:
+            return (yield from known.answer_done(asked, done))
+        if own is not None and own.instead and not doubts:
+            doubts = self.driver.doubts.reason(own.instead, tool.name)
         if own is None:
-            self.check_unended(f"a call of {tool.name}")
-        doubts = self._known.doubts(tool.name, own)
+            request = known.provider_id(origin)
+            doubts += self.driver.doubts.find(
+                self._began.group,
+                lambda call: known.may_be(
+                    call, tool.name, key=tool.key, request=request,
+                    hashes=hashes if tool.declared_write else (),
+                ),
+            )  # fmt: skip
         ask = tool.reconcile is not None
         same = own is not None and own.input_hash in hashes
         return (
@@ -242,12 +293,16 @@ class OpenTurn:
 
     # -- ending -----------------------------------------------------------------------------------
 
-    def end(self, status: Literal["ok", "aborted", "interrupted"], cause: str) -> None:
-        """End the turn; one that comes from the record has its end there."""
+    def end(
+        self, status: Literal["ok", "aborted", "interrupted"], cause: str, value: Any = UNSET
+    ) -> None:
+        """End the turn; one that comes from the record has its end there. In a batch, the end is its last
+        commit."""
         if not self.reused:
             # Asking git takes a while, so that another thread may have ended the turn by then.
             git = self.driver.git_facts()
             self.check_open()
+            self._given = None if value is UNSET else canon.loads(canon.dumps(value))
             end = self.draft(
                 "turn_end",
                 status=status,
@@ -255,8 +310,9 @@ class OpenTurn:
                 actor="system",
                 usage=self.driver.elapsed(),
                 input={"git": git} if git else UNSET,
+                output=value,
             )
-            self.driver.append([end])
+            self._collect([end])
         self.ended, self.how = True, status
 
     def interrupt(self, cause: str) -> None:

@@ -10,10 +10,13 @@ from typing import Any, Literal
 import msgspec
 
 from stator.model.calls import known as replay
+from stator.model.calls import program as programs
 from stator.model.calls.known import Known, KnownCall, Scrub
+from stator.model.calls.program import Spans
 from stator.model.log.commit import Commit
 from stator.model.log.query import SessionRow, TurnRow
 from stator.model.window.reply import requests
+from stator.runtime.base.context import Launch
 from stator.runtime.base.pages import commit_at
 from stator.runtime.driving import settlement
 from stator.runtime.driving.settlement import Doubt
@@ -68,54 +71,92 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LastRun(msgspec.Struct, frozen=True):
-    """The run before this one."""
+    """The run before this one, as far as this one is the same program again."""
 
     interrupted: bool
-    spans: list[list[int]]
+    spans: Spans
     """Its program's turns."""
+    place: int = 0
+    """How many turns of the program came before this run: in a supervised start, a program may open a session
+    several times."""
 
 
-def last_run(store: StorePort, row: SessionRow, program: list[list[int]] | None = None) -> LastRun:
+def last_run(
+    store: StorePort,
+    row: SessionRow,
+    program: Spans | None = None,
+    launch: Launch | None = None,
+) -> LastRun:
     """How the last run of a session ended, and the turns its program had begun.
 
-    A run that was left in order has none. One that began no turn keeps those of the run before it:
-    opening a session only to look, or to settle a call, must not end the program it interrupts.
-    `program`: the turns are these instead, up to the last there is.
+    A run that was left in order has none, unless the same supervised run (`launch`) began it: started
+    again, that one must not begin what it has recorded the end of. One that began no turn keeps those
+    of the run before it: opening a session only to look, or to settle a call, must not end the program
+    it interrupts. `program`: the turns are these instead, up to the last there is.
     """
     if program is not None:  # a child or a rerun: its caller knows which turns are its program's
         upto = store.head(row.id).turn
         spans = [[first, min(last, upto)] for first, last in program if first <= min(last, upto)]
-        return cut(store, row.id, LastRun(_began(store, row.id)[1] == "interrupted", spans))
-    began, ended = _began(store, row.id)
-    if began is None or ended == "ok":
+        return cut(store, row.id, LastRun(_began(store, row.id).how == "interrupted", spans))
+    ended = _began(store, row.id)
+    if ended.began is None:
         return LastRun(False, [])
-    commit = commit_at(store, row.id, began)
-    interrupted = ended == "interrupted" or commit.has("input")
-    spans = []
-    if commit.has("input"):
-        spans = commit.value("input")["program"]
-    begun, upto = commit.turn + 1, store.head(row.id).turn
-    place = 1
-    if upto >= begun:
-        turn = store.turns(row.id, after=begun - 1, upto=begun)[0]
-        place = commit_at(store, row.id, turn.first).attempt or 1
-    return cut(store, row.id, LastRun(interrupted, replay.program(spans, begun, upto, place)))
+    commit = commit_at(store, row.id, ended.began)
+    said = commit.known("input") or {}
+    before_us = said.get("launch") or [None]
+    same = launch is not None and before_us[0] == launch.id
+    if ended.how == "ok" and not same:
+        return LastRun(False, [])
+    before: Spans = said.get("program", [])
+    own = programs.own_stretches(
+        commit.turn + 1, _last_turn(store, row.id, ended), lambda n: _place(store, row.id, n)
+    )
+    place = 0
+    if launch is not None and before_us[:2] == [launch.id, launch.start]:
+        # The program goes on after an error, or another of the same start follows; else one that was
+        # interrupted begins again.
+        goes_on = ended.how != "interrupted" or before_us[2:] == [launch.process]
+        place = ended.places if goes_on else said.get("place", 0)
+    interrupted = ended.how == "interrupted" or (ended.how == "idle" and bool(before))
+    return cut(store, row.id, LastRun(interrupted, programs.program(before, own), place))
+
+
+def _last_turn(store: StorePort, session: str, ended: RunEnding) -> int:
+    """The last turn that a run began; a run without an end is the last there is."""
+    if not ended.seq:
+        return store.head(session).turn
+    return commit_at(store, session, ended.seq).turn
+
+
+def _place(store: StorePort, session: str, number: int) -> int:
+    """The place of a turn among those of its program."""
+    row = store.turns(session, after=number - 1, upto=number)[0]
+    return commit_at(store, session, row.first).attempt or 1
 
 
 def cut(store: StorePort, session: str, run: LastRun) -> LastRun:
     """A run without the turns that were rewound since: those are neither continued nor replayed."""
     spans = reflog.standing_program(store, session, run.spans)
-    return run if spans == run.spans else LastRun(False, spans)
+    return run if spans == run.spans else LastRun(False, spans, run.place)
 
 
-def _began(
-    store: StorePort, session: str
-) -> tuple[int | None, Literal["ok", "idle", "interrupted"]]:
-    """Where the last run began (None: there was none, or it is not recorded), and how it ended; "idle":
-    in order, and without coming to a turn."""
+class RunEnding(msgspec.Struct, frozen=True):
+    """How the last run of a session ended."""
+
+    began: int | None
+    """Where it began; None: there was none, or it is not recorded."""
+    how: Literal["ok", "idle", "interrupted"]
+    """"idle": in order, and without beginning a turn."""
+    places: int = 0
+    """The place of its last turn."""
+    seq: int = 0
+    """Its end; 0 if that is not recorded."""
+
+
+def _began(store: StorePort, session: str) -> RunEnding:
     stale = store.entries(session, "runs")
     if stale:
-        return stale[0].seq, "interrupted"
+        return RunEnding(stale[0].seq, "interrupted")
     upto: int | None = None
     closed = ""
     limit = FEW  # as a rule the last commits are how the last run ended
@@ -128,14 +169,19 @@ def _began(
             if commit.kind == "run_end":
                 began = commit.inputs[0] if commit.inputs else None
                 whole = began if isinstance(began, int) else None
-                if commit.status == "interrupted":
-                    return whole, "interrupted"
                 # A driver that closed its session ended its program.
-                return whole, "ok" if commit.attempt or closed == commit.run else "idle"
+                ended = commit.attempt or closed == commit.run
+                how: Literal["ok", "idle"] = "ok" if ended else "idle"
+                return RunEnding(
+                    whole,
+                    "interrupted" if commit.status == "interrupted" else how,
+                    commit.attempt,
+                    commit.seq,
+                )
             if commit.kind in ("open", "fork"):
-                return None, "ok"
+                return RunEnding(None, "ok")
         if not page:
-            return None, "ok"
+            return RunEnding(None, "ok")
         upto = page[-1].seq - 1
 
 
@@ -152,19 +198,6 @@ class Past(msgspec.Struct):
         """Whether it began with this prompt."""
         return replay.same_value(self.first, "input", prompt, scrub)
 
-    def keyed(self, key: str) -> bool:
-        return bool(key) and self.first.known("key") == key
-
-
-def keyed(store: StorePort, session: str, spans: list[list[int]], key: str) -> Past | None:
-    """The turn of a program that was begun under a key, newest first."""
-    for first, last in reversed(spans):
-        for number in range(last, first - 1, -1):
-            found = past(store, session, number)
-            if found.keyed(key):
-                return found
-    return None
-
 
 def past(store: StorePort, session: str, number: int) -> Past:
     row = store.turns(session, after=number - 1, upto=number)[0]
@@ -173,10 +206,26 @@ def past(store: StorePort, session: str, number: int) -> Past:
 
 def known(store: StorePort, session: str, row: TurnRow) -> Known:
     """Everything a turn recorded."""
-    return Known(_turn_commits(store, session, row))
+    return Known(turn_commits(store, session, row))
 
 
-def _turn_commits(store: StorePort, session: str, row: TurnRow) -> list[Commit]:
+def turn_end(store: StorePort, session: str, row: TurnRow) -> Commit | None:
+    """The commit that ended a turn. What came after it, up to the next turn, has its number too."""
+    upto, limit = row.last, FEW
+    while upto >= row.first:
+        page = store.commits(
+            session, after=row.first - 1, upto=upto, newest_first=True, limit=limit, load=False
+        )
+        for commit in page:
+            if commit.kind == "turn_end":
+                return commit_at(store, session, commit.seq)
+        if not page:
+            break
+        upto, limit = page[-1].seq - 1, PAGE
+    return None
+
+
+def turn_commits(store: StorePort, session: str, row: TurnRow) -> list[Commit]:
     found: list[Commit] = []
     upto = store.head(session).seq
     after = row.first
@@ -198,7 +247,7 @@ def report(store: StorePort, session: str, run: LastRun) -> Recovery:
     if not run.interrupted or not rows:
         return Recovery(interrupted=run.interrupted, in_doubt=doubts)
     row = rows[0]
-    commits = _turn_commits(store, session, row)
+    commits = turn_commits(store, session, row)
     begun = past(store, session, row.turn)
     calls = [_unfinished(call) for call in Known(commits).calls]
     ends = [commit for commit in commits if commit.kind == "turn_end"]

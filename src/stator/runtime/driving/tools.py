@@ -52,7 +52,7 @@ class Tool(Generic[P, R]):
         function: Callable[P, R],
         *,
         name: str = "",
-        effect: Effect = "write",
+        effect: Effect | None = None,
         timeout_s: float | None = None,
         attempts: int = 3,
         deadline_s: float | None = None,
@@ -69,7 +69,11 @@ class Tool(Generic[P, R]):
             raise BadType(what, hint="t.call(function, arg=…)")
         self.function = function
         self.name = name or getattr(function, "__name__", "") or type(function).__name__
-        self.effect: Effect = _known(effect, ("read", "idempotent", "write"), "effect")
+        self.effect: Effect = _known(
+            "write" if effect is None else effect, ("read", "idempotent", "write"), "effect"
+        )
+        self.declared_write = effect == "write"
+        """Whether it says itself that it writes: one that declares no effect counts as a write, too."""
         self.timeout_s = _seconds(timeout_s, "timeout_s")
         deadline = _seconds(deadline_s, "deadline_s")
         self.policy = Policy(attempts=attempts, deadline_s=deadline).check()
@@ -86,7 +90,7 @@ class Tool(Generic[P, R]):
         """The same tool with other options: `pay.using(key="order-17")`."""
         options: dict[str, Any] = {
             "name": self.name,
-            "effect": self.effect,
+            "effect": self.effect if self.effect != "write" or self.declared_write else None,
             "timeout_s": self.timeout_s,
             "attempts": self.policy.attempts,
             "deadline_s": self.policy.deadline_s,

@@ -85,11 +85,14 @@ class AsyncTurn(AsyncRecorder):
         self._open = turn._open
         self._pool = pool
         self.id, self.number = turn.id, turn.number
-        self.continued, self.reused = turn.continued, turn.reused
+        self.continued, self.reused, self.attempt = turn.continued, turn.reused, turn.attempt
         self._token: contextvars.Token[Any] | None = None
 
     async def session(self) -> AsyncSession[Any]:
         return AsyncSession(self._sync.session, self._pool)
+
+    async def value(self) -> Any:
+        return await self._pool.run(lambda: self._sync.value)
 
     @property
     def ended(self) -> bool:
@@ -224,6 +227,14 @@ class AsyncSession(AsyncView, AsyncMarker, Generic[A]):
 
     turn = opened_as(Session.turn, AsyncTurn)
 
+    async def once(
+        self, key: str, function: Callable[..., Any] | Tool[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Any:
+        async with AsyncTurn(await self._pool.run(self._sync._once, key), self._pool) as turn:
+            if not turn.reused:
+                await turn.end(value=await turn.call(function, *args, **kwargs))
+            return await turn.value()
+
     async def recovery(self) -> Recovery:
         return await self._pool.run(lambda: self._sync.recovery)
 
@@ -252,10 +263,11 @@ class AsyncSession(AsyncView, AsyncMarker, Generic[A]):
     async def retry(
         self, turn: str, *, effects: RetryEffects = "ask", prompt: Any = None, name: str = ""
     ) -> AsyncIterator[AsyncTurn]:
-        again, asked = await self._pool.run(
+        again, asked, key = await self._pool.run(
             self._sync._begin_retry, turn, effects=effects, prompt=prompt, name=name
         )
-        async with AsyncSession(again, self._pool) as session, session.turn(asked) as retried:
+        twin = AsyncSession(again, self._pool)
+        async with twin as session, session.turn(asked, key=key) as retried:
             yield retried
 
     adopt = awaited(Session.adopt)

@@ -11,6 +11,7 @@ from stator.model.log.commit import Erase, Upsert
 from stator.model.log.rewinds import TAG
 from stator.model.records.types import FlagRecord, ScoreRecord, TagRecord
 from stator.runtime.base.arguments import text, thousandths
+from stator.runtime.base.erased_keys import with_kept_keys
 from stator.runtime.branches import restore as restoring
 from stator.runtime.branches.restore import Restoration
 from stator.runtime.driving.state_writer import StateWriter
@@ -98,16 +99,18 @@ class Marker(StateWriter):
             change = Erase(collection=record[0], id=record[1])
         else:
             change = Erase(seq=self._at(ref).seq, fields=tuple(fields))
+        writer = self._writer
+        said = msgspec.to_builtins(change)
         made = self._submit(
             self._draft(
                 "erasure",
                 changes=(change,),
-                input=msgspec.to_builtins(change),
+                input=with_kept_keys(writer.store, writer.context, writer.id, (change,), said),
                 actor="user",
-                principal=self._writer.principal,
+                principal=writer.principal,
             )
         )
         from stator.runtime.views.search import forget
 
-        forget(self._writer.store, self._writer.context, [self._writer.id])
+        forget(writer.store, writer.context, [writer.id])
         return made

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import Token
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from stator.errors import BadTurn
+from msgspec import UNSET
+
+from stator.errors import BadTurn, InvalidInput
 from stator.model.calls.life import Outcome
 from stator.model.log.commit import Draft
 from stator.model.records.types import FileRecord
@@ -28,6 +30,7 @@ from stator.runtime.branches.open_driver import HeldMode
 from stator.runtime.branches.retry import Adopted, RetryEffects
 from stator.runtime.branches.rewind import Rewound
 from stator.runtime.driving import children, compact, observe, settlement
+from stator.runtime.driving.again.turn_start import Changed
 from stator.runtime.driving.call import Calling, DirectCalls
 from stator.runtime.driving.driver import Driver
 from stator.runtime.driving.loop import (
@@ -70,6 +73,13 @@ class Turn(TurnWriter, Loop):
         """Whether this turn was interrupted and continues here."""
         self.reused = turn.reused
         """Whether this turn ended in an earlier run: everything in it comes from the record."""
+        self.attempt = turn.attempt
+        """Which attempt this is at the turn of its key, from 1."""
+
+    @property
+    def value(self) -> Any:
+        """The value that the turn ended with (`t.end(value=…)`), also where it is reused; None without one."""
+        return self._open.value
 
     @property
     def session(self) -> Session[Any]:
@@ -124,10 +134,13 @@ class Turn(TurnWriter, Loop):
 
     # -- ending -----------------------------------------------------------------------------------
 
-    def end(self) -> None:
-        """End the turn here; leaving the `with` block then does nothing more."""
+    def end(self, value: Any = UNSET) -> None:
+        """End the turn here; leaving the `with` block then does nothing more.
+
+        `value` is recorded: when the program runs again, `t.value` is it.
+        """
         if not self.ended:
-            self._open.end("ok", "")
+            self._open.end("ok", "", value)
 
     def abort(self, why: str) -> None:
         """Abort the turn, with a reason."""
@@ -183,16 +196,49 @@ class Session(SessionView, Marker, Generic[A]):
 
     # -- driving ----------------------------------------------------------------------------------
 
-    def turn(self, prompt: Any = None, *, key: str = "", new: bool = False) -> Turn:
+    def turn(
+        self, prompt: Any = None, *, key: str = "", new: bool = False, changed: Changed = "warn"
+    ) -> Turn:
         """Begin a turn: `with s.turn("fix the login bug") as t`.
 
         If the last run was interrupted and this is the turn it had reached, it continues there
-        (`t.continued`), or comes from the record if it had ended (`t.reused`). `key` identifies a turn
-        regardless of its prompt; `new=True` always begins a new turn.
+        (`t.continued`), or comes from the record if it had ended (`t.reused`). A turn with a `key` is
+        found in every earlier run of the session: it is answered from the record if it ended, and
+        continued if it was interrupted. With another prompt than on record the key decides, and a
+        warning names both; `changed="raise"` refuses it. `new=True` always begins a new turn; with a
+        key, another attempt, in which writes that an earlier attempt has done do not run again.
         """
         warn_on_loop()
-        self._turn = OpenTurn(self._driver, prompt, key=key, new=new)
+        options: dict[str, Any] = {"key": text(key, "key"), "new": new, "changed": changed}
+        self._turn = OpenTurn(self._driver, prompt, **options)
         return Turn(self, self._turn, self._app_version)
+
+    def once(
+        self, key: str, function: Callable[..., Any] | Tool[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Call a function once for a key, and return its result from the record ever after.
+
+        It is the only call of a turn with that key. A function that declares no effect counts as a
+        write: if the program dies while it runs, it is in doubt, and does not run again by itself.
+        """
+        warn_on_loop()
+        with self._once(key) as turn:
+            if not turn.reused:
+                turn.end(value=turn.call(function, *args, **kwargs))
+            return turn.value
+
+    def _once(self, key: str) -> Turn:
+        if not text(key, "key"):
+            raise InvalidInput(
+                "once needs a key", hint='s.once("order-17", pay, 4200)', path="$.key"
+            )
+        if self._turn is not None and not self._turn.ended:
+            raise BadTurn(
+                f"turn {self._turn.number} of session {self._id} is open, and once is a turn of its own",
+                hint="call it between turns; inside one: t.call(tool.using(key=…))",
+                session=self._id,
+            )
+        return self.turn(key=key)
 
     def wrap(
         self, dispatch: Dispatch, *, effects: Effects | None = None, in_doubt: DoubtMode = "tell"
@@ -284,18 +330,18 @@ class Session(SessionView, Marker, Generic[A]):
         the block ends. It begins with the prompt of that turn, or another one. Its writes need a person's
         approval, unless `effects="run"`. With the name of an existing retry, it continues that one.
         """
-        again, asked = self._begin_retry(turn, effects=effects, prompt=prompt, name=name)
-        with again, again.turn(asked) as retried:
+        again, asked, key = self._begin_retry(turn, effects=effects, prompt=prompt, name=name)
+        with again, again.turn(asked, key=key) as retried:
             yield retried
 
-    def _begin_retry(self, turn: str, **options: Any) -> tuple[Session[Any], Any]:
-        driver, prompt = retries.begin(self._driver, turn, **options)
+    def _begin_retry(self, turn: str, **options: Any) -> tuple[Session[Any], Any, str]:
+        driver, prompt, key = retries.begin(self._driver, turn, **options)
         types = {
             "app_type": self._app_type,
             "app_version": self._app_version,
             "upcasts": self._upcasts,
         }
-        return Session(driver, **types), prompt
+        return Session(driver, **types), prompt, key
 
     def adopt(self, ref: str) -> Adopted:
         """Adopt a retry or a fork of this session (`t5.2`): from now on this session's name refers to it. `t5.1` undoes

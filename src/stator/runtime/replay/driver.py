@@ -38,10 +38,12 @@ from stator.model.log.commit import (
 from stator.model.log.delta import Put
 from stator.model.log.query import Lease, SessionRow
 from stator.model.records.tables import COMPARED
+from stator.model.values import canon
 from stator.model.values.ids import retype, short
 from stator.runtime.branches import rewind as rewinding
 from stator.runtime.branches.rewind import Rewound, check_between_turns
-from stator.runtime.driving.driver import Driver, TurnStart
+from stator.runtime.driving.again.turn_start import Changed, TurnStart
+from stator.runtime.driving.driver import Driver
 from stator.runtime.driving.open_turn import OpenTurn
 from stator.runtime.driving.policy import Terms
 from stator.runtime.driving.recovery import Recovery
@@ -61,7 +63,10 @@ class ReplayDriver(Driver):
         left = left_by_others(log)
         begun = [c for c in log if c.kind == "turn" and c.status != CONTINUED]
         begun = [c for c in begun if c.turn not in left or first == c.turn == last]
+        self._begun = begun
         self._turns_left = [c for c in begun if first <= c.turn <= last]
+        self.answered = False
+        """Whether the turn that is open was answered from the record when it was recorded."""
         self._last_turn = max((c.turn for c in begun), default=0)
         low = min((c.seq for c in self._turns_left), default=scripts.NEVER)
         high = min((c.seq for c in begun if c.turn > last), default=scripts.NEVER)
@@ -111,20 +116,28 @@ class ReplayDriver(Driver):
 
     # -- comparing with the record ----------------------------------------------------------------
 
-    def begin_turn(self, prompt: Any, *, key: str, new: bool) -> TurnStart:
+    def begin_turn(
+        self, prompt: Any, *, key: str, new: bool, changed: Changed = "warn"
+    ) -> TurnStart:
         play = self.play
         play.check()
         self._finish_records()
         if self._turns_left:
             self._check_rewound(self._turns_left[0].seq)
         got = {"prompt": prompt}
+        if not self._turns_left and key and (done := self._done(key)) is not None:
+            return self._answer(done)
         if not self._turns_left:
             if self.broke_off():
                 play.end(f"the record ends after t{self.number}: its run was interrupted")
             said = "the record has no further turn, and the program begins one"
             play.diverge(Divergence(what=said, turn=self.number + 1, got=got), self.id)
-        first = self._turns_left.pop(0)
-        pinned = bool(key) and first.known("key") == key
+        first = self._turns_left[0]
+        pinned = self._has_key(first, key)
+        self.answered = False
+        if key and not pinned and (done := self._done(key)) is not None:
+            return self._answer(done)
+        self._turns_left.pop(0)
         if not pinned and not self._asked(first, prompt):
             recorded = first.known("input")
             found = Divergence(
@@ -138,11 +151,31 @@ class ReplayDriver(Driver):
             )
             play.diverge(found, self.id)
         play.reach(self.id, first.seq)
-        self.number = first.turn
-        commits = play.source.turn(self.id, first.turn)
-        self.script = Script([c for c in commits if c.seq > first.seq])
+        self._follow(first)
         play.report.turns += 1
         return TurnStart(retype(first.id, "turn"), first.turn, "reused")
+
+    def _follow(self, first: Commit) -> list[Commit]:
+        """Compare the program with the turn that this commit began."""
+        self.number = first.turn
+        commits = self.play.source.turn(self.id, first.turn)
+        self.script = Script([c for c in commits if c.seq > first.seq])
+        return commits
+
+    def _has_key(self, first: Commit, key: str) -> bool:
+        return bool(key) and first.known("key") in (key, self.scrub(key, None))
+
+    def _done(self, key: str) -> Commit | None:
+        """The turn of a key that came before and ended: the program was given it from the record."""
+        upto = self._turns_left[0].seq if self._turns_left else scripts.NEVER
+        found = [c for c in self._begun if c.seq < upto and self._has_key(c, key)]
+        return found[-1] if found else None
+
+    def _answer(self, first: Commit) -> TurnStart:
+        self.answered = True
+        ends = [c for c in self._follow(first) if c.kind == "turn_end" and c.status == "ok"]
+        value = ends[-1].known("output") if ends else None
+        return TurnStart(retype(first.id, "turn"), first.turn, "reused", value=lambda: value)
 
     def _asked(self, first: Commit, prompt: Any) -> bool:
         if known.same_value(first, "input", prompt, self.scrub):
@@ -292,8 +325,8 @@ class ReplayTurn(OpenTurn):
 
     driver: ReplayDriver
 
-    def __init__(self, driver: ReplayDriver, prompt: Any, *, key: str, new: bool) -> None:
-        super().__init__(driver, prompt, key=key, new=new)
+    def __init__(self, driver: ReplayDriver, prompt: Any, **options: Any) -> None:
+        super().__init__(driver, prompt, **options)
         self._script = driver.script
 
     def take(self, asking: ProgramRequest) -> Cue:
@@ -409,9 +442,20 @@ class ReplayTurn(OpenTurn):
 
     # -- ending -----------------------------------------------------------------------------------
 
-    def end(self, status: Literal["ok", "aborted", "interrupted"], cause: str) -> None:
+    @property
+    def value(self) -> Any:
+        return self._recorded_value if self.driver.answered else self._given
+
+    def end(
+        self,
+        status: Literal["ok", "aborted", "interrupted"],
+        cause: str,
+        value: Any = msgspec.UNSET,
+    ) -> None:
         self.ended, self.how = True, status
-        if not self.driver.play.halted:
+        self._given = None if value is msgspec.UNSET else canon.loads(canon.dumps(value))
+        # What was answered from the record then, the program need not go through again.
+        if not self.driver.play.halted and not self.driver.answered:
             self.driver.turn_ended(status, cause)
 
 
@@ -424,6 +468,10 @@ def _as_told(script: Script, cue: Cue) -> Outcome:
         doubt = next((c.call for c in script.cues if c.call and c.call.call == call.instead), None)
         if doubt is not None and doubt.status in ("started", "in doubt"):
             return msgspec.structs.replace(doubt.outcome(), cause=call.cause)
+        if doubt is None and call.cause == known.left_in_doubt(call.instead):  # in another turn
+            return msgspec.structs.replace(
+                told, call=call.instead, status="in doubt", error="", value=None
+            )
     if call.redacted and call.status == "ok" and call.ending is not None:
         return msgspec.structs.replace(told, value=call.ending.known("output"))
     return told

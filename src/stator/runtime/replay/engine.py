@@ -18,6 +18,7 @@ from stator.model.values.position import turn_numbers
 from stator.runtime.base.context import Context
 from stator.runtime.branches.open_driver import HeldMode
 from stator.runtime.branches.rewind import Rewound
+from stator.runtime.driving.again.turn_start import Changed
 from stator.runtime.facade.session import Session, Turn
 from stator.runtime.replay.driver import ReplayDriver, ReplayTurn
 from stator.runtime.replay.progress import Halted, Replay
@@ -37,10 +38,14 @@ class ReplaySession(Session[Any]):
         super().__init__(driver)
         self._replayed = driver
 
-    def turn(self, prompt: Any = None, *, key: str = "", new: bool = False) -> Turn:
-        """The next turn of the record."""
-        self._turn = ReplayTurn(self._replayed, prompt, key=key, new=new)
-        return Turn(self, self._turn)
+    def turn(
+        self, prompt: Any = None, *, key: str = "", new: bool = False, changed: Changed = "warn"
+    ) -> Turn:
+        """The next turn of the record, or one before it that was answered by its key."""
+        self._turn = ReplayTurn(self._replayed, prompt, key=key, new=new, changed=changed)
+        turn = Turn(self, self._turn)
+        turn.reused = self._replayed.answered  # as it was when this was recorded
+        return turn
 
     def track(self, root: str = "", **options: Any) -> None:
         """Tools do not run, so no file changes."""

@@ -29,6 +29,7 @@ from stator.model.sessions.lifecycle import lent_upto
 from stator.model.values.ids import short
 from stator.model.window.compaction import key_for
 from stator.runtime.base.context import Context
+from stator.runtime.base.erased_keys import with_kept_keys
 from stator.runtime.base.pages import commits
 from stator.runtime.base.project_flags import HOLD
 from stator.runtime.runs import folder
@@ -345,6 +346,7 @@ def erase(
         for start in range(0, len(items), PAGE):
             part = items[start : start + PAGE]
             changes = tuple(Erase(seq=item.seq, fields=item.fields) for item in part)
+            said = {"commits": [[item.seq, list(item.fields)] for item in part]}
             draft = Draft(
                 id=context.mint("commit"),
                 session=session,
@@ -352,7 +354,7 @@ def erase(
                 actor="user",
                 principal=by,
                 why=why,
-                input={"commits": [[item.seq, list(item.fields)] for item in part]},
+                input=with_kept_keys(store, context, session, changes, said),
                 changes=changes,
             )
             commits.append(store.append(session, [draft], barrier=True)[0].id)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from stator.model.calls.program import Spans, spans_of, stretches
 from stator.model.log.commit import Commit
 from stator.model.log.query import TurnRow
 from stator.model.log.rewinds import TAG, Rewind, Stretch, agree_upto, stands, visible
@@ -98,10 +99,10 @@ def turn_at(store: StorePort, session: str, seq: int) -> int:
 
 
 def standing_turn(
-    store: StorePort, session: str, seq: int, stretches: list[Stretch]
+    store: StorePort, session: str, seq: int, in_force: list[Stretch]
 ) -> TurnRow | None:
     """The last turn that began at or before a seq and was not rewound."""
-    for after, upto in reversed(stretches):
+    for after, upto in reversed(in_force):
         turn = turn_at(store, session, min(upto, seq)) if after < seq else 0
         rows = store.turns(session, after=turn - 1, upto=turn) if turn else []
         if rows and rows[0].first > after:  # else it began in an earlier stretch, or was left
@@ -110,12 +111,12 @@ def standing_turn(
 
 
 def shown(
-    store: StorePort, session: str, after: int, upto: int, stretches: list[Stretch]
+    store: StorePort, session: str, after: int, upto: int, in_force: list[Stretch]
 ) -> Iterator[Commit]:
     """Commits of a range that are in force, and later commits about their calls."""
     while after < upto:
         page = store.commits(session, after=after, upto=upto, limit=PAGE)
-        yield from (c for c in page if c.kind in LEARNED or stands(stretches, c.seq))
+        yield from (c for c in page if c.kind in LEARNED or stands(in_force, c.seq))
         after = page[-1].seq
 
 
@@ -124,12 +125,12 @@ def left_turns(store: StorePort, session: str) -> set[int]:
     known = rewinds(store, session)
     if not known:
         return set()
-    stretches = visible(known, store.head(session).seq)
+    in_force = visible(known, store.head(session).seq)
     found: set[int] = set()
     for rewind in known:
         found.update(undone(store, session, known, rewind.left, rewind.to))
     rows = {turn: store.turns(session, after=turn - 1, upto=turn)[0] for turn in found}
-    return {turn for turn, row in rows.items() if not stands(stretches, row.first)}
+    return {turn for turn, row in rows.items() if not stands(in_force, row.first)}
 
 
 def standing_turns(store: StorePort, session: str, most: int) -> list[TurnRow]:
@@ -137,13 +138,13 @@ def standing_turns(store: StorePort, session: str, most: int) -> list[TurnRow]:
     known = rewinds(store, session)
     if not known:
         return store.turns(session, newest_first=True, limit=most)
-    stretches = visible(known, store.head(session).seq)
+    in_force = visible(known, store.head(session).seq)
     found: list[TurnRow] = []
     upto: int | None = None
     while len(found) < most and (
         page := store.turns(session, upto=upto, newest_first=True, limit=PAGE)
     ):
-        found += [row for row in page if stands(stretches, row.first)]
+        found += [row for row in page if stands(in_force, row.first)]
         upto = page[-1].turn - 1
         if not upto:
             break
@@ -156,27 +157,27 @@ def end_of_turn(store: StorePort, session: str, row: TurnRow) -> int:
     return min([row.last, *left])
 
 
-def standing_program(store: StorePort, session: str, spans: list[list[int]]) -> list[list[int]]:
+def standing_program(store: StorePort, session: str, spans: Spans) -> Spans:
     """The turns of a program, up to the first that was rewound, whole or in part."""
     known = rewinds(store, session)
     if not known or not spans:
         return spans
-    stretches = visible(known, store.head(session).seq)
-    kept: list[list[int]] = []
-    for first, last in spans:
+    in_force = visible(known, store.head(session).seq)
+    kept: list[tuple[int, int, int]] = []
+    for first, last, place in stretches(spans):
         low = first - 1
         while low < last and (page := store.turns(session, after=low, upto=last)):
             for row in page:
-                if not _stands_whole(store, session, row, stretches):
-                    return [*kept, [first, row.turn - 1]] if row.turn > first else kept
+                if not stands_whole(store, session, row, in_force):
+                    return spans_of(kept + [(first, row.turn - 1, place)][: row.turn > first])
             low = page[-1].turn
-        kept.append([first, last])
-    return kept
+        kept.append((first, last, place))
+    return spans_of(kept)
 
 
-def _stands_whole(store: StorePort, session: str, row: TurnRow, stretches: list[Stretch]) -> bool:
+def stands_whole(store: StorePort, session: str, row: TurnRow, in_force: list[Stretch]) -> bool:
     """Whether no part of a turn was rewound."""
-    upto = next((upto for after, upto in stretches if after < row.first <= upto), 0)
+    upto = next((upto for after, upto in in_force if after < row.first <= upto), 0)
     if upto >= row.last or not upto:
         return bool(upto)
     while upto > row.first:  # cut somewhere after its end, or in the middle of it

@@ -133,8 +133,8 @@ class Drafts:
     def run(self) -> Draft:
         return self.make("run", run=self.ids("run"))
 
-    def turn(self, prompt: str = "go on") -> Draft:
-        return self.make("turn", actor="user", input=prompt)
+    def turn(self, prompt: str = "go on", **fields: Any) -> Draft:
+        return self.make("turn", actor="user", input=prompt, **fields)
 
     def continued(self) -> Draft:
         return self.make("turn", status=CONTINUED)
@@ -230,8 +230,8 @@ class Story:
         self.add(self.drafts.run())
         return self
 
-    def turn(self, prompt: str = "go on") -> Commit:
-        return self.add(self.drafts.turn(prompt))
+    def turn(self, prompt: str = "go on", **fields: Any) -> Commit:
+        return self.add(self.drafts.turn(prompt, **fields))
 
     def continued(self) -> Commit:
         return self.add(self.drafts.continued())

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from stator.errors import StatorError
-from stator.model.log.commit import Remove, Upsert
+from stator.errors import BadDelta, StatorError
+from stator.model.log.commit import Remove, Reset, Upsert
 from stator.model.log.delta import Drop, Put
 from stator.model.log.fold import fold
 from stator.model.records.tables import COLLECTIONS
-from stator.model.records.types import DecisionRecord, FactRecord, FileRecord, ToolRecord
+from stator.model.records.types import (
+    DecisionRecord,
+    FactRecord,
+    FileRecord,
+    ScratchRecord,
+    ToolRecord,
+)
 from stator.store.contract.drive import Story, large_text
 
 
@@ -111,6 +117,45 @@ class TestState:
         assert isinstance(old, FileRecord)
         assert isinstance(new, FileRecord)
         assert (old.op, new.op, new.before) == ("deleted", "renamed", "d1")
+
+    def test_a_decision_supersedes_the_one_it_names(self, story: Story) -> None:
+        """Whatever topic either has; the one on its own topic is superseded, too."""
+        story.decision("named", "db")
+        story.decision("on the topic", "auth")
+        old = story.store.find(story.session, "decisions", "db")
+        assert old is not None
+        record = DecisionRecord(what="new", topic="auth", supersedes=old.id)
+        story.add(story.drafts.make("decision", Upsert("decisions", record)))
+        (entry,) = story.store.entries(story.session, "decisions")
+        assert (entry.key, entry.record) == ("auth", record)
+
+    def test_a_decision_cannot_supersede_one_that_is_not_in_force(self, story: Story) -> None:
+        """Nothing is written."""
+        story.decision("one", "db")
+        head = story.store.head(story.session)
+        record = DecisionRecord(what="new", supersedes="0123456789abcdef")
+        with pytest.raises(BadDelta, match="is in force"):
+            story.add(story.drafts.make("decision", Upsert("decisions", record)))
+        assert story.store.head(story.session) == head
+
+    def test_a_rename_leaves_the_old_path_deleted(self, story: Story) -> None:
+        """Also a path that was never recorded; the file keeps the id it has under its new path."""
+        story.add(story.drafts.file("b.py", "created", after="2"))
+        old = story.store.find(story.session, "files", "b.py")
+        story.add(story.drafts.file("b.py", "renamed", from_path="a.py", after="1"))
+        found = story.store.entries(story.session, "files")
+        ops = {entry.key: getattr(entry.record, "op", "") for entry in found}
+        assert ops == {"a.py": "deleted", "b.py": "renamed"}
+        assert old is not None
+        assert old.id in {entry.id for entry in found if entry.key == "b.py"}
+
+    def test_what_a_compaction_puts_back_is_not_tagged_again(self, story: Story) -> None:
+        """The record is the one that was recorded, byte for byte."""
+        note = ScratchRecord(name="n", value={"$f": "1.5"})
+        change = Reset("scratch", "", "n", note)
+        story.add(story.drafts.make("compaction", change, status="undone", inputs=(1, 0)))
+        (entry,) = story.store.entries(story.session, "scratch")
+        assert entry.record == note
 
     def test_a_tool_counts_its_uses_and_failures(self, story: Story) -> None:
         """An unknown outcome counts as a failure."""

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from stator.errors import BadTurn
+from stator.model.log import turn_keys
+from stator.model.log.commit import Erase
 from stator.model.log.query import TurnRow
+from stator.model.values import canon
 from stator.store.contract.drive import Story
 
 
@@ -116,3 +119,38 @@ class TestTurns:
         story.turn()
         story.turn_end()
         assert (story.row.turns, story.fork("fork").row.turns) == (1, 1)
+
+    def test_turns_are_found_by_their_keys(self, story: Story) -> None:
+        """Oldest first, each as `turns` has it."""
+        for key in ("a", "b", "", "a"):
+            story.turn(key=key)
+            story.turn_end()
+        found = story.store.keyed_turns(story.session, ["a", "c"])
+        assert found == [row for row in story.store.turns(story.session) if row.turn in (1, 4)]
+
+    def test_a_turn_is_found_by_the_digest_that_an_erasure_kept_of_its_key(
+        self, story: Story
+    ) -> None:
+        """The key itself is gone by then."""
+        begun = story.turn(key="a")
+        kept = turn_keys.keep("salt of one erasure", {begun.seq: canon.dumps("a")})
+        story.add(story.drafts.make("erasure", Erase(seq=begun.seq), input=kept))
+        found = [story.store.keyed_turns(story.session, [key]) for key in ("a", "b")]
+        assert [[row.turn for row in rows] for rows in found] == [[1], []]
+
+    def test_a_turn_whose_key_was_erased_without_a_digest_is_not_found(self, story: Story) -> None:
+        """As erasures of releases before 0.6 were."""
+        begun = story.turn(key="a")
+        story.erase(begun.seq)
+        assert story.store.keyed_turns(story.session, ["a"]) == []
+
+    def test_a_fork_finds_the_keys_up_to_its_point(self, story: Story) -> None:
+        """And its own after it."""
+        story.turn(key="a")
+        end = story.turn_end()
+        story.turn(key="b")
+        fork = story.fork("fork", end.seq).drive()
+        fork.turn(key="c")
+        found = story.store.keyed_turns(fork.session, ["a", "b", "c"])
+        assert [row.turn for row in found] == [1, 2]
+        assert story.store.keyed_turns(story.session, ["c"]) == []

@@ -15,6 +15,7 @@ from stator.errors import (
     NotFound,
     WrongProcess,
 )
+from stator.model.log import turn_keys
 from stator.model.log.commit import (
     CONTINUED,
     Commit,
@@ -229,6 +230,18 @@ class MemoryReads:
                 found[commit.turn] = msgspec.structs.replace(row, last=commit.seq, status=status)
             rows = [row for turn, row in sorted(found.items(), reverse=newest_first) if turn]
             return rows[:limit]
+
+    def keyed_turns(self, session: str, keys: Sequence[str]) -> list[TurnRow]:
+        with self._lock:
+            own = self._find(session)
+            parts = [(part.session, part.after, part.upto) for part in own.record.lineage]
+            low = parts[-1][2] if parts else 0
+            seqs: set[int] = set()
+            for owner, after, upto in [*parts, (session, low, own.commits[-1].seq)]:
+                found = turn_keys.matching(self._find(owner).commits, keys)
+                seqs.update(seq for seq in found if after < seq <= upto)
+            numbers = sorted({c.turn for c in self._log(own) if c.seq in seqs})
+            return [self.turns(session, after=n - 1, upto=n)[0] for n in numbers]
 
     # -- state ------------------------------------------------------------------------------------
 

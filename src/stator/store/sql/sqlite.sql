@@ -134,6 +134,19 @@ SELECT seq FROM origin_ix WHERE s = ? AND kind = ? AND source = ? AND foreign_id
 -- name: origin_insert
 INSERT OR REPLACE INTO origin_ix (s, kind, source, foreign_id, attempt, seq) VALUES (?, ?, ?, ?, ?, ?);
 
+-- name: key_find
+SELECT seq FROM origin_ix WHERE s = ? AND kind = ? AND source = ? AND foreign_id = ?;
+
+-- name: key_salts
+SELECT foreign_id FROM origin_ix WHERE s = ? AND kind = ? AND source = ?;
+
+-- name: key_delete
+DELETE FROM origin_ix WHERE s = ? AND kind = ? AND source = ? AND foreign_id = ? AND attempt = ?;
+
+-- name: turn_firsts
+-- In the order of turn numbers, which is that of the log.
+SELECT first FROM turn_ix WHERE s = ? AND first > ? AND first <= ? ORDER BY turn;
+
 -- name: turn_put
 INSERT INTO turn_ix (s, turn, first, last, at, status) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (s, turn) DO UPDATE SET last = excluded.last,

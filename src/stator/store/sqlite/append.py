@@ -56,13 +56,14 @@ from stator.store.sqlite.live_session import Live, in_project
 from stator.store.sqlite.projection import SEQ_BITS, SEQ_MASK, SQL, Ledger
 from stator.store.sqlite.queries import (
     commits,
+    keys,
     lineage,
     places,
     session_list,
     state,
 )
 from stator.store.sqlite.queries.lineage import SessionPlace
-from stator.store.sqlite.queries.state import whole_ledger
+from stator.store.sqlite.queries.state import exact_ledger
 from stator.store.sqlite.writer import AppendRequest, Writer
 
 if TYPE_CHECKING:  # loaded by the first write: reading does without its patterns
@@ -333,7 +334,8 @@ class Appender:
         if not len(place.tail):
             return
         self.unflushed -= len(place.tail)
-        ledger = whole_ledger(db, place)
+        keys.complete(db, place)
+        ledger = exact_ledger(db, place)
         place.ledger = projection.flush(db, place.s, place.tail, ledger, place.low, place.lineage)
         place.flushed = live.seq
         place.dirty = False
@@ -358,8 +360,7 @@ class Appender:
         for s, identifier in sessions:
             place = places.load_place(db, from_bytes(identifier, "session"), with_tail=False)
             db.execute(SQL["session_reset"], (place.low, b"", s))
-            place.flushed, place.ledger = place.low, Ledger()
-            place.ledger = whole_ledger(db, place)
+            place.flushed, place.ledger = place.low, Ledger(exact=True)
             for tail in places.tails(db, place):
                 place.ledger = projection.flush(db, s, tail, place.ledger, place.low, place.lineage)
         self.unflushed = 0

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
+from typing import Any
 
 import apsw
-import msgspec
 
 from stator.errors import StoreCorrupt
 from stator.model.log.commit import Commit
@@ -22,6 +22,7 @@ from stator.store.sqlite import connection as opening
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.live_session import in_project
 from stator.store.sqlite.projection import (
+    KEY_KIND,
     SEQ_BITS,
     SEQ_MASK,
     SQL,
@@ -36,7 +37,7 @@ from stator.store.sqlite.projection import (
 )
 from stator.store.sqlite.queries import commits, lineage, places
 from stator.store.sqlite.queries.lineage import SessionPlace
-from stator.store.sqlite.queries.state import whole_ledger
+from stator.store.sqlite.queries.state import exact_ledger
 
 RESTORE = "what the log says is right; restore a backup, or see: stator doctor"
 REBUILD = "the log is intact; make the indexes again with: stator doctor --rebuild"
@@ -125,8 +126,7 @@ def _session(
     def key_of_id(collection: str, identifier: str, was: int) -> str:
         return places.flushed_key(db, place, collection, identifier, was)
 
-    start = msgspec.structs.replace(place, flushed=place.low, ledger=Ledger())
-    ledger, last = whole_ledger(db, start), _Last()
+    ledger, last = Ledger(exact=True), _Last()
     watched = last.watch(commits.read_segment(db, place.segments[-1]))
     cuts = frozenset(seq for (seq,) in many(db, "SELECT seq FROM flush_ix WHERE s = ?", (s,)))
     for tail in each_tail(watched, key_of_id, cuts):
@@ -138,7 +138,7 @@ def _session(
             )
             ledger = flush(made, s, done, ledger, place.low, place.lineage)
     session = place.record.id
-    kept = whole_ledger(db, place)
+    kept = exact_ledger(db, place)
     if counts(ledger) != counts(kept) or ledger.erased != place.ledger.erased:
         yield Finding(
             what=f"counts {counts(kept)}, the log has {counts(ledger)}",
@@ -155,9 +155,22 @@ def _session(
             session=session,
             hint=REBUILD,
         )
+    # A session that only releases before 0.6 have written has no index of keys yet.
+    if place.ledger.keyed >= place.flushed and _keys(db, s) != _keys(made, s):
+        yield Finding(
+            what="the index of keys does not match the log",
+            check="keys",
+            session=session,
+            hint=REBUILD,
+        )
     for what in _row(db, s, place, last):
         yield Finding(what=what, check="session", session=session, seq=last.seq, hint=RESTORE)
     yield from _snapshots(db, s, place)
+
+
+def _keys(db: apsw.Connection, s: int) -> list[Any]:
+    sql = "SELECT source, foreign_id, attempt, seq FROM origin_ix WHERE s = ? AND kind = ?"
+    return many(db, sql + " ORDER BY source, foreign_id, attempt", (s, KEY_KIND))
 
 
 def _row(db: apsw.Connection, s: int, place: SessionPlace, last: _Last) -> Iterator[str]:
@@ -197,7 +210,7 @@ _ROWS = {
     "ids": "SELECT k >> 40, k & 1099511627775 FROM commit_ix ORDER BY k",
     "flushes": "SELECT s, seq FROM flush_ix ORDER BY s, seq",
     "origins": (
-        "SELECT s, seq, kind, source, foreign_id, attempt FROM origin_ix "
+        "SELECT s, seq, kind, source, foreign_id, attempt FROM origin_ix WHERE kind <> 'turn key' "
         "ORDER BY s, kind, source, foreign_id, attempt"
     ),
     "turns": "SELECT s, last, turn, first, at, status FROM turn_ix ORDER BY s, turn",

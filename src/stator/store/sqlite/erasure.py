@@ -13,7 +13,7 @@ import apsw
 import msgspec
 
 from stator.errors import BadDelta, InvalidInput, NotFound
-from stator.model.log import chain
+from stator.model.log import chain, turn_keys
 from stator.model.log.commit import (
     Commit,
     Draft,
@@ -28,7 +28,7 @@ from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import ErasedRecord
 from stator.store.rows import to_row
 from stator.store.sqlite.connection import many, one
-from stator.store.sqlite.projection import SQL, pack_ledger
+from stator.store.sqlite.projection import KEY_KIND, SQL, pack_ledger
 from stator.store.sqlite.queries import commits, lineage, state
 from stator.store.sqlite.queries.lineage import SessionPlace
 from stator.store.sqlite.versions import CALLS, TOOLS, pack_id
@@ -138,6 +138,10 @@ def _erase_items(
     left = {name: salts[name] for name, item in content.items() if not isinstance(item, Gone)}
     row = to_row(msgspec.structs.replace(commit, content=content, salt=b"", salts=left), digest)
     db.execute(SQL["log_rewrite"], (row.salts, row.body, key))
+    if "key" in names:
+        # Its erasure has indexed what it keeps of the key.
+        for gone in turn_keys.names_of(commit):
+            db.execute(SQL["key_delete"], (place.s, KEY_KIND, gone.group, gone.name, seq))
     for n, op in enumerate(commit.delta):
         if isinstance(op, Put) and chain.put_item(n) in names:
             _erase_version(db, place, op, seq, n, by)

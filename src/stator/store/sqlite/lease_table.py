@@ -11,7 +11,7 @@ from stator.store.sqlite import driver_lock
 from stator.store.sqlite.append import Appender
 from stator.store.sqlite.connection import one
 from stator.store.sqlite.projection import SQL
-from stator.store.sqlite.queries import places
+from stator.store.sqlite.queries import keys, places
 
 _pack = msgspec.msgpack.Encoder().encode
 
@@ -55,6 +55,7 @@ class Leases:
                 hint='open it with busy="read" to look, "fork" to branch, "take" to displace it',
                 session=session,
             )
+        keys.complete(db, place)
         epoch: int = one(db, SQL["next_epoch"])[0]
         # Locked before the epoch is published: nobody can find it unheld.
         driver_lock.hold(self.path, epoch)

@@ -8,7 +8,7 @@ write and rebuilding gives the same answers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -18,6 +18,7 @@ from stator.model.log.chain import put_item
 from stator.model.log.commit import CONTINUED, Commit, size_of
 from stator.model.log.delta import Put
 from stator.model.log.query import Counts
+from stator.model.log.turn_keys import KeyName, names_of
 from stator.model.records.tables import BOOKKEEPING, COLLECTIONS, NUMBERED, key_of
 from stator.model.records.types import KEYLESS, ErasedRecord
 from stator.model.values.ids import to_bytes
@@ -36,6 +37,10 @@ SNAP_MIN = 64
 READ_FROM_LOG = BOOKKEEPING
 """Small collections that change often: their rows carry no key and no copy of the record."""
 
+NAMING = frozenset({"turn", "erasure"})
+"""Kinds of commits that `names_of` finds names in."""
+KEY_KIND = "turn key"
+"""What stands in the index of origins for the kind, where a row is a name of a turn's key."""
 SILENT = "-"
 """The status of a turn in a segment of log that neither begins nor ends it."""
 ERASED = b'{"type":"erased"'
@@ -60,11 +65,13 @@ class Ledger(msgspec.Struct, array_like=True):
     erased: list[int] = []
     """Collections with an erased record: a key there may still name an older version of it."""
     live: dict[int, int] = {}
-    """Collection number → live records, if `whole`; else, in a fork, without those that it inherited."""
+    """Collection number → how many more records are live than at the beginning of the session's own log."""
     turn: int = 0
     """The number of the last turn."""
-    whole: bool = False
-    """Releases before 0.6 did not count what a fork inherited."""
+    keyed: int = 0
+    """The seq up to which the keys of turns are indexed. Releases before 0.6 did not index them."""
+    exact: bool = False
+    """Whether that is so in a fork, too: releases before 0.6 did not count inherited records that it dropped."""
 
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -99,6 +106,7 @@ class Tailed(msgspec.Struct, frozen=True):
     versions: list[tuple[int, Version]]
     """(collection number, version)."""
     used: int
+    key_names: Sequence[KeyName] = ()
 
     def net(self) -> list[tuple[int, Version]]:
         """The last version of each record it touched."""
@@ -140,6 +148,7 @@ def tailed(commit: Commit, keys: Sequence[str]) -> Tailed:
         sum(len(item) if type(item) is bytes else size_of(item) for item in content.values()),
         versions,
         commit.used,
+        names_of(commit) if commit.kind in NAMING else (),
     )
 
 
@@ -168,6 +177,7 @@ class Tail:
         self.origins: dict[tuple[str, str, str, int], int] = {}
         self.latest: dict[tuple[int, str], Version] = {}
         """The last version of each key the tail touched."""
+        self.key_names: list[KeyName] = []
 
     def __len__(self) -> int:
         return len(self.commits)
@@ -177,6 +187,7 @@ class Tail:
         tail = Tail()
         tail.commits, tail.ids = list(self.commits), dict(self.ids)
         tail.origins, tail.latest = dict(self.origins), dict(self.latest)
+        tail.key_names = list(self.key_names)
         return tail
 
     def add(self, item: Tailed) -> None:
@@ -184,6 +195,7 @@ class Tail:
         self.ids[item.id] = item.seq
         if item.origin is not None:
             self.origins[item.kind, *item.origin, item.attempt] = item.seq
+        self.key_names += item.key_names
         for number, version in item.versions:
             if version[6] is not None:
                 self.latest[number, version[6]] = version
@@ -263,7 +275,10 @@ class Tail:
         )
 
 
-def counts(ledger: Ledger) -> Counts:
+def counts(ledger: Ledger, inherited: Mapping[int, int] | None = None) -> Counts:
+    """What a session holds: by its exact ledger, and by how many live records of each collection it inherited."""
+    live = Counter(ledger.live)
+    live.update(inherited or {})
     return Counts(
         commits=ledger.commits,
         turns=ledger.turns,
@@ -271,7 +286,7 @@ def counts(ledger: Ledger) -> Counts:
         failed=ledger.failed,
         open=ledger.open,
         content_bytes=ledger.content_bytes,
-        live={NUMBERED[number].name: n for number, n in sorted(ledger.live.items()) if n},
+        live={NUMBERED[number].name: n for number, n in sorted(live.items()) if n},
     )
 
 
@@ -280,8 +295,7 @@ def flush(
 ) -> Ledger:
     """Write a tail into the projections; the ledger to keep. Runs inside the caller's transaction.
 
-    `ledger` counts the whole state before the tail, what a fork inherited included. `low` is the seq at which
-    the session's own log begins (its fork point, or 0).
+    `ledger` is exact. `low` is the seq at which the session's own log begins (its fork point, or 0).
     """
     base = s << SEQ_BITS
     write = connection.executemany
@@ -295,17 +309,24 @@ def flush(
             if item.origin is not None
         ],
     )
+    write_key_names(connection, s, tail.key_names)
     write(SQL["turn_put"], [(s, *turn) for turn in tail.turns()])
     versions = kept(each for item in items for each in item.versions)
     write(SQL["rec_insert"], [to_sql(s, number, version) for number, version in versions])
     _flush_calls(connection, s, low, lineage, tail)
     ledger = tail.counted(ledger)
     snaps = _flush_snaps(connection, s, low, items[-1].seq, versions, dict(ledger.snaps))
-    ledger = msgspec.structs.replace(ledger, snaps=snaps)
     last = items[-1]
+    ledger = msgspec.structs.replace(ledger, snaps=snaps, keyed=last.seq)
     connection.execute(SQL["flush_insert"], (s, last.seq))
     connection.execute(SQL["session_flushed"], (last.seq, last.used, _pack(ledger), s))
     return ledger
+
+
+def write_key_names(connection: apsw.Connection, s: int, names: Iterable[KeyName]) -> None:
+    """Index the keys of turns. They share a table with origins, which files of every release have."""
+    rows = [(s, KEY_KIND, name.group, name.name, name.seq, name.seq) for name in names]
+    connection.executemany(SQL["origin_insert"], rows)
 
 
 def commit_slot(identifier: bytes) -> int:

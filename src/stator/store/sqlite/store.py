@@ -62,11 +62,14 @@ from stator.store.sqlite.queries import (
     turns,
     usage,
 )
+from stator.store.sqlite.queries import keys as keyed
 from stator.store.sqlite.queries.lineage import SessionPlace
-from stator.store.sqlite.queries.state import whole_ledger
+from stator.store.sqlite.queries.state import exact_ledger, live_at
 from stator.store.sqlite.writer import PATIENCE_S, AppendRequest
 
 T = TypeVar("T")
+INHERITED_MAX = 1000
+"""Forks whose inherited records are kept counted."""
 
 
 class SqliteStore:
@@ -96,6 +99,8 @@ class SqliteStore:
         if not {"store", "blob_key", "epoch"} <= meta.keys():
             raise StoreCorrupt(f"{self.path}: its metadata is incomplete", hint="restore a backup")
         self._store_id = str(meta["store"])
+        self._inherited: dict[tuple[str, int], dict[int, int]] = {}
+        """By a fork and its fork point: how many live records of each collection it inherited. That never changes."""
         self._appender = Appender(
             self.path,
             bytes(meta["blob_key"]),
@@ -320,6 +325,9 @@ class SqliteStore:
             ),
         )
 
+    def keyed_turns(self, session: str, keys: Sequence[str]) -> list[TurnRow]:
+        return self._read(session, lambda db, place: keyed.read_keyed(db, place, keys))
+
     def entries(
         self, session: str, collection: str, *, at: int | None = None, limit: int | None = None
     ) -> list[Entry]:
@@ -379,10 +387,16 @@ class SqliteStore:
             return calls.store_calls(db, query, cursor, limit)
 
     def counts(self, session: str) -> Counts:
-        return self._read(
-            session,
-            lambda db, place: projection.counts(place.tail.counted(whole_ledger(db, place))),
-        )
+        return self._read(session, self._counts)
+
+    def _counts(self, db: apsw.Connection, place: SessionPlace) -> Counts:
+        slot = (place.record.id, place.low)
+        inherited = self._inherited.get(slot)
+        if inherited is None and place.low:
+            if len(self._inherited) >= INHERITED_MAX:
+                self._inherited.clear()
+            inherited = self._inherited[slot] = live_at(db, place, place.low)
+        return projection.counts(place.tail.counted(exact_ledger(db, place)), inherited)
 
     def heads(self) -> list[tuple[str, int, int]]:
         """Every session's id, the seq of its head, and when that was appended: what a search index is compared with."""

@@ -29,6 +29,8 @@ class LogSegment(msgspec.Struct, frozen=True):
     """Collections of which this session has erased a record."""
     kept: frozenset[int] = frozenset()
     """Collections of which it has rows; for a session's own segment, its ledger says."""
+    keyed: int = 0
+    """The seq up to which the keys of its turns are indexed; for a session's own segment, its ledger says."""
 
 
 class SessionPlace(msgspec.Struct):

@@ -99,7 +99,9 @@ def _segments(connection: apsw.Connection, s: int, record: SessionRecord) -> lis
         ledger = unpack_ledger(row[7])
         erased, kept = frozenset(ledger.erased), frozenset(ledger.snaps)
         segments.append(
-            LogSegment(row[0], segment.session, segment.after, segment.upto, erased, kept)
+            LogSegment(
+                row[0], segment.session, segment.after, segment.upto, erased, kept, ledger.keyed
+            )
         )
     low = segments[-1].upto if segments else 0
     segments.append(LogSegment(s, record.id, low, MAX_SEQ))

@@ -78,16 +78,26 @@ def read_entries(
     return standing.found
 
 
-def whole_ledger(connection: apsw.Connection, place: SessionPlace) -> Ledger:
-    """The ledger of what is flushed, with the live records that a fork inherited counted in."""
-    if place.ledger.whole or not place.low:
-        return place.ledger
-    live: dict[int, int] = {}
+def exact_ledger(connection: apsw.Connection, place: SessionPlace) -> Ledger:
+    """The ledger of what is flushed. That of a fork from before 0.6 is corrected, until the next flush keeps it."""
+    ledger = place.ledger
+    if ledger.exact or not place.low:
+        return ledger
+    live = ledger.live
+    if ledger.commits:
+        now, then = (live_at(connection, place, seq) for seq in (place.flushed, place.low))
+        live = {number: now[number] - then[number] for number in now}
+    return msgspec.structs.replace(ledger, live=live, exact=True)
+
+
+def live_at(connection: apsw.Connection, place: SessionPlace, at: int) -> dict[int, int]:
+    """How many records of each collection are live at a seq."""
+    found: dict[int, int] = {}
     for collection in COLLECTIONS.values():
         standing = _LiveIds()
-        _offer_all(connection, place, collection.number, place.flushed, standing)
-        live[collection.number] = standing.count
-    return msgspec.structs.replace(place.ledger, live=live, whole=True)
+        _offer_all(connection, place, collection.number, at, standing)
+        found[collection.number] = standing.count
+    return found
 
 
 def _offer_all(
@@ -95,7 +105,7 @@ def _offer_all(
     place: SessionPlace,
     number: int,
     at: int | None,
-    standing: _Standing,
+    standing: _LiveSieve,
 ) -> bool:
     """Offer every version of a collection up to a seq, newest first, until that is enough."""
     upto = MAX_SEQ if at is None else at
@@ -122,7 +132,7 @@ def _brief(version: Version) -> Brief:
     return seq, n, op, turn, identifier, body
 
 
-class _Standing(Protocol):
+class _LiveSieve(Protocol):
     """Picks what is live from the versions of a collection that are offered, newest first."""
 
     limit: int | None
@@ -208,7 +218,7 @@ def _between_flushes(
 
 
 def _offer_segment(
-    connection: apsw.Connection, segment: LogSegment, number: int, standing: _Standing
+    connection: apsw.Connection, segment: LogSegment, number: int, standing: _LiveSieve
 ) -> bool:
     """Offer a segment's versions: back to its last snapshot, then what was live in that."""
     s = segment.s

@@ -9,6 +9,7 @@ from stator.errors import StatorError
 from stator.model.log.chain import put_item
 from stator.model.log.commit import (
     CONTINUED,
+    CONTINUES,
     Commit,
     Gone,
     Large,
@@ -176,7 +177,8 @@ def of_commit(commit: Commit) -> Line:
 def _turn(commit: Commit) -> Line:
     if commit.status == CONTINUED:
         return Line("(continued)", "dim")
-    return Line(brief(value_of(commit, "input")) or "(no prompt)", "user")
+    line = Line("(continued) ", "dim") if commit.status == CONTINUES else Line()
+    return line.add(brief(value_of(commit, "input")) or "(no prompt)", "user")
 
 
 def _turn_end(commit: Commit) -> Line:

@@ -1,0 +1,74 @@
+"""Finds writes of other turns that are in doubt and that a call may repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import cast
+
+from stator.model.calls.known import Known, KnownCall
+from stator.model.log.commit import Commit
+from stator.model.log.query import CallQuery
+from stator.model.records.types import CallRecord, CallStatus
+from stator.runtime.views.open_calls import in_doubt
+from stator.runtime.views.refs import intent_of
+from stator.store.port import StorePort
+
+
+class DoubtsElsewhere:
+    """The calls in doubt of a driven session. Asks the store only if there may be some."""
+
+    def __init__(self, store: StorePort, session: str, *, some: bool) -> None:
+        self._store, self._session = store, session
+        self.any = some
+        """Whether there may be some."""
+
+    def landed(self, commits: Sequence[Commit]) -> None:
+        """These commits are in the log: only this driver's own can leave a call in doubt."""
+        if any(commit.status == "in doubt" for commit in commits):
+            self.any = True
+
+    def find(self, turns: Collection[int], matches: Callable[[KnownCall], bool]) -> list[KnownCall]:
+        """Those that match, except of these turns."""
+        if not self.any:
+            return []
+        found = [call for record in self._records() for call in self._as_known(record)]
+        self.any = bool(found)
+        return [call for call in found if call.turn not in turns and matches(call)]
+
+    def reason(self, call: str, tool: str) -> list[KnownCall]:
+        """A call of another turn because of which one was not run, with what is known of it by now."""
+        for record in self._records():
+            if record.call == call:
+                return self._as_known(record)
+        intent = intent_of(self._store, self._session, call)
+        if intent is None:
+            return []
+        query = CallQuery(session=self._session, tool=tool, after=intent.seq - 1)
+        cursor: tuple[int, ...] | None = None
+        while True:
+            page = self._store.calls(query, cursor=cursor)
+            for row in page.rows:  # the newest attempt comes first
+                if row.call == call:
+                    return self._as_known(
+                        CallRecord(
+                            call=call,
+                            tool=tool,
+                            attempt=row.attempt,
+                            cause=row.cause,
+                            status=cast("CallStatus", row.status),
+                        )
+                    )
+            cursor = page.cursor
+            if cursor is None:
+                return []
+
+    def _records(self) -> list[CallRecord]:
+        row = self._store.session(self._session)
+        return in_doubt(row, self._store.entries(self._session, "calls"))
+
+    def _as_known(self, record: CallRecord) -> list[KnownCall]:
+        intent = intent_of(self._store, self._session, record.call)
+        calls = Known([] if intent is None else [intent]).calls
+        for call in calls:
+            call.status, call.cause, call.attempt = record.status, record.cause, record.attempt
+        return calls

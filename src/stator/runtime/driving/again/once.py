@@ -1,0 +1,56 @@
+"""Finds the attempts at a turn with a key, and what each of them recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from stator.model.calls.known import Known, KnownCall, Scrub
+from stator.model.calls.once import Attempt, TurnPart, attempts, is_stuck
+from stator.model.log.commit import Commit
+from stator.model.log.rewinds import visible
+from stator.runtime.base.pages import commit_at
+from stator.runtime.driving.recovery import turn_commits
+from stator.runtime.views import reflog
+from stator.store.port import StorePort
+
+WAITING = ("awaiting approval", "in doubt")
+
+
+def attempts_at(store: StorePort, session: str, key: str, scrub: Scrub) -> list[Attempt]:
+    """The attempts at the turn of a key, in a session and its lineage; rewound ones do not count."""
+    # A key is recorded redacted, or as it is where the store was opened without redaction.
+    rows = store.keyed_turns(session, [key, scrub(key, None)])
+    if not rows:
+        return []
+    known = reflog.rewinds(store, session)
+    if known:
+        in_force = visible(known, store.head(session).seq)
+        rows = [row for row in rows if reflog.stands_whole(store, session, row, in_force)]
+    return attempts([TurnPart(row, commit_at(store, session, row.first)) for row in rows])
+
+
+def log_of(store: StorePort, session: str, attempt: Attempt) -> list[Commit]:
+    """Everything an attempt recorded, in order."""
+    return [
+        commit
+        for part in attempt.parts
+        for commit in (part.first, *turn_commits(store, session, part.row))
+    ]
+
+
+def recorded(store: StorePort, session: str, tried: Sequence[Attempt]) -> Known:
+    """What the last of these attempts recorded, and the calls of those before it."""
+    *before, last = tried
+    return Known(log_of(store, session, last), calls_of(store, session, before))
+
+
+def calls_of(store: StorePort, session: str, tried: Iterable[Attempt]) -> list[KnownCall]:
+    """The calls of these attempts."""
+    return [call for one in tried for call in Known(log_of(store, session, one)).calls]
+
+
+def fails_again(store: StorePort, session: str, attempt: Attempt) -> bool:
+    """Whether an attempt was continued and interrupted again without getting any further."""
+    log = log_of(store, session, attempt)
+    waits = any(call.status in WAITING for call in Known(log).calls)
+    return is_stuck(log, waits=waits)
