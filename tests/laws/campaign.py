@@ -132,7 +132,7 @@ def failure_of(steps: list[Step], seed: int, counted: Counted | None = None) -> 
     return None
 
 
-def shortest(failure: Failure, seconds: float = 60) -> Failure:
+def shortest(failure: Failure, seconds: float = 40) -> Failure:
     """Leave out steps, many at once and then one by one, as long as the same law is broken."""
     until = time.monotonic() + seconds
     size = max(1, len(failure.steps) // 2)
@@ -162,6 +162,7 @@ def run(first: int, count: int, *, stop_after: int = 5, seconds: float = 0) -> R
         report.steps += len(steps)
         if failure is not None and failure.sign not in {f.sign for f in report.failures}:
             report.failures.append(shortest(failure))
+            print(report.failures[-1], flush=True)
             if len(report.failures) >= stop_after:
                 break
     report.seconds = time.monotonic() - began
@@ -171,8 +172,6 @@ def run(first: int, count: int, *, stop_after: int = 5, seconds: float = 0) -> R
 def main() -> int:
     first, count = (int(word) for word in sys.argv[1:3])
     report = run(first, count, stop_after=50)
-    for failure in report.failures:
-        print(f"{failure}\n{'-' * 80}")
     print(report)
     return 1 if report.failures else 0
 

@@ -19,7 +19,7 @@ from stator.runtime.views.verify import verify
 
 PlainState = dict[str, dict[str, str]]
 """Collection → id of the record → its canonical text."""
-POSITIONS, PAIRS = 8, 8
+POSITIONS, PAIRS = 5, 6
 """How many of each are looked at, of every session."""
 FAILED = ("error", "timeout", "cancelled", "denied", "in doubt")
 

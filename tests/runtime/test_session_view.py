@@ -333,6 +333,25 @@ def test_why_without_a_decision_shows_the_prompt_and_the_answer(session):
     assert kinds["said"] == "made it fast"
 
 
+def test_a_file_that_came_went_and_is_there_again_is_listed_as_created(session):
+    with session.turn("to and fro") as t:
+        t.file("again.py", "created")
+        t.file("again.py", "deleted")
+        t.file("again.py", "modified")
+    assert [(change.path, change.op) for change in session.files(last=1)] == [
+        ("again.py", "created")
+    ]
+    assert [item.change for item in session.diff().of("files")] == ["added"]
+
+
+def test_a_renamed_file_that_was_modified_since_is_still_listed_as_renamed(session):
+    with session.turn("move it") as t:
+        t.file("new.py", "renamed", from_path="old.py")
+        t.file("new.py", "modified")
+    listed = {change.path: change.op for change in session.files(last=1)}
+    assert listed == {"new.py": "renamed", "old.py": "deleted"}
+
+
 def test_why_names_a_rename_onto_the_same_path_once(session):
     with session.turn("tidy up") as t:
         t.file("same.py", "created")

@@ -67,6 +67,8 @@ def net_files(
     `there` are the keys of files that were there before.
     """
     found: dict[str, FileChange] = {}
+    passed: set[str] = set()
+    """Files that came and went."""
     for version in versions:
         record = getattr(version.op, "record", None)
         if not isinstance(record, FileRecord) or (record.op == "read" and not reads):
@@ -75,7 +77,10 @@ def net_files(
         op = _net_op(known.op if known else None, record.op)
         if known is None and op == "created" and version.key in there:
             op = "modified"
+        if known is None and op == "modified" and version.key in passed:
+            op = "created"  # it was not there before the range, and is there now
         if op is None:
+            passed.add(version.key)
             continue
         found[version.key] = FileChange(
             path=record.path,
@@ -94,6 +99,8 @@ def _net_op(before: str | None, op: str) -> str | None:
     """Two ops on one file as one; None when the file came and went."""
     if before == "created":
         return None if op == "deleted" else "created"
+    if before == "renamed" and op == "modified":
+        return "renamed"
     if before == "deleted" and op == "created":
         return "modified"
     if op == "read" and before is not None:
