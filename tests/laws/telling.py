@@ -7,6 +7,7 @@ follow any other.
 from __future__ import annotations
 
 import contextlib
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,8 @@ class Telling:
         session = self.driven()
         self.note()
         prompt = f"prompt-{self.next():05d} {prompt}"  # no two are the same
-        turn = session.turn(prompt, key=key)
+        with warnings.catch_warnings(action="ignore"):  # a key decides, whatever the prompt says
+            turn = session.turn(prompt, key=key)
         turn.__enter__()
         if turn.reused or turn.continued:  # recorded before: this program has nothing to add
             turn.__exit__(None, None, None)

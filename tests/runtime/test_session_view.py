@@ -344,6 +344,13 @@ def test_a_file_that_came_went_and_is_there_again_is_listed_as_created(session):
     assert [item.change for item in session.diff().of("files")] == ["added"]
 
 
+def test_a_file_that_was_moved_in_and_deleted_is_not_listed(session):
+    with session.turn("move it") as t:
+        t.file("new.py", "renamed", from_path="old.py")
+        t.file("new.py", "deleted")
+    assert [change.path for change in session.files(last=1)] == ["old.py"]
+
+
 def test_a_renamed_file_that_was_modified_since_is_still_listed_as_renamed(session):
     with session.turn("move it") as t:
         t.file("new.py", "renamed", from_path="old.py")

@@ -67,8 +67,9 @@ def net_files(
     `there` are the keys of files that were there before.
     """
     found: dict[str, FileChange] = {}
-    passed: set[str] = set()
-    """Files that came and went."""
+    came: set[str] = set()
+    """Files that were not there before."""
+    seen: set[str] = set()
     for version in versions:
         record = getattr(version.op, "record", None)
         if not isinstance(record, FileRecord) or (record.op == "read" and not reads):
@@ -77,11 +78,13 @@ def net_files(
         op = _net_op(known.op if known else None, record.op)
         if known is None and op == "created" and version.key in there:
             op = "modified"
-        if known is None and op == "modified" and version.key in passed:
-            op = "created"  # it was not there before the range, and is there now
-        if op is None:
-            passed.add(version.key)
-            continue
+        if version.key not in seen and op in ("created", "renamed") and version.key not in there:
+            came.add(version.key)
+        seen.add(version.key)
+        if op == "modified" and version.key in came:
+            op = "created"
+        if op == "deleted" and version.key in came:
+            continue  # it came and went
         found[version.key] = FileChange(
             path=record.path,
             op=op,
@@ -95,10 +98,10 @@ def net_files(
     return list(found.values())[::-1]
 
 
-def _net_op(before: str | None, op: str) -> str | None:
-    """Two ops on one file as one; None when the file came and went."""
-    if before == "created":
-        return None if op == "deleted" else "created"
+def _net_op(before: str | None, op: str) -> str:
+    """Two ops on one file as one."""
+    if before == "created" and op != "deleted":
+        return "created"
     if before == "renamed" and op == "modified":
         return "renamed"
     if before == "deleted" and op == "created":
