@@ -338,8 +338,8 @@ class Told:
     def undone(self, seq: int) -> None:
         """What a compaction dropped is back, unless it was written again since."""
         for note in self.compactions.get(seq, []):
-            if note.key not in self.live["scratch"] and not note.erased:
-                self.live["scratch"][note.key] = note
+            if self.find("scratch", *note.key) is None and not note.erased:
+                self.put("scratch", **note.data)
 
     def fork(self, identifier: str, at: int) -> Told:
         """A session that begins at a position of this one."""
