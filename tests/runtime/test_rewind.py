@@ -320,6 +320,19 @@ def test_a_rewind_restores_a_value_that_python_calls_equal(either, one, other):
         assert same(s.facts()["n"], one)
 
 
+def test_a_file_that_was_edited_and_rewound_away_is_removed_by_the_rewind(either):
+    with either.open("main") as s:
+        with s.turn("zero"):
+            pass
+        with s.turn("one") as t:
+            t.file("x.py", "created", after="1")
+        with s.turn("two") as t:
+            t.file("x.py", "modified", after="2")
+        done = s.rewind("t1")
+        (item,) = s.diff("t2..head").of("files")
+        assert (item.key, item.change, item.seq) == ("x.py", "removed", done.seq)
+
+
 def test_after_a_rewind_a_diff_from_the_target_lists_only_the_tag(either):
     with either.open("main") as s:
         with s.turn("one") as t:

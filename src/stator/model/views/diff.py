@@ -385,10 +385,9 @@ class _Comparison:
         change = self._file_change(a, b) if last.collection == "files" else self._change(a, b)
         seq, turn, is_known = self._place(a, b)
         touch: Record | None = None
-        if last.collection == "files" and (acts := self._acts[1].get(last.key)):
+        if b is not None and b.collection == "files" and (acts := self._acts[1].get(b.key)):
             seq, turn = acts[-1].seq, acts[-1].turn
-            record = getattr(acts[-1].op, "record", None)
-            touch = record if b is None or record is not b.record else None
+            touch = None if _record(acts[-1]) is b.record else _record(acts[-1])
         return DiffItem(
             collection=last.collection,
             key=last.key,
@@ -432,28 +431,31 @@ class _Comparison:
         return "superseded" if a.collection == "decisions" else "changed"
 
     def _file_change(self, a: Entry | None, b: Entry | None) -> Change:
-        """What became of a file. Where a state does not know it, the first thing done to it since tells whether
-        it was there."""
-        key = b.key if b is not None else a.key if a is not None else ""
-        mine, theirs = (acts.get(key, []) for acts in self._acts)
-        existed, exists = _is_there(a), _is_there(b)
-        if not mine and not theirs and b is None and getattr(a and a.record, "op", "") in LOOKS:
+        """What became of a file. Where one state has no record of it, the first thing done to it on the way from
+        there tells whether it existed."""
+        known = b or a
+        mine, theirs = (acts.get(known.key if known else "", []) for acts in self._acts)
+        acts = theirs if a is None else mine
+        if (
+            (a is None or b is None)
+            and not acts
+            and getattr(known and known.record, "op", "") in LOOKS
+        ):
             return "read"
-        first = (theirs if a is None else mine) or mine or theirs
-        there = getattr(getattr(first[0].op, "record", None), "op", "") if first else ""
+        existed, exists = _is_there(a), _is_there(b)
         if existed is None:
-            existed = there not in ("created", "renamed")
+            existed = a is not None or _began_there(theirs)
         if exists is None:
-            exists = b is not None or (there not in ("", "created", "renamed"))
-        if existed and exists:
-            digests = [getattr(entry and entry.record, "after", "") for entry in (a, b)]
-            start = digests[0] or _digest_before(theirs)
-            if start and digests[1]:
-                if start != digests[1]:
-                    return "changed"
-                return "unchanged" if mine or theirs else "read"
-            return "changed" if mine or theirs else "read"
-        return "added" if exists else "removed" if existed else "transient"
+            exists = b is not None or _began_there(mine)
+        if not existed or not exists:
+            return "added" if exists else "removed" if existed else "transient"
+        start, end = (getattr(entry and entry.record, "after", "") for entry in (a, b))
+        start = start or (_record(theirs[0]).before if theirs else "")
+        if start and end and start != end:
+            return "changed"
+        if mine or theirs:
+            return "unchanged" if start and end else "changed"
+        return "read"
 
     # -- what folded away ------------------------------------------------------------------------
 
@@ -507,9 +509,15 @@ def _is_there(entry: Entry | None) -> bool | None:
     return record.op != "deleted" if isinstance(record, FileRecord) else None
 
 
-def _digest_before(acts: Sequence[Version]) -> str:
-    found: str = getattr(getattr(acts[0].op, "record", None), "before", "") if acts else ""
-    return found
+def _began_there(acts: Sequence[Version]) -> bool:
+    """Whether a file was there before the first of these was done to it."""
+    return bool(acts) and _record(acts[0]).op not in ("created", "renamed")
+
+
+def _record(act: Version) -> FileRecord:
+    assert isinstance(act.op, Put)
+    assert isinstance(act.op.record, FileRecord)
+    return act.op.record
 
 
 def _says_the_same(a: Record, b: Record) -> bool:
