@@ -149,29 +149,29 @@ def shortest(failure: Failure, seconds: float = 40) -> Failure:
     return failure
 
 
-def run(first: int, count: int, *, stop_after: int = 5, seconds: float = 0) -> Report:
-    """The histories of so many seeds; each kind of failure is made short once."""
+def run(first: int, count: int, *, stop_after: int = 5, tell: int = 0) -> Report:
+    """The histories of so many seeds; each kind of failure is made short once. `tell`: after so many, how far it is."""
     report = Report()
     began = time.monotonic()
     for seed in range(first, first + count):
-        if seconds and time.monotonic() - began > seconds:
-            break
         steps = steps_of(seed)
         failure = failure_of(steps, seed, report.counted)
         report.histories += 1
         report.steps += len(steps)
+        report.seconds = time.monotonic() - began
+        if tell and report.histories % tell == 0:
+            print(report, flush=True)
         if failure is not None and failure.sign not in {f.sign for f in report.failures}:
             report.failures.append(shortest(failure))
             print(report.failures[-1], flush=True)
             if len(report.failures) >= stop_after:
                 break
-    report.seconds = time.monotonic() - began
     return report
 
 
 def main() -> int:
     first, count = (int(word) for word in sys.argv[1:3])
-    report = run(first, count, stop_after=50)
+    report = run(first, count, stop_after=50, tell=100)
     print(report)
     return 1 if report.failures else 0
 

@@ -60,7 +60,10 @@ class KeepingActs(Telling):
         """The whole state, and what each provider is shown, as bytes."""
         state = {
             name: sorted(
-                (i, values.canonical({k: str(v) for k, v in fields_of(r).items()}))
+                (
+                    r.name if name == "scratch" else i,
+                    values.canonical({k: str(v) for k, v in fields_of(r).items()}),
+                )
                 for i, r in records.items()
                 if not hasattr(r, "erased")  # nothing brings that back
             )
