@@ -72,12 +72,17 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, bool, type(None))) else repr(value)
 
 
+def _without_eraser(record: Any) -> str:
+    """A record as a text; the commit that erased it may be in a part of the log that is not here."""
+    return "erased" if hasattr(record, "erased") else values.canonical(plain(record))
+
+
 def plain_state(store: stator.Store, session: str, moved: bool = False, gone: Any = ()) -> Any:
     """The state as canonical texts, without what differs from store to store; of a log that was
     `moved` into a fork, also without what refers to positions."""
     skipped = {"session", "runs"} | ({"calls", "spend", "tags", "evicted"} if moved else set())
     return {
-        name: sorted((i, values.canonical(plain(r))) for i, r in records.items() if i not in gone)
+        name: sorted((i, _without_eraser(r)) for i, r in records.items() if i not in gone)
         for name, records in store.read(session).state().items()
         if name not in skipped
     }
