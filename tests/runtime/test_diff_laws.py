@@ -190,3 +190,13 @@ def test_lists_and_counts_say_what_the_state_holds(story, kind):
 
 def any_erased(view: Any) -> bool:
     return any(commit.kind == "erasure" for commit in view.log())
+
+
+def test_a_diff_of_records_that_are_too_large_for_the_log_gives_their_states(store):
+    with store.open("main") as s:
+        for text in ("a" * 300_000, "b" * 300_000, "c"):
+            with s.turn("go") as t:
+                t.fact("n", text)
+        for start, end in (("t0", "t1"), ("t1", "t2"), ("t2", "t3"), ("t3", "t1")):
+            made = s.diff(start, end).apply(s.state(start))
+            assert encode(made) == encode(s.state(end))
