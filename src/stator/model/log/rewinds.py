@@ -80,7 +80,9 @@ def resets(pairs: Sequence[tuple[Entry | None, Entry | None]]) -> tuple[Reset, .
             drops.setdefault((now.collection, now.key), []).append(reset)
     changes: list[Reset] = []
     for pair in sorted(pairs, key=_order):
-        for entry in pair:  # a record whose newest version was erased has lost its key, and gets it back
+        for (
+            entry
+        ) in pair:  # a record whose newest version was erased has lost its key, and gets it back
             slot = ("", "") if entry is None else (entry.collection, entry.key)
             # One record makes room before another takes its place under the same key.
             changes += drops.pop(slot, []) + puts.pop(slot, [])
