@@ -15,6 +15,9 @@ from laws.provider_rules import RULES
 from laws.telling import FOREIGN, Telling
 from stator import errors
 
+AGAIN = ("scratch", "evicted")
+"""Collections whose records an undo writes again, each under an id of its own."""
+
 
 class KeepingActs(Telling):
     """Acts of keeping: compaction and undo, erasure, leaving and coming back, other stores."""
@@ -61,7 +64,7 @@ class KeepingActs(Telling):
         state = {
             name: sorted(
                 (
-                    r.name if name == "scratch" else i,
+                    key_of(name, r, i) if name in AGAIN else (i,),
                     values.canonical({k: str(v) for k, v in fields_of(r).items()}),
                 )
                 for i, r in records.items()
@@ -154,10 +157,12 @@ class KeepingActs(Telling):
                 there.port.head(self.told.id),
                 self.store.port.head(self.told.id),
             )
+            # A fork does not carry what its parent erased after it.
+            gone = self._erased_ids(self.told.id) if self.told.forked else ()
             hold(
                 "the imported state",
-                plain_state(there, self.told.id),
-                plain_state(self.store, self.told.id),
+                plain_state(there, self.told.id, gone=gone),
+                plain_state(self.store, self.told.id, gone=gone),
             )
 
     def _fates(self, there: stator.Store, path: Path, dry_run: bool = False) -> dict[str, str]:

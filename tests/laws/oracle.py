@@ -159,8 +159,8 @@ class Told:
         supersedes: str = "",
     ) -> None:
         """A decision takes the place of the one on its topic, or of the one that it names."""
-        named = next((v for v in self.live["decisions"].values() if v.id == supersedes), None)
-        if supersedes and named is not None:
+        found = (v for v in self.live["decisions"].values() if supersedes and v.id == supersedes)
+        if (named := next(found, None)) is not None:
             del self.live["decisions"][named.key]
         standing = self.find("decisions", topic) if topic else None
         made = self.put(
