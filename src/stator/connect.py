@@ -22,8 +22,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from stator import extensions
-from stator.errors import InvalidInput, NotAStore, StatorError, StoreReadOnly
+from stator.errors import InvalidInput, NotAStore, StatorError, StoreError, StoreReadOnly
 from stator.locations import (
     ELSEWHERE,
     nearest,
@@ -35,7 +37,7 @@ from stator.locations import (
 )
 from stator.locations import FILE as FILE
 from stator.locations import FOLDER as FOLDER
-from stator.model.log.query import SessionQuery
+from stator.model.log.query import Finding, SessionQuery, VerifyReport
 from stator.model.values.ids import PREFIXES, Kind
 from stator.runtime.base.context import Context, Launch
 from stator.runtime.base.pages import matching
@@ -132,6 +134,24 @@ def _overlaid(store: port.StorePort, folder: str) -> port.StorePort:
     ingest.preview(laid, worlds(), folder)
     laid.freeze()
     return laid
+
+
+def verify_damaged(url: str, refused: StoreError) -> VerifyReport:
+    """What can be read of a store that `connect` has refused; raises that refusal again if it is nothing."""
+    from stator.runtime.views.verify import examine
+    from stator.store.sqlite import SqliteStore
+
+    if scheme_of(url):
+        raise refused
+    try:
+        with SqliteStore(path_of(url), damaged=True) as store:
+            report = examine(store)
+    except StoreError:
+        raise refused from None
+    if not report.commits:
+        raise refused
+    finding = Finding(what=refused.what, check="store", hint=refused.hint)
+    return msgspec.structs.replace(report, damages=[*report.damages, finding])
 
 
 def connect_as_is(url: str, *, create: bool = False, start: str | None = None) -> Store:

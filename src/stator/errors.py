@@ -38,6 +38,7 @@ next.
     ├── Paused                E_PAUSED    the run stops here and can be continued
     ├── Diverged              E_DIVERGED  the program asked for something its recorded turn did not do
     ├── BrokenChain           E_CHAIN     a commit does not match its hash
+    │   └── LogDamaged        E_LOG_DAMAGED  commits of the store do not verify; carries which
     ├── BadBundle             E_BUNDLE    a bundle that is damaged, cut short or locked; nothing was imported
     │   └── NewerBundle       E_BUNDLE_VERSION  written by a newer release
     ├── BadExtension          E_EXTENSION  a package adds a format or store that cannot be loaded
@@ -293,6 +294,10 @@ class Diverged(StatorError):
 
 class BrokenChain(StatorError):
     code = "E_CHAIN"
+
+
+class LogDamaged(BrokenChain):
+    code = "E_LOG_DAMAGED"
 
 
 class BadBundle(StatorError):

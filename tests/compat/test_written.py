@@ -1,9 +1,5 @@
 """The present code writes the commits that 0.4.0 wrote, byte for byte: a renamed cause, a reworded
-reason or a reordered field would give a session another head.
-
-One thing is recorded that 0.4.0 left out: a rename of a file that was never recorded puts its old path as
-deleted (`import-codex` and `items`).
-"""
+reason or a reordered field would give a session another head."""
 
 from __future__ import annotations
 
@@ -95,7 +91,8 @@ def test_the_script_writes_the_same_heads_and_bundle_as_0_4_0(tmp_path):
 
 def test_every_section_writes_the_same_commits_as_0_4_0(tmp_path):
     """A section that a later release writes otherwise on purpose is compared with what that release wrote:
-    from 0.6.0 on, a write in doubt is not run in another turn either ("died")."""
+    from 0.6.0 on, a write in doubt is not run in another turn either ("died"), and the old path of a renamed file
+    is recorded as deleted ("items", "import-codex")."""
     run("compat.wording", tmp_path / "run", str(tmp_path))
     written = {path.stem: commits.read(path) for path in tmp_path.glob("*.jsonl")}
     known = {path.stem: commits.read(path) for path in WORDING.glob("*.jsonl")}

@@ -53,7 +53,7 @@ def tamper(path: Path, statement: str, *values: object) -> None:
     db.close()
 
 
-# -- 88: bits -------------------------------------------------------------------------------------
+# -- 88: rows that hide something (bits: test_bit_flips.py) ----------------------------------------
 
 
 def told(path: Path) -> str:
@@ -63,43 +63,6 @@ def told(path: Path) -> str:
             return answers(store)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
-
-
-def flips(original: Path, folder: Path, count: int, seed: int) -> dict[str, int]:
-    """Flip one random bit at a time; counts those that verify finds and those that silently change an answer."""
-    data = original.read_bytes()
-    truth = told(copy_store(original, folder / "truth.db"))
-    rng = random.Random(seed)
-    found, missed = 0, []
-    path = folder / "flipped.db"
-    for _ in range(count):
-        bit = rng.randrange(len(data) * 8)
-        flipped = bytearray(data)
-        flipped[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(flipped)
-        if findings(path):
-            found += 1
-        elif told(path) != truth:
-            missed.append(bit)
-        for suffix in ("", "-wal", "-shm", "-lease"):
-            Path(f"{path}{suffix}").unlink(missing_ok=True)
-    assert not missed, (
-        f"seed {seed}: bits {missed[:10]} of {len(data) * 8} change an answer unfound"
-    )
-    return {"flips": count, "bytes": len(data), "found": found, "changed and not found": 0}
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory):
-    path = tmp_path_factory.mktemp("small") / "store.db"
-    with connect(path, project="test") as store:
-        populate(store, turns=2)
-    return path
-
-
-@pytest.mark.parametrize("part", range(2))
-def test_verify_finds_every_flipped_bit_that_changes_an_answer(small, tmp_path, part):
-    assert flips(small, tmp_path, 100, part)["found"] > 0
 
 
 def test_verify_finds_a_session_row_that_omits_a_collection(copy):
@@ -114,14 +77,6 @@ def test_verify_finds_a_session_row_that_omits_a_collection(copy):
             db.execute("UPDATE session SET counts = ? WHERE s = ?", (other, s))
     db.close()
     assert any("collections" in finding for finding in findings(copy))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
-def test_verify_finds_ten_thousand_flipped_bits(small, tmp_path, capsys, part):
-    total = flips(small, tmp_path, 2_500, 88 + part)
-    with capsys.disabled():
-        print(f"\nbit flips: {total}")
 
 
 def test_a_missing_key_of_the_meta_table_raises_store_error(copy):

@@ -8,9 +8,9 @@ were added to come first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stator.errors import Conflict, NotFound, TooLarge
 from stator.model.log.commit import Commit, Draft, Upsert
@@ -33,6 +33,9 @@ from stator.model.log.query import (
 )
 from stator.model.records.types import Entry, SessionRecord
 from stator.store.port import StorePort
+
+if TYPE_CHECKING:  # loaded only by `verify`
+    from stator.model.log.log_walk import SessionLog
 
 COPY_MAX = 20_000
 """Commits of a session that is copied; of a longer one what is laid over it is not shown."""
@@ -294,8 +297,11 @@ class Overlay:
         found += [touch for touch in below if touch.session not in self._own]
         return list(islice(found, limit))
 
-    def audit(self) -> Iterator[Finding]:
-        return self._below.audit()
+    def logs(self, session: str | None = None) -> Iterator[SessionLog]:
+        return self._below.logs(session)
+
+    def audit(self, *, skip: Collection[str] = ()) -> Iterator[Finding]:
+        return self._below.audit(skip=skip)
 
     def usage(self, *, by: UsageBy = "content", session: str | None = None) -> dict[str, int]:
         return self._below.usage(by=by, session=session)

@@ -11,7 +11,7 @@ noticing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from stator.model.log.commit import Commit, Draft
@@ -34,7 +34,8 @@ from stator.model.log.query import (
 )
 from stator.model.records.types import Entry
 
-if TYPE_CHECKING:  # loaded only for searches
+if TYPE_CHECKING:  # loaded only by `verify` and for searches
+    from stator.model.log.log_walk import SessionLog
     from stator.model.views.search import Advance, Mark, SearchQuery
 
 Durability = Literal["full", "barrier", "relaxed"]
@@ -213,12 +214,26 @@ class StorePort(Protocol):
 
     # -- keeping ----------------------------------------------------------------------------------
 
-    def audit(self) -> Iterator[Finding]:
-        """What is wrong with the store itself: pages, schema, indexes and projections against the log."""
+    def logs(self, session: str | None = None) -> Iterator[SessionLog]:
+        """The log of every session, or of one and of those it was forked from, for `verify`: as it lies in the
+        store, without its indexes, and with an `Unreadable` in the place of what cannot be read. Damage is never
+        an error here. Each log is walked before the next is asked for.
+        """
+        ...
+
+    def audit(self, *, skip: Collection[str] = ()) -> Iterator[Finding]:
+        """What is wrong with the store besides its logs: pages, schema, indexes and projections against the
+        log. Damage is never an error here. The indexes of sessions to `skip`, whose log is damaged, are compared
+        with nothing.
+        """
         ...
 
     def rebuild(self) -> None:
-        """Throw every projection away and make it again from the log."""
+        """Throw every projection away and make it again from the log.
+
+        A log that does not verify is refused with `LogDamaged`, and nothing is changed: the projections may be
+        the last good copy of what the log has lost.
+        """
         ...
 
     def usage(self, *, by: UsageBy = "content", session: str | None = None) -> dict[str, int]:

@@ -16,7 +16,7 @@ from hashlib import sha256
 
 import msgspec
 
-from stator.errors import StoreCorrupt
+from stator.errors import StatorError, StoreCorrupt
 from stator.model.log.chain import SALT_BYTES, put_item
 from stator.model.log.commit import (
     FORMAT,
@@ -57,6 +57,9 @@ TAIL = "~"
 INLINE, BLOB, ERASED, DERIVED = 0, 1, 2, 3
 """DERIVED: the input's hash, which is computed from the input."""
 EXPLICIT = b"\x01"
+
+
+NOT_A_COMMIT = "its bytes are not those of a commit"
 
 
 class Stored(msgspec.Struct, array_like=True, omit_defaults=True):
@@ -235,14 +238,33 @@ def envelope_of(body: bytes) -> Envelope:
     """The envelope in a row's body; `StoreCorrupt` if it is not one."""
     try:
         return _unpack(decompress(body))
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise StoreCorrupt(f"a log row cannot be read: {error}") from None
+    except (msgspec.MsgspecError, ValueError, TypeError) as error:
+        raise StoreCorrupt(NOT_A_COMMIT) from error
 
 
 def from_row(
     session: str, seq: int, prev: bytes, row: tuple[bytes, bytes, bytes, bytes], load: Load | None
 ) -> Commit:
-    """The commit in a row (id, hash, salts, body); without `load`, blobs stay `Large`."""
+    """The commit in a row (id, hash, salts, body); without `load`, blobs stay `Large`.
+
+    `StoreCorrupt` names the session and the seq of a row that holds no commit.
+    """
+    try:
+        return _decoded(session, seq, prev, row, load)
+    except (StatorError, msgspec.MsgspecError, ValueError, TypeError, AttributeError) as error:
+        reason = error.what if isinstance(error, StatorError) else NOT_A_COMMIT
+        raise StoreCorrupt(
+            f"@{seq} of session {session} cannot be read: {reason}",
+            hint="stator verify lists all that is damaged",
+            session=session,
+            seq=seq,
+            reason=reason,
+        ) from error
+
+
+def _decoded(
+    session: str, seq: int, prev: bytes, row: tuple[bytes, bytes, bytes, bytes], load: Load | None
+) -> Commit:
     key, hashed, salt_bytes, body = row
     envelope = envelope_of(body)
     identifier = from_bytes(key, "commit")
@@ -250,14 +272,16 @@ def from_row(
     for stored in envelope.items:
         if stored.state == ERASED:
             content[stored.name] = Gone(stored.number, stored.data or b"")
+        elif stored.state == BLOB:
+            content[stored.name] = _large(stored, load)
+        elif stored.number:  # no hash covers it, so that it must be what was written
+            raise StoreCorrupt(NOT_A_COMMIT)
         elif stored.state == INLINE:
             content[stored.name] = stored.data or b""
         elif stored.state == DERIVED:
             content[stored.name] = input_hash(content.get("input")) or b""
-        elif load is None:
-            content[stored.name] = Large(stored.data or b"", stored.number)
         else:
-            content[stored.name] = decompress(load(stored.data or b""))
+            raise StoreCorrupt(NOT_A_COMMIT)
     explicit = salt_bytes.startswith(EXPLICIT) and len(salt_bytes) % SALT_BYTES == 1
     call = envelope.call
     return Commit(
@@ -290,6 +314,16 @@ def from_row(
         tool=envelope.tool,
         trace=envelope.trace,
     )
+
+
+def _large(stored: Stored, load: Load | None) -> Item:
+    digest = stored.data or b""
+    if load is None:
+        return Large(digest, stored.number)
+    data = decompress(load(digest))
+    if len(data) != stored.number:
+        raise StoreCorrupt(f"its {stored.name} has another size than the one noted")
+    return data
 
 
 def _unpacked_run(envelope: Envelope, session: str) -> str:

@@ -19,7 +19,7 @@ import msgspec
 
 from stator.errors import InvalidInput
 from stator.model.log.commit import Remove
-from stator.model.records.types import ApprovalRecord, Entry
+from stator.model.records.types import ApprovalRecord, Entry, Record
 from stator.model.values import canon
 
 Action = Literal["allow", "ask", "deny"]
@@ -337,9 +337,11 @@ def _mark(record: ApprovalRecord, session: str, store: str) -> str:
     return hmac.digest(store.encode(), canon.dumps([session, plain]), "sha256").hex()[:32]
 
 
-def is_expired(record: ApprovalRecord, now: int) -> bool:
-    """Whether a grant's time is over (0: it has no end)."""
-    return record.expires != 0 and now >= record.expires
+def is_expired(record: Record, now: int) -> bool:
+    """Whether a grant's time is over (0: it has no end). `now` must never go back: see
+    `runtime.driving.approvals.time_known`.
+    """
+    return isinstance(record, ApprovalRecord) and record.expires != 0 and now >= record.expires
 
 
 def answer(

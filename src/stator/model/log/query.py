@@ -170,6 +170,33 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     seq: int = 0
     hint: str = ""
     severity: str = "error"
+    name: str = ""
+    """The name of the session."""
+    last: int = 0
+    """The last seq of a range of commits that begins with `seq`; 0 if there is no range."""
+    held: dict[str, int] = {}
+    """What the indexes still hold of damaged commits: records by collection."""
+
+
+class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What `verify` checked and what it found."""
+
+    sessions: int = 0
+    """Sessions whose log was read."""
+    commits: int = 0
+    """Commits that match their hash and their place."""
+    log_ok: bool = True
+    """Whether every commit that was looked for did."""
+    damages: list[Finding] = []
+    """Those in a log first, the first bad commit of each session before its other damage."""
+    heads: dict[str, str] = {}
+    """The hash of the head of each session whose log is intact, the most recently used first."""
+    names: dict[str, str] = {}
+    """The name of each session."""
+
+    @property
+    def ok(self) -> bool:
+        return not self.damages
 
 
 class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -314,6 +314,10 @@ class ErasedRecord(Record, frozen=True, tag="erased"):
 
     erased: int
 
+    def __getattr__(self, name: str) -> Any:
+        """Say what happened to a field that a reader looks for; `getattr` with a default works as ever."""
+        raise AttributeError(f"this record was erased by @{self.erased}, so it has no {name}")
+
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
     """A live record with the seq and turn that last touched it."""

@@ -8,7 +8,8 @@ store it was given in.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -87,10 +88,25 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 # -- asking ---------------------------------------------------------------------------------------
 
 
+def time_known(store: StorePort, clock: int) -> int:
+    """The time for what expires: that of the clock, or of the newest commit made here, if that is later.
+
+    A clock that was set back must not make a grant answer again. What was imported has the time of another
+    clock, and counts for nothing here.
+    """
+    for row in rows_of(store):
+        if row.updated <= clock:
+            return clock
+        if row.head > imported_upto(store, row.record):
+            return row.updated
+    return clock
+
+
 def waiting(
     store: StorePort, *, now: int, session: str | None = None, project: str | None = None
 ) -> list[Waiting]:
     """Calls that wait for a person's word: of a session, a project or the store; longest first."""
+    now = time_known(store, now)
     found = [
         _answered(store, _waiting(store, row, record), now)
         for row in rows_of(store, session=session, project=project)
@@ -183,6 +199,7 @@ def grants(
 ) -> list[Grant]:
     """Every grant, also those no longer in force, newest session first."""
     here = store.info().id
+    now = time_known(store, now)
     found = list(rows_of(store, session=session, project=project))
     if session is not None and (own := project_session.known(store, found[0].record)):
         found.append(own)
@@ -308,8 +325,14 @@ def _record(
         raise InvalidInput(
             f"unknown scope {record.scope!r:.40}", path="$.scope", hint=", ".join(SCOPES)
         )
-    if is_expired(record, context.clock()):
-        raise InvalidInput("that time has passed already", path="$.expires")
+    clock = context.clock()
+    if is_expired(record, time_known(store, clock)):
+        late = (
+            ""
+            if is_expired(record, clock)
+            else "; this store has newer commits than the clock says"
+        )
+        raise InvalidInput(f"that time has passed already{late}", path="$.expires")
     asked = store.session(session).record
     where = session if record.scope != "project" else project_session.own(store, context, asked).id
     made = approval.sign(record, where, store.info().id)
@@ -362,6 +385,40 @@ def revoke(
     except BadDelta:
         raise NotFound(f"grant {grant!r:.60} has just been used or revoked") from None
     return item
+
+
+def retire(
+    store: StorePort,
+    context: Context,
+    session: str,
+    now: int,
+    is_about: Callable[[ApprovalRecord], bool],
+) -> None:
+    """Record that the grants about a call have expired: a clock that is set back later does not revive them."""
+    project = project_session.known(store, store.session(session).record)
+    for where in [session] if project is None else [session, project.id]:
+        for entry in _own(store, where):
+            record = cast("ApprovalRecord", entry.record)
+            if is_expired(record, now) and is_about(record):
+                _remove(store, context, where, entry, "expired", by=context.principal)
+
+
+def _remove(
+    store: StorePort, context: Context, session: str, entry: Entry, status: str, *, by: str
+) -> None:
+    """Take a grant out of the state; another process that was faster has done the same."""
+    draft = Draft(
+        id=context.mint("commit"),
+        session=session,
+        kind="approval",
+        actor="system",
+        principal=by,
+        tool=getattr(entry.record, "tool", ""),
+        status=status,
+        changes=(Remove("approvals", entry.key),),
+    )
+    with contextlib.suppress(BadDelta):
+        store.append(session, [draft], barrier=True)
 
 
 def _entry(entries: Sequence[Entry], identifier: str) -> Entry:

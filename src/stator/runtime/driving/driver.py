@@ -22,6 +22,7 @@ from stator.errors import (
     BudgetSpent,
     LeaseLost,
     Paused,
+    StoreError,
     WrongProcess,
     WrongState,
 )
@@ -348,7 +349,7 @@ class Driver:
                 actor="system",
                 attempt=self._turns.place,  # 0: it began no turn
                 inputs=(self.began,),
-                changes=(Remove("runs", self.run),),
+                changes=self._own_run(),
             ),
             self.draft(kind, cause=reason, actor="system"),
         ]
@@ -362,6 +363,14 @@ class Driver:
             self.left = True
             self.store.release(self.lease)
         self.on_leave("interrupted" if status != "ok" else ENDED[kind])
+
+    def _own_run(self) -> tuple[Remove, ...]:
+        """The end of the run's record. If it was erased meanwhile, it is no longer found under the run's id."""
+        try:
+            runs = self.store.entries(self.id, "runs")
+        except StoreError:  # the append reports it, and the lease is released
+            return (Remove("runs", self.run),)
+        return tuple(Remove("runs", entry.key) for entry in runs)
 
     def __enter__(self) -> Self:
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from functools import partial
 from typing import Any, Literal
 
 from stator.errors import BudgetSpent, InvalidInput
@@ -74,13 +75,15 @@ def answer(
     standing = approvals.standing(store, session)
     # An approval names the digest of the arguments as they were recorded: redacted, or plain if
     # the store was opened without redaction at the time.
+    now = 0
     for how in (scrub, None):
+        now = approvals.time_known(store, context.clock())
         entry = approval.answer(
             standing,
             tool=asked.tool,
             digest=known.fingerprint(asked.given, how),
             arguments=asked.given,
-            now=context.clock(),
+            now=now,
             call=asked.call,
         )
         if entry is None:
@@ -91,6 +94,12 @@ def answer(
         if record.verdict == "denied":
             return Refused(_reason(store, session, entry) or f"denied by {record.by}", used)
         return Granted(used)
+    if any(approval.is_expired(entry.record, now) for entry in standing):
+        digests = tuple(known.fingerprint(asked.given, how) for how in (scrub, None))
+        fits = partial(approval.answers, tool=asked.tool, arguments=asked.given, call=asked.call)
+        approvals.retire(
+            store, context, session, now, lambda one: any(fits(one, digest=d) for d in digests)
+        )
     return None
 
 

@@ -332,6 +332,7 @@ class AsyncStore(AsyncRunner, AsyncKeeper, AsyncOutsideDoors):
     export = awaited(Store.export)
     import_bundle = awaited(Store.import_bundle)
     sessions = awaited(Store.sessions)
+    verify = awaited(Store.verify)
     calls = awaited(Store.calls)
 
     async def views(self, *, project: str | None = None) -> AsyncIterator[AsyncView]:

@@ -15,6 +15,7 @@ from stator.model.log.query import (
     SessionQuery,
     SessionRow,
     StoreInfo,
+    VerifyReport,
 )
 from stator.model.records.app_state import Upcast, schema_name
 from stator.model.records.types import ParentKind, SessionRecord, file_key
@@ -257,6 +258,16 @@ class Store(Runner, Keeper, OutsideDoors):
         """Sessions, most recently used first."""
         query = SessionQuery(project=project, agent=agent, status=status)
         return self.port.sessions(query, cursor=cursor, limit=limit)
+
+    def verify(self, session: str | None = None) -> VerifyReport:
+        """Check every commit of one session or of all, and whatever else is in the store.
+
+        Never raises for what it finds: damage is in the report, by session and seq.
+        """
+        from stator.runtime.views.verify import examine  # seldom asked for
+
+        found = None if session is None else self.read(session).id
+        return examine(self.port, found)
 
     def calls(
         self,

@@ -31,6 +31,7 @@ from stator.model.calls.life import (
 )
 from stator.model.log.commit import (
     CONTINUED,
+    CONTINUES,
     Commit,
     Draft,
     Gone,
@@ -156,10 +157,12 @@ class ReplayDriver(Driver):
         return TurnStart(retype(first.id, "turn"), first.turn, "reused")
 
     def _follow(self, first: Commit) -> list[Commit]:
-        """Compare the program with the turn that this commit began."""
+        """Compare the program with the turn that this commit began, or continued after later turns."""
         self.number = first.turn
-        commits = self.play.source.turn(self.id, first.turn)
-        self.script = Script([c for c in commits if c.seq > first.seq])
+        begun = first.inputs[0] if first.status == CONTINUES else first.seq
+        parts = [c for c in self._begun if c.seq <= first.seq and begun in (c.seq, *c.inputs)]
+        commits = [c for part in parts for c in self.play.source.turn(self.id, part.turn)]
+        self.script = Script([c for c in commits if c.seq > parts[0].seq])
         return commits
 
     def _has_key(self, first: Commit, key: str) -> bool:

@@ -6,7 +6,7 @@ Needs no lease and changes nothing. What people hold is `SessionView`, which add
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -25,6 +25,7 @@ from stator.model.records.tables import COLLECTIONS, HOT
 from stator.model.records.types import (
     DecisionRecord,
     Entry,
+    ErasedRecord,
     FactRecord,
     SessionRecord,
     State,
@@ -48,17 +49,29 @@ WAITS = "awaiting approval"
 FAILED = ("error", "timeout", "cancelled", "denied", "in doubt")
 
 
+ERASED = "(erased)"
+"""What an erased decision says."""
+
+
 class DecisionLine(msgspec.Struct, frozen=True, kw_only=True):
     """A decision, whether it is current, and what superseded it."""
 
     id: str
     record: DecisionRecord
+    """Of an erased decision: that it was erased, and nothing else."""
     seq: int
     turn: int
     stands: bool
     by: str = ""
     """Id of the decision that superseded it."""
     session: str = ""
+    erased: int | None = None
+    """The seq of the commit that erased it; None if it was not erased. What is erased is not current."""
+
+    @property
+    def recorded(self) -> DecisionRecord | ErasedRecord:
+        """The record as the state holds it."""
+        return self.record if self.erased is None else ErasedRecord(erased=self.erased)
 
 
 class SessionReader:
@@ -169,18 +182,33 @@ class SessionReader:
         }
 
     def hot(self, at: str = "head") -> dict[str, list[Entry]]:
-        """What an agent needs first: small collections whole, the newest decisions and files."""
+        """What an agent needs first: small collections whole, the newest decisions and files; without what was
+        erased."""
         point = self.at(at)
-        return {
-            name: self._store.entries(point.session, name, at=point.seq, limit=hot.newest)
-            for name, hot in HOT.items()
-        }
+        return {name: self._kept(point, name, hot.newest) for name, hot in HOT.items()}
 
     def entries(
-        self, collection: str, at: str = "head", *, limit: int | None = None
+        self,
+        collection: str,
+        at: str = "head",
+        *,
+        limit: int | None = None,
+        erased: bool = False,
     ) -> list[Entry]:
-        """Live records of a collection, last touched first."""
-        return self._entries(self.at(at), collection, limit)
+        """Live records of a collection, last touched first; those that were erased only with `erased`: they are
+        an `ErasedRecord`, which has none of the fields."""
+        point = self.at(at)
+        if erased:
+            return self._entries(point, collection, limit)
+        return self._kept(point, collection, limit)
+
+    def _kept(self, point: Point, collection: str, limit: int | None) -> list[Entry]:
+        """Live records that were not erased."""
+        found = self._entries(point, collection, limit)
+        kept = [entry for entry in found if not isinstance(entry.record, ErasedRecord)]
+        if limit is None or len(kept) == len(found):
+            return kept
+        return self._kept(point, collection, None)[:limit]
 
     def _entries(self, point: Point, collection: str, limit: int | None = None) -> list[Entry]:
         return self._store.entries(point.session, collection, at=point.seq, limit=limit)
@@ -219,7 +247,8 @@ class SessionReader:
         return files_touched(self._store, self._id, after=after, upto=self.head.seq, reads=reads)
 
     def decisions(self, *, standing: bool | None = None) -> list[DecisionLine]:
-        """Decisions in the order they were made; those that are current, those that are not, or all."""
+        """Decisions in the order they were made; those that are current, those that are not (superseded, taken
+        back or erased), or all."""
         versions = self._store.versions(
             self._id, after=0, upto=self.head.seq, collections=("decisions",)
         )
@@ -227,13 +256,20 @@ class SessionReader:
         for version in versions:
             op = version.op
             if isinstance(op, Put):
+                gone = op.record.erased if isinstance(op.record, ErasedRecord) else None
+                record = (
+                    op.record
+                    if isinstance(op.record, DecisionRecord)
+                    else DecisionRecord(what=ERASED)
+                )
                 lines[op.id] = DecisionLine(
                     id=op.id,
-                    record=cast("DecisionRecord", op.record),
+                    record=record,
                     seq=version.seq,
                     turn=version.turn,
-                    stands=True,
+                    stands=gone is None,
                     session=self._id,
+                    erased=gone,
                 )
             elif op.id in lines:
                 lines[op.id] = msgspec.structs.replace(lines[op.id], stands=False)

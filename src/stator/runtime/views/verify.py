@@ -1,89 +1,154 @@
-"""Verifies a store: its own audit, then every session's chain, commit by commit."""
+"""Verifies a store: every log, commit by commit, then whatever else is in it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import msgspec
+
 from stator.errors import StatorError
-from stator.model.log import chain
-from stator.model.log.commit import Commit, Gone
-from stator.model.log.query import Finding, SessionQuery
+from stator.model.log.log_walk import Unreadable, Walked, walk
+from stator.model.log.query import Finding, VerifyReport
 from stator.runtime.base.provenance import imported_upto
 from stator.store.port import StorePort
 
-PAGE = 500
 Progress = Callable[[str, int], None]
 """(session, commits checked so far)."""
+RESTORE = (
+    "restore a backup, or import a bundle of the session into a new store; "
+    "sessions without a finding can be exported: stator export"
+)
+LOG_INTACT = "the log is intact"
+LOG_DAMAGED = "the log is damaged too: repair that first"
 
 
 def verify(
     store: StorePort, session: str | None = None, *, progress: Progress | None = None
 ) -> Iterator[Finding]:
-    """Everything wrong with the store and with the chains of one session or all."""
-    yield from store.audit()
-    for identifier in [session] if session is not None else _all(store):
-        yield from verify_session(store, identifier, progress)
+    """Everything wrong with the store and with the logs of one session or all."""
+    yield from examine(store, session, progress=progress).damages
 
 
-def _all(store: StorePort) -> Iterator[str]:
-    cursor: tuple[int, ...] | None = None
-    while True:
-        page = store.sessions(SessionQuery(), cursor=cursor, limit=PAGE)
-        for row in page.rows:
-            yield row.id
-        cursor = page.cursor
-        if cursor is None:
-            return
-
-
-def verify_session(
-    store: StorePort, session: str, progress: Progress | None = None
-) -> Iterator[Finding]:
-    """The first commit of a session that does not belong at its place, if there is one."""
-    prev, seq = chain.GENESIS, 0
-    erasures: dict[tuple[str, int], int] = {}
-    while True:
-        try:
-            page = store.commits(session, after=seq, limit=PAGE)
-        except StatorError as error:
-            yield _finding(session, seq + 1, f"cannot be read: {error.what}")
-            return
-        for commit in page:
-            wrong = chain.check(commit, prev, seq + 1)
-            if wrong is not None:
-                yield _finding(session, commit.seq, wrong)
-                return
-            prev, seq = commit.hash, commit.seq
-            _note_erasures(commit, erasures)
-        if progress is not None:
-            progress(session, seq)
-        if len(page) < PAGE:
-            break
-    for (owner, by), seq_of in erasures.items():
-        if not by:
-            if seq_of > imported_upto(store, store.session(owner).record):
-                yield _finding(session, seq_of, "content is not there, and no bundle brought it so")
-            continue
-        found = store.commits(owner, after=by - 1, upto=by, limit=1)
-        if not found or found[0].kind != "erasure":
-            yield _finding(session, seq_of, f"content is missing, but @{by} is not an erasure")
-
-
-def _note_erasures(commit: Commit, erasures: dict[tuple[str, int], int]) -> None:
-    for item in commit.content.values():
-        if isinstance(item, Gone):
-            place = (commit.session, item.by)
-            erasures[place] = commit.seq if not item.by else erasures.get(place, commit.seq)
-
-
-def _finding(session: str, seq: int, what: str) -> Finding:
-    return Finding(
-        what=what,
-        check="chain",
-        session=session,
-        seq=seq,
-        hint="the commits before it are intact; restore a backup, or export up to the commit before",
+def examine(
+    store: StorePort, session: str | None = None, *, progress: Progress | None = None
+) -> VerifyReport:
+    """Check the logs of one session (and of those it was forked from) or of all, then the rest of the store."""
+    walked = [walk(log, progress) for log in store.logs(session)]
+    logs = [*_logs(store, walked)]
+    damaged = {each.log.session for each in walked if each.damages}
+    names = {each.log.session: each.log.name for each in walked}
+    rest = [*_rows(walked), *_epochs(store, walked)]
+    for finding in store.audit(skip=damaged):
+        named = msgspec.structs.replace(finding, name=names.get(finding.session, ""))
+        rest.append(_honest(named, not logs))
+    good = sorted((e for e in walked if not e.damages), key=lambda e: e.used, reverse=True)
+    return VerifyReport(
+        sessions=len(walked),
+        commits=sum(each.verified for each in walked),
+        log_ok=not logs,
+        damages=logs + rest,
+        heads={each.log.session: each.head for each in good if each.head},
+        names=names,
     )
+
+
+def _logs(store: StorePort, walked: list[Walked]) -> Iterator[Finding]:
+    """Every damaged range of every log, and what forks inherit of them."""
+    first_bad = {each.log.session: each.first_bad for each in walked if each.damages}
+    for each in walked:
+        for damage in each.damages:
+            yield _damage(each, damage)
+        for part in each.log.lineage:
+            bad = first_bad.get(part.session, 0)
+            if part.after < bad <= part.upto:
+                yield _damage(
+                    each, Unreadable(bad, bad, f"damaged in session {part.session}, its parent")
+                )
+        if each.left_out:
+            yield from _left_out(store, each)
+
+
+def _damage(walked: Walked, damage: Unreadable) -> Finding:
+    log = walked.log
+    return Finding(
+        what=damage.what
+        if log.session
+        else f"{damage.what} (a session whose id cannot be read, {log.place})",
+        check="chain",
+        session=log.session,
+        name=log.name,
+        seq=damage.first,
+        last=damage.last if damage.last > damage.first else 0,
+        held=log.held(damage.first, damage.last),
+        hint=RESTORE,
+    )
+
+
+def _left_out(store: StorePort, walked: Walked) -> Iterator[Finding]:
+    """Commits without some content that no erasure took, though no bundle brought them so."""
+    row = _row_of(store, walked)
+    for seq in walked.left_out:
+        if row is not None and seq > row[1]:
+            what = "content is not there, and no bundle brought it so"
+            yield _damage(walked, Unreadable(seq, seq, what))
+            return
+
+
+def _row_of(store: StorePort, walked: Walked) -> tuple[int, int] | None:
+    """A session's epoch, and up to which seq it was imported; None if that cannot be read: then its row or the
+    indexes have a finding of their own.
+    """
+    try:
+        row = store.session(walked.log.session)
+        upto = imported_upto(store, row.record)
+    except StatorError:
+        return None
+    epoch: object = row.epoch  # in a damaged row it may be anything
+    return (epoch, upto) if isinstance(epoch, int) else None
+
+
+def _epochs(store: StorePort, walked: list[Walked]) -> Iterator[Finding]:
+    """Sessions whose row has an epoch that they cannot have: an epoch is given to one session, once."""
+    owners: dict[int, str] = {}
+    rows: list[tuple[Walked, int, list[int]]] = []
+    for each in walked:
+        row = _row_of(store, each)
+        if row is not None:
+            epoch, upto = row
+            local = [one for one, seq in each.epochs.items() if seq > upto]
+            owners.update(dict.fromkeys(local, each.log.session))
+            rows.append((each, epoch, local))
+    for each, epoch, local in rows:
+        session = each.log.session
+        if epoch < max(local, default=0) or owners.get(epoch, session) != session:
+            yield Finding(
+                what=f"its row has the epoch {epoch}, which its log and those of others contradict",
+                check="session",
+                session=session,
+                name=each.log.name,
+                hint="restore a backup; what is recorded is not affected",
+            )
+
+
+def _rows(walked: list[Walked]) -> Iterator[Finding]:
+    """Sessions whose row is damaged though their log tells who they are."""
+    for each in walked:
+        if each.log.row:
+            yield Finding(
+                what=each.log.row,
+                check="session",
+                session=each.log.session,
+                name=each.log.name,
+                hint="restore a backup; its log can still be read",
+            )
+
+
+def _honest(finding: Finding, log_ok: bool) -> Finding:
+    """A finding about an index, with what the walk of the logs found: only an intact log can be rebuilt from."""
+    if "--rebuild" not in finding.hint:
+        return finding
+    hint = f"{LOG_INTACT}; {finding.hint}" if log_ok else LOG_DAMAGED
+    return msgspec.structs.replace(finding, hint=hint)
 
 
 def holds_head(store: StorePort, session: str, head: str) -> bool:

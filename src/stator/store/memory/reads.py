@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Self
 
 import msgspec
@@ -16,6 +16,7 @@ from stator.errors import (
     WrongProcess,
 )
 from stator.model.log import turn_keys
+from stator.model.log.chain import GENESIS
 from stator.model.log.commit import (
     CONTINUED,
     Commit,
@@ -26,6 +27,7 @@ from stator.model.log.delta import (
     Op,
     Version,
 )
+from stator.model.log.log_walk import SessionLog, Unreadable
 from stator.model.log.query import (
     CallQuery,
     CallRow,
@@ -78,6 +80,15 @@ class KeptSession:
     def low(self) -> int:
         """The seq before its own first commit."""
         return lent_upto(self.record.lineage)
+
+
+def _as_kept(kept: KeptSession) -> Iterator[Commit | Unreadable]:
+    seq = kept.low + 1
+    for commit in list(kept.commits):
+        if commit.seq > seq:
+            yield Unreadable(seq, commit.seq - 1, "missing")
+        yield commit
+        seq = commit.seq + 1
 
 
 class MemoryReads:
@@ -360,7 +371,37 @@ class MemoryReads:
 
     # -- keeping ----------------------------------------------------------------------------------
 
-    def audit(self) -> Iterator[Finding]:
+    def logs(self, session: str | None = None) -> Iterator[SessionLog]:
+        with self._lock:
+            self._check()
+            kept = list(self._sessions.values()) if session is None else self._line(session)
+        for one in kept:
+            record = one.record
+            parent = record.parent
+            yield SessionLog(
+                session=record.id,
+                name=record.name,
+                place=f"number {one.number}",
+                rows=_as_kept(one),
+                low=one.low,
+                prev=parent.hash if parent is not None and record.lineage else GENESIS,
+                lineage=tuple(record.lineage),
+                joint=self._joint(record),
+            )
+
+    def _line(self, session: str) -> list[KeptSession]:
+        """A session, and those it was forked from."""
+        kept = self._find(session)
+        return [*(self._find(part.session) for part in kept.record.lineage), kept]
+
+    def _joint(self, record: SessionRecord) -> str | None:
+        """The hash that a fork's parent has where the fork begins."""
+        if not record.lineage:
+            return None
+        last = record.lineage[-1]
+        return next((c.hash for c in self._find(last.session).commits if c.seq == last.upto), None)
+
+    def audit(self, *, skip: Collection[str] = ()) -> Iterator[Finding]:
         self._check()
         return iter(())
 

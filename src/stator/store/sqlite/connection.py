@@ -13,7 +13,7 @@ import random
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -40,6 +40,9 @@ SCHEMA = 1
 """The schema this release writes; newer files are refused for writing, older ones migrated on first write."""
 SCHEMA_FILES = {1: "sqlite_schema_1.sql"}
 FINGERPRINTS = {1: "0579fb20b84e049d975e32826b887d42b75ee1121d8d8552fc9e7a63b529e4d5"}
+
+SEAL = "seal"
+"""The key in `meta` of a digest over what never changes there; stores of 0.6 and later have one."""
 
 BUSY_SECONDS = 60.0
 """How long a writer waits for another process's transaction. Those take milliseconds."""
@@ -137,6 +140,29 @@ def check_path(path: str) -> None:
             hint="restore it from a backup, or move it away to create a new store",
             store=path,
         )
+
+
+def open_to_audit(path: str) -> apsw.Connection:
+    """A connection that reads a damaged store as far as it can be read; whether it is one is for the audit to say."""
+    check_path(path)
+    with translated(path):
+        connection = _patient(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY))
+        try:
+            # With this, SQLite passes over definitions it cannot parse. Nothing is written: it opens to read only.
+            connection.config(apsw.SQLITE_DBCONFIG_WRITABLE_SCHEMA, 1)
+            if connection.pragma("application_id") != APPLICATION_ID:
+                raise NotAStore(
+                    f"{path}: a SQLite database, but not a Stator store",
+                    hint="nothing was changed",
+                    store=path,
+                )
+            _configure(connection, "read", "FULL")
+            # Checked cells make a page with one bad cell unreadable as a whole. The audit wants the others.
+            connection.pragma("cell_size_check", 0)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
 
 
 def _connect(path: str, access: Access) -> apsw.Connection:
@@ -315,19 +341,24 @@ def _initialise(path: str) -> None:
         connection.pragma("synchronous", "full")
         with connection:
             connection.execute(script(SCHEMA_FILES[SCHEMA]))
-            connection.executemany(
-                "INSERT INTO meta (key, value) VALUES (?, ?)",
-                [
-                    ("store", secrets.token_hex(16)),
-                    ("created", time.time_ns() // 1000),
-                    ("blob_key", secrets.token_bytes(32)),
-                    ("epoch", 0),
-                ],
-            )
+            own: dict[str, str | int | bytes] = {
+                "store": secrets.token_hex(16),
+                "created": time.time_ns() // 1000,
+                "blob_key": secrets.token_bytes(32),
+                "epoch": 0,
+            }
+            own[SEAL] = seal_of(own)
+            connection.executemany("INSERT INTO meta (key, value) VALUES (?, ?)", own.items())
             connection.pragma("application_id", APPLICATION_ID)
             connection.pragma("user_version", SCHEMA)
     finally:
         connection.close()
+
+
+def seal_of(meta: Mapping[str, Any]) -> bytes:
+    """What shows that a store's id, key and time of creation are those it was created with."""
+    parts = (meta.get("store"), meta.get("created"), meta.get("blob_key"))
+    return sha256(repr(parts).encode()).digest()
 
 
 def publish(draft: str, path: str) -> bool:

@@ -71,7 +71,7 @@ class Ledger(msgspec.Struct, array_like=True):
     keyed: int = 0
     """The seq up to which the keys of turns are indexed. Releases before 0.6 did not index them."""
     exact: bool = False
-    """Whether that is so in a fork, too: releases before 0.6 did not count inherited records that it dropped."""
+    """Whether `live` is right in a fork, too: releases before 0.6 did not count inherited records that it dropped."""
 
 
 _pack = msgspec.msgpack.Encoder().encode

@@ -11,9 +11,9 @@ import contextlib
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import apsw
 
@@ -67,6 +67,9 @@ from stator.store.sqlite.queries.lineage import SessionPlace
 from stator.store.sqlite.queries.state import exact_ledger, live_at
 from stator.store.sqlite.writer import PATIENCE_S, AppendRequest
 
+if TYPE_CHECKING:  # loaded only by `verify`
+    from stator.model.log.log_walk import SessionLog
+
 T = TypeVar("T")
 INHERITED_MAX = 1000
 """Forks whose inherited records are kept counted."""
@@ -82,28 +85,28 @@ class SqliteStore:
         durability: Durability = "full",
         read_only: bool = False,
         redact: bool = True,
+        damaged: bool = False,
         clock: Callable[[], int] = lambda: time.time_ns() // 1000,
         salts: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
-        """Open an existing store. `clock` gives µs since 1970, `salts` that many random bytes."""
+        """Open an existing store. `clock` gives µs since 1970, `salts` that many random bytes.
+
+        `damaged` opens a file that is refused otherwise, for `logs` and `audit` alone.
+        """
         self.path = os.path.realpath(path) if path else ""
         self._durability = durability
-        self._read_only = read_only
+        self._read_only = read_only or damaged
         self._pid = os.getpid()
         self._closed = False
         self._idle: list[apsw.Connection] = []
-        first = connection.open_connection(self.path, "read")
-        self._idle.append(first)
-        with connection.translated(self.path):
-            meta: dict[str, Any] = dict(many(first, "SELECT key, value FROM meta"))
-        if not {"store", "blob_key", "epoch"} <= meta.keys():
-            raise StoreCorrupt(f"{self.path}: its metadata is incomplete", hint="restore a backup")
-        self._store_id = str(meta["store"])
+        meta = {} if damaged else self._read_meta()
+        self._store_id = str(meta.get("store", ""))
+        self._blob_key = bytes(meta.get("blob_key", b""))
         self._inherited: dict[tuple[str, int], dict[int, int]] = {}
         """By a fork and its fork point: how many live records of each collection it inherited. That never changes."""
         self._appender = Appender(
             self.path,
-            bytes(meta["blob_key"]),
+            self._blob_key,
             durability,
             redact=redact,
             clock=clock,
@@ -112,6 +115,25 @@ class SqliteStore:
         )
         self._writer = self._appender.writer
         self._leases = Leases(self._appender)
+
+    def _read_meta(self) -> dict[str, Any]:
+        """What the file says of itself; the connection that reads it is the first of the readers."""
+        first = connection.open_connection(self.path, "read")
+        self._idle.append(first)
+        with connection.translated(self.path):
+            meta: dict[str, Any] = dict(many(first, "SELECT key, value FROM meta"))
+            wrong = [
+                name
+                for name, kind in (("store", str), ("blob_key", bytes), ("epoch", int))
+                if not isinstance(meta.get(name), kind)
+            ]
+        if wrong:
+            raise StoreCorrupt(
+                f"{self.path}: its metadata is incomplete: {', '.join(wrong)}",
+                hint="stator verify shows what can be read; restore a backup",
+                store=self.path,
+            )
+        return meta
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -429,15 +451,39 @@ class SqliteStore:
         return new
 
     def rebuild(self) -> None:
+        from stator.model.log.log_walk import must_verify  # long, and seldom asked for
+        from stator.store.sqlite.log_scan import LogScan
+
+        def work(db: apsw.Connection) -> None:
+            must_verify(LogScan(db, self._blob_key).logs())
+            self._appender.rebuild(db)
+
         self._appender.forget_all()
-        self._write(self._appender.rebuild)
+        self._write(work)
         self._appender.forget_all()
 
-    def audit(self) -> Iterator[Finding]:
-        from stator.store.sqlite import audit as checks  # long, and seldom asked for
+    def logs(self, session: str | None = None) -> Iterator[SessionLog]:
+        from stator.store.sqlite.log_scan import LogScan
 
-        with self._reading() as db:
-            yield from checks.audit(db, self.path)
+        with self._auditing() as db:
+            yield from LogScan(db, self._blob_key).logs(session)
+
+    def audit(self, *, skip: Collection[str] = ()) -> Iterator[Finding]:
+        from stator.store.sqlite import audit as checks
+
+        with self._auditing() as db:
+            yield from checks.audit(db, skip)
+
+    @contextlib.contextmanager
+    def _auditing(self) -> Iterator[apsw.Connection]:
+        """A connection of its own, with one snapshot, that reads past damage."""
+        self._check()
+        db = connection.open_to_audit(self.path)
+        try:
+            db.execute("BEGIN")
+            yield db
+        finally:
+            db.close()
 
     def usage(self, *, by: UsageBy = "content", session: str | None = None) -> dict[str, int]:
         with self._reading() as db:

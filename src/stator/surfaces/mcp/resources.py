@@ -141,7 +141,7 @@ def _state(
     at = f"@{head['seq']}"
     collections: dict[str, Any] = {}
     for name in (*tables.LISTED, "calls", "children"):
-        entries = view.entries(name, at, limit=ENTRIES_MAX + 1)
+        entries = view.entries(name, at, limit=ENTRIES_MAX + 1, erased=True)
         collections[name] = [questions.entry_row(entry) for entry in entries[:ENTRIES_MAX]]
         if len(entries) > ENTRIES_MAX:
             collections[name].append(

@@ -40,7 +40,12 @@ BATCH = 512
 
 
 def blob(connection: apsw.Connection, digest: bytes) -> bytes:
-    """A blob's compressed bytes; its slot is found by probing from 63 bits of its digest."""
+    """A blob's compressed bytes."""
+    return find_blob(connection, digest)[1]
+
+
+def find_blob(connection: apsw.Connection, digest: bytes) -> tuple[int, bytes]:
+    """A blob's key and its compressed bytes; the key is found by probing from 63 bits of its digest."""
     slot = int.from_bytes(digest[:8], "big") >> 1
     for probe in range(16):
         row = one(connection, SQL["blob_get"], (slot + probe,))
@@ -48,7 +53,7 @@ def blob(connection: apsw.Connection, digest: bytes) -> bytes:
             break
         if row[0] == digest:
             data: bytes = row[1]
-            return data
+            return slot + probe, data
     raise StoreCorrupt(f"blob {digest.hex()[:16]} is missing", hint="run: stator verify")
 
 
@@ -58,17 +63,25 @@ def read_segment(
     *,
     load: bool = True,
     limit: int | None = None,
+    slots: list[int] | None = None,
 ) -> Iterator[Commit]:
-    """Commits of a segment in order, a batch at a time."""
+    """Commits of a segment in order, a batch at a time; the keys of the blobs they need are added to `slots`."""
     low, high = key(segment.s, segment.after), key(segment.s, min(segment.upto, MAX_SEQ))
     prev = _prev(connection, segment)
-    fetch = (lambda digest: blob(connection, digest)) if load else None
+
+    def fetch(digest: bytes) -> bytes:
+        slot, data = find_blob(connection, digest)
+        if slots is not None:
+            slots.append(slot)
+        return data
+
     left = high - low if limit is None else min(limit, high - low)
     while left > 0:
         size = min(BATCH, left)
         rows = many(connection, SQL["log_range"], (low, high, size))
         for low, *row in rows:
-            commit = from_row(segment.session, low & SEQ_MASK, prev, tuple(row), fetch)
+            load_blob = fetch if load else None
+            commit = from_row(segment.session, low & SEQ_MASK, prev, tuple(row), load_blob)
             yield commit if load else _with_records(connection, commit)
             prev = row[1]
         if len(rows) < size:

@@ -93,7 +93,7 @@ def _segments(connection: apsw.Connection, s: int, record: SessionRecord) -> lis
         if row[5] < segment.upto:
             raise StoreCorrupt(
                 f"the indexes of session {segment.session} end before the fork {record.id}",
-                hint="the log is intact; rebuild them with: stator doctor --rebuild",
+                hint="if stator verify finds the log intact, rebuild them: stator doctor --rebuild",
                 session=segment.session,
             )
         ledger = unpack_ledger(row[7])

@@ -80,10 +80,10 @@ def decisions(
 def _line(line: DecisionLine, by_id: dict[str, DecisionLine]) -> Line:
     shown = Line("✓ ", "ok") if line.stands else Line("≈ ", "superseded")
     shown.add(f"t{line.turn}", "dim", width=4).add(f" @{line.seq}", "id", width=6).add(" ")
-    shown.extend(of_record(line.record))
-    if not line.stands:
+    shown.extend(of_record(line.recorded))
+    if not line.stands and (line.by or line.erased is None):
         after = by_id.get(line.by)
-        what = getattr(after.record, "what", "(erased)") if after else ""
+        what = after.record.what if after else ""
         shown.add(f" → superseded by {what}" if what else " → superseded", "superseded")
     return shown
 
@@ -96,5 +96,5 @@ def _as_json(line: DecisionLine) -> dict[str, Any]:
         "seq": line.seq,
         "stands": line.stands,
         "by": line.by or None,
-        "record": record(line.record),
+        "record": record(line.recorded),
     }

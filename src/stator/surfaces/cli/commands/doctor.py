@@ -8,13 +8,23 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
-from stator.connect import POLICY_FILE, StorePlace, connect, known_stores, locate
-from stator.errors import StatorError, StoreError
+from msgspec.structs import replace
+
+from stator.connect import (
+    POLICY_FILE,
+    StorePlace,
+    connect,
+    known_stores,
+    locate,
+    verify_damaged,
+)
+from stator.errors import LogDamaged, SchemaChanged, StatorError, StoreCorrupt, StoreError
 from stator.hooks.spool import BAD, status_of
 from stator.locations import NOTE, path_of, spool_of
 from stator.model.calls.approval import parse_policy
 from stator.model.calls.budget import parse_prices
-from stator.model.log.query import CallRow, Finding, StoreInfo
+from stator.model.log.log_walk import in_words
+from stator.model.log.query import CallRow, Finding, StoreInfo, VerifyReport
 from stator.model.values.ids import short
 from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
@@ -42,6 +52,8 @@ NETWORK = frozenset(
 LAYERED = frozenset({"overlay", "9p", "virtiofs", "aufs", "fuse.grpcfuse", "vboxsf"})
 """Filesystems of containers and shared folders: they work, but the file may vanish with the container."""
 LISTED = 10
+VERIFIED_MAX = 64 * 2**20
+"""Bytes of a store that doctor verifies: that takes a few seconds."""
 UNASKED = "?"
 """The recorded tool name of a result whose call is not in the record."""
 STUCK_US = 3600 * 1_000_000
@@ -58,13 +70,14 @@ def doctor(
 ) -> int:
     """Find problems with the store and show how to fix them.
 
-    Checks the file, its folder and filesystem, interrupted sessions and calls without an outcome. It does not
-    read every commit: stator verify does. Exits with 1 if there is something to do.
+    Checks the file, its folder and filesystem, interrupted sessions and calls without an outcome, and, of a store
+    up to 64 MiB, every commit, as stator verify does. Exits with 1 if there is something to do.
 
     Parameters
     ----------
     rebuild
-        Rebuild every index and projection from the log. Nothing recorded changes.
+        Rebuild every index and projection from the log. Nothing recorded changes. A log that does not verify is
+        refused: the indexes may be the last good copy of what it has lost.
     """
     place = locate(store)
     findings = list(_file(place))
@@ -73,11 +86,11 @@ def doctor(
     try:
         with connect(place.url, create=False, read_only=not rebuild) as opened:
             if rebuild:
-                opened.port.rebuild()
-                findings.append(_finding("note", "rebuilt every index from the log", "rebuild"))
+                findings.append(_rebuilt(opened))
             info = opened.info()
             about |= {"store_schema": info.schema, "sqlite": info.detail.get("sqlite", "")}
             about |= {"bytes": info.detail.get("bytes", 0), "id": info.id}
+            findings += _damage(opened, info)
             findings += _unindexed(info)
             findings += _unfinished_erasure(info)
             findings += _sessions(opened)
@@ -88,6 +101,11 @@ def doctor(
     except StoreError as error:
         broken = code_of(error)
         findings.append(_finding("error", error.what, "open", error.hint))
+        if any(finding.check == "chain" for finding in findings):
+            broken = FINDING  # opened and verified: what failed later is part of the same damage
+        elif isinstance(error, (SchemaChanged, StoreCorrupt)):
+            readable, broken = _unopened(place, error, broken)
+            findings += readable
     about["others"] = [
         {"store": seen.url, "found": seen.why}
         for seen in known_stores()
@@ -212,6 +230,53 @@ def filesystem(path: str, mounts: str) -> str:
         if (path == point or path.startswith(point + "/")) and len(point) >= len(best):
             best, kind = point, fields[2]
     return kind
+
+
+# -- damage ---------------------------------------------------------------------------------------
+
+
+def _rebuilt(store: Store) -> Finding:
+    try:
+        store.port.rebuild()
+    except LogDamaged as error:
+        return _finding("error", error.what, "rebuild", error.hint, error.ids.get("session", ""))
+    return _finding("note", "rebuilt every index from the log", "rebuild")
+
+
+def _damage(store: Store, info: StoreInfo) -> Iterator[Finding]:
+    """What `verify` finds; of a large store only that it was not asked."""
+    if info.detail.get("bytes", 0) > VERIFIED_MAX:
+        what = "the store is large, so its commits were not checked"
+        yield _finding("note", what, "verify", "stator verify")
+        return
+    yield from _in_words(store.verify())
+
+
+def _in_words(report: VerifyReport) -> Iterator[Finding]:
+    for found in report.damages[:LISTED]:
+        where = f"session {short(found.session)}" if found.session else ""
+        where += f" ({found.name})" if found.name else ""
+        where += f" @{found.seq}" if found.seq else ""
+        where += f"..@{found.last}" if found.last else ""
+        held = f"; {in_words(found.held)}" if found.held else ""
+        what = f"damaged: {where + ': ' if where else ''}{found.what}{held}"
+        yield replace(found, what=what, severity="error")
+    if len(report.damages) > LISTED:
+        more = f"{len(report.damages) - LISTED} more findings of verify"
+        yield _finding("error", more, "verify", "stator verify lists them all")
+
+
+def _unopened(place: StorePlace, refused: StoreError, code: int) -> tuple[list[Finding], int]:
+    """What can be read of a store that could not be opened, and the exit code: 5 only if that is nothing."""
+    try:
+        report = verify_damaged(place.url, refused)
+    except StoreError:
+        return [], code
+    checked = f"{count(report.sessions, 'session')}, {count(report.commits, 'commit')}"
+    readable = _finding(
+        "note", f"it can still be read: {checked} verified", "verify", "stator verify"
+    )
+    return [readable, *_in_words(report)], FINDING
 
 
 # -- unfinished work -------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def state(
         title(screen, view, opened.now, f"state at {point.shown}")
         shown = 0
         for name in names or list(COLLECTIONS):
-            entries = view.entries(name, position or "head")
+            entries = view.entries(name, position or "head", erased=True)
             if not entries:
                 continue
             screen.line(Line(name, "title").add(f" {len(entries)}", "dim"))

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from stator.errors import BadQuery, StatorError
-from stator.model.log.query import Finding
+import msgspec
+
+from stator.connect import locate, verify_damaged
+from stator.errors import BadQuery, SchemaChanged, StoreCorrupt
+from stator.model.log.log_walk import in_words
+from stator.model.log.query import Finding, VerifyReport
 from stator.model.values.ids import short
-from stator.runtime.facade.view import SessionView
-from stator.runtime.views.verify import Progress, holds_head
-from stator.runtime.views.verify import verify as check
+from stator.runtime.views.verify import Progress, examine, holds_head
 from stator.surfaces.cli.exits import FINDING, OK
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.render.lines import Line
@@ -28,6 +30,8 @@ stator verify fix-login            the store and one session's chain
 stator verify fix-login --head 3fa9…   check too that a head noted earlier is still there
 stator verify --json || echo "something is wrong"
 """
+HEADS_MAX = 10
+"""Heads that are printed for people; JSON has all of them."""
 _HASH = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -41,7 +45,8 @@ def verify(
 ) -> int:
     """Check all database pages, indexes and commit hashes.
 
-    Names the first bad commit of each session, and exits with 1 if it finds a problem. If someone cuts off the
+    Reads every session's log to its end, also past damage, and names every damaged commit by session and position.
+    Exits with 1 if it finds a problem, and with 5 if nothing can be read at all. If someone cuts off the
     newest commits or rewrites the whole log, the file itself shows no trace of it: note the head that verify
     prints, and check it later with --head.
 
@@ -52,49 +57,37 @@ def verify(
     """
     if head is not None and not _HASH.match(head):
         raise BadQuery("--head takes a hash of 64 hex digits", hint="stator show prints it")
-    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
-        view = opened.session(session) if session is not None or head is not None else None
-        findings: list[Finding] = []
-        counted: dict[str, int] = {}
-        for finding in _check(opened, view, head, counted, screen):
-            findings.append(finding)
-            if not json:
-                screen.line(_line(finding), hang=2)
-        if json:
-            screen.document("stator.verify/1", _as_json(opened, findings, counted))
-        else:
-            _conclude(screen, opened, findings, counted)
-    return FINDING if findings else OK
-
-
-def _check(
-    opened: OpenedStore,
-    view: SessionView | None,
-    head: str | None,
-    counted: dict[str, int],
-    screen: Screen,
-) -> Iterator[Finding]:
-    """Every finding; a store too damaged to read on is a finding too."""
-    port = opened.store.port
-    with _bar(screen) as update:
-
-        def progress(session: str, commits: int) -> None:
-            counted[session] = commits
-            update(session, commits)
-
+    place = locate(store)
+    with Screen(json=json, pager=not no_pager) as screen:
         try:
-            yield from check(port, view.id if view is not None else None, progress=progress)
-            if view is not None and head is not None and not holds_head(port, view.id, head):
-                yield Finding(
-                    what=f"the head {head[:12]}… is not in the log: it was cut off, rolled back or rewritten",
-                    check="head",
-                    session=view.id,
-                    hint="compare with a copy that still has it",
-                )
-        except StatorError as error:
-            yield Finding(
-                what=error.what, check="store", hint=error.hint or "restore the store from a copy"
-            )
+            with open_to_read(store) as opened:
+                report = _examined(opened, session, head, screen)
+        except (SchemaChanged, StoreCorrupt) as error:
+            report = verify_damaged(place.url, error)
+        if json:
+            screen.document("stator.verify/1", report_as_json(place.url, report))
+        else:
+            _show(screen, place.url, report)
+    return OK if report.ok else FINDING
+
+
+def _examined(
+    opened: OpenedStore, session: str | None, head: str | None, screen: Screen
+) -> VerifyReport:
+    view = opened.session(session) if session is not None or head is not None else None
+    port = opened.store.port
+    with _bar(screen) as progress:
+        report = examine(port, view.id if view is not None else None, progress=progress)
+        if view is None or head is None or holds_head(port, view.id, head):
+            return report
+    lost = Finding(
+        what=f"the head {head[:12]}… is not in the log: it was cut off, rolled back or rewritten",
+        check="head",
+        session=view.id,
+        name=view.name,
+        hint="compare with a copy that still has it",
+    )
+    return msgspec.structs.replace(report, log_ok=False, damages=[*report.damages, lost])
 
 
 @contextmanager
@@ -117,59 +110,63 @@ def _bar(screen: Screen) -> Iterator[Progress]:
         yield update
 
 
+def _show(screen: Screen, url: str, report: VerifyReport) -> None:
+    """The verdict in one line, then every finding, or the heads to note."""
+    screen.line(_verdict(url, report), hang=2)
+    for finding in report.damages:
+        screen.line(_line(finding), hang=2)
+    if report.ok:
+        for session, head in list(report.heads.items())[:HEADS_MAX]:
+            _head(screen, report.names[session], head)
+
+
+def _verdict(url: str, report: VerifyReport) -> Line:
+    checked = f"{count(report.sessions, 'session')}, {count(report.commits, 'commit')}"
+    if report.ok:
+        return (
+            Line("✓ ", "ok").add("OK: ", "bold").add(f"{checked} verified").add(f" in {url}", "dim")
+        )
+    line = Line("✗ ", "bad")
+    if report.log_ok:
+        line.add("the log is intact", "bold").add(f" ({checked} verified); ")
+        return line.add(f"{count(len(report.damages), 'finding')} elsewhere in {url}")
+    bad = len({finding.session for finding in report.damages if finding.check in ("chain", "head")})
+    line.add("the log is damaged", "bold").add(f" in {count(bad, 'session')}; ")
+    return line.add(f"{checked} verified, {count(len(report.damages), 'finding')} in {url}")
+
+
 def _line(finding: Finding) -> Line:
     line = Line("✗ ", "bad").add(f"{finding.check}: ", "bold")
     if finding.session:
         line.add(f"session {short(finding.session)} ")
-    line.add(f"@{finding.seq} " if finding.seq else "", "id").add(finding.what)
+    if finding.name:
+        line.add(f"({finding.name}) ", "dim")
+    last = f"..@{finding.last}" if finding.last else ""
+    line.add(f"@{finding.seq}{last} " if finding.seq else "", "id").add(finding.what)
+    if finding.held:
+        line.add(f"; {in_words(finding.held)}")
     return line.add(f" ({finding.hint})" if finding.hint else "", "dim")
 
 
-def _conclude(
-    screen: Screen, opened: OpenedStore, findings: list[Finding], counted: dict[str, int]
-) -> None:
-    checked = f"{count(len(counted), 'session')}, {count(sum(counted.values()), 'commit')}"
-    if findings:
-        screen.line(
-            Line(count(len(findings), "finding"), "bad").add(
-                f" in {checked} of {opened.place.url}", "dim"
-            ),
-            hang=2,
-        )
-        return
-    screen.line(
-        Line("✓ ", "ok")
-        .add("OK: ", "bold")
-        .add(f"{checked} verified")
-        .add(f" in {opened.place.url}", "dim"),
-        hang=2,
-    )
-    for session in list(counted)[:10]:
-        _head(screen, SessionView(opened.store.port, session))
-
-
-def _head(screen: Screen, view: SessionView) -> None:
+def _head(screen: Screen, name: str, head: str) -> None:
     """Print a head, which is copied and given to --head later, so it is never cut."""
-    head, name = Line(f"  {view.head.hash}", "id"), Line(f" head of {view.name}", "dim")
-    if head.width + name.width <= screen.cut:
-        screen.line(head.extend(name))
+    line, of = Line(f"  {head}", "id"), Line(f" head of {name}", "dim")
+    if line.width + of.width <= screen.cut:
+        screen.line(line.extend(of))
     else:
-        screen.whole([head])
-        screen.line(Line(" ").extend(name))
+        screen.whole([line])
+        screen.line(Line(" ").extend(of))
 
 
-def _as_json(
-    opened: OpenedStore, findings: list[Finding], counted: dict[str, int]
-) -> dict[str, Any]:
+def report_as_json(url: str, report: VerifyReport) -> dict[str, Any]:
     return {
-        "store": opened.place.url,
-        "ok": not findings,
-        "sessions": len(counted),
-        "commits": sum(counted.values()),
-        "heads": {session: opened.store.port.head(session).hash for session in counted}
-        if not findings
-        else {},
-        "findings": [as_json(finding) for finding in findings],
+        "store": url,
+        "ok": report.ok,
+        "log_ok": report.log_ok,
+        "sessions": report.sessions,
+        "commits": report.commits,
+        "heads": report.heads,
+        "findings": [as_json(finding) for finding in report.damages],
     }
 
 

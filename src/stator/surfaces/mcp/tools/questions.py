@@ -150,7 +150,7 @@ def _decisions(request: RequestContext, view: SessionView, given: Arguments) -> 
     after = _seq_before_last_turns(view, given.get("last"))
     rows = [
         {
-            **(wire.record(line.record) or {}),
+            **(wire.record(line.recorded) or {}),
             "stands": line.stands,
             "turn": line.turn,
             "seq": line.seq,
@@ -182,7 +182,9 @@ def _calls(request: RequestContext, view: SessionView, given: Arguments) -> Page
 
 def _state(request: RequestContext, view: SessionView, given: Arguments) -> Page:
     rows = [
-        {"collection": name, **entry_row(entry)} for name in LISTED for entry in view.entries(name)
+        {"collection": name, **entry_row(entry)}
+        for name in LISTED
+        for entry in view.entries(name, erased=True)
     ]
     return _page(rows, given, _limit(given))
 
