@@ -174,8 +174,10 @@ def check_lists(teller: Teller, told: Told) -> None:
     hold("counted live records", dict(sorted(view.counts.live.items())), dict(sorted(live.items())))
     hold("evicted keys", sorted(e.key for e in view.evicted()), _evicted(state))
     for name in state:
+        everything = {entry.id: entry.record for entry in view.entries(name, erased=True)}
+        hold(f"entries of {name}, erased ones among them", everything, state[name])
         listed = {entry.id: entry.record for entry in view.entries(name)}
-        hold(f"entries of {name}", listed, state[name])
+        hold(f"entries of {name}", listed, _there(state[name]))
     turns = {row.turn: row.status for row in view.turns()}
     hold("the last turn", view.head.turn, max(turns, default=0))
     for number, status in told.turns.items():
@@ -189,6 +191,10 @@ def check_lists(teller: Teller, told: Told) -> None:
         if not ids <= state[name].keys():
             raise Contradiction(f"hot {name} lists what the state does not hold")
     view.brief(max_tokens=900, disk=False)
+
+
+def _there(records: dict[str, Any]) -> dict[str, Any]:
+    return {i: record for i, record in records.items() if not hasattr(record, "erased")}
 
 
 def _named(records: dict[str, Any]) -> list[Any]:
@@ -209,7 +215,8 @@ def check_facts(view: Any, told: Told) -> None:
 def check_decisions(view: Any, state: Any, told: Told) -> None:
     """What `decisions` calls current is what the state holds."""
     standing = {line.id: line.record for line in view.decisions(standing=True)}
-    hold("decisions that are current, listed and in the state", standing, state["decisions"])
+    there = _there(state["decisions"])
+    hold("decisions that are current, listed and in the state", standing, there)
     everything = view.decisions()
     gone = {line.id for line in view.decisions(standing=False)}
     hold("all decisions", {line.id for line in everything}, gone | standing.keys())
