@@ -109,6 +109,18 @@ class KeepingActs(Telling):
         """Forks share what came before them, so an erasure in one session is one in others."""
         for told in self.sessions:
             told.erased = True
+        if any(told.resynced for told in self.sessions):
+            for told in self.sessions:
+                if told is not self.told:
+                    self._take_erasures(told)
+
+    def _take_erasures(self, told: Told) -> None:
+        """Which records of a session are erased, where the oracle lost sight of what sessions share."""
+        gone = self._erased_ids(told.id)
+        for records in told.live.values():
+            for version in records.values():
+                version.erased = version.erased or version.id in gone
+        told.snapshots = {self.store.port.head(told.id).seq: told.copy_live()}
 
     def do_leave(self, how: str) -> None:
         self.driven()

@@ -11,6 +11,8 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
+from laws import values
+
 COLLECTIONS = (
     *("session", "tags", "runs", "children", "tools", "files", "decisions", "pending", "calls"),
     *("plan", "facts", "preferences", "dead_ends", "artifacts", "working_set", "approvals"),
@@ -294,8 +296,11 @@ class Told:
 
     def _again(self, version: Version, now: dict[Key, Version]) -> Version:
         """An older version: as it is if it still stands, else written once more by this act."""
-        if any(standing is version for standing in now.values()):
-            return version
+        for standing in now.values():
+            if standing is version or (
+                standing.id == version.id and values.same(standing.data, version.data)
+            ):
+                return standing
         written = Version(version.collection, version.data, version.id)
         self.fresh.append(written)
         return written
