@@ -236,12 +236,17 @@ _passing: weakref.WeakKeyDictionary[port.StorePort, port.Index] = weakref.WeakKe
 
 
 @contextmanager
-def search_index(store: port.StorePort, create: bool) -> Iterator[port.Index | None]:
-    """The search index of a store: a file beside it, or a temporary file if that one cannot be written."""
+def search_index(
+    store: port.StorePort, create: bool, *, on_disk: bool = True
+) -> Iterator[port.Index | None]:
+    """The search index of a store: a file beside it, or a temporary file if that one cannot be written.
+
+    Without `on_disk` it is in memory only.
+    """
     from stator.store.sqlite import search_index as search
 
     path = _path(store)
-    if path and search.can_be_kept(path):
+    if on_disk and path and search.can_be_kept(path):
         if not create and not os.path.exists(search.beside(path)):
             yield None
             return
@@ -255,7 +260,8 @@ def search_index(store: port.StorePort, create: bool) -> Iterator[port.Index | N
         raise StoreReadOnly(f"{search.beside(path)}: cannot be written", store=path)
     if create and store not in _passing:
         # By a weak reference: an index must not keep alive the store it is gone with.
-        _passing[store] = search.SearchIndex("", store.info().id, _log(weakref.proxy(store)))
+        log = _log(weakref.proxy(store))
+        _passing[store] = search.SearchIndex("", store.info().id, log, in_memory=not on_disk)
     yield _passing.get(store)
 
 

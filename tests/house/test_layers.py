@@ -19,13 +19,14 @@ from source_tree import ANYTHING, Module, SourceTree, circles, is_below
 PARTS: dict[str, str] = {
     "errors": "",
     "locations": "",
+    "locks": "",
     "_moved": "",
     "extensions": "errors",
     "model": "errors _moved model",
-    "store": "errors model store",
-    "runtime": "errors _moved model store.port runtime",
+    "store": "errors locks model store",
+    "runtime": "errors _moved locks model store.port runtime",
     "importers": "errors _moved locations extensions model store.port runtime importers",
-    "hooks": "errors locations model store.port runtime importers hooks",
+    "hooks": "errors locations locks model store.port runtime importers hooks",
     "connect": "errors locations extensions model store runtime importers hooks",
     "aio": "store.port runtime connect",
     "approvals": "model runtime",
@@ -35,7 +36,7 @@ PARTS: dict[str, str] = {
     "importing": "model importers",
     "testing": "errors model store runtime connect",
     "pytest_plugin": "testing",
-    "surfaces": "errors locations model runtime importers hooks connect surfaces __version__",
+    "surfaces": "errors locations locks model runtime importers hooks connect surfaces __version__",
 }
 """Part of the package → what of the package it may import."""
 
@@ -54,6 +55,7 @@ ROOMS: dict[str, Steps] = {
     "store": (
         ("port", "compress", "sql"),
         ("rows", "overlay"),
+        ("sqlite.lock_holders", "sqlite.shared_memory"),
         ("sqlite.connection", "sqlite.versions", "sqlite.driver_lock"),
         ("sqlite.projection",),
         ("sqlite.queries",),
@@ -225,6 +227,17 @@ def acquainted(tree: SourceTree, one: str, other: str) -> list[str]:
     ]
 
 
+def importing(tree: SourceTree, wanted: str, except_in: tuple[str, ...]) -> list[str]:
+    """Every import of a module outside the places that may have it."""
+    return [
+        f"{module.name} imports {imported.target} ({tree.where(module, imported.line)})"
+        for module in tree
+        if module.name not in except_in
+        for imported in module.imports
+        if is_below(imported.target, [wanted])
+    ]
+
+
 # ── the package ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -272,6 +285,10 @@ def test_concrete_stores_are_named_only_where_things_are_put_together():
         and not is_below(module.name, KNOW_STORES)
         and not is_below(module.name, CONCRETE_STORES)  # a store's own modules know each other
     )
+
+
+def test_only_the_module_of_locks_imports_fcntl():
+    expect_none(importing(ours(), "fcntl", ("stator.locks",)))
 
 
 def test_one_store_does_not_know_the_other():
@@ -338,6 +355,12 @@ def test_rooms_of_one_step_do_not_import_each_other(tmp_path):
     assert against_the_rooms(tree, STEPS) == [
         "stator.runtime.views.a imports stator.runtime.files.b"
     ]
+
+
+def test_an_import_of_fcntl_elsewhere_is_found(tmp_path):
+    tree = made(tmp_path, {"locks.py": "import fcntl", "runtime/x.py": "from fcntl import flock"})
+    (found,) = importing(tree, "fcntl", ("stator.locks",))
+    assert found.startswith("stator.runtime.x imports fcntl")
 
 
 def test_stores_that_know_each_other_are_found(tmp_path):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ import pytest
 from reliability.support import fact_draft, findings, recorded_session, script_environment
 from stator.connect import connect
 from stator.errors import StoreError, StoreFailed, StoreFull
+from stator.runtime.views.open_calls import DIED
 
 STRACE = "/usr/bin/strace"
 root = pytest.mark.skipif(os.getuid() != 0, reason="mounting needs root")
@@ -49,6 +52,21 @@ def fill(store, session: str) -> int:
         except StoreFull:
             return last
     raise AssertionError("the disk is never full")
+
+
+def fill_up(folder: Path) -> None:
+    """Leave no byte of a disk free."""
+    with contextlib.suppress(OSError), (folder / "filler").open("ab", buffering=0) as file:
+        while file.write(b"\0" * 512):
+            pass
+
+
+def drive_until_full(store, folder: Path) -> None:
+    """Leave a session because its disk has become full."""
+    with store.open("main") as session, session.turn() as turn:
+        turn.fact("small", 1)
+        fill_up(folder)
+        consume(turn.fact(f"fact {n}", os.urandom(3000)) for n in range(10_000))
 
 
 def consume(work) -> None:
@@ -105,14 +123,7 @@ def test_another_process_gets_the_lease_after_a_full_disk_refused_it(zygote, sma
         session = recorded_session(store, "filler")
         store.open("main").pause()
         fill(store, session)
-        filler = small_disk / "filler"
-        filler.write_bytes(b"")
-        try:
-            with filler.open("ab", buffering=0) as file:
-                while file.write(b"\0" * 512):
-                    pass
-        except OSError:
-            pass
+        fill_up(small_disk)
         with pytest.raises(StoreError):
             store.open("main")
         grow(small_disk)
@@ -125,6 +136,52 @@ def test_creating_a_store_on_a_full_disk_leaves_no_file(small_disk):
     with pytest.raises(StoreError):
         connect(small_disk / "store.db", project="test")
     assert os.listdir(small_disk) == ["filler"]
+
+
+@root
+@pytest.mark.parametrize("busy", ["fail", "wait"])
+def test_a_session_left_on_a_full_disk_opens_again_in_the_same_process(small_disk, busy):
+    with connect(small_disk / "store.db", project="test") as store:
+        with pytest.raises(StoreFull):
+            drive_until_full(store, small_disk)
+        grow(small_disk)
+        with store.open("main", busy=busy) as again:
+            assert again.recovery.cause == DIED
+
+
+@root
+def test_a_first_search_on_a_full_disk_finds_what_there_is(small_disk):
+    with connect(small_disk / "store.db", project="test") as store:
+        with store.open("main") as session, session.turn("where is the needle"):
+            pass
+        fill_up(small_disk)
+        with pytest.warns(RuntimeWarning, match="the search index cannot be written"):
+            assert [hit.name for hit in store.search("needle")] == ["main"]
+
+
+@root
+def test_a_search_on_a_full_disk_finds_what_came_after_the_last_one(small_disk):
+    with connect(small_disk / "store.db", project="test") as store:
+        session = recorded_session(store, "main")
+        assert store.search("needle") == []
+        store.port.append(session, [fact_draft(store, session, "needle")])
+        fill_up(small_disk)
+        with pytest.warns(RuntimeWarning, match="the search index cannot be written"):
+            assert len(store.search("needle")) == 1
+
+
+@root
+def test_a_search_uses_its_index_again_when_the_disk_has_room(small_disk):
+    with connect(small_disk / "store.db", project="test") as store:
+        session = recorded_session(store, "main")
+        store.port.append(session, [fact_draft(store, session, "needle")])
+        fill_up(small_disk)
+        with pytest.warns(RuntimeWarning):
+            store.search("needle")
+        grow(small_disk)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert len(store.search("needle")) == 1
 
 
 # -- limits ---------------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ from stator.runtime.retention import erase as erasing
 from stator.runtime.retention import policies
 from stator.runtime.runs.folder import RunFiles
 from stator.runtime.views.refs import Point
-from stator.store.sqlite import space
+from stator.store.sqlite import lock_holders, space
+from stator.store.sqlite.connection import Patience
 
 BY = "local:ann"
 
@@ -418,9 +419,9 @@ def test_finishing_an_earlier_removal_keeps_the_mark_of_a_later_one(store, sessi
 
     db = Late(str(path))
     space.mark(db)
-    assert not space.finish(db, 0.0)
+    assert not space.finish(db, Patience(), 0.0)
     assert space.is_marked(db)
-    assert space.finish(db, 0.0)
+    assert space.finish(db, Patience(), 0.0)
     assert not space.is_marked(db)
     db.close()
 
@@ -443,7 +444,8 @@ def test_an_erasure_finishes_in_a_copy_without_auto_vacuum(path, store):
 
 def test_a_line_of_proc_locks_is_parsed_or_skipped():
     line = "3: POSIX  ADVISORY  READ 22278 fe:00:2647291 124 124"
-    assert space._reader(line, 2647291) == 22278
+    reading = ("READ", lock_holders.READ_MARKS)
+    assert lock_holders._holder(line, 2647291, *reading) == 22278
     for other in (
         line.replace("124 124", "128 128"),
         line.replace("2647291", "1"),
@@ -451,7 +453,7 @@ def test_a_line_of_proc_locks_is_parsed_or_skipped():
         "3: FLOCK  ADVISORY  WRITE 22278 fe:00:2647291 0 EOF",
         "",
     ):
-        assert space._reader(other, 2647291) == 0
+        assert lock_holders._holder(other, 2647291, *reading) == 0
 
 
 # -- killed during a removal ----------------------------------------------------------------------

@@ -29,6 +29,21 @@ from reliability.crash import act_when_told as act_when_told
 from reliability.crash import calls_until_paused as calls_until_paused
 from reliability.crash import play as play
 from reliability.crash_once import run_once as run_once
+from reliability.lock_workers import append_among_strays as append_among_strays
+from reliability.lock_workers import append_one as append_one
+from reliability.lock_workers import append_until_killed as append_until_killed
+from reliability.lock_workers import contribute as contribute
+from reliability.lock_workers import drive_and_end_child as drive_and_end_child
+from reliability.lock_workers import drive_and_pause_inside_write as drive_and_pause_inside_write
+from reliability.lock_workers import drive_and_stray as drive_and_stray
+from reliability.lock_workers import drive_with_child as drive_with_child
+from reliability.lock_workers import hold_byte as hold_byte
+from reliability.lock_workers import hold_with_child as hold_with_child
+from reliability.lock_workers import is_locked as is_locked
+from reliability.lock_workers import pause_inside_write as pause_inside_write
+from reliability.lock_workers import read_among_strays as read_among_strays
+from reliability.lock_workers import sees_posix_conflict as sees_posix_conflict
+from reliability.lock_workers import write_much as write_much
 from reliability.support import fact_draft, populate
 from stator.connect import connect
 from stator.errors import StatorError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +54,14 @@ def test_doctor_explains_why_a_path_is_not_a_store(ask):
     assert answer.code == 5
     assert "there is no store here" in answer.out
     assert "stator init" in answer.out
+
+
+def test_a_store_whose_log_was_removed_is_reported_as_damaged_and_not_as_empty(ask, store):
+    Path(f"{store}-shm").touch()  # what a killed program leaves, without its -wal
+    ask("verify")
+    answer = ask("log")
+    assert answer.code == 5
+    assert "agent.db-wal is missing" in answer.err
 
 
 # 25: files that are something else

@@ -9,7 +9,6 @@ file is removed when a store has recorded all of it; until then, the next proces
 
 from __future__ import annotations
 
-import fcntl
 import heapq
 import os
 import stat
@@ -21,6 +20,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from stator import locks
 from stator.errors import InvalidInput
 from stator.importers.reading.jsonl import decode_json, open_regular_file
 from stator.locations import NOTE, TAKEN, is_spooled
@@ -113,15 +113,12 @@ def exclusive(
 def _lock(handle: int | BinaryIO, sleep: Callable[[float], object], wait_s: float) -> bool:
     pause, waited = 0.02, 0.0
     while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if waited >= wait_s:
-                return False
-            sleep(pause)
-            waited += pause
-        else:
+        if locks.lock_whole(handle if isinstance(handle, int) else handle.fileno()):
             return True
+        if waited >= wait_s:
+            return False
+        sleep(pause)
+        waited += pause
 
 
 class ClaimedFiles:

@@ -88,7 +88,11 @@ class StorePort(Protocol):
         ...
 
     def release(self, lease: Lease) -> None:
-        """Release the lease. A lease that was displaced since is left alone."""
+        """Release the lease. A lease that was displaced since is left alone.
+
+        It is released also where nothing can be written and an error is raised: the next driver then finds what
+        a dead one leaves.
+        """
         ...
 
     # -- the log ----------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ goes to a file of its own.
 from __future__ import annotations
 
 import errno
-import fcntl
 import gc
 import os
 import select
@@ -23,6 +22,7 @@ import time
 import zlib
 from _json import encode_basestring_ascii, make_scanner
 
+from stator import locks
 from stator.locations import (
     CURRENT,
     FILE,
@@ -331,7 +331,8 @@ def _write(handle: int, path: str, line: bytes, durable: bool) -> bool:
 def _lock_shared(handle: int, path: str) -> bool:
     """Whether the handle is still the file with that name, and stays so until it is closed."""
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if not locks.lock_whole(handle, shared=True):
+            return False
         here, there = os.fstat(handle), os.lstat(path)
     except OSError:
         return False

@@ -12,9 +12,20 @@ import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Protocol
 
 from stator.model.values.ids import Mint
 from stator.store.port import Index, StorePort
+
+
+class OpenIndex(Protocol):
+    """Opens and closes the search index of a store."""
+
+    def __call__(
+        self, store: StorePort, create: bool, *, on_disk: bool = True
+    ) -> AbstractContextManager[Index | None]:
+        """`create` a missing one; without `on_disk`, one in memory."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -52,8 +63,7 @@ class Context:
     """The text of the project's policy file, read when it is needed; empty without such a file."""
     launch: Launch | None = None
     """Set where a supervisor started this program."""
-    index: Callable[[StorePort, bool], AbstractContextManager[Index | None]] | None = None
-    """Opens and closes the search index of a store; the flag says whether to create a missing one."""
+    index: OpenIndex | None = None
 
 
 def nap(seconds: float) -> None:

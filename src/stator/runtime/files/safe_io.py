@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import stat
 from collections.abc import Iterator
 from hashlib import sha256
 from typing import NamedTuple
 
+from stator import locks
 from stator.errors import Conflict, InvalidInput
 
 DIGITS = 16
@@ -178,7 +178,7 @@ def write(root: str, path: str, data: bytes, mode: int, before: Look, tag: str) 
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         file = os.open(temporary, flags, 0o600, dir_fd=folder)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)  # while it is held, nobody takes this for a leftover
+            locks.lock_whole(file, wait=True)  # while it is held, nobody takes this for a leftover
             view = memoryview(data)
             while view:
                 view = view[os.write(file, view) :]
@@ -236,7 +236,7 @@ def _sweep(folder: int) -> None:
         with contextlib.suppress(OSError):
             file = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.unlink(name, dir_fd=folder)
+                if locks.lock_whole(file):
+                    os.unlink(name, dir_fd=folder)
             finally:
                 os.close(file)

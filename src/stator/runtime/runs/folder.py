@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 from collections.abc import Callable, Iterator
 
 import msgspec
 
+from stator import locks
 from stator.errors import Busy, InvalidInput, NotFound, StoreFailed
 from stator.model.sessions.detached_run import (
     SEGMENT,
@@ -150,8 +150,7 @@ class RunFiles:
 
     def _lock(self, descriptor: int, sleep: Callable[[float], None]) -> None:
         for _ in range(TRIES):
-            with contextlib.suppress(OSError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if locks.lock_whole(descriptor):
                 return
             sleep(TRY_S)
         raise Busy(f"run {self.id} is running", hint=f"stator stop {self.id}", run=self.id)
@@ -163,12 +162,9 @@ class RunFiles:
         except OSError:
             return False
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
+            return not locks.lock_whole(descriptor, shared=True)
         finally:
             os.close(descriptor)
-        return False
 
     # -- requests ---------------------------------------------------------------------------------
 

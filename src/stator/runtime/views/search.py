@@ -6,12 +6,21 @@ and places; what is shown is read from the log, so nothing that was erased can b
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 import msgspec
 
-from stator.errors import BadQuery, NotFound, StoreBusy, StoreError
+from stator.errors import (
+    BadQuery,
+    NotFound,
+    StoreBusy,
+    StoreError,
+    StoreFailed,
+    StoreFull,
+    StoreReadOnly,
+)
 from stator.model.log.query import SessionRow, check_limit
 from stator.model.log.rewinds import stands, visible
 from stator.model.records.tables import KINDS
@@ -103,9 +112,31 @@ def search(
     )
     if context.index is None:
         raise StoreError("this store has no search index", hint="connect to it: stator.connect")
-    with context.index(store, True) as index:
-        assert index is not None
-        return list(_hits(store, _found(store, index, query, limit, fresh, progress), query))
+    try:
+        with context.index(store, True) as index:
+            return _answer(store, index, query, limit, fresh, progress)
+    except (StoreFull, StoreFailed, StoreReadOnly) as error:
+        warnings.warn(
+            f"the search index cannot be written ({error.what}); the answer is complete, but the whole"
+            " log had to be read for it",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    # The log can still be read where nothing can be written. If it is the log that fails, that is raised here.
+    with context.index(store, True, on_disk=False) as index:
+        return _answer(store, index, query, limit, True, progress)
+
+
+def _answer(
+    store: StorePort,
+    index: Index | None,
+    query: SearchQuery,
+    limit: int,
+    fresh: bool,
+    progress: Progress | None,
+) -> list[Hit]:
+    assert index is not None
+    return list(_hits(store, _found(store, index, query, limit, fresh, progress), query))
 
 
 def _kinds(given: Sequence[str]) -> tuple[str, ...]:

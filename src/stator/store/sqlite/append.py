@@ -45,13 +45,13 @@ from stator.model.values.ids import check_id, from_bytes, to_bytes
 from stator.store.port import Durability
 from stator.store.rows import to_row
 from stator.store.sqlite import (
-    driver_lock,
     erasure,
     projection,
     purge,
     space,
 )
 from stator.store.sqlite.connection import many, one
+from stator.store.sqlite.driver_lock import DriverLocks
 from stator.store.sqlite.live_session import Live, in_project
 from stator.store.sqlite.projection import SEQ_BITS, SEQ_MASK, SQL, Ledger
 from stator.store.sqlite.queries import (
@@ -64,6 +64,7 @@ from stator.store.sqlite.queries import (
 )
 from stator.store.sqlite.queries.lineage import SessionPlace
 from stator.store.sqlite.queries.state import exact_ledger
+from stator.store.sqlite.store_lock import WriteLock
 from stator.store.sqlite.writer import AppendRequest, Writer
 
 if TYPE_CHECKING:  # loaded by the first write: reading does without its patterns
@@ -92,12 +93,14 @@ class Appender:
         clock: Callable[[], int],
         salts: Callable[[int], bytes],
         drop_readers: Callable[[], None],
+        locked: WriteLock,
     ) -> None:
         self.path = path
+        self.drivers = DriverLocks(path)
         self.drop_readers = drop_readers
         self.live: dict[str, Live] = {}
         self.unflushed = 0
-        self.writer = Writer(self, durability)
+        self.writer = Writer(self, durability, locked)
         self._blob_key = blob_key
         self._redact = redact
         self._clock = clock
@@ -244,7 +247,7 @@ class Appender:
         if draft.kind == "erasure":
             erasure.erase(db, live.place, draft, by, live.digest)
         else:
-            purge.purge(db, self.path, live.place, draft)
+            purge.purge(db, self.drivers, live.place, draft)
         self._leave_unfinished(db)
 
     def _leave_unfinished(self, db: apsw.Connection) -> None:
@@ -495,7 +498,7 @@ class Appender:
     def _check_free(self, place: SessionPlace) -> None:
         """Refuse to add to a log that a live driver is appending to."""
         # A live driver has the state in memory, and would continue from a head that is no longer the newest.
-        holder = driver_lock.holder(f"{self.path}-lease", place.holder, place.epoch)
+        holder = self.drivers.holder(place.holder, place.epoch)
         if holder is not None and holder.live:
             raise driven(place.record, holder)
 

@@ -1,8 +1,8 @@
 """Opens a SQLite store: refuses foreign files, sets pragmas, and guards every acknowledgement.
 
 Nothing here opens the database file but SQLite itself: one `open`/`close` of it elsewhere in the
-process would drop SQLite's POSIX locks, and commits acknowledged after that could be lost. Files
-are only ever `stat`ed.
+process would drop SQLite's POSIX locks. `store_lock` has locks that nothing drops; still, files are
+only ever `stat`ed.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from stator.errors import (
     StoreReplaced,
 )
 from stator.store.sql import script
+from stator.store.sqlite import lock_holders, shared_memory
+from stator.store.sqlite.shared_memory import identity
 
 APPLICATION_ID = 0x53544154
 """'STAT': in the file's header, so that a store is distinguishable from any other SQLite file."""
@@ -45,7 +47,11 @@ SEAL = "seal"
 """The key in `meta` of a digest over what never changes there; stores of 0.6 and later have one."""
 
 BUSY_SECONDS = 60.0
-"""How long a writer waits for another process's transaction. Those take milliseconds."""
+"""How long a writer waits for another process. A transaction takes milliseconds, rewriting a file takes seconds."""
+OPEN_S = 5.0
+"""How long opening a session waits for one. A program that starts should say that it cannot, rather than hang."""
+SUSPENDED_S = 3.0
+"""How long any writer waits for a process that is suspended inside a transaction."""
 CHECKPOINT_PAGES = 1000
 CACHE_KIB = 8 * 1024
 
@@ -72,10 +78,29 @@ def translated(path: str) -> Iterator[None]:
 
 def translate(error: apsw.Error, path: str) -> StoreError:
     """One of SQLite's errors as one of ours."""
+    if isinstance(error, apsw.IOError) and _is_cut(error) and _is_vacant(path):
+        return StoreFailed(
+            f"{path}-wal was removed while a program had the store open",
+            hint="that program still has the newest commits: let it write once more or end in order, then try again",
+            store=path,
+        )
     for kind, ours, hint in _TRANSLATIONS:
         if isinstance(error, kind):
             return ours(f"{path}: {error}", hint=hint, store=path)
     return StoreFailed(f"{path}: {error}", store=path)
+
+
+def _is_cut(error: apsw.Error) -> bool:
+    """Whether a part of a file that should be there is not."""
+    return getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHORT_READ
+
+
+def _is_vacant(path: str) -> bool:
+    """Whether the log of a store is missing or was made anew and is empty."""
+    try:
+        return os.stat(path + "-wal").st_size == 0
+    except FileNotFoundError:
+        return True
 
 
 _TRANSLATIONS: tuple[tuple[type[apsw.Error], type[StoreError], str], ...] = (
@@ -86,14 +111,16 @@ _TRANSLATIONS: tuple[tuple[type[apsw.Error], type[StoreError], str], ...] = (
     (
         apsw.BusyError,
         StoreBusy,
-        "another process has held the store for a minute; see: stator doctor",
+        "another process holds the store; try again, or see: stator doctor",
     ),
     (apsw.CantOpenError, NotAStore, "the file cannot be opened"),
     (apsw.IOError, StoreFailed, "the disk reported an error; nothing was acknowledged"),
 )
 
 
-def open_connection(path: str, access: Access, synchronous: str = "FULL") -> apsw.Connection:
+def open_connection(
+    path: str, access: Access, synchronous: str = "FULL", patience: Patience | None = None
+) -> apsw.Connection:
     """A checked connection to an existing store, or a typed refusal that leaves the file untouched."""
     if not library_is_safe(apsw.sqlite_lib_version()):
         raise StoreError(
@@ -106,6 +133,8 @@ def open_connection(path: str, access: Access, synchronous: str = "FULL") -> aps
         try:
             check_schema(connection, path, access)
             _configure(connection, access, synchronous)
+            if patience is not None:
+                connection.set_busy_handler(patience)
         except BaseException:
             connection.close()
             raise
@@ -146,7 +175,11 @@ def open_to_audit(path: str) -> apsw.Connection:
     """A connection that reads a damaged store as far as it can be read; whether it is one is for the audit to say."""
     check_path(path)
     with translated(path):
-        connection = _patient(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY))
+        if identity(path + "-wal") is None and identity(path + "-shm") is not None:
+            # Its log was removed. Opened in the usual way, SQLite would make an empty one, and nobody could tell.
+            connection = _as_it_is(path)
+        else:
+            connection = _patient(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY))
         try:
             # With this, SQLite passes over definitions it cannot parse. Nothing is written: it opens to read only.
             connection.config(apsw.SQLITE_DBCONFIG_WRITABLE_SCHEMA, 1)
@@ -182,6 +215,11 @@ def _connect(path: str, access: Access) -> apsw.Connection:
             ) from None
     # Even to read, a WAL database needs a -shm file beside it. Where none can be made and no WAL is left,
     # nothing can change the file: SQLite may read it as it is.
+    return _as_it_is(path)
+
+
+def _as_it_is(path: str) -> apsw.Connection:
+    """A connection to the store file alone, which nothing may change meanwhile."""
     address = "file:" + _quoted(path) + "?immutable=1"
     return _patient(
         apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
@@ -264,22 +302,34 @@ def _configure(connection: apsw.Connection, access: Access, synchronous: str) ->
         # A setting of the connection, not of the file: without it, what this writer erases stays in free pages.
         connection.pragma("secure_delete", 1)
         connection.pragma("synchronous", synchronous)
-        connection.wal_autocheckpoint(CHECKPOINT_PAGES)
+        connection.wal_autocheckpoint(0)  # the writer's, which holds our locks
 
 
 class Patience:
-    """SQLite's busy handler: short, jittered waits, so that many writers take turns instead of in steps."""
+    """How long to wait for a lock: short, jittered waits, so that many writers take turns instead of in steps.
 
-    def __init__(self, seconds: float = BUSY_SECONDS) -> None:
+    SQLite calls it as its busy handler. A process that is suspended does not release what it holds: with the path of
+    a store, waiting ends early if its writer is one.
+    """
+
+    def __init__(self, seconds: float | None = None, store: str = "") -> None:
+        self.seconds = BUSY_SECONDS if seconds is None else seconds
+        self.waited_s = 0.0
+        self._store = store
         self._since = 0.0
-        self._seconds = seconds
+        self._look = 0.0
 
     def __call__(self, tries: int) -> bool:
         now = time.monotonic()
         if tries == 0:
-            self._since = now
-        if now - self._since >= self._seconds:
+            self._since, self._look = now, now + SUSPENDED_S
+        self.waited_s = now - self._since
+        if self.waited_s >= self.seconds:
             return False
+        if self._store and now >= self._look:
+            self._look = now + SUSPENDED_S
+            if any(lock_holders.is_suspended(one.pid) for one in lock_holders.writers(self._store)):
+                return False
         time.sleep(random.uniform(0.0002, 0.002 * min(tries + 1, 5)))
         return True
 
@@ -381,28 +431,49 @@ def publish(draft: str, path: str) -> bool:
 
 
 class FileGuard:
-    """Whether the files under a connection are still the ones it opened. Two `stat`s, before each acknowledgement."""
+    """Whether the files under a connection are still the ones it opened."""
 
     def __init__(self, path: str) -> None:
+        """To be made once the connection has read, which opens all of them."""
         self.path = path
         self.wal = path + "-wal"
-        self._store = self._inode(path)
-        self._wal = self._inode(self.wal)
+        self._store = identity(path)
+        self._wal = identity(self.wal)
+        self._memory = shared_memory.use(path)
 
-    @staticmethod
-    def _inode(path: str) -> tuple[int, int] | None:
-        try:
-            found = os.stat(path)
-        except FileNotFoundError:
-            return None
-        return found.st_ino, found.st_dev
+    def permit_removal(self) -> None:
+        """To be called before a connection is closed that may remove the log."""
+        self._memory.permit_removal()
+
+    def close(self) -> None:
+        """To be called after the connection was closed."""
+        self._memory.leave()
+
+    def is_stale(self) -> bool:
+        """Whether another log or other shared memory is in use now. A reader whose log was removed, and not yet
+        replaced, still reads what is newest."""
+        return self.memory_lost() or identity(self.wal) not in (self._wal, None)
+
+    def is_lost(self) -> bool:
+        """Whether nothing may be written through the connection any more."""
+        return self.memory_lost() or self.wal_lost()
+
+    def memory_lost(self) -> bool:
+        """The shared memory was removed or replaced. Asked before each write: where the log ends, others know from
+        a new one, so that this connection would overwrite what they acknowledged."""
+        return self._memory.is_lost()
 
     def wal_lost(self) -> bool:
-        """The WAL was unlinked or replaced under us: what was just written may be in no file that anybody reads."""
-        return self._inode(self.wal) != self._wal
+        """The WAL was removed or replaced. Asked after each write: what was just written may be in no file that
+        anybody reads."""
+        return identity(self.wal) != self._wal
+
+    def wal_is_vacant(self) -> bool:
+        """Whether nothing was written in place of the WAL that was lost."""
+        return _is_vacant(self.path)
 
     def check_store(self) -> None:
-        if self._inode(self.path) != self._store:
+        if identity(self.path) != self._store:
             raise StoreReplaced(
                 f"{self.path}: the file was replaced or removed while it was open",
                 hint="nothing was acknowledged; close this store and open the file again",

@@ -1,13 +1,15 @@
-"""Leases in the database: which epoch drives a session, and who says so. Whether a holder lives is `lease`'s."""
+"""Leases in the database: which epoch drives a session, and who says so. Whether a holder lives, `driver_lock` says."""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime
 
 import apsw
 import msgspec
 
-from stator.errors import Busy
-from stator.model.log.query import Holder, Lease
-from stator.store.sqlite import driver_lock
+from stator.errors import Busy, StoreBusy
+from stator.model.log.query import Holder, Lease, SessionRow
+from stator.store.sqlite import connection
 from stator.store.sqlite.append import Appender
 from stator.store.sqlite.connection import one
 from stator.store.sqlite.projection import SQL
@@ -16,28 +18,32 @@ from stator.store.sqlite.queries import keys, places
 _pack = msgspec.msgpack.Encoder().encode
 
 
+def _driven_by(holder: Holder) -> str:
+    since = datetime.fromtimestamp(holder.since / 1e6, UTC)
+    return (
+        f"driven by {holder.program or 'a program'} on {holder.host}, pid {holder.pid},"
+        f" since {since:%Y-%m-%d %H:%M:%S} UTC"
+    )
+
+
 class Leases:
     """The leases this process holds in one store."""
 
     def __init__(self, appender: Appender) -> None:
-        self.path = appender.path + "-lease"
-        driver_lock.use(self.path)
         self.held: dict[int, Lease] = {}
         self._appender = appender
-
-    def close(self) -> None:
-        """The store is not used any more."""
-        driver_lock.leave(self.path)
+        self._drivers = appender.drivers
 
     def acquire(self, session: str, holder: Holder, take: bool) -> Lease:
         locked: list[int] = []
         try:
             granted = self._appender.writer.transaction(
-                lambda db: self._acquire(db, session, holder, take, locked)
+                lambda db: self._acquire(db, session, holder, take, locked),
+                seconds=connection.OPEN_S,
             )
         except BaseException:
             for epoch in locked:  # it was never published, and is the next acquirer's
-                driver_lock.let_go(self.path, epoch)
+                self._drivers.let_go(epoch)
             raise
         self.held[granted.epoch] = granted
         return granted
@@ -46,11 +52,10 @@ class Leases:
         self, db: apsw.Connection, session: str, holder: Holder, take: bool, locked: list[int]
     ) -> Lease:
         place = places.load_place(db, session, with_tail=False)
-        current = driver_lock.holder(self.path, place.holder, place.epoch)
+        current = self._drivers.holder(place.holder, place.epoch)
         if current is not None and current.live and not take:
             raise Busy(
-                f"session {place.record.name!r} ({session}) is driven by {current.program or 'a program'}"
-                f" on {current.host}, pid {current.pid}, since {current.since}",
+                f"session {place.record.name!r} ({session}) is {_driven_by(current)}",
                 holder=current,
                 hint='open it with busy="read" to look, "fork" to branch, "take" to displace it',
                 session=session,
@@ -58,7 +63,7 @@ class Leases:
         keys.complete(db, place)
         epoch: int = one(db, SQL["next_epoch"])[0]
         # Locked before the epoch is published: nobody can find it unheld.
-        driver_lock.hold(self.path, epoch)
+        self._drivers.hold(epoch)
         locked.append(epoch)
         db.execute(
             SQL["session_lease"],
@@ -67,10 +72,33 @@ class Leases:
         self._appender.forget(session)
         return Lease(session, epoch, current if current and current.live else None)
 
+    def named(self, error: StoreBusy, row: SessionRow) -> StoreBusy:
+        """The error of an acquirer that could not even ask, with the driver that is asked for."""
+        driver = row.holder
+        if driver is None or not driver.live:
+            return error
+        return StoreBusy(
+            f"{error.what}; session {row.record.name!r} ({row.id}) is {_driven_by(driver)}",
+            hint=error.hint,
+            **{
+                **error.ids,
+                "session": row.id,
+                "pid": driver.pid,
+                "host": driver.host,
+                "since": driver.since,
+            },
+        )
+
     def release(self, held: Lease) -> None:
-        self._appender.writer.transaction(lambda db: self._release(db, held))
-        self.held.pop(held.epoch, None)
-        driver_lock.let_go(self.path, held.epoch)
+        try:
+            self._appender.writer.transaction(
+                lambda db: self._release(db, held), seconds=connection.OPEN_S
+            )
+        finally:
+            # Also where nothing can be written: the session would stay busy for as long as this process
+            # lives. Its row then names a holder that is not live, which is what a dead driver leaves.
+            self.held.pop(held.epoch, None)
+            self._drivers.let_go(held.epoch)
 
     def _release(self, db: apsw.Connection, held: Lease) -> None:
         live = self._appender.session_live(db, held.session)

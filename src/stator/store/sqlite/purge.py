@@ -12,8 +12,8 @@ import apsw
 from stator.errors import Busy
 from stator.model.log.commit import Draft, Purge
 from stator.model.sessions.lifecycle import check_purge
-from stator.store.sqlite import driver_lock
 from stator.store.sqlite.connection import many, one
+from stator.store.sqlite.driver_lock import DriverLocks
 from stator.store.sqlite.projection import SEQ_MASK, SQL, commit_slot
 from stator.store.sqlite.queries import commits, lineage, places
 from stator.store.sqlite.queries.lineage import SessionPlace
@@ -22,19 +22,19 @@ OWNED = ("rec", "snap", "call_ix", "turn_ix", "origin_ix", "flush_ix", "alias", 
 """Tables whose rows name their session's ordinal."""
 
 
-def purge(db: apsw.Connection, store: str, project: SessionPlace, draft: Draft) -> None:
+def purge(db: apsw.Connection, drivers: DriverLocks, project: SessionPlace, draft: Draft) -> None:
     """Carry out every `Purge` of a purge draft."""
     for change in draft.changes:
         if isinstance(change, Purge):
-            _purge(db, store, project, change)
+            _purge(db, drivers, project, change)
 
 
-def _purge(db: apsw.Connection, store: str, project: SessionPlace, change: Purge) -> None:
+def _purge(db: apsw.Connection, drivers: DriverLocks, project: SessionPlace, change: Purge) -> None:
     session = change.session
     place = places.load_place(db, session, with_tail=False)
     moved = change.head not in (0, commits.last_seq(db, place.segments[-1]))
     check_purge(place.record, project.record, heirs(db, session), moved)
-    holder = driver_lock.holder(f"{store}-lease", place.holder, place.epoch)
+    holder = drivers.holder(place.holder, place.epoch)
     if holder is not None and holder.live:
         raise Busy(f"session {session} is driven", holder=holder, session=session)
     low, high = lineage.key(place.s, 0), lineage.key(place.s, SEQ_MASK)

@@ -32,6 +32,7 @@ from stator.model.views.search import (
 from stator.store.port import IndexLost
 from stator.store.sqlite import space
 from stator.store.sqlite.connection import Patience, many, one, publish, translate, use_wal
+from stator.store.sqlite.store_lock import INDEXING, WriteLock
 from stator.store.sqlite.writer import PATIENCE_S
 
 SUFFIX = "-search"
@@ -168,8 +169,10 @@ def _make(path: str) -> None:
 class SearchIndex:
     """See `store.port.Index` for what each method promises."""
 
-    def __init__(self, path: str, store: str, log: Log) -> None:
-        """`path` is the index's own file, "" for a temporary one; `store` the id of the store it is of."""
+    def __init__(self, path: str, store: str, log: Log, *, in_memory: bool = False) -> None:
+        """`path` is the index's own file, "" for a temporary one; `store` the id of the store it is of.
+        `in_memory`: a temporary one that needs no disk."""
+        self._name = ":memory:" if in_memory else path
         self.kept = bool(path)
         self._path = path
         self._store = store
@@ -178,6 +181,9 @@ class SearchIndex:
         self._emptied = False
         self._made: Any = None
         """Which index `behind` looked at: another process may recreate it at any time."""
+        self._patience = Patience()
+        self._locked = WriteLock(path.removesuffix(SUFFIX), INDEXING, path) if path else None
+        """Where the index is kept: held by each write, as for the store itself."""
         self._db = self._open()
         with contextlib.suppress(IndexLost), self._guarded():
             self._prepare()
@@ -185,6 +191,8 @@ class SearchIndex:
     def close(self) -> None:
         with self._lock:
             self._db.close()
+            if self._locked is not None:
+                self._locked.close()
 
     # -- the file ---------------------------------------------------------------------------------
 
@@ -192,10 +200,10 @@ class SearchIndex:
         if self.kept and not os.path.exists(self._path):
             _make(self._path)
         try:
-            db = apsw.Connection(self._path, flags=apsw.SQLITE_OPEN_READWRITE)
+            db = apsw.Connection(self._name, flags=apsw.SQLITE_OPEN_READWRITE)
         except apsw.Error as error:
             raise translate(error, self._path) from error
-        db.set_busy_handler(Patience())
+        db.set_busy_handler(self._patience)
         return db
 
     def _prepare(self) -> None:
@@ -240,7 +248,8 @@ class SearchIndex:
         self._emptied = True
         db.config(apsw.SQLITE_DBCONFIG_RESET_DATABASE, 1)
         try:
-            db.execute("VACUUM")
+            with self._alone():
+                db.execute("VACUUM")
         finally:
             db.config(apsw.SQLITE_DBCONFIG_RESET_DATABASE, 0)
 
@@ -278,14 +287,27 @@ class SearchIndex:
     @contextlib.contextmanager
     def _writing(self) -> Iterator[apsw.Connection]:
         """A transaction that is the only one."""
-        self._db.execute("BEGIN IMMEDIATE")
+        with self._alone():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the index's write lock. SQLite's own can be dropped by any code that reads the file."""
+        if self._locked is None:
+            yield
+            return
         try:
-            yield self._db
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
+            self._locked.acquire(self._patience.seconds)
+            yield
+        finally:
+            self._locked.release()
 
     # -- filling ----------------------------------------------------------------------------------
 
@@ -306,7 +328,7 @@ class SearchIndex:
             if known.pop(session, None) != (seq, updated)
         ]
         if stamp and not moved and not known:
-            with self._guarded() as db:
+            with self._guarded(), self._writing() as db:
                 db.execute("INSERT OR REPLACE INTO meta VALUES ('stamp', ?)", (stamp,))
         return [session for _, session in sorted(moved)], [*known]
 
@@ -371,7 +393,8 @@ class SearchIndex:
             # Deleting marks rows as deleted; their words leave when what they stand in is written anew.
             with self._writing():
                 db.execute("INSERT INTO word (word) VALUES ('optimize')")
-            return space.finish(db, PATIENCE_S, whole=True)
+            with self._alone():
+                return space.finish(db, self._patience, PATIENCE_S, whole=True)
 
     # -- finding ----------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 Neither can be part of the transaction that removed it, so that transaction leaves a mark in `meta`. The next
 writer, in any process, finishes the work and removes the mark. A reader that still looks at an
-older state of the file delays this; the locks on the `-shm` file show which process it is.
+older state of the file delays this; `lock_holders` shows which process it is.
 
 `secure_delete` overwrites deleted bytes in place. It does not reach copies that SQLite left behind when it moved
 rows between pages: those remain in the unused middle of pages in use, and only rewriting the file removes them.
@@ -12,11 +12,7 @@ something is synced or closed.
 
 from __future__ import annotations
 
-import contextlib
-import os
-
 import apsw
-import msgspec
 
 from stator.store.sqlite.connection import Patience, one
 
@@ -27,16 +23,6 @@ WHOLE_MAX = 16_384
 """Pages of a file that is rewritten at once: 64 MB, half a second."""
 SLICE = 2000
 """Pages given back in one transaction: 8 MB, so that other writers get their turn."""
-READ_MARKS = range(123, 128)
-"""The bytes of the `-shm` file on which SQLite's readers hold their locks."""
-COMMAND_MAX = 200
-
-
-class ReadingProcess(msgspec.Struct, frozen=True):
-    """A process that reads an older state of the file."""
-
-    pid: int
-    program: str
 
 
 def mark(db: apsw.Connection) -> None:
@@ -59,13 +45,14 @@ def _seen(db: apsw.Connection, key: str) -> int | None:
     return None if row is None else int(row[0])
 
 
-def finish(db: apsw.Connection, seconds: float, *, whole: bool = False) -> bool:
+def finish(db: apsw.Connection, patience: Patience, seconds: float, *, whole: bool = False) -> bool:
     """Free pages, empty the WAL and remove the mark; False if that is not possible now.
 
-    `seconds` is how long to wait for a reader; `whole` rewrites a file of any size. A failure is not raised:
-    the removal itself is committed and answered as such, and a broken file fails the next transaction.
+    `patience` is the connection's, `seconds` how long to wait for a reader; `whole` rewrites a file of any size.
+    A failure is not raised: the removal itself is committed and answered as such, and a broken file fails the
+    next transaction. The caller holds the write lock.
     """
-    db.set_busy_handler(Patience(seconds))
+    usual, patience.seconds = patience.seconds, seconds
     try:
         marks = {key: _seen(db, key) for key in (MARK, TRACES)}
         # First of all: while another process reads, everything written below only makes the WAL longer.
@@ -84,7 +71,7 @@ def finish(db: apsw.Connection, seconds: float, *, whole: bool = False) -> bool:
     except apsw.Error:  # a reader, most of the time; or a full disk
         return False
     finally:
-        db.set_busy_handler(Patience())
+        patience.seconds = usual
 
 
 def _give_back(db: apsw.Connection) -> None:
@@ -95,36 +82,3 @@ def _give_back(db: apsw.Connection) -> None:
         free, before = db.pragma("freelist_count"), free
         if free >= before:  # a copy whose pages are not tracked, or others who free more
             break
-
-
-def readers(path: str) -> list[ReadingProcess]:
-    """Which processes read, from the kernel's list of locks; empty on systems without such a list.
-
-    The files themselves are only ever `stat`ed: closing a descriptor of one would drop the locks
-    this process holds on it.
-    """
-    try:
-        inode = os.stat(f"{path}-shm").st_ino
-        with open("/proc/locks", encoding="ascii", errors="replace") as file:
-            lines = file.read().splitlines()
-    except OSError:
-        return []
-    pids = {pid for line in lines if (pid := _reader(line, inode)) > 0}
-    return [ReadingProcess(pid, _program(pid)) for pid in sorted(pids)]
-
-
-def _reader(line: str, inode: int) -> int:
-    """The pid in a line of /proc/locks that is a lock of a reader of that file, else 0."""
-    # 1: POSIX  ADVISORY  READ 1234 fe:00:2647291 124 124
-    words = line.split()
-    if len(words) != 8 or words[1] != "POSIX" or not words[6].isdecimal():
-        return 0
-    wanted = words[5].endswith(f":{inode}") and int(words[6]) in READ_MARKS
-    return int(words[4]) if wanted and words[4].isdecimal() else 0
-
-
-def _program(pid: int) -> str:
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
-        words = file.read(COMMAND_MAX).split(b"\0")
-        return b" ".join(words).decode("utf-8", "replace").strip()
-    return ""

@@ -1,7 +1,7 @@
 """The SQLite store: one file, many processes, nothing acknowledged that is not on disk.
 
 Appends go through one write connection. Threads that append at once share a transaction (a savepoint each,
-one COMMIT, none acknowledged before it); processes take turns on SQLite's write lock. Reads
+one COMMIT, none acknowledged before it); processes take turns on a lock. Reads
 run on connections of their own.
 """
 
@@ -11,6 +11,7 @@ import contextlib
 import os
 import secrets
 import time
+import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,6 +20,7 @@ import apsw
 
 from stator.errors import (
     StatorError,
+    StoreBusy,
     StoreCorrupt,
     StoreFailed,
     StoreReadOnly,
@@ -43,12 +45,12 @@ from stator.model.log.query import (
     UsageBy,
     check_limit,
 )
-from stator.model.records.tables import REMOVALS
 from stator.model.records.types import Entry
 from stator.store.port import Durability
-from stator.store.sqlite import connection, projection, space
+from stator.store.sqlite import connection, lock_holders, projection, space
 from stator.store.sqlite.append import Appender, opening_record
 from stator.store.sqlite.connection import many, one
+from stator.store.sqlite.driver_lock import DriverLocks
 from stator.store.sqlite.lease_table import Leases
 from stator.store.sqlite.projection import SEQ_MASK, SQL
 from stator.store.sqlite.queries import (
@@ -65,7 +67,9 @@ from stator.store.sqlite.queries import (
 from stator.store.sqlite.queries import keys as keyed
 from stator.store.sqlite.queries.lineage import SessionPlace
 from stator.store.sqlite.queries.state import exact_ledger, live_at
-from stator.store.sqlite.writer import PATIENCE_S, AppendRequest
+from stator.store.sqlite.read_pool import ReadPool
+from stator.store.sqlite.store_lock import ReadLock, WriteLock, check_log
+from stator.store.sqlite.writer import PATIENCE_S, AppendRequest, Writer
 
 if TYPE_CHECKING:  # loaded only by `verify`
     from stator.model.log.log_walk import SessionLog
@@ -73,6 +77,17 @@ if TYPE_CHECKING:  # loaded only by `verify`
 T = TypeVar("T")
 INHERITED_MAX = 1000
 """Forks whose inherited records are kept counted."""
+
+
+def _leave(pid: int, readers: ReadPool, writer: Writer, drivers: DriverLocks) -> None:
+    """Close connections and give up locks; in a forked child, which has none, nothing."""
+    if os.getpid() != pid:
+        return
+    try:
+        readers.close()
+        writer.leave()
+    finally:
+        drivers.close()
 
 
 class SqliteStore:
@@ -98,8 +113,19 @@ class SqliteStore:
         self._read_only = read_only or damaged
         self._pid = os.getpid()
         self._closed = False
-        self._idle: list[apsw.Connection] = []
-        meta = {} if damaged else self._read_meta()
+        connection.check_path(self.path)
+        if not damaged:
+            check_log(self.path)  # before we are present ourselves
+        locked = WriteLock(self.path)
+        locked.enter(create=False)
+        self._readers = ReadPool(self.path)
+        try:
+            meta = {} if damaged else self._read_meta()
+            locked.enter(create=not damaged)
+        except BaseException:
+            self._readers.close()
+            locked.close()
+            raise
         self._store_id = str(meta.get("store", ""))
         self._blob_key = bytes(meta.get("blob_key", b""))
         self._inherited: dict[tuple[str, int], dict[int, int]] = {}
@@ -111,17 +137,22 @@ class SqliteStore:
             redact=redact,
             clock=clock,
             salts=salts,
-            drop_readers=self._drop_readers,
+            drop_readers=self._readers.drop,
+            locked=locked,
         )
         self._writer = self._appender.writer
+        self._readers.on_stale = self._writer.give_up_lost
         self._leases = Leases(self._appender)
+        # Also where a program ends without closing: SQLite alone would fold the log without our locks.
+        drivers = self._appender.drivers
+        self._leave = weakref.finalize(
+            self, _leave, self._pid, self._readers, self._writer, drivers
+        )
 
     def _read_meta(self) -> dict[str, Any]:
         """What the file says of itself; the connection that reads it is the first of the readers."""
-        first = connection.open_connection(self.path, "read")
-        self._idle.append(first)
-        with connection.translated(self.path):
-            meta: dict[str, Any] = dict(many(first, "SELECT key, value FROM meta"))
+        with self._readers.snapshot() as db:
+            meta: dict[str, Any] = dict(many(db, "SELECT key, value FROM meta"))
             wrong = [
                 name
                 for name, kind in (("store", str), ("blob_key", bytes), ("epoch", int))
@@ -156,7 +187,7 @@ class SqliteStore:
                 "sqlite": apsw.sqlite_lib_version(),
                 "tails": tails,
                 "unfinished": unfinished,
-                "readers": space.readers(self.path) if unfinished else [],
+                "readers": lock_holders.readers(self.path) if unfinished else [],
             },
         )
 
@@ -164,19 +195,23 @@ class SqliteStore:
         if self._closed or os.getpid() != self._pid:
             return
         with self._writer.lock:
-            for held in list(self._leases.held.values()):
-                with contextlib.suppress(StatorError):
-                    self.release(held)
-            if self._appender.unflushed:
-                with contextlib.suppress(StatorError):
-                    self._writer.transaction(self._appender.flush_all)
-            if self._writer.removed:
-                with contextlib.suppress(StatorError):
-                    self._writer.finish(whole=True)
-            self._closed = True
-            self._drop_readers()
-            self._writer.close()
-            self._leases.close()
+            try:
+                self._finish_writing()
+            finally:
+                # Whatever failed before: a lock that is kept would keep others out for as long as this process lives.
+                self._closed = True
+                self._leave()
+
+    def _finish_writing(self) -> None:
+        for held in list(self._leases.held.values()):
+            with contextlib.suppress(StatorError):
+                self.release(held)
+        if self._appender.unflushed:
+            with contextlib.suppress(StatorError):
+                self._writer.transaction(self._appender.flush_all)
+        if self._writer.removed:
+            with contextlib.suppress(StatorError):
+                self._writer.finish(whole=True)
 
     def __enter__(self) -> SqliteStore:
         return self
@@ -205,60 +240,47 @@ class SqliteStore:
     def _reading(self) -> Iterator[apsw.Connection]:
         """A read connection with one consistent snapshot."""
         self._check()
-        try:
-            db = self._idle.pop()
-        except IndexError:
-            db = connection.open_connection(self.path, "read")
-        try:
-            with connection.translated(self.path):
-                db.execute("BEGIN")
-                yield db
-        finally:
-            if db.in_transaction:
-                with contextlib.suppress(apsw.Error):
-                    db.execute("ROLLBACK")
-            if self._closed:
-                db.close()
-            else:
-                self._idle.append(db)
+        with self._readers.snapshot() as db:
+            yield db
 
-    def _write(self, work: Callable[[apsw.Connection], T]) -> T:
+    def _write(self, work: Callable[[apsw.Connection], T], *, seconds: float | None = None) -> T:
         self._check_writable()
-        return self._writer.transaction(work)
+        return self._writer.transaction(work, seconds=seconds)
 
     def _check_writable(self) -> None:
         self._check()
         if self._read_only:
             raise StoreReadOnly("this store was opened for reading", store=self.path)
 
-    def _drop_readers(self) -> None:
-        """Close idle readers: one that maps the files of a lost log keeps SQLite from seeing the new."""
-        while self._idle:
-            self._idle.pop().close()
-
     # -- sessions ---------------------------------------------------------------------------------
 
     def create(self, drafts: Sequence[Draft]) -> tuple[SessionRow, bool]:
         record = opening_record(drafts)
-        session, created = self._write(lambda db: self._appender.create(db, record, drafts))
+        session, created = self._write(
+            lambda db: self._appender.create(db, record, drafts),
+            seconds=connection.OPEN_S if record.mode == "driven" else None,
+        )
         return self.session(session), created
 
     def session(self, session: str) -> SessionRow:
         with self._reading() as db:
-            return session_list.row_of(self._leases.path, self._place(db, session))
+            return session_list.row_of(self._appender.drivers, self._place(db, session))
 
     def sessions(
         self, query: SessionQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
     ) -> Page[SessionRow]:
         check_limit(limit)
         with self._reading() as db:
-            return session_list.page(db, self._leases.path, query, cursor, limit)
+            return session_list.page(db, self._appender.drivers, query, cursor, limit)
 
     # -- the lease --------------------------------------------------------------------------------
 
     def acquire(self, session: str, holder: Holder, *, take: bool = False) -> Lease:
         self._check_writable()
-        return self._leases.acquire(session, holder, take)
+        try:
+            return self._leases.acquire(session, holder, take)
+        except StoreBusy as error:
+            raise self._leases.named(error, self.session(session)) from error
 
     def release(self, lease: Lease) -> None:
         self._check_writable()
@@ -278,10 +300,7 @@ class SqliteStore:
         self._check_writable()
         if not drafts:
             return []
-        commits = self._writer.append(AppendRequest(session, drafts, if_head, barrier, fresh))
-        if any(draft.kind in REMOVALS for draft in drafts):
-            self._writer.finish(PATIENCE_S)
-        return commits
+        return self._writer.append(AppendRequest(session, drafts, if_head, barrier, fresh))
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -478,12 +497,14 @@ class SqliteStore:
     def _auditing(self) -> Iterator[apsw.Connection]:
         """A connection of its own, with one snapshot, that reads past damage."""
         self._check()
-        db = connection.open_to_audit(self.path)
+        lock = ReadLock(self.path)
         try:
-            db.execute("BEGIN")
-            yield db
+            lock.acquire()
+            with contextlib.closing(connection.open_to_audit(self.path)) as db:
+                db.execute("BEGIN")
+                yield db
         finally:
-            db.close()
+            lock.close()
 
     def usage(self, *, by: UsageBy = "content", session: str | None = None) -> dict[str, int]:
         with self._reading() as db:
@@ -495,9 +516,5 @@ class SqliteStore:
         self._check()
         if not self._read_only:
             self._write(self._appender.flush_dirty)  # views show projections only
-        db = connection.open_connection(self.path, "read")
-        try:
-            with connection.translated(self.path):
-                return sandbox.run(db, query, row_limit=row_limit, seconds=seconds)
-        finally:
-            db.close()
+        with self._readers.fresh() as db:
+            return sandbox.run(db, query, row_limit=row_limit, seconds=seconds)

@@ -1,7 +1,8 @@
 """Writing: the one connection that changes a store file, and the transactions that go through it.
 
 Threads that append at once share a transaction (a savepoint each, one COMMIT, none acknowledged before it);
-processes take turns on SQLite's write lock. Every transaction is guarded before it is answered.
+processes take turns, on a lock of our own and on SQLite's. The files are looked at before a transaction begins
+and before it is answered.
 """
 
 from __future__ import annotations
@@ -15,18 +16,22 @@ from typing import Protocol, TypeVar
 
 import apsw
 
-from stator.errors import HeadMoved, StatorError, StoreFailed
+from stator.errors import HeadMoved, StatorError, StoreError, StoreFailed
 from stator.model.log.commit import Commit, Draft
-from stator.model.records.tables import BARRIERS
+from stator.model.records.tables import BARRIERS, REMOVALS
 from stator.store.port import Durability
 from stator.store.sqlite import connection, space
-from stator.store.sqlite.connection import FileGuard
+from stator.store.sqlite.connection import FileGuard, Patience
+from stator.store.sqlite.store_lock import WriteLock, busy, check_log
 
 T = TypeVar("T")
 GROUP_MAX = 64
 """Appends that may share one transaction."""
 TRIES = 3
-"""How often a transaction whose WAL vanished is run again."""
+"""How often a transaction whose files vanished is run again."""
+CHECKPOINT_MAX = 8 * connection.CHECKPOINT_PAGES
+"""Pages of the WAL from which on a checkpoint does not wait for a moment without readers: where readers overlap without
+a pause, the log would grow for ever. SQLite's own locks still protect them."""
 PATIENCE_S = 1.0
 """How long a removal waits for readers that are about to be done."""
 
@@ -93,7 +98,7 @@ class Owner(Protocol):
 class Writer:
     """The write connection of one store in one process."""
 
-    def __init__(self, owner: Owner, durability: Durability) -> None:
+    def __init__(self, owner: Owner, durability: Durability, locked: WriteLock) -> None:
         self.path = owner.path
         self._owner = owner
         # Reentrant: `append` holds it while it runs `transaction`, which holds it while it runs `finish`.
@@ -107,6 +112,13 @@ class Writer:
         self._queue: deque[AppendRequest] = deque()
         self._db: apsw.Connection | None = None
         self._guard: FileGuard | None = None
+        self.locked = locked
+        self._patience = Patience(store=owner.path)
+        """SQLite's busy handler: for writers that do not know our lock."""
+        self._log_saved = False
+        """Whether the log was removed, and everything in it copied by us: it may be missing."""
+        self._acknowledged = 0
+        """Pages in the WAL after our last commit that was answered."""
         self._synchronous = ""
         self._data_version = -1
         self._began = False
@@ -120,51 +132,167 @@ class Writer:
 
     def open(self) -> apsw.Connection:
         if self._db is None:
+            if not self._log_saved:
+                check_log(self.path)
+            self._log_saved = False
             self._synchronous = self._calm
-            self._db = connection.open_connection(self.path, "write", self._synchronous)
+            self._db = connection.open_connection(
+                self.path, "write", self._synchronous, self._patience
+            )
             # A first read makes SQLite open the WAL, so that the guard knows which one is ours.
             self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
             self._guard = FileGuard(self.path)
             self._data_version = -1
+            self._acknowledged = 0
         return self._db
 
-    def close(self) -> None:
-        """Forget the connection and everything that was believed through it."""
-        db, self._db, self._guard = self._db, None, None
+    def close(self, *, fold: bool = False) -> None:
+        """Forget the connection and everything that was believed through it.
+
+        `fold`: SQLite may fold the log into the file and remove it, should no other process have the file open.
+        """
+        db, self._db = self._db, None
+        guard, self._guard = self._guard, None
         self._owner.forget_all()
+        if fold and guard is not None:
+            guard.permit_removal()
         if db is not None:
             with contextlib.suppress(apsw.Error):
+                db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(not fold))
                 db.close()
+        if guard is not None:
+            guard.close()
 
-    def transaction(self, work: Callable[[apsw.Connection], T], *, barrier: bool = True) -> T:
+    def give_up_lost(self) -> None:
+        """Close the connection if its files were removed: it keeps readers of this process from the new ones."""
+        with self.lock:
+            db, guard = self._db, self._guard
+            if db is None or guard is None or db.in_transaction or not guard.is_lost():
+                return
+            try:
+                self.locked.acquire(PATIENCE_S)
+                self._renew(db, guard)
+            finally:
+                self.locked.release()
+
+    def leave(self) -> None:
+        """The store is not used any more: the last to leave folds the log into the file."""
+        fold = False
+        try:
+            fold = self._may_fold()
+        finally:
+            self.close(fold=fold)
+            self.locked.close()
+
+    def _may_fold(self) -> bool:
+        """Whether nobody else uses the store. First, what only a removed log holds is saved."""
+        db, guard = self._db, self._guard
+        if db is None or guard is None:
+            return False
+        lost = guard.is_lost()
+        try:
+            self.locked.acquire(PATIENCE_S)
+        except StoreError:
+            if lost:
+                raise
+            return False  # another process writes, so it is there, and leaves later
+        if lost:
+            with connection.translated(self.path):
+                self._renew(db, guard)
+                self.open()
+        return self.locked.is_alone()
+
+    def transaction(
+        self,
+        work: Callable[[apsw.Connection], T],
+        *,
+        barrier: bool = True,
+        seconds: float | None = None,
+    ) -> T:
         """Run `work` in a transaction that is committed, guarded and only then answered.
 
-        One whose WAL was unlinked under it is run again on a new connection; commits are known by
-        id, so nothing lands twice.
+        One whose files were removed under it is run again on a new connection; commits are known by
+        id, so nothing lands twice. `seconds` is how long to wait for other writers.
         """
         with self.lock:
-            for _ in range(TRIES):
-                try:
-                    db = self._db or self.open()
-                    result = self._attempt(db, work, self._sure if barrier else self._calm)
-                except apsw.Error as error:
-                    raise connection.translate(error, self.path) from error
-                guard = self._guard
-                assert guard is not None
+            try:
+                self._patience.seconds = connection.BUSY_SECONDS if seconds is None else seconds
+                self.locked.acquire(self._patience.seconds)
+                return self._held_transaction(work, self._sure if barrier else self._calm)
+            except apsw.BusyError as error:
+                raise busy(self.path, self._patience.waited_s) from error
+            except apsw.Error as error:
+                raise connection.translate(error, self.path) from error
+            finally:
+                # Here, and not beside `acquire`: an interrupt can come at any line.
+                self.locked.release()
+
+    def _held_transaction(self, work: Callable[[apsw.Connection], T], level: str) -> T:
+        """The same, with the write lock held."""
+        for _ in range(TRIES):
+            db = self._db or self.open()
+            guard = self._guard
+            assert guard is not None
+            if not guard.memory_lost():
+                result = self._attempt(db, work, level)
                 # After COMMIT and before the answer: a commit in a file that was unlinked must not be acknowledged.
                 guard.check_store()
                 if not guard.wal_lost():
                     self._data_version = db.data_version()
+                    self._checkpoint(db)
                     if self.unfinished:
-                        self.finish()
+                        self._finish(db, 0.0, whole=False)
                     return result
-                self.close()
-                self._owner.drop_readers()
+            self._renew(db, guard)
         raise StoreFailed(
-            f"{self.path}: another program keeps removing the write-ahead log",
-            hint="something opens the file without SQLite; nothing was acknowledged",
+            f"{self.path}: {self.path}-wal or {self.path}-shm was removed while this program used it",
+            hint="nothing was acknowledged; close other connections of this program to the store, then try again",
             store=self.path,
         )
+
+    def _renew(self, db: apsw.Connection, guard: FileGuard) -> None:
+        """Give up a connection whose files were removed; the next one opens those that are there now."""
+        if guard.wal_lost():
+            self._save_log(db, guard)
+            self._log_saved = True
+        self.close()
+        self._owner.drop_readers()
+
+    def _save_log(self, db: apsw.Connection, guard: FileGuard) -> None:
+        """Copy what only the removed log holds into the store file, where that overwrites nobody's work."""
+        if guard.wal_is_vacant():
+            try:
+                self.locked.without_readers(PATIENCE_S)
+                # Also where nothing is left to copy: it lets the next log begin at its beginning.
+                db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
+            finally:
+                self.locked.admit_readers()
+            return
+        pages, kept = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+        # What was not acknowledged is run again. A program that removes the log in order copies it first.
+        if kept < min(pages, self._acknowledged):
+            raise StoreFailed(
+                f"{guard.wal} was removed while this program used it, and another program has written since:"
+                f" {pages - kept} pages that this program wrote are in no file any more",
+                hint="nothing more is acknowledged; restore the store from a backup",
+                store=self.path,
+            )
+
+    def _checkpoint(self, db: apsw.Connection) -> None:
+        """Copy a log that has become long into the file. In place of SQLite's own checkpoints, which do not know
+        our locks."""
+        # Without errors: what was committed is in the log and stays there, and a broken disk fails the next write.
+        with contextlib.suppress(apsw.Error):
+            self._acknowledged, _ = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+            if self._acknowledged >= connection.CHECKPOINT_PAGES:
+                self._copy_log(db)
+
+    def _copy_log(self, db: apsw.Connection) -> None:
+        try:
+            if self.locked.without_readers() or self._acknowledged >= CHECKPOINT_MAX:
+                db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        finally:
+            self.locked.admit_readers()
 
     def _attempt(self, db: apsw.Connection, work: Callable[[apsw.Connection], T], level: str) -> T:
         if not self._settled:  # an interrupt came while the last one was being undone
@@ -213,8 +341,22 @@ class Writer:
         A reader in another process may hold that back; then the next writer tries again.
         """
         with self.lock, connection.translated(self.path):
-            if self.unfinished or (whole and space.is_marked(self.open())):
-                self.unfinished = not space.finish(self.open(), seconds, whole=whole)
+            if not self.unfinished and not (whole and space.is_marked(self.open())):
+                return
+            try:
+                self.locked.acquire(connection.BUSY_SECONDS)
+                self._finish(self.open(), seconds, whole=whole)
+            finally:
+                self.locked.release()
+
+    def _finish(self, db: apsw.Connection, seconds: float, *, whole: bool) -> None:
+        guard = self._guard
+        try:
+            # With files that were removed, the next transaction deals.
+            if guard is not None and not guard.is_lost() and self.locked.without_readers(seconds):
+                self.unfinished = not space.finish(db, self._patience, seconds, whole=whole)
+        finally:
+            self.locked.admit_readers()
 
     # -- appends ----------------------------------------------------------------------------------
 
@@ -226,6 +368,8 @@ class Writer:
                 if not request.done:
                     self._run_queue(request)
             if request.error is None:
+                if any(draft.kind in REMOVALS for draft in request.drafts):
+                    self.finish(PATIENCE_S)
                 return request.result
         except BaseException as error:
             known = "was committed" if self._settle(request) else "was not committed"

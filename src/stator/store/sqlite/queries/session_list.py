@@ -13,8 +13,8 @@ import apsw
 
 from stator.model.log.query import Page, SessionQuery, SessionRow
 from stator.model.values.ids import from_bytes, to_bytes
-from stator.store.sqlite import driver_lock
 from stator.store.sqlite.connection import many, one
+from stator.store.sqlite.driver_lock import DriverLocks
 from stator.store.sqlite.projection import SEQ_MASK, SQL
 from stator.store.sqlite.queries import commits, lineage, places
 from stator.store.sqlite.queries.lineage import SessionPlace
@@ -39,7 +39,7 @@ BELOW, DIRTY_BELOW = (
 
 def page(
     db: apsw.Connection,
-    path: str,
+    drivers: DriverLocks,
     query: SessionQuery,
     cursor: tuple[int, ...] | None,
     limit: int,
@@ -53,7 +53,7 @@ def page(
         if query == SessionQuery(
             tenant=query.tenant, project=query.project, name=query.name, mode=query.mode
         ):
-            return _one(db, path, named[1], query.mode, cursor)
+            return _one(db, drivers, named[1], query.mode, cursor)
     updated, s = cursor if cursor is not None else FIRST
     pages, tails = (SQL["session_page"], DIRTY) if query.parent is None else (BELOW, DIRTY_BELOW)
     clean = many(db, pages, _filters(query, updated, s, limit + 1))
@@ -63,19 +63,19 @@ def page(
         if (at, row[0]) < (updated, s):
             found.append((at, row[0], row))
     found.sort(key=lambda item: item[:2], reverse=True)
-    rows = [row_of(path, places.place_of(db, row)) for _, _, row in found[:limit]]
+    rows = [row_of(drivers, places.place_of(db, row)) for _, _, row in found[:limit]]
     more = len(found) > limit
     return Page(rows, found[limit - 1][:2] if more else None)
 
 
 def _one(
     db: apsw.Connection,
-    path: str,
+    drivers: DriverLocks,
     identifier: bytes,
     mode: str | None,
     cursor: tuple[int, ...] | None,
 ) -> Page[SessionRow]:
-    row = row_of(path, places.place_of(db, one(db, SQL["session_by_id"], (identifier,))))
+    row = row_of(drivers, places.place_of(db, one(db, SQL["session_by_id"], (identifier,))))
     wanted = cursor is None and mode in (None, row.record.mode)
     return Page([row] if wanted else [], None)
 
@@ -104,14 +104,14 @@ def _last_at(db: apsw.Connection, s: int, flushed: int, updated: int) -> int:
     return commits.used_at(row) if row is not None else updated
 
 
-def row_of(path: str, place: SessionPlace) -> SessionRow:
+def row_of(drivers: DriverLocks, place: SessionPlace) -> SessionRow:
     """A session as listings show it."""
     tail = place.tail.commits
     return SessionRow(
         record=place.record,
         epoch=place.epoch,
         head=tail[-1].seq if tail else place.flushed,
-        holder=driver_lock.holder(path, place.holder, place.epoch),
+        holder=drivers.holder(place.holder, place.epoch),
         turns=tail[-1].turn if tail else place.ledger.turn,
         updated=tail[-1].used if tail else place.updated,
     )
