@@ -14,7 +14,7 @@ from msgspec.structs import replace
 import stator
 from runtime.bundle_fixtures import bulky, facts, findings, machine, made, read_file, whole, work
 from runtime.waiting import ask_for
-from stator.errors import BadBundle, Busy, Conflict, Erased, InvalidInput
+from stator.errors import BadBundle, Busy, Conflict, Erased, IdReused, InvalidInput
 from stator.model.calls.approval import answer
 from stator.model.log import chain
 from stator.model.log.commit import (
@@ -295,6 +295,18 @@ def test_a_grafted_session_has_the_state_it_had_elsewhere(here, there, file, div
     assert tag.hash == next(c.hash for c in view.log() if c.seq == tag.seq)
     assert [t.status for t in view.turns()] == [t.status for t in there.read(diverged.id).turns()]
     assert view.counts.open == 0
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_grafted_session_is_refused_by_the_store_its_commits_are_in(
+    here, there, file, diverged, dry_run
+):
+    (one,) = carry(there, here, file).sessions
+    here.export(one.into, file, replace=True)
+    heads = [row.head for row in there.sessions().rows]
+    with pytest.raises(IdReused, match="already in this store, in another session"):
+        there.import_bundle(file, dry_run=dry_run)
+    assert [row.head for row in there.sessions().rows] == heads
 
 
 def test_a_grafted_session_keeps_ids_content_and_salts(here, there, file, diverged):
@@ -649,6 +661,16 @@ def test_verify_finds_content_that_no_bundle_withheld(here, there, file):
 
 
 # -- all or nothing -------------------------------------------------------------------------------
+
+
+def test_a_dry_run_of_a_continued_session_says_what_the_import_does(here, there, file):
+    work(here)
+    carry(here, there, file)
+    with here.open("fix-login") as s, s.turn("more"):
+        pass
+    here.export("fix-login", file, replace=True)
+    planned = fates(there.import_bundle(file, dry_run=True))
+    assert planned == fates(there.import_bundle(file)) == ["fast-forward"]
 
 
 def test_a_dry_run_reports_the_import_and_writes_nothing(here, there, file):

@@ -569,3 +569,15 @@ def without_erased(state):
         for name, records in state.items()
     }
     return encode(kept)
+
+
+def test_a_rewind_restores_a_record_whose_newer_version_was_erased(either):
+    with either.open("a") as s:
+        with s.turn("note it") as t:
+            t.note("n", 1)
+            t.note("n", 2)
+            s.erase(f"@{s.head.seq}")
+        first = s.turns()[0].first + 1
+        s.rewind(f"@{first}")
+        assert s.state()["scratch"] == s.state(f"@{first}")["scratch"]
+        assert [entry.key for entry in s.entries("scratch")] == ["n"]

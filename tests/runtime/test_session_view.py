@@ -333,6 +333,40 @@ def test_why_without_a_decision_shows_the_prompt_and_the_answer(session):
     assert kinds["said"] == "made it fast"
 
 
+def test_a_file_that_came_went_and_is_there_again_is_listed_as_created(session):
+    with session.turn("to and fro") as t:
+        t.file("again.py", "created")
+        t.file("again.py", "deleted")
+        t.file("again.py", "modified")
+    assert [(change.path, change.op) for change in session.files(last=1)] == [
+        ("again.py", "created")
+    ]
+    assert [item.change for item in session.diff().of("files")] == ["added"]
+
+
+def test_a_file_that_was_moved_in_and_deleted_is_not_listed(session):
+    with session.turn("move it") as t:
+        t.file("new.py", "renamed", from_path="old.py")
+        t.file("new.py", "deleted")
+    assert [change.path for change in session.files(last=1)] == ["old.py"]
+
+
+def test_a_renamed_file_that_was_modified_since_is_still_listed_as_renamed(session):
+    with session.turn("move it") as t:
+        t.file("new.py", "renamed", from_path="old.py")
+        t.file("new.py", "modified")
+    listed = {change.path: change.op for change in session.files(last=1)}
+    assert listed == {"new.py": "renamed", "old.py": "deleted"}
+
+
+def test_why_names_a_rename_onto_the_same_path_once(session):
+    with session.turn("tidy up") as t:
+        t.file("same.py", "created")
+        t.file("same.py", "renamed", from_path="same.py")
+    edits = [reason for reason in session.why("same.py") if reason.kind == "edit"]
+    assert len(edits) == 2
+
+
 def test_why_of_an_unknown_path_is_empty(session):
     assert session.why("never.py") == []
 

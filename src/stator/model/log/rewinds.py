@@ -79,11 +79,13 @@ def resets(pairs: Sequence[tuple[Entry | None, Entry | None]]) -> tuple[Reset, .
             reset = Reset(now.collection, now.id, now.key)
             drops.setdefault((now.collection, now.key), []).append(reset)
     changes: list[Reset] = []
-    for now, then in sorted(pairs, key=_order):
-        entry = now or then
-        slot = ("", "") if entry is None else (entry.collection, entry.key)
-        # One record makes room before another takes its place under the same key.
-        changes += drops.pop(slot, []) + puts.pop(slot, [])
+    for pair in sorted(pairs, key=_order):
+        for (
+            entry
+        ) in pair:  # a record whose newest version was erased has lost its key, and gets it back
+            slot = ("", "") if entry is None else (entry.collection, entry.key)
+            # One record makes room before another takes its place under the same key.
+            changes += drops.pop(slot, []) + puts.pop(slot, [])
     return tuple(
         change
         for change in changes

@@ -13,7 +13,7 @@ from itertools import groupby
 
 import msgspec
 
-from stator.errors import BrokenChain, Conflict, InvalidInput, NotFound
+from stator.errors import BrokenChain, Conflict, IdReused, InvalidInput, NotFound
 from stator.model.exchange import bundle
 from stator.model.exchange.bundle import (
     Bundled,
@@ -337,8 +337,9 @@ def import_bundle(
 
         if dry_run:
             plans = planned()
-            for _ in _BundleStream(reader, plans, checks=True):
-                pass
+            for commit in _BundleStream(reader, plans, checks=True):
+                if any(place != (commit.session, commit.seq) for place in store.locate(commit.id)):
+                    raise _is_here_elsewhere(commit.id)
         else:
             plans, stream = _ingest(store, context, reader, planned)
             shared = _erase_shared(store, context, stream.erased)
@@ -371,10 +372,22 @@ def _ingest(
         try:
             store.ingest(stream, projects={one.into: one.project for one in plans})
             return plans, stream
+        except IdReused as taken:
+            raise _is_here_elsewhere(taken.ids["commit"]) from None
         except (BrokenChain, Conflict):
             if not left:
                 raise
     raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _is_here_elsewhere(commit: str) -> IdReused:
+    """The refusal of a log that diverged from one of this store and became a fork in another store: its commits
+    keep their ids there, and a store has each commit once."""
+    return IdReused(
+        f"commit {commit} of the bundle is already in this store, in another session",
+        hint="nothing was imported; export the session it came from, or import this one with --store",
+        commit=commit,
+    )
 
 
 def _erase_shared(

@@ -67,6 +67,9 @@ def net_files(
     `there` are the keys of files that were there before.
     """
     found: dict[str, FileChange] = {}
+    came: set[str] = set()
+    """Files that were not there before."""
+    seen: set[str] = set()
     for version in versions:
         record = getattr(version.op, "record", None)
         if not isinstance(record, FileRecord) or (record.op == "read" and not reads):
@@ -75,8 +78,13 @@ def net_files(
         op = _net_op(known.op if known else None, record.op)
         if known is None and op == "created" and version.key in there:
             op = "modified"
-        if op is None:
-            continue
+        if version.key not in seen and op in ("created", "renamed") and version.key not in there:
+            came.add(version.key)
+        seen.add(version.key)
+        if op == "modified" and version.key in came:
+            op = "created"
+        if op == "deleted" and version.key in came:
+            continue  # it came and went
         found[version.key] = FileChange(
             path=record.path,
             op=op,
@@ -90,10 +98,12 @@ def net_files(
     return list(found.values())[::-1]
 
 
-def _net_op(before: str | None, op: str) -> str | None:
-    """Two ops on one file as one; None when the file came and went."""
-    if before == "created":
-        return None if op == "deleted" else "created"
+def _net_op(before: str | None, op: str) -> str:
+    """Two ops on one file as one."""
+    if before == "created" and op != "deleted":
+        return "created"
+    if before == "renamed" and op == "modified":
+        return "renamed"
     if before == "deleted" and op == "created":
         return "modified"
     if op == "read" and before is not None:
