@@ -15,8 +15,8 @@ from laws.provider_rules import RULES
 from laws.telling import FOREIGN, Telling
 from stator import errors
 
-AGAIN = ("scratch", "evicted")
-"""Collections whose records an undo writes again, each under an id of its own."""
+AGAIN = ("evicted",)
+"""The collection whose records an undo writes again, each under an id of its own."""
 
 
 class KeepingActs(Telling):

@@ -295,11 +295,8 @@ def check_files(view: Any, state: Any, told: Told) -> None:
 
 
 def check_net_files(view: Any, told: Told) -> None:
-    """The net changes of files from the beginning on, in the diff and in the list of files.
-
-    Not after a rewind: the list counts what is in force, the word of a diff every touch in between.
-    """
-    if told.erased or told.rewinds:
+    """The net changes of files from the beginning on, in the diff and in the list of files."""
+    if told.erased:
         return
     listed = {change.path: change.op for change in view.files()}
     for item in view.diff("t0", "head").of("files"):

@@ -688,3 +688,14 @@ def test_secrets_in_a_summary_are_redacted(memory):
         work(s)
         s.compact(summary="the key is AKIAIOSFODNN7EXAMPLE")
         assert "AKIAIOSFODNN7EXAMPLE" not in text_of(s)
+
+
+def test_undoing_a_compaction_restores_notes_under_their_ids(memory):
+    with memory.open("a") as s, s.turn("go") as t:
+        t.note("n", 1.5)
+        t.say("one")
+        t.say("two")
+        before = s.state()["scratch"]
+        s.compact(keep=1, scratch=True, summary="short")
+        s.undo_compaction()
+        assert s.state()["scratch"] == before

@@ -581,3 +581,27 @@ def test_a_rewind_restores_a_record_whose_newer_version_was_erased(either):
         s.rewind(f"@{first}")
         assert s.state()["scratch"] == s.state(f"@{first}")["scratch"]
         assert [entry.key for entry in s.entries("scratch")] == ["n"]
+
+
+def test_a_diff_says_nothing_of_an_edit_that_was_rewound(memory):
+    with memory.open("a") as s:
+        with s.turn("1"):
+            pass
+        with s.turn("2") as t:
+            t.file("c.py", "modified", after="d1")
+        s.rewind("t1")
+        with s.turn("3") as t:
+            t.file("c.py", "read", after="d1")
+        assert s.diff("t0", "head").of("files") == []
+
+
+def test_a_diff_calls_a_file_changed_whose_creation_was_rewound(memory):
+    with memory.open("a") as s:
+        with s.turn("1"):
+            pass
+        with s.turn("2") as t:
+            t.file("c.py", "created")
+        s.rewind("t1")
+        with s.turn("3") as t:
+            t.file("c.py", "modified")
+        assert [item.change for item in s.diff("t0", "head").of("files")] == ["changed"]

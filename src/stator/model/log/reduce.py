@@ -450,7 +450,7 @@ def _compaction(draft: Draft, made: Made) -> None:
     """Undoing one puts back the records that it dropped, each as it was recorded."""
     for change in draft.changes:
         if isinstance(change, Reset) and change.collection in COMPACTIBLE and change.record:
-            made.put(change.collection, change.record, change.key)
+            _reset(change, made)
         else:
             _change(change, made)
 

@@ -274,9 +274,13 @@ def compare(
     start: str,
     end: str,
     calls: Sequence[CallItem] = (),
+    in_force: Touches | None = None,
 ) -> Diff:
-    """The diff of two states, from the records that may differ; those that do not are no part of it."""
-    work = _Comparison(pairs, touches, why)
+    """The diff of two states, from the records that may differ; those that do not are no part of it.
+
+    `in_force` are the touches without those that were rewound: they say what was done to a file.
+    """
+    work = _Comparison(pairs, touches, in_force or touches, why)
     items = work.items()
     items.sort(key=lambda item: (COLLECTIONS[item.collection].number, item.seq))
     return Diff(
@@ -294,12 +298,14 @@ def compare(
 class _Comparison:
     """Two sets of records, paired, and what the touches say of them."""
 
-    def __init__(self, pairs: Iterable[Pair], touches: Touches, why: Why) -> None:
+    def __init__(
+        self, pairs: Iterable[Pair], touches: Touches, in_force: Touches, why: Why
+    ) -> None:
         self._why = why
         self._ends = [pair for pair in pairs if pair != (None, None)]
         self._touches = touches
         self._last = {(v.op.collection, v.op.id): v for v in touches.right}
-        self._acts = _acts(touches.left), _acts(touches.right)
+        self._acts = _acts(in_force.left), _acts(in_force.right)
         self._steps: dict[str, list[Version]] = {}
         """By the id of a decision: those on the way to it."""
         self._followed: set[str] = set()

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Sequence
 from stator.model.log.commit import Commit, Large
 from stator.model.log.delta import Op, Version
 from stator.model.log.query import CallQuery, CallRow
+from stator.model.log.rewinds import stands, visible
 from stator.model.records.tables import BOOKKEEPING, COLLECTIONS
 from stator.model.records.types import Entry, SessionRecord
 from stator.model.values.position import AtTurn, Range, parse_range
 from stator.model.views import diff as diffs
 from stator.model.views.diff import CallItem, Diff, Pair
 from stator.runtime.base.pages import commit_at
+from stator.runtime.views import reflog
 from stator.runtime.views.refs import Point, locate, resolve, session_of, span
 from stator.runtime.views.why import why_of
 from stator.store.port import StorePort
@@ -56,6 +58,7 @@ def between(store: StorePort, a: Point, b: Point) -> Diff:
         start=_shown(a, b),
         end=_shown(b, a),
         calls=calls_in(store, b.session, trunk, b.seq),
+        in_force=step.in_force(),
     )
 
 
@@ -138,6 +141,12 @@ class _Steps:
         a, b = (_kept(self._store, point.session, kept, point.seq) for point in self._points)
         return found + diffs.paired(a, b)
 
+    def in_force(self) -> diffs.Touches:
+        """The touches without those that were rewound on the way."""
+        a, b = self._points
+        left = _in_force(self._store, a, self.touches.left)
+        return diffs.Touches(left, _in_force(self._store, b, self.touches.right))
+
     def whys(self) -> diffs.Why:
         """Why a commit of the end's log was made; those that were read need not be read again."""
         by_seq = {commit.seq: commit for commit in self._commits}
@@ -150,6 +159,16 @@ class _Steps:
             return why_of(commit)
 
         return why
+
+
+def _in_force(store: StorePort, point: Point, versions: Sequence[Version]) -> Sequence[Version]:
+    """Of the versions on the way to a position, those that count there, and what rewinds put back."""
+    # Each rewind leaves a tag: without one, none of these versions was rewound.
+    if not any(version.op.collection == "tags" for version in versions):
+        return versions
+    stretches = visible(reflog.rewinds(store, point.session), point.seq)
+    back = {after for after, _ in stretches}
+    return [v for v in versions if stands(stretches, v.seq) or v.seq in back]
 
 
 def _kept(store: StorePort, session: str, names: Iterable[str], at: int) -> list[Entry]:
