@@ -36,6 +36,7 @@ PARTS: dict[str, str] = {
     "importing": "model importers",
     "testing": "errors model store runtime connect",
     "pytest_plugin": "testing",
+    "__main__": "surfaces",
     "surfaces": "errors locations locks model runtime importers hooks connect surfaces __version__",
 }
 """Part of the package → what of the package it may import."""

@@ -173,3 +173,10 @@ def test_the_installed_program_runs(store):
 def test_stator_connect_is_the_function_after_its_module_is_imported():
     code = "import stator; stator.open; from stator.connect import StorePlace; stator.connect('memory:')"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_command_runs_as_a_module():
+    done = subprocess.run(
+        [sys.executable, "-m", "stator", "--version"], capture_output=True, text=True, check=True
+    )
+    assert stator.__version__ in done.stdout
