@@ -605,3 +605,15 @@ def test_a_diff_calls_a_file_changed_whose_creation_was_rewound(memory):
         with s.turn("3") as t:
             t.file("c.py", "modified")
         assert [item.change for item in s.diff("t0", "head").of("files")] == ["changed"]
+
+
+def test_a_record_whose_newest_version_was_erased_is_counted_once_after_a_rewind(either):
+    with either.open("a") as s:
+        with s.turn("1") as t:
+            t.file("c.py", "created", after="d1")
+        with s.turn("2") as t:
+            t.file("c.py", "modified", after="d2")
+            seq = s.head.seq
+        s.erase(f"@{seq}")
+        s.rewind("t1")
+        assert s.counts.live["files"] == len(s.state()["files"]) == 1

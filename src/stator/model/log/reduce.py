@@ -461,7 +461,10 @@ def _reset(change: Reset, made: Made) -> None:
         made.drop_standing(standing, change.collection, change.key)
     else:
         # `was` is the version before of the same record. If another record has the key by now, there is none.
-        was = standing[1] if standing is not None and standing[0] == change.id else 0
+        if standing is None or standing[0] != change.id:
+            # A record whose newest version was erased is in force without its key.
+            standing = made.find(change.collection, KEYLESS + change.id)
+        was = standing[1] if standing is not None else 0
         found = (change.id, was, change.record)
         made.put_over(found, change.collection, change.record, change.key)
 
