@@ -18,7 +18,7 @@ from waiting import eventually
 ENDLESS = """
 import itertools, stator
 
-@stator.tool(effect="write")
+@stator.tool(effect="idempotent")
 def write(n):
     return n
 
