@@ -263,6 +263,39 @@ def test_a_call_that_a_continued_turn_left_in_doubt_is_in_doubt_after_later_turn
     assert len(act.runs) == 1
 
 
+@pytest.mark.parametrize(
+    ("verdict", "runs"),
+    [("done", 1), ("not done", 2), ("run again", 2)],
+    ids=lambda item: str(item),
+)
+def test_a_call_that_was_settled_after_later_turns_is_known_to_its_turn(either, verdict, runs):
+    act = Counted(dying)
+    with driving(either) as s, s.turn("pay", key="k") as t:
+        t.call(act.tool(effect="write"), cents=42)
+    with either.open("main") as s, s.turn("something else"):
+        pass
+    either.doubts.settle(either.doubts.open("main")[0].call, verdict)
+    with either.open("main") as s, s.turn("pay", key="k") as t:
+        t.call(act.tool(effect="write"), cents=42)
+    assert len(act.runs) == runs
+
+
+def test_a_call_that_the_parent_settled_after_a_fork_is_elsewhere_in_the_fork(either):
+    act = Counted(dying)
+    with driving(either) as s, s.turn("pay", key="k") as t:
+        t.call(act.tool(effect="write"), cents=42)
+    with either.open("main") as s, s.turn("something else"):
+        pass
+    either.fork("main", "head", as_name="other")
+    either.doubts.settle(either.doubts.open("main")[0].call, "done")
+    for number in range(3):
+        with either.open("other") as s, s.turn(f"turn {number}"):
+            pass
+    with pytest.raises(InDoubt), either.open("other") as s, s.turn("pay", key="k") as t:
+        t.call(act.tool(effect="write"), cents=42)
+    assert len(act.runs) == 1
+
+
 def test_a_program_with_one_block_per_turn_runs_no_turn_twice(either):
     act = Counted(lambda: "a", lambda: "b", dying)
     tasks = ("a", "b", "c")

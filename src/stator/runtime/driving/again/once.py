@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from stator.model.calls.known import Known, KnownCall, Scrub
 from stator.model.calls.once import Attempt, TurnPart, attempts, is_stuck
 from stator.model.log.commit import Commit
+from stator.model.log.query import CallQuery
 from stator.model.log.rewinds import visible
 from stator.runtime.base.pages import commit_at
 from stator.runtime.driving.recovery import turn_commits
@@ -14,6 +15,7 @@ from stator.runtime.views import reflog
 from stator.store.port import StorePort
 
 WAITING = ("awaiting approval", "in doubt")
+OPEN = ("started", "in doubt")
 
 
 def attempts_at(store: StorePort, session: str, key: str, scrub: Scrub) -> list[Attempt]:
@@ -30,12 +32,32 @@ def attempts_at(store: StorePort, session: str, key: str, scrub: Scrub) -> list[
 
 
 def log_of(store: StorePort, session: str, attempt: Attempt) -> list[Commit]:
-    """Everything an attempt recorded, in order."""
-    return [
+    """Everything an attempt recorded, in order, and what became known of its calls in later turns."""
+    log = [
         commit
         for part in attempt.parts
         for commit in (part.first, *turn_commits(store, session, part.row))
     ]
+    found = {commit.seq for commit in log}
+    for call in Known(log).calls:
+        ending = _ending(store, session, call) if call.status in OPEN else 0
+        if ending not in found and ending:
+            log.append(commit_at(store, session, ending))
+    return sorted(log, key=lambda commit: commit.seq)
+
+
+def _ending(store: StorePort, session: str, call: KnownCall) -> int:
+    """The seq of what was last recorded of how a call ended, in whichever turn; 0 if nothing was."""
+    query = CallQuery(session=session, tool=call.tool, after=call.seq - 1)
+    cursor: tuple[int, ...] | None = None
+    while True:
+        page = store.calls(query, cursor=cursor)
+        for row in page.rows:  # the newest attempt comes first
+            if row.call == call.call:
+                return row.outcome
+        cursor = page.cursor
+        if cursor is None:
+            return 0
 
 
 def recorded(store: StorePort, session: str, tried: Sequence[Attempt]) -> Known:
