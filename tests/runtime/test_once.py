@@ -659,6 +659,72 @@ def test_a_value_that_holds_a_secret_comes_back_with_a_placeholder_and_a_warning
 # -- writes in doubt in other turns ---------------------------------------------------------------
 
 
+class Ledger:
+    """A tool that notes the idempotency key it was given, and looks it up."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        self.dies = False
+
+    def pay(self, cents: int, idempotency_key: str) -> str:
+        self.keys.append(idempotency_key)
+        if self.dies:
+            raise Died
+        return "paid"
+
+    def tool(self) -> Any:
+        def found(intent: Any) -> str:
+            return "done" if intent.key in self.keys else "not_done"
+
+        return stator.tool(self.pay, name="pay", effect="write", reconcile=found)
+
+    def crash(self, store: Any, *, calls: int = 1) -> None:
+        with driving(store) as s, s.turn("pay", key="a") as t:
+            for number in range(calls):
+                self.dies = number == calls - 1
+                t.call(self.tool(), cents=42)
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_a_doubt_is_looked_up_under_the_key_it_was_made_with_by_another_turn(either, calls):
+    ledger = Ledger()
+    ledger.crash(either, calls=calls)
+    with either.open("main") as s, s.turn("pay", key="b") as t:
+        assert t.try_call(ledger.tool(), cents=42).status == "denied"
+    assert len(ledger.keys) == calls
+
+
+def test_a_doubt_of_a_continued_turn_is_looked_up_under_the_key_it_was_made_with(either):
+    ledger = Ledger()
+    with contextlib.suppress(ZeroDivisionError), either.open("main") as s, s.turn("pay", key="a"):
+        raise ZeroDivisionError
+    with either.open("main") as s, s.turn("something else"):
+        pass
+    ledger.crash(either)
+    with either.open("main") as s, s.turn("pay", key="b") as t:
+        assert t.try_call(ledger.tool(), cents=42).status == "denied"
+    assert len(ledger.keys) == 1
+
+
+def test_a_doubt_is_looked_up_under_the_key_it_was_made_with_by_another_attempt(either):
+    ledger = Ledger()
+    ledger.crash(either)
+    with either.open("main") as s, s.turn("pay", key="a", new=True) as t:
+        assert t.try_call(ledger.tool(), cents=42).status == "denied"
+    assert len(ledger.keys) == 1
+
+
+def test_a_doubt_is_looked_up_under_the_key_it_was_made_with_by_a_fork(either):
+    ledger = Ledger()
+    ledger.crash(either)
+    with either.open("main"):
+        pass
+    either.fork("main", as_name="other")
+    with either.open("other") as s, s.turn("pay", key="a") as t:
+        assert t.try_call(ledger.tool(), cents=42).ok
+    assert len(ledger.keys) == 1
+
+
 def left_in_doubt(store: Any, act: Counted, **options: Any) -> None:
     with driving(store) as s, s.turn("one", new=True) as t:
         t.call(act.tool(**options), cents=42)
