@@ -192,6 +192,48 @@ def test_once_inside_a_turn_is_refused_with_what_to_do_instead(either):
     assert "t.call" in refused.value.hint
 
 
+def killed_before_its_end(store: Any, act: Counted) -> None:
+    """Dies between the outcome of the only call and the end of its turn."""
+    with driving(store) as s, s.turn(key="k") as t:
+        t.call(act.tool(effect="write"), cents=42)
+        raise Died
+
+
+@pytest.mark.parametrize("name", ["act", "renamed"])
+@pytest.mark.parametrize("cents", [42, 43])
+def test_once_does_not_repeat_what_ended_under_another_name_or_with_other_arguments(
+    either, name, cents
+):
+    act = Counted()
+    killed_before_its_end(either, act)
+    with either.open("main") as s:
+        assert s.once("k", act.tool(effect="write").using(name=name), cents=cents) == "done"
+    assert len(act.runs) == 1
+
+
+@pytest.mark.parametrize("name", ["act", "renamed"])
+@pytest.mark.parametrize("cents", [42, 43])
+def test_once_does_not_repeat_what_is_in_doubt_under_another_name_or_with_other_arguments(
+    either, name, cents
+):
+    act = Counted(dying)
+    killed_before_its_end(either, act)
+    for new in range(2):
+        with pytest.raises(InDoubt), either.open("main") as s:
+            s.once("k", act.tool(effect="write").using(name=name), cents=cents + new)
+    assert len(act.runs) == 1
+
+
+def test_once_does_not_repeat_what_an_aborted_attempt_has_done_under_another_name(either):
+    act = Counted()
+    with either.open("main") as s, s.turn(key="k") as t:
+        t.call(act.tool(effect="write"), cents=42)
+        t.abort("not like this")
+    with either.open("main") as s:
+        assert s.once("k", act.tool(effect="write").using(name="renamed"), cents=43) == "done"
+    assert len(act.runs) == 1
+
+
 def test_once_without_a_key_is_refused(either):
     with pytest.raises(InvalidInput, match="needs a key"), either.open("main") as s:
         s.once("", Counted())
