@@ -192,6 +192,48 @@ def test_once_inside_a_turn_is_refused_with_what_to_do_instead(either):
     assert "t.call" in refused.value.hint
 
 
+def killed_before_its_end(store: Any, act: Counted) -> None:
+    """Dies between the outcome of the only call and the end of its turn."""
+    with driving(store) as s, s.turn(key="k") as t:
+        t.call(act.tool(effect="write"), cents=42)
+        raise Died
+
+
+@pytest.mark.parametrize("name", ["act", "renamed"])
+@pytest.mark.parametrize("cents", [42, 43])
+def test_once_does_not_repeat_what_ended_under_another_name_or_with_other_arguments(
+    either, name, cents
+):
+    act = Counted()
+    killed_before_its_end(either, act)
+    with either.open("main") as s:
+        assert s.once("k", act.tool(effect="write").using(name=name), cents=cents) == "done"
+    assert len(act.runs) == 1
+
+
+@pytest.mark.parametrize("name", ["act", "renamed"])
+@pytest.mark.parametrize("cents", [42, 43])
+def test_once_does_not_repeat_what_is_in_doubt_under_another_name_or_with_other_arguments(
+    either, name, cents
+):
+    act = Counted(dying)
+    killed_before_its_end(either, act)
+    for new in range(2):
+        with pytest.raises(InDoubt), either.open("main") as s:
+            s.once("k", act.tool(effect="write").using(name=name), cents=cents + new)
+    assert len(act.runs) == 1
+
+
+def test_once_does_not_repeat_what_an_aborted_attempt_has_done_under_another_name(either):
+    act = Counted()
+    with either.open("main") as s, s.turn(key="k") as t:
+        t.call(act.tool(effect="write"), cents=42)
+        t.abort("not like this")
+    with either.open("main") as s:
+        assert s.once("k", act.tool(effect="write").using(name="renamed"), cents=43) == "done"
+    assert len(act.runs) == 1
+
+
 def test_once_without_a_key_is_refused(either):
     with pytest.raises(InvalidInput, match="needs a key"), either.open("main") as s:
         s.once("", Counted())
@@ -259,6 +301,39 @@ def test_a_call_that_a_continued_turn_left_in_doubt_is_in_doubt_after_later_turn
     with either.open("main") as s, s.turn("something else"):
         pass
     with pytest.raises(InDoubt), either.open("main") as s, s.turn("pay", key="k") as t:
+        t.call(act.tool(effect="write"), cents=42)
+    assert len(act.runs) == 1
+
+
+@pytest.mark.parametrize(
+    ("verdict", "runs"),
+    [("done", 1), ("not done", 2), ("run again", 2)],
+    ids=lambda item: str(item),
+)
+def test_a_call_that_was_settled_after_later_turns_is_known_to_its_turn(either, verdict, runs):
+    act = Counted(dying)
+    with driving(either) as s, s.turn("pay", key="k") as t:
+        t.call(act.tool(effect="write"), cents=42)
+    with either.open("main") as s, s.turn("something else"):
+        pass
+    either.doubts.settle(either.doubts.open("main")[0].call, verdict)
+    with either.open("main") as s, s.turn("pay", key="k") as t:
+        t.call(act.tool(effect="write"), cents=42)
+    assert len(act.runs) == runs
+
+
+def test_a_call_that_the_parent_settled_after_a_fork_is_elsewhere_in_the_fork(either):
+    act = Counted(dying)
+    with driving(either) as s, s.turn("pay", key="k") as t:
+        t.call(act.tool(effect="write"), cents=42)
+    with either.open("main") as s, s.turn("something else"):
+        pass
+    either.fork("main", "head", as_name="other")
+    either.doubts.settle(either.doubts.open("main")[0].call, "done")
+    for number in range(3):
+        with either.open("other") as s, s.turn(f"turn {number}"):
+            pass
+    with pytest.raises(InDoubt), either.open("other") as s, s.turn("pay", key="k") as t:
         t.call(act.tool(effect="write"), cents=42)
     assert len(act.runs) == 1
 
@@ -636,6 +711,72 @@ def test_a_value_that_holds_a_secret_comes_back_with_a_placeholder_and_a_warning
 
 
 # -- writes in doubt in other turns ---------------------------------------------------------------
+
+
+class Ledger:
+    """A tool that notes the idempotency key it was given, and looks it up."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        self.dies = False
+
+    def pay(self, cents: int, idempotency_key: str) -> str:
+        self.keys.append(idempotency_key)
+        if self.dies:
+            raise Died
+        return "paid"
+
+    def tool(self) -> Any:
+        def found(intent: Any) -> str:
+            return "done" if intent.key in self.keys else "not_done"
+
+        return stator.tool(self.pay, name="pay", effect="write", reconcile=found)
+
+    def crash(self, store: Any, *, calls: int = 1) -> None:
+        with driving(store) as s, s.turn("pay", key="a") as t:
+            for number in range(calls):
+                self.dies = number == calls - 1
+                t.call(self.tool(), cents=42)
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_a_doubt_is_looked_up_under_the_key_it_was_made_with_by_another_turn(either, calls):
+    ledger = Ledger()
+    ledger.crash(either, calls=calls)
+    with either.open("main") as s, s.turn("pay", key="b") as t:
+        assert t.try_call(ledger.tool(), cents=42).status == "denied"
+    assert len(ledger.keys) == calls
+
+
+def test_a_doubt_of_a_continued_turn_is_looked_up_under_the_key_it_was_made_with(either):
+    ledger = Ledger()
+    with contextlib.suppress(ZeroDivisionError), either.open("main") as s, s.turn("pay", key="a"):
+        raise ZeroDivisionError
+    with either.open("main") as s, s.turn("something else"):
+        pass
+    ledger.crash(either)
+    with either.open("main") as s, s.turn("pay", key="b") as t:
+        assert t.try_call(ledger.tool(), cents=42).status == "denied"
+    assert len(ledger.keys) == 1
+
+
+def test_a_doubt_is_looked_up_under_the_key_it_was_made_with_by_another_attempt(either):
+    ledger = Ledger()
+    ledger.crash(either)
+    with either.open("main") as s, s.turn("pay", key="a", new=True) as t:
+        assert t.try_call(ledger.tool(), cents=42).status == "denied"
+    assert len(ledger.keys) == 1
+
+
+def test_a_doubt_is_looked_up_under_the_key_it_was_made_with_by_a_fork(either):
+    ledger = Ledger()
+    ledger.crash(either)
+    with either.open("main"):
+        pass
+    either.fork("main", as_name="other")
+    with either.open("other") as s, s.turn("pay", key="a") as t:
+        assert t.try_call(ledger.tool(), cents=42).ok
+    assert len(ledger.keys) == 1
 
 
 def left_in_doubt(store: Any, act: Counted, **options: Any) -> None:

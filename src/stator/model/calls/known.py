@@ -95,6 +95,8 @@ class KnownCall(msgspec.Struct, kw_only=True):
     """Whether nothing that was recorded after its end can have built on it."""
     met: bool = False
     """Whether the running program has reached it, or saw its outcome."""
+    parent: str = ""
+    """The call whose tool made it, if one did."""
 
     @property
     def is_done(self) -> bool:
@@ -231,6 +233,7 @@ class Known:
                 input_hash=commit.known("input_hash", ""),
                 given=commit.known("input"),
                 origin=commit.origin,
+                parent=commit.parent,
             )
             known.occurrence += sum(
                 call.tool == known.tool and call.input_hash == known.input_hash
@@ -298,16 +301,36 @@ class Known:
                 return call
         return None
 
+    def only(self) -> KnownCall | None:
+        """The write that a turn with one call made: it happened, or may have, whatever the function is called
+        now and whichever arguments it is given."""
+        return self._take_only(self.calls, lambda call: call.course(ended=False) == "in doubt")
+
+    def only_before(self) -> KnownCall | None:
+        """The write that an earlier attempt at a turn with one call has done."""
+        return self._take_only(self._earlier, lambda call: False)
+
+    def _take_only(
+        self, calls: Iterable[KnownCall], or_else: Callable[[KnownCall], bool]
+    ) -> KnownCall | None:
+        for call in calls:
+            if not call.parent and call.seq not in self._taken and (call.is_done or or_else(call)):
+                self._taken.add(call.seq)
+                call.met = True
+                return call
+        return None
+
     def doubts(self, tool: str, own: KnownCall | None) -> list[KnownCall]:
-        """Writes of that tool whose outcome is unknown, or which were settled as done while no program ran.
-        For `own`, which was not run: the reason."""
+        """Writes of that tool (or of any, without a name) whose outcome is unknown, or which were settled as done
+        while no program ran. For `own`, which was not run: the reason."""
         known = [*self._earlier, *self.calls]
         if own is not None:
             return [call for call in known if call.call == own.instead]
         return [
             call
             for call in known
-            if call.tool == tool and (call.course(ended=False) == "in doubt" or _turned_out(call))
+            if tool in ("", call.tool)
+            and (call.course(ended=False) == "in doubt" or _turned_out(call))
         ]
 
     def child(self, session: str) -> tuple[Commit | None, Commit | None]:

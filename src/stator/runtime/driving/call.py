@@ -43,6 +43,7 @@ from stator.model.log.commit import (
 from stator.model.records.types import Effect
 from stator.model.values.ids import retype
 from stator.runtime.driving import lifecycle, observe
+from stator.runtime.driving.again import once
 from stator.runtime.driving.driver import FROM_TOOL
 from stator.runtime.driving.effects import drive
 from stator.runtime.driving.open_turn import OpenTurn
@@ -144,8 +145,19 @@ class Calling:
         self.kwargs = {**self.kwargs, KEY_ARGUMENT: self.key}
 
     def _derived(self, hashed: str, occurrence: int) -> str:
-        turn = self.turn
-        parts = (turn.driver.id, turn.id, self.tool.name, hashed, str(occurrence))
+        return self._digest(self.turn.driver.id, self.turn.id, hashed, occurrence)
+
+    def _derived_then(self, effect: Reconcile) -> str:
+        """The idempotency key that a recorded call was made with, maybe by another turn or another attempt."""
+        driver = self.turn.driver
+        made = once.made_in(driver.store, driver.id, effect.call)
+        if made is None:
+            return self._derived(effect.input_hash, effect.occurrence)
+        session, turn, occurrence = made
+        return self._digest(session, turn, effect.input_hash, occurrence)
+
+    def _digest(self, session: str, turn: str, hashed: str, occurrence: int) -> str:
+        parts = (session, turn, self.tool.name, hashed, str(occurrence))
         return sha256("\n".join(parts).encode()).hexdigest()
 
     def draft(self, note: Note) -> Draft:
@@ -300,7 +312,7 @@ class Calling:
             call=effect.call,
             tool=effect.tool,
             arguments=effect.arguments,
-            key=effect.key or self._derived(effect.input_hash, effect.occurrence),
+            key=effect.key or self._derived_then(effect),
             at=effect.at,
             attempt=effect.attempt,
         )

@@ -64,6 +64,8 @@ class OpenTurn:
         """Whether an earlier run was interrupted in this turn, and it continues here."""
         self.reused = began.how == "reused"
         """Whether this turn ended in an earlier run: everything in it comes from the record."""
+        self.one_call = False
+        """Whether the next call is the only one of this turn: the record has no other for it."""
         driver.current = self
 
     @functools.cached_property
@@ -188,13 +190,18 @@ class OpenTurn:
         done: KnownCall | None = None
         doubts: list[KnownCall] = []
         with self._lock:
+            only, self.one_call = self.one_call, False
             if self._known is not None:
                 own = self._known.call(tool.name, key=tool.key, origin=origin, hashes=hashes)
-                doubts = self._known.doubts(tool.name, own)
+                if own is None and only:
+                    own = self._known.only()
+                doubts = self._known.doubts("" if only else tool.name, own)
             if own is None:
                 self.check_unended(f"a call of {tool.name}")
                 if self._known is not None:
                     done = self._known.done_before(tool.name, key=tool.key, hashes=hashes)
+                    if done is None and only:
+                        done = self._known.only_before()
         if done is not None:
             return (yield from known.answer_done(asked, done))
         if own is not None and own.instead and not doubts:
@@ -208,7 +215,8 @@ class OpenTurn:
                     hashes=hashes if tool.declared_write else (),
                 ),
             )  # fmt: skip
-        ask = tool.reconcile is not None
+        asked_about = doubts if own is None else [*doubts, own]
+        ask = tool.reconcile is not None and all(c.tool == tool.name for c in asked_about)
         same = own is not None and own.input_hash in hashes
         return (
             yield from known.answer_from_record(

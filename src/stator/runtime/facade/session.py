@@ -242,7 +242,10 @@ class Session(SessionView, Marker, Generic[A]):
                 hint="call it between turns; inside one: t.call(tool.using(key=…))",
                 session=self._id,
             )
-        return self.turn(key=key)
+        turn = self.turn(key=key)
+        assert self._turn is not None
+        self._turn.one_call = True
+        return turn
 
     def wrap(
         self, dispatch: Dispatch, *, effects: Effects | None = None, in_doubt: DoubtMode = "tell"
