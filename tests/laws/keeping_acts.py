@@ -161,7 +161,7 @@ class KeepingActs(Telling):
         os.unlink(path)
         if planned is not None:
             hold("what a dry run says of an import", planned, report)
-        if not report and not self._is_grafted(self.told.id):
+        if not report and not self._is_grafted(self.told.id) and not self._differs(there):
             raise Contradiction("an import was refused, and no part of the log came from there")
         if report.get(self.told.id) in ("new", "same", "fast-forward"):
             hold(
@@ -181,7 +181,7 @@ class KeepingActs(Telling):
         """What becomes of each session; nothing where the bundle is refused."""
         try:
             found = there.import_bundle(path, dry_run=dry_run).sessions
-        except errors.IdReused:
+        except (errors.IdReused, errors.Conflict):
             return {}
         return {one.session: one.fate for one in found}
 
@@ -193,6 +193,25 @@ class KeepingActs(Telling):
                 return True
             record = self.store.port.session(record.parent.session).record
         return False
+
+    def _differs(self, there: stator.Store) -> bool:
+        """Whether the other store has gone on differently in a part of the log that the session continues."""
+        for part in self.store.read(self.told.id).record.lineage:
+            ends = [
+                [c.hash for c in port.commits(part.session, after=part.upto - 1, upto=part.upto)]
+                for port in (self.store.port, there.port)
+                if self._has(port, part.session)
+            ]
+            if len(ends) == 2 and ends[0] != ends[1]:
+                return True
+        return False
+
+    def _has(self, port: Any, session: str) -> bool:
+        try:
+            port.session(session)
+        except errors.NotFound:
+            return False
+        return True
 
     def do_carry_back(self, nth: int) -> None:
         """The other store goes on, and what it recorded comes back."""

@@ -173,3 +173,17 @@ def test_a_fork_with_a_used_name_is_a_conflict(store, parent):
     store.fork("a", as_name="b")
     with pytest.raises(Conflict, match="'b'"):
         store.fork("a", as_name="b")
+
+
+def test_a_fork_lists_an_evicted_key_that_its_parent_erased_later(memory):
+    with memory.open("parent") as s:
+        for n in range(3):
+            with s.turn(f"turn {n}") as t:
+                t.note("scratch", n)
+                t.say(f"answer {n}")
+                t.say("and more")
+        s.compact(keep=1, scratch=True, summary="short")
+        fork = s.fork()
+        s.erase("@4")
+        s.erase("@5")
+    assert {key.status for key in memory.read(fork).evicted()} >= {"erased"}

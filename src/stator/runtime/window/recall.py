@@ -154,8 +154,9 @@ class _Look:
 
 def taken(store: StorePort, session: str, by: int) -> Recallable:
     """How erased content was erased."""
-    known = by and commit_at(store, session, by, load=False).cause == "expired"
-    return "expired" if known else "erased"
+    # In a fork, the erasure may be a commit of its parent's own log, after the fork.
+    found = store.commits(session, after=by - 1, upto=by, limit=1, load=False) if by else []
+    return "expired" if found and found[0].cause == "expired" else "erased"
 
 
 def _put(commit: Commit, key: str) -> Record | None:
