@@ -10,7 +10,7 @@ import pytest
 
 import stator
 from runtime.support import Counted, Died, Model, driving, dying, says
-from stator.errors import BadTurn, Diverged, InDoubt, InvalidInput
+from stator.errors import BadTurn, Diverged, Erased, InDoubt, InvalidInput
 from stator.model.records.types import to_settle
 from stator.runtime.base.context import Launch
 
@@ -708,6 +708,55 @@ def test_a_value_that_holds_a_secret_comes_back_with_a_placeholder_and_a_warning
         assert s.once("login", lambda: {"token": SECRET}) == {"token": SECRET}
     with either.open("main") as s, pytest.warns(UserWarning, match="held a secret"):
         assert "‹secret:" in s.once("login", lambda: {"token": SECRET})["token"]
+
+
+def test_a_key_with_a_secret_is_found_after_everything_in_its_session_was_erased(store):
+    from stator.runtime.retention import erase
+
+    act = Counted()
+    key = f"deploy {SECRET}"
+    pay_once(store, act, key=key)
+    plan = erase.of_session(store.port, store.read("main").id)
+    erase.erase(store.port, store.context, plan, by="local:person")
+    with store.open("main") as s:
+        assert s.turn("pay", key=key).reused
+
+
+def test_an_erased_value_is_an_error_and_not_nothing(either):
+    pay_once(either, Counted())
+    with either.open("main") as s:
+        end = next(c for c in s.log() if c.kind == "turn_end")
+        s.erase(f"@{end.seq}", fields=["output"])
+    with (
+        either.open("main") as s,
+        s.turn("pay", key="order 17") as t,
+        pytest.raises(Erased, match="is gone"),
+    ):
+        print(t.value)
+
+
+def test_a_bundle_without_the_transcript_leaves_out_values(either, tmp_path):
+    pay_once(either, Counted())
+    either.export(["main"], str(tmp_path / "main.stator"), transcript=False)
+    with stator.connect(tmp_path / "other.db", project="shop") as other:
+        other.import_bundle(str(tmp_path / "main.stator"))
+        end = next(c for c in other.read("main").log() if c.kind == "turn_end")
+        assert end.known("output") is None
+
+
+def test_the_prompt_of_once_is_its_key(either):
+    with either.open("main") as s:
+        s.once("order 17", Counted())
+        assert next(c for c in s.log() if c.kind == "turn").value("input") == "order 17"
+
+
+def test_a_second_end_with_a_value_is_refused(either):
+    with either.open("main") as s, s.turn("pay", key="k") as t:
+        t.end(value=1)
+        with pytest.raises(BadTurn):
+            t.end(value=2)
+        t.end()
+    assert t.value == 1
 
 
 # -- writes in doubt in other turns ---------------------------------------------------------------

@@ -88,7 +88,9 @@ class Sieve:
         return replace(commit, content={**commit.content, **late})
 
     def _stays(self, commit: Commit, name: str, item: bytes, fixed: bool) -> bool:
-        if not self._transcript and commit.kind in TRANSCRIPT and name in WORDS:
+        # The value of a turn is what its program made of the transcript.
+        value = commit.kind == "turn_end" and name in ("output", "output_summary")
+        if not self._transcript and (value or (commit.kind in TRANSCRIPT and name in WORDS)):
             return True
         asked = bool(self._words) and self._has_word(item)
         if asked and fixed:

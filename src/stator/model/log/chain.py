@@ -113,9 +113,11 @@ def with_traces(names: set[str]) -> set[str]:
 def to_erase(commit: Commit, fields: Sequence[str] = ()) -> set[str]:
     """The content items an erasure of those fields takes; none named: all that may go.
 
-    A session's own record always stays: without it the session could neither be found nor ended.
+    A session's own record always stays: without it the session could neither be found nor ended. Its
+    redaction key stays unless it is named: without it, a turn whose key holds a secret would not be found again.
     """
     own = {put_item(n) for n, op in enumerate(commit.delta) if op.collection == "session"}
+    spared = own | ({"key"} if commit.kind == "open" else set())
     unknown = set(fields) - set(CONTENT) - set(commit.content)
     if unknown:
         raise BadDelta(
@@ -127,7 +129,7 @@ def to_erase(commit: Commit, fields: Sequence[str] = ()) -> set[str]:
             f"@{commit.seq} holds the session's own record, which cannot be erased",
             hint="to remove its name, purge the session",
         )
-    return (set(fields) or set(commit.content) - own) & set(commit.content)
+    return (set(fields) or set(commit.content) - spared) & set(commit.content)
 
 
 def digest(preimage: Preimage) -> str:

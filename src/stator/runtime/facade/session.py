@@ -139,7 +139,7 @@ class Turn(TurnWriter, Loop):
 
         `value` is recorded: when the program runs again, `t.value` is it.
         """
-        if not self.ended:
+        if not self.ended or value is not UNSET:
             self._open.end("ok", "", value)
 
     def abort(self, why: str) -> None:
@@ -242,7 +242,8 @@ class Session(SessionView, Marker, Generic[A]):
                 hint="call it between turns; inside one: t.call(tool.using(key=…))",
                 session=self._id,
             )
-        turn = self.turn(key=key)
+        # The key is its prompt, too: the log shows what was done, and a model is not shown an empty message.
+        turn = self.turn(key, key=key)
         assert self._turn is not None
         self._turn.one_call = True
         return turn

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from stator.errors import Diverged
+from stator.errors import Diverged, Erased
 from stator.model.calls import known as replay
 from stator.model.calls.known import Known, Scrub
 from stator.model.calls.once import Attempt, fate
@@ -184,7 +184,7 @@ class TurnStarts:
     def _check_prompt(self, prompt: Any, key: str, first: Commit, changed: Changed) -> None:
         """Under its key, a turn is what it was, whatever its prompt is now: warn, or refuse it."""
         scrub = self._driver.scrub
-        unknown = prompt is None or isinstance(first.content.get("input"), Gone)
+        unknown = prompt in (None, key) or isinstance(first.content.get("input"), Gone)
         if unknown or replay.same_value(first, "input", prompt, scrub):
             return
         now = canon.from_plain(canon.to_plain(prompt, scrub=scrub))
@@ -201,14 +201,21 @@ class TurnStarts:
         warnings.warn(f"{said}: the key decides", stacklevel=7)
 
     def _value(self, row: TurnRow) -> Any:
-        """The value that a turn ended with; None without one."""
+        """The value that a turn ended with; None without one, `Erased` if it is gone."""
         end = recovery.turn_end(self._store, self._session, row)
         if end is None:
             return None
+        if isinstance(end.content.get("output"), Gone):
+            raise Erased(
+                f"turn {row.turn} of session {self._session} ended, and the value it ended with is gone",
+                hint="the turn is not run again under its key; use another key, or new=True",
+                commit=end.id,
+                session=self._session,
+            )
         if replay.is_redacted(end, "output"):
             warnings.warn(
                 f"the value of turn {row.turn} of session {self._session} held a secret, which was not "
                 "recorded: it has a placeholder in its place",
                 stacklevel=4,
             )
-        return end.known("output")
+        return end.value("output")
