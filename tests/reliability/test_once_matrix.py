@@ -125,7 +125,7 @@ def test_a_program_with_keys_pays_at_most_once_for_every_crash_point(
 ):
     many = len(points(shape))
     cells = [[at] for at in range(many)]
-    cells += [[at, again] for at in range(many) for again in range(0, many, 5)]
+    cells += [[at, again] for at in range(many) for again in range(0, many, 15)]
     total = kill_each(zygote, tmp_path, shape, cells)
     with capsys.disabled():
         print(f"\n{shape}: {dict(total)}")
