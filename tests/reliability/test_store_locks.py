@@ -396,3 +396,23 @@ def test_a_store_whose_log_was_removed_opens_again_as_its_error_says(zygote, pat
     os.unlink(f"{path}-wal")
     os.unlink(f"{path}-shm")
     assert findings(path) == []
+
+
+FORGETS = """
+import shutil, stator, sys, tempfile
+folder = tempfile.mkdtemp()
+store = stator.connect(folder + "/agent.db", project="test")
+with store.open("main") as s, s.turn("one") as t:
+    t.fact("a", 1)
+shutil.rmtree(folder)
+if "close" in sys.argv:
+    store.close()
+"""
+
+
+@pytest.mark.parametrize("words", [[], ["close"]])
+def test_a_program_whose_store_was_deleted_ends_without_a_word(words):
+    done = subprocess.run(
+        [sys.executable, "-c", FORGETS, *words], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -8,6 +8,7 @@ and before it is answered.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -187,7 +188,8 @@ class Writer:
     def _may_fold(self) -> bool:
         """Whether nobody else uses the store. First, what only a removed log holds is saved."""
         db, guard = self._db, self._guard
-        if db is None or guard is None:
+        # A store that was deleted, with its folder as a rule, has nothing to be folded into.
+        if db is None or guard is None or not os.path.exists(self.path):
             return False
         lost = guard.is_lost()
         try:
