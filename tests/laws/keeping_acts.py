@@ -183,7 +183,11 @@ class KeepingActs(Telling):
             found = there.import_bundle(path, dry_run=dry_run).sessions
         except (errors.IdReused, errors.Conflict):
             return {}
-        return {one.session: one.fate for one in found}
+        # A log that parted ways is a session of its own there, which later bundles continue.
+        return {
+            one.session: one.fate if one.into == one.session else f"{one.fate}, as another"
+            for one in found
+        }
 
     def _is_grafted(self, session: str) -> bool:
         """Whether a part of its log was imported as a fork: the other store has those commits already."""
