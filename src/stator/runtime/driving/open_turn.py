@@ -58,6 +58,8 @@ class OpenTurn:
         began = driver.begin_turn(prompt, key=key, new=new, changed=changed)
         self.id, self.number, self.attempt = began.id, began.number, began.attempt
         self._began = began
+        self._unread = began.known
+        self._read: Known | None = None
         self._given: Any = None
         """The value it was ended with in this run."""
         self.continued = began.how == "continued"
@@ -68,10 +70,14 @@ class OpenTurn:
         """Whether the next call is the only one of this turn: the record has no other for it."""
         driver.current = self
 
-    @functools.cached_property
+    @property
     def _known(self) -> Known | None:
-        """What is on record of this turn: read when it is first needed."""
-        return None if self._began.known is None else self._began.known()
+        """What is on record of this turn: read when it is first needed, once for all threads."""
+        if self._unread is not None:
+            with self._lock:
+                if self._unread is not None:
+                    self._read, self._unread = self._unread(), None
+        return self._read
 
     @property
     def value(self) -> Any:
