@@ -55,6 +55,9 @@ class KeepingActs(Telling):
             found = session.undo_compaction()
         except errors.NotFound:
             return
+        if found.undone not in self.told.compactions:  # made before another store wrote to the session
+            self.resync()
+            return
         self.told.undone(found.undone)
         if self.before_compaction is not None and self.before_compaction[0] == found.seq - 1:
             hold("what an undone compaction shows", self.picture(), self.before_compaction[1])
