@@ -55,7 +55,8 @@ class KeepingActs(Telling):
             found = session.undo_compaction()
         except errors.NotFound:
             return
-        if found.undone not in self.told.compactions:  # made before another store wrote to the session
+        # One from before another store wrote to the session is not known here.
+        if found.undone not in self.told.compactions:
             self.resync()
             return
         self.told.undone(found.undone)
