@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from stator.model.calls.known import Known
 from stator.model.log.commit import CONTINUED, CONTINUES, Commit
 from stator.model.log.query import TurnRow
 from stator.model.records.tables import ONCE
@@ -27,6 +28,8 @@ WAITS = (
     "left",
 )
 """Causes of an interruption that a later run may find gone: what was recorded is not to blame."""
+WAITING = ("awaiting approval", "in doubt")
+"""Statuses of a call that a person has to do something about."""
 RECORDED = frozenset({"call", "outcome", "entry", "settlement", "approval"}) | ONCE
 """Kinds of commits by which a turn gets further."""
 
@@ -73,12 +76,13 @@ def fate(tried: Sequence[Attempt], *, new: bool) -> Fate:
     return "reused" if tried[-1].row.status == "ok" else "continued"
 
 
-def is_stuck(log: Sequence[Commit], *, waits: bool) -> bool:
-    """Whether an attempt was continued and interrupted again without getting any further: what is on record
-    makes its program fail. `log` are its commits; `waits`: a call of it waits for a person."""
+def is_stuck(log: Sequence[Commit]) -> bool:
+    """Whether the attempt with these commits was continued and interrupted again without getting any further:
+    what is on record makes its program fail. One with a call that waits for a person does not."""
     begun = [n for n, commit in enumerate(log) if commit.kind == "turn"]
     again = [n for n in begun if log[n].status in (CONTINUED, CONTINUES)]
     ends = [commit for commit in log if commit.kind == "turn_end"]
+    waits = any(call.status in WAITING for call in Known(log).calls)
     if waits or not again or not ends or ends[-1].cause.partition(":")[0] in WAITS:
         return False
     return not any(commit.kind in RECORDED and _own(commit) for commit in log[again[-1] :])

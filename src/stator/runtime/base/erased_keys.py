@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from stator.model.log import turn_keys
-from stator.model.log.chain import to_erase
 from stator.model.log.commit import Change, Erase
 from stator.runtime.base.context import Context
 from stator.store.port import StorePort
@@ -30,7 +29,7 @@ def with_kept_keys(
             continue
         for commit in store.commits(session, after=change.seq - 1, upto=change.seq, limit=1):
             data = commit.content.get("key")
-            if commit.kind == "turn" and isinstance(data, bytes) and "key" in to_erase(commit):
+            if commit.kind == "turn" and isinstance(data, bytes):
                 keys[commit.seq] = data
     if not keys:
         return dict(said)

@@ -68,7 +68,6 @@ from stator.runtime.window.transcript import Rendering
 from stator.store.port import StorePort
 
 T = TypeVar("T")
-FROM_USER = Provenance("user", "verified")
 FROM_TOOL = Provenance("tool", "unverified")
 INPUTS_MAX = 100
 PARALLEL_MAX = 32

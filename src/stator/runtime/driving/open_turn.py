@@ -211,7 +211,7 @@ class OpenTurn:
         if done is not None:
             return (yield from known.answer_done(asked, done))
         if own is not None and own.instead and not doubts:
-            doubts = self.driver.doubts.reason(own.instead, tool.name)
+            doubts = self.driver.doubts.reason(own.instead)
         if own is None:
             request = known.provider_id(origin)
             doubts += self.driver.doubts.find(

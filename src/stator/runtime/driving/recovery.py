@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from stator.model.calls import known as replay
 from stator.model.calls import program as programs
-from stator.model.calls.known import Known, KnownCall, Scrub
+from stator.model.calls.known import Known, KnownCall
+from stator.model.calls.once import TurnPart
 from stator.model.calls.program import Spans
 from stator.model.log.commit import Commit
 from stator.model.log.query import SessionRow, TurnRow
@@ -113,10 +113,10 @@ def last_run(
     )
     place = 0
     if launch is not None and before_us[:2] == [launch.id, launch.start]:
-        # The program goes on after an error, or another of the same start follows; else one that was
-        # interrupted begins again.
-        goes_on = ended.how != "interrupted" or before_us[2:] == [launch.process]
-        place = ended.places if goes_on else said.get("place", 0)
+        # A program that was interrupted begins again, except where the same process caught its error; after one
+        # that was left in order, this is its next block, or the next program of the same start.
+        follows = ended.how != "interrupted" or before_us[2:] == [launch.process]
+        place = ended.places if follows else said.get("place", 0)
     interrupted = ended.how == "interrupted" or (ended.how == "idle" and bool(before))
     return cut(store, row.id, LastRun(interrupted, programs.program(before, own), place))
 
@@ -130,8 +130,7 @@ def _last_turn(store: StorePort, session: str, ended: RunEnding) -> int:
 
 def _place(store: StorePort, session: str, number: int) -> int:
     """The place of a turn among those of its program."""
-    row = store.turns(session, after=number - 1, upto=number)[0]
-    return commit_at(store, session, row.first).attempt or 1
+    return past(store, session, number).first.attempt or 1
 
 
 def cut(store: StorePort, session: str, run: LastRun) -> LastRun:
@@ -188,20 +187,10 @@ def _began(store: StorePort, session: str) -> RunEnding:
 # -- a turn, as it was ----------------------------------------------------------------------------
 
 
-class Past(msgspec.Struct):
-    """A recorded turn that a program has reached again."""
-
-    row: TurnRow
-    first: Commit
-
-    def asked(self, prompt: Any, scrub: Scrub) -> bool:
-        """Whether it began with this prompt."""
-        return replay.same_value(self.first, "input", prompt, scrub)
-
-
-def past(store: StorePort, session: str, number: int) -> Past:
+def past(store: StorePort, session: str, number: int) -> TurnPart:
+    """A recorded turn that a program may have reached again."""
     row = store.turns(session, after=number - 1, upto=number)[0]
-    return Past(row, commit_at(store, session, row.first))
+    return TurnPart(row, commit_at(store, session, row.first))
 
 
 def known(store: StorePort, session: str, row: TurnRow) -> Known:

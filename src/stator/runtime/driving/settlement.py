@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from stator.errors import BadDelta, Busy, InvalidInput, WrongState
 from stator.model.log.commit import Commit, Draft, Provenance
-from stator.model.log.query import CallQuery, CallRow, SessionRow
+from stator.model.log.query import SessionRow
 from stator.model.records.types import CallRecord
 from stator.model.values.ids import short
 from stator.runtime.base.context import Context
@@ -23,6 +23,7 @@ from stator.runtime.views.refs import (
     arguments_of,
     find_call,
     intent_of,
+    last_attempt,
     rows_of,
 )
 from stator.store.port import StorePort
@@ -210,7 +211,7 @@ def _settleable(store: StorePort, row: SessionRow, intent: Commit) -> CallRecord
 
 
 def _settled_already(store: StorePort, session: str, intent: Commit) -> WrongState:
-    known = _last_attempt(store, session, intent)
+    known = last_attempt(store, session, intent)
     status, where = (known.status, f" (@{known.outcome})") if known else ("over", "")
     return WrongState(
         f"{intent.tool} · call {short(intent.call)} is not in doubt: it ended {status}{where}",
@@ -219,14 +220,3 @@ def _settled_already(store: StorePort, session: str, intent: Commit) -> WrongSta
         session=session,
         status=status,
     )
-
-
-def _last_attempt(store: StorePort, session: str, intent: Commit) -> CallRow | None:
-    query = CallQuery(session=session, after=intent.seq - 1, tool=intent.tool)
-    cursor: tuple[int, ...] | None = None
-    while True:
-        page = store.calls(query, cursor=cursor, limit=PAGE)
-        found = next((row for row in page.rows if row.call == intent.call), None)
-        cursor = page.cursor
-        if found is not None or cursor is None:
-            return found

@@ -11,7 +11,7 @@ import msgspec
 from stator.errors import Ambiguous, BadPosition, NotFound, Removed
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
-from stator.model.log.query import SessionQuery, SessionRow
+from stator.model.log.query import CallQuery, CallRow, SessionQuery, SessionRow
 from stator.model.records.types import Parent
 from stator.model.values.ids import is_id, record_id, short, suffix_of
 from stator.model.values.position import (
@@ -24,7 +24,7 @@ from stator.model.values.position import (
     parse_ref,
 )
 from stator.runtime.base import project_flags
-from stator.runtime.base.pages import matching
+from stator.runtime.base.pages import commit_at, matching
 from stator.runtime.views.reflog import end_of_turn, standing_turns, turn_at
 from stator.store.port import StorePort
 
@@ -189,6 +189,32 @@ def intent_of(store: StorePort, session: str, call: str) -> Commit | None:
         if found.kind == "call" and found.call == call:
             return found
     return None
+
+
+def last_attempt(store: StorePort, session: str, intent: Commit) -> CallRow | None:
+    """The last attempt of a call, with how it ended or was settled."""
+    query = CallQuery(session=session, after=intent.seq - 1, tool=intent.tool)
+    cursor: tuple[int, ...] | None = (_attempted_upto(store, session, intent) + 1,)
+    while cursor is not None:
+        page = store.calls(query, cursor=cursor, limit=PAGE)
+        for row in page.rows:  # the newest first
+            if row.call == intent.call:
+                return row
+        cursor = page.cursor
+    return None
+
+
+def _attempted_upto(store: StorePort, session: str, intent: Commit) -> int:
+    """A seq after which a call is not attempted any more: its attempts are made in one turn. A turn with a key may
+    be continued under other numbers."""
+    rows = store.turns(session, after=max(intent.turn - 1, 0), upto=intent.turn)
+    if not rows or not intent.turn:
+        return store.head(session).seq
+    first = commit_at(store, session, rows[0].first)
+    if not first.has("key"):
+        return rows[0].last
+    key = first.known("key", "")  # empty: it was erased
+    return store.keyed_turns(session, [key])[-1].last if key else store.head(session).seq
 
 
 def arguments_of(intent: Commit | None) -> Any:

@@ -16,7 +16,6 @@ import msgspec
 from stator.errors import NotFound
 from stator.model.log.commit import Commit, Gone, Large
 from stator.model.log.delta import Put, Version
-from stator.model.log.query import CallQuery
 from stator.model.records.tables import EVICTED, RECALLED, SPOKEN, recall_note
 from stator.model.records.types import (
     Entry,
@@ -30,7 +29,7 @@ from stator.model.window.compaction import CHATTER, GROUPS, RANKS, UNDONE, bound
 from stator.model.window.reply import requests, text_of
 from stator.runtime.base.pages import commit_at
 from stator.runtime.base.provenance import imported_upto
-from stator.runtime.views.refs import find_call
+from stator.runtime.views.refs import find_call, last_attempt
 from stator.runtime.window.transcript import latest, stands_for
 from stator.store.port import StorePort
 
@@ -265,7 +264,8 @@ def _call(store: StorePort, session: str, key: str, name: str) -> Recalled | Non
         intent = find_call(store, name, session=session)
     except NotFound:
         return None
-    last = _ending(store, session, intent) or intent
+    row = last_attempt(store, session, intent)
+    last = commit_at(store, session, row.outcome) if row and row.outcome else intent
     status: Recallable = "recallable"
     parts: dict[str, Any] = {"tool": intent.tool, "status": last.status}
     for label, commit, field in (("arguments", intent, "input"), ("output", last, "output")):
@@ -275,20 +275,6 @@ def _call(store: StorePort, session: str, key: str, name: str) -> Recalled | Non
         elif item is not None and (label == "arguments" or last is not intent):
             parts[label] = commit.value(field)
     return _recalled(last, key, status=status, content=parts, what=_spoken(last))
-
-
-def _ending(store: StorePort, session: str, intent: Commit) -> Commit | None:
-    """The outcome of a call's last attempt, or what settled it. Attempts are made in one turn."""
-    rows = store.turns(session, after=max(intent.turn - 1, 0), upto=intent.turn)
-    query = CallQuery(session=session, after=intent.seq - 1, tool=intent.tool)
-    cursor: tuple[int, ...] | None = (rows[-1].last + 1,) if rows else None
-    while cursor is not None:
-        page = store.calls(query, cursor=cursor)
-        for row in page.rows:
-            if row.call == intent.call:
-                return commit_at(store, session, row.outcome) if row.outcome else None
-        cursor = page.cursor
-    return None
 
 
 def _record(

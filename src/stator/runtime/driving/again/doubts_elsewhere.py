@@ -7,10 +7,9 @@ from typing import cast
 
 from stator.model.calls.known import Known, KnownCall
 from stator.model.log.commit import Commit
-from stator.model.log.query import CallQuery
 from stator.model.records.types import CallRecord, CallStatus
 from stator.runtime.views.open_calls import in_doubt
-from stator.runtime.views.refs import intent_of
+from stator.runtime.views.refs import intent_of, last_attempt
 from stator.store.port import StorePort
 
 
@@ -35,7 +34,7 @@ class DoubtsElsewhere:
         self.any = bool(found)
         return [call for call in found if call.turn not in turns and matches(call)]
 
-    def reason(self, call: str, tool: str) -> list[KnownCall]:
+    def reason(self, call: str) -> list[KnownCall]:
         """A call of another turn because of which one was not run, with what is known of it by now."""
         for record in self._records():
             if record.call == call:
@@ -43,24 +42,15 @@ class DoubtsElsewhere:
         intent = intent_of(self._store, self._session, call)
         if intent is None:
             return []
-        query = CallQuery(session=self._session, tool=tool, after=intent.seq - 1)
-        cursor: tuple[int, ...] | None = None
-        while True:
-            page = self._store.calls(query, cursor=cursor)
-            for row in page.rows:  # the newest attempt comes first
-                if row.call == call:
-                    return self._as_known(
-                        CallRecord(
-                            call=call,
-                            tool=tool,
-                            attempt=row.attempt,
-                            cause=row.cause,
-                            status=cast("CallStatus", row.status),
-                        )
-                    )
-            cursor = page.cursor
-            if cursor is None:
-                return []
+        row = last_attempt(self._store, self._session, intent)
+        if row is None:
+            return []
+        status = cast("CallStatus", row.status)
+        return self._as_known(
+            CallRecord(
+                call=call, tool=row.tool, attempt=row.attempt, cause=row.cause, status=status
+            )
+        )
 
     def _records(self) -> list[CallRecord]:
         row = self._store.session(self._session)

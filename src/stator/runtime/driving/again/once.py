@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from stator.model.calls.known import Known, KnownCall, Scrub
-from stator.model.calls.once import Attempt, TurnPart, attempts, is_stuck
+from stator.model.calls.once import Attempt, TurnPart, attempts
 from stator.model.log.commit import CONTINUES, Commit
-from stator.model.log.query import CallQuery
 from stator.model.log.rewinds import visible
 from stator.model.values.ids import retype
 from stator.runtime.base.pages import commit_at
-from stator.runtime.driving.recovery import turn_commits
+from stator.runtime.driving.recovery import past, turn_commits
 from stator.runtime.views import reflog
-from stator.runtime.views.refs import intent_of
+from stator.runtime.views.refs import intent_of, last_attempt
 from stator.store.port import StorePort
 
-WAITING = ("awaiting approval", "in doubt")
 OPEN = ("started", "in doubt")
 
 
@@ -42,30 +40,11 @@ def log_of(store: StorePort, session: str, attempt: Attempt) -> list[Commit]:
     ]
     found = {commit.seq for commit in log}
     for call in Known(log).calls:
-        ending = _ending(store, session, call) if call.status in OPEN else 0
-        if ending not in found and ending:
-            log.append(commit_at(store, session, ending))
+        intent = intent_of(store, session, call.call) if call.status in OPEN else None
+        row = None if intent is None else last_attempt(store, session, intent)
+        if row is not None and row.outcome and row.outcome not in found:
+            log.append(commit_at(store, session, row.outcome))
     return sorted(log, key=lambda commit: commit.seq)
-
-
-def _ending(store: StorePort, session: str, call: KnownCall) -> int:
-    """The seq of what was last recorded of how a call ended, in whichever turn; 0 if nothing was."""
-    query = CallQuery(session=session, tool=call.tool, after=call.seq - 1)
-    cursor: tuple[int, ...] | None = None
-    while True:
-        page = store.calls(query, cursor=cursor)
-        for row in page.rows:  # the newest attempt comes first
-            if row.call == call.call:
-                return row.outcome
-        cursor = page.cursor
-        if cursor is None:
-            return 0
-
-
-def recorded(store: StorePort, session: str, tried: Sequence[Attempt]) -> Known:
-    """What the last of these attempts recorded, and the calls of those before it."""
-    *before, last = tried
-    return Known(log_of(store, session, last), calls_of(store, session, before))
 
 
 def made_in(store: StorePort, session: str, call: str) -> tuple[str, str, int] | None:
@@ -74,11 +53,11 @@ def made_in(store: StorePort, session: str, call: str) -> tuple[str, str, int] |
     intent = intent_of(store, session, call)
     if intent is None:
         return None
-    parts = [_part(store, session, intent.turn)]
+    parts = [past(store, session, intent.turn)]
     begun = parts[0].first
     if begun.status == CONTINUES and begun.inputs and isinstance(begun.inputs[0], int):
         begun = commit_at(store, session, begun.inputs[0])
-        parts = [_part(store, session, begun.turn), *parts]
+        parts = [past(store, session, begun.turn), *parts]
     if key := begun.known("key", ""):
         rows = store.keyed_turns(session, [key])
         parts = [TurnPart(row, commit_at(store, session, row.first)) for row in rows]
@@ -89,18 +68,6 @@ def made_in(store: StorePort, session: str, call: str) -> tuple[str, str, int] |
     return None
 
 
-def _part(store: StorePort, session: str, number: int) -> TurnPart:
-    row = store.turns(session, after=number - 1, upto=number)[0]
-    return TurnPart(row, commit_at(store, session, row.first))
-
-
 def calls_of(store: StorePort, session: str, tried: Iterable[Attempt]) -> list[KnownCall]:
     """The calls of these attempts."""
     return [call for one in tried for call in Known(log_of(store, session, one)).calls]
-
-
-def fails_again(store: StorePort, session: str, attempt: Attempt) -> bool:
-    """Whether an attempt was continued and interrupted again without getting any further."""
-    log = log_of(store, session, attempt)
-    waits = any(call.status in WAITING for call in Known(log).calls)
-    return is_stuck(log, waits=waits)

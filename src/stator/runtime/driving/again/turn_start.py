@@ -11,7 +11,7 @@ import msgspec
 from stator.errors import Diverged, Erased
 from stator.model.calls import known as replay
 from stator.model.calls.known import Known, Scrub
-from stator.model.calls.once import Attempt, fate
+from stator.model.calls.once import Attempt, TurnPart, fate, is_stuck
 from stator.model.calls.program import turn_at
 from stator.model.log.commit import CONTINUED, CONTINUES, Commit, Draft, Gone, Provenance
 from stator.model.log.query import TurnRow
@@ -20,7 +20,7 @@ from stator.model.values.ids import retype
 from stator.runtime.base.context import Context
 from stator.runtime.driving import recovery
 from stator.runtime.driving.again import once
-from stator.runtime.driving.recovery import LastRun, Past
+from stator.runtime.driving.recovery import LastRun
 from stator.store.port import StorePort
 
 FROM_USER = Provenance("user", "verified")
@@ -109,15 +109,16 @@ class TurnStarts:
 
     # -- turns without a key ----------------------------------------------------------------------
 
-    def _past(self, prompt: Any) -> Past | None:
+    def _past(self, prompt: Any) -> TurnPart | None:
         """The recorded turn that this one is, if the same program runs again."""
         number = turn_at(self._last_run.spans, self.place) if self._matching else None
         if number is None:
             return None
         found = recovery.past(self._store, self._session, number)
-        return found if found.asked(prompt, self._driver.scrub) else None
+        asked = replay.same_value(found.first, "input", prompt, self._driver.scrub)
+        return found if asked else None
 
-    def _again(self, past: Past) -> TurnStart:
+    def _again(self, past: TurnPart) -> TurnStart:
         row = past.row
         start = TurnStart(retype(past.first.id, "turn"), row.turn, "reused", group=(row.turn,))
         start.value = lambda: self._value(row)
@@ -143,12 +144,11 @@ class TurnStarts:
         found = fate(tried, new=new)
         if found != "new":
             self._check_prompt(prompt, key, tried[-1].first, changed)
-        if found == "continued" and once.fails_again(store, session, tried[-1]):
-            found = "new"
+        log = once.log_of(store, session, tried[-1]) if found == "continued" else []
         if found == "reused":
             start = self._answered(tried)
-        elif found == "continued":
-            known = once.recorded(store, session, tried)
+        elif found == "continued" and not is_stuck(log):
+            known = Known(log, once.calls_of(store, session, tried[:-1]))
             start = self._continue(prompt, key, tried[-1])
             start.known, start.attempt = lambda: known, len(tried)
         else:
@@ -166,7 +166,7 @@ class TurnStarts:
             retype(tried[-1].first.id, "turn"),
             row.turn,
             "reused",
-            known=lambda: once.recorded(self._store, self._session, tried),
+            known=lambda: Known(once.log_of(self._store, self._session, tried[-1])),
             value=lambda: self._value(row),
             attempt=len(tried),
         )
