@@ -1,7 +1,7 @@
 """`python -m bench.keys`: how long it takes to find the turn of a key in a session of 100,000 turns with keys.
 
 Target: at most 1 ms of CPU, for the oldest key, the newest, one that is not there, and one that holds
-a secret. The session is opened anew before each round, so that nothing is in memory.
+a secret. The session is opened again before each round, so that nothing is in memory.
 """
 
 from __future__ import annotations

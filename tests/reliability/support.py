@@ -11,7 +11,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -322,3 +323,19 @@ def fact_draft(
         changes=(Upsert("facts", FactRecord(name=name, value=value)),),
         **fields,
     )
+
+
+def judge_each(
+    folder: Path, cells: Iterable[Any], judged: Callable[[Path, Any], Counter[str]], name: str
+) -> Counter[str]:
+    """Judge a story for each of these kills, in a folder of its own; a failure names program and kills."""
+    total: Counter[str] = Counter()
+    for number, kills in enumerate(cells):
+        where = folder / str(number)
+        try:
+            total += judged(where, kills)
+        except AssertionError as error:
+            error.add_note(f"{name}, killed at {kills}")
+            raise
+        shutil.rmtree(where)
+    return total

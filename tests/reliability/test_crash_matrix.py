@@ -11,7 +11,6 @@ Laws, for any kills:
 from __future__ import annotations
 
 import itertools
-import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 import pytest
 
 from reliability.crash import POLICIES, STYLES, TURNS, World, check_anthropic
-from reliability.support import Zygote, findings
+from reliability.support import Zygote, findings, judge_each
 from stator.connect import connect
 from stator.model.window.transcript import Transcript
 from stator.runtime.driving import approvals, settlement
@@ -259,16 +258,10 @@ def again(kill: Kill, at: int) -> dict[int, int]:
 def kill_each(
     zygote: Zygote, folder: Path, program: Program, cells: Iterable[dict[int, int]]
 ) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for number, kills in enumerate(cells):
-        where = folder / str(number)
-        try:
-            total += judge(Story(zygote, where, program, kills))
-        except AssertionError as error:
-            error.add_note(f"{' '.join(program)}, killed at {kills}")
-            raise
-        shutil.rmtree(where)
-    return total
+    def judged(where: Path, kills: dict[int, int]) -> Counter[str]:
+        return judge(Story(zygote, where, program, kills))
+
+    return judge_each(folder, cells, judged, " ".join(program))
 
 
 # -- the tests ------------------------------------------------------------------------------------

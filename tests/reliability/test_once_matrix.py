@@ -9,7 +9,6 @@ Laws, for any kills and any number of starts after them:
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import pytest
 
 from reliability.crash import World
 from reliability.crash_once import SHAPES, TASKS
-from reliability.support import Zygote, findings
+from reliability.support import Zygote, findings, judge_each
 from stator.connect import connect
 from stator.runtime.driving import settlement
 
@@ -86,16 +85,10 @@ def points(zygote, tmp_path_factory):
 
 
 def kill_each(zygote: Zygote, folder: Path, shape: str, cells: list[list[int]]) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for number, kills in enumerate(cells):
-        where = folder / str(number)
-        try:
-            total += judge(Story(zygote, where, shape, kills))
-        except AssertionError as error:
-            error.add_note(f"{shape}, killed at {kills}")
-            raise
-        shutil.rmtree(where)
-    return total
+    def judged(where: Path, kills: list[int]) -> Counter[str]:
+        return judge(Story(zygote, where, shape, kills))
+
+    return judge_each(folder, cells, judged, shape)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

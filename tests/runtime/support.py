@@ -132,3 +132,19 @@ def kinds(session: Any) -> list[str]:
 
 def statuses(session: Any, kind: str = "outcome") -> list[str]:
     return [commit.status for commit in session.log(load=False) if commit.kind == kind]
+
+
+def pay_once(store: Any, act: Counted, *, key: str = "order 17", name: str = "main") -> Any:
+    """A program that pays in a turn with a key, from start to end."""
+    with store.open(name) as s, s.turn("pay", key=key) as t:
+        t.call(act.tool(effect="write"), cents=42)
+        t.end(value={"paid": 42})
+    return t
+
+
+def interrupt(store: Any, act: Counted, *, key: str = "order 17") -> Any:
+    """The same program, which dies after the payment."""
+    with driving(store) as s, s.turn("pay", key=key) as t:
+        t.call(act.tool(effect="write"), cents=42)
+        raise Died
+    return t

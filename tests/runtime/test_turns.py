@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 from shutil import which
+from typing import Any
 
 import pytest
 
+import stator
 from stator.errors import BadDelta, BadNumber, BadTurn, BadType, InvalidInput
 
 
@@ -385,3 +388,51 @@ def test_a_prompt_that_cannot_be_recorded_begins_no_turn(session):
     with pytest.raises(BadType):
         session.turn(object())
     assert session.head == before
+
+
+# -- the end of a turn in a batch -----------------------------------------------------------------
+
+
+def test_the_end_of_a_turn_is_the_last_commit_of_its_batch(either):
+    with either.open("main") as s, s.turn("one") as t:
+        with t.batch():
+            t.end()
+        assert [c.kind for c in s.log()][-2:] == ["turn", "turn_end"]
+    with either.open("main") as s, s.turn("two") as t, t.batch():
+        t.decide("use JWT", topic="auth")
+        t.say("done")
+        t.end()
+    kinds = [c.kind for c in either.read("main").log() if c.turn == 2]
+    assert kinds[:4] == ["turn", "decision", "entry", "turn_end"]
+
+
+def test_nothing_can_be_recorded_after_the_end_in_a_batch(either):
+    with either.open("main") as s, s.turn("one") as t, t.batch():
+        t.end()
+        with pytest.raises(BadTurn):
+            t.fact("late", 1)
+
+
+def test_a_batch_that_fails_leaves_its_turn_open(either):
+    with either.open("main") as s, s.turn("one") as t:
+        with contextlib.suppress(ValueError), t.batch():
+            t.fact("a", 1)
+            t.end()
+            raise ValueError("no")
+        t.fact("b", 2)
+    assert list(either.read("main").facts()) == ["b"]
+
+
+def test_a_batch_that_cannot_be_appended_leaves_its_turn_open(either, monkeypatch):
+    def fails(drafts: Any, **options: Any) -> Any:
+        raise stator.errors.StoreFull("no space")
+
+    with either.open("main") as s, s.turn("one") as t:
+        append = s._driver.append
+        with contextlib.suppress(stator.errors.StoreFull), t.batch():
+            t.fact("a", 1)
+            t.end()
+            monkeypatch.setattr(s._driver, "append", fails)
+        monkeypatch.setattr(s._driver, "append", append)
+        assert not t.ended
+    assert [turn.status for turn in either.read("main").turns()] == ["ok"]
