@@ -39,6 +39,7 @@ from stator.locations import FILE as FILE
 from stator.locations import FOLDER as FOLDER
 from stator.model.log.query import Finding, SessionQuery, VerifyReport
 from stator.model.values.ids import PREFIXES, Kind
+from stator.owner.approver import KnownApprovers
 from stator.runtime.base.context import Context, Launch
 from stator.runtime.base.pages import matching
 from stator.runtime.facade.store import Store
@@ -414,7 +415,35 @@ def context(*, project: str | None = None, start: Path | None = None) -> Context
         policy=lambda: policy_text(root),
         launch=_launch(),
         index=search_index,
+        approvers=KnownApprovers(os.environ),
+        below=below,
+        boot=_boot,
     )
+
+
+def below(store: port.StorePort) -> str:
+    """The driver or agent of a store that this process runs below; empty if none is found."""
+    from stator.hooks.ingest import agent_processes
+    from stator.owner import ancestry
+
+    here = os.uname().nodename
+    holders = [row.holder for row in matching(store, SessionQuery(status="active")) if row.holder]
+    drivers = {
+        holder.pid: f"driver {holder.pid} ({holder.program})"
+        for holder in holders
+        if holder.live and holder.host == here
+    }
+    agents = {pid: f"agent {name}, process {pid}" for pid, name in agent_processes(store).items()}
+    return ancestry.below({**agents, **drivers}, os.environ)
+
+
+def _boot() -> str:
+    """The boot of this machine and the µs since, suspended time included; empty where the system does not say."""
+    from stator.runtime.runs.folder import boot_id
+
+    kind = getattr(time, "CLOCK_BOOTTIME", None)
+    known = boot_id() if kind is not None else ""
+    return f"{known}:{time.clock_gettime_ns(kind) // 1000}" if known and kind is not None else ""
 
 
 def _launch() -> Launch | None:

@@ -27,6 +27,7 @@ next.
     ├── Busy                  E_BUSY      a live driver holds the session
     ├── LeaseLost             E_LEASE     this driver was displaced; its append was refused
     ├── ApprovalNeeded        E_APPROVAL  a call waits for a person's approval; its request is on disk
+    ├── NotProven             E_PROOF     an approval does not prove what its call demands; nothing was recorded
     ├── BudgetSpent           E_BUDGET_SPENT  a limit is used up; nothing more begins until it is raised
     ├── CallError             a call that did not end ok, carries its outcome
     │   ├── CallFailed        E_CALL_FAILED
@@ -219,6 +220,13 @@ class ApprovalNeeded(StatorError):
 
     __module__ = "stator"
     code = "E_APPROVAL"
+
+
+class NotProven(StatorError):
+    """An approval does not prove what its call demands: the wrong passphrase, no terminal, or a process below an
+    agent. Nothing was recorded."""
+
+    code = "E_PROOF"
 
 
 class BudgetSpent(StatorError):

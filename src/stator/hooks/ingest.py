@@ -168,6 +168,19 @@ def end_dead_conversations(store: StorePort, context_for: ContextFor) -> list[st
     return ended
 
 
+def agent_processes(store: StorePort) -> dict[int, str]:
+    """The processes of the agents whose conversations are open, as their hooks reported them: pid → agent."""
+    from stator.runtime.runs.processes import start_ticks
+
+    found = {}
+    for row in matching(store, SessionQuery(mode="recorded", status="active")):
+        note = noted_cursor(store, row.id, HOOKS)
+        pid, born, space = (note.get("process") if isinstance(note, dict) else None) or (0, 0, 0)
+        if pid and space == _namespace() and start_ticks(pid) == born:
+            found[pid] = row.record.aliases[0][0] if row.record.aliases else row.record.agent
+    return found
+
+
 def preview(store: StorePort, context_for: ContextFor, folder: str) -> IngestResult:
     """Record what hooks wrote to a folder in a temporary store, and leave the spool unchanged."""
     result = IngestResult()

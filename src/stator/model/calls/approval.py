@@ -18,6 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from stator.errors import InvalidInput
+from stator.model.calls.proof import check_proof
 from stator.model.log.commit import Remove
 from stator.model.records.types import ApprovalRecord, Entry, Record
 from stator.model.values import canon
@@ -29,7 +30,7 @@ Verdict = Literal["approved", "denied"]
 ACTIONS = ("allow", "ask", "deny")
 EFFECTS = ("", "read", "idempotent", "write")
 SCOPES = ("once", "session", "project")
-TABLES = ("approval", "prices")
+TABLES = ("approval", "prices", "proof")
 """What a policy file may hold; `prices` are read by `model.calls.budget`."""
 PATTERN_MAX = 500
 NUMBER_MAX = 64
@@ -120,26 +121,32 @@ def _all_fit(when: Mapping[str, str], arguments: Any) -> bool | None:
 
 class Rule(msgspec.Struct, frozen=True):
     """A rule for calls: its tool (a glob), effect ("": any) and conditions on arguments (`when`), and the action
-    for them."""
+    for them. `proof`: how strongly an approval must show that a person gave it."""
 
     tool: str = "*"
     effect: str = ""
     when: dict[str, str] = {}
     action: Action = "ask"
     why: str = ""
+    proof: str = ""
 
     def __post_init__(self) -> None:
         _check(msgspec.structs.asdict(self), "$")
 
 
 def _check(fields: Mapping[str, Any], path: str) -> None:
-    for name in ("tool", "effect", "action", "why"):
+    for name in ("tool", "effect", "action", "why", "proof"):
         if not isinstance(fields.get(name, ""), str):
             raise InvalidInput(f"{name} must be text", path=f"{path}.{name}")
     if not 0 < len(fields.get("tool", "*")) <= PATTERN_MAX:
         raise InvalidInput("a rule must name a tool, or * for any tool", path=f"{path}.tool")
     _one_of(fields.get("effect", ""), EFFECTS, f"{path}.effect")
     _one_of(fields["action"], ACTIONS, f"{path}.action")
+    check_proof(fields.get("proof", ""), f"{path}.proof")
+    if fields.get("proof") and fields["action"] != "ask":
+        raise InvalidInput(
+            "only a rule that asks can demand a proof", path=f"{path}.proof", hint='action = "ask"'
+        )
     when = fields.get("when", {})
     if not isinstance(when, Mapping):
         raise InvalidInput(
@@ -195,6 +202,15 @@ def parse_policy(text: str) -> list[Rule]:
     if not isinstance(tables, list):
         raise InvalidInput("write [[approval]], once for each rule", path="$.approval")
     return [_rule(table, f"$.approval[{n}]") for n, table in enumerate(tables)]
+
+
+def parse_proof(text: str) -> str:
+    """What a policy file demands of every approval: its key `proof`; empty if it demands nothing."""
+    found = read_policy(text).get("proof", "")
+    if not isinstance(found, str):
+        raise InvalidInput("proof must be text", path="$.proof", hint='proof = "passphrase"')
+    check_proof(found, "$.proof")
+    return found
 
 
 def read_policy(text: str) -> dict[str, Any]:
@@ -337,15 +353,39 @@ def _mark(record: ApprovalRecord, session: str, store: str) -> str:
     return hmac.digest(store.encode(), canon.dumps([session, plain]), "sha256").hex()[:32]
 
 
-def is_expired(record: Record, now: int) -> bool:
+def is_expired(record: Record, now: int, boot: str = "") -> bool:
     """Whether a grant's time is over (0: it has no end). `now` must never go back: see
-    `runtime.driving.approvals.time_known`.
+    `runtime.driving.approvals.time_known`. `boot` is the time since the machine was started, as `end_since_boot`
+    is given it: in the boot that a grant was given in, it decides also if the clock was set back.
     """
-    return isinstance(record, ApprovalRecord) and record.expires != 0 and now >= record.expires
+    if not isinstance(record, ApprovalRecord) or not record.expires:
+        return False
+    return now >= record.expires or _is_over(record.ends, boot)
+
+
+def end_since_boot(boot: str, left: int) -> str:
+    """When something ends that has that many µs left, on the clock that only goes forward; empty if that clock is
+    not known. `boot` names the boot and the µs since: `7f0c…:81000000`."""
+    name, colon, since = boot.partition(":")
+    return f"{name}:{int(since) + left}" if colon and since.isdecimal() else ""
+
+
+def _is_over(ends: str, boot: str) -> bool:
+    name, _, at = ends.partition(":")
+    same, _, since = boot.partition(":")
+    known = bool(name) and name == same and at.isdecimal() and since.isdecimal()
+    return known and int(since) >= int(at)
 
 
 def answer(
-    entries: Sequence[Entry], *, tool: str, digest: str, arguments: Any, now: int, call: str = ""
+    entries: Sequence[Entry],
+    *,
+    tool: str,
+    digest: str,
+    arguments: Any,
+    now: int,
+    call: str = "",
+    boot: str = "",
 ) -> Entry | None:
     """The grant in force that answers a call; None if no grant does.
 
@@ -357,7 +397,7 @@ def answer(
         entry
         for entry in entries
         if isinstance(entry.record, ApprovalRecord)
-        and not is_expired(entry.record, now)
+        and not is_expired(entry.record, now, boot)
         and answers(entry.record, tool=tool, digest=digest, arguments=arguments, call=call)
     ]
     return min(found, key=_rank, default=None)

@@ -123,6 +123,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the request for approval is on disk already."""
     why: str = ""
     """Of the rule that asks or denies."""
+    proof: str = ""
+    """What the rule demands of an approval: terminal, passphrase or signed; empty: nothing."""
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -268,7 +270,8 @@ def _gated(asked: Asked) -> Generator[EffectOf, Answer, Outcome | None]:
     if not asked.awaiting:
         status = "awaiting approval" if asked.gate == "ask" else "requested"
         request = {"status": status, "input": asked.given, "attempt": asked.attempt}
-        yield Note("call", {**request, "why": asked.why})
+        demand = {"proof": asked.proof} if asked.proof else {}
+        yield Note("call", {**request, "why": asked.why, **demand})
     answer = (yield Await()) if asked.gate == "ask" else Refused(asked.why or "by rule")
     if isinstance(answer, Granted):
         started = {"status": "started", "changes": answer.changes, "attempt": asked.attempt}
@@ -282,8 +285,9 @@ def _gated(asked: Asked) -> Generator[EffectOf, Answer, Outcome | None]:
         yield Note("outcome", {**fields, "changes": answer.changes})
         why = answer.why or "denied"
         return Outcome(call=asked.call, tool=asked.tool, status="denied", error=why, cause="denied")
+    needs = f" (proof: {asked.proof})" if asked.proof else ""
     raise ApprovalNeeded(
-        f"{asked.tool} waits for a person's word · call {short(asked.call)}",
+        f"{asked.tool} waits for a person's word{needs} · call {short(asked.call)}",
         hint=f"stator approve {short(asked.call)} or stator deny {short(asked.call)}; then run this again",
         call=asked.call,
         tool=asked.tool,

@@ -162,7 +162,7 @@ def artifact_text(record: ArtifactRecord) -> str:
 
 
 def approval_text(record: ApprovalRecord) -> str:
-    by = f" by {record.by}" if record.by else ""
+    by = f" {given_by(record)}" if record.by else ""
     return f"{record.verdict} {record.pattern or record.tool} for {record.scope}{by}"
 
 
@@ -280,8 +280,16 @@ def approval_line(record: ApprovalRecord, show: Show) -> list[Piece]:
         (record.verdict, "ok" if record.verdict == "approved" else "bad"),
         (" ", ""),
         (record.pattern or f"{record.tool} with arguments {record.arguments[:8]}", ""),
-        (f" · {record.scope} · by {record.by}", "dim"),
+        (f" · {record.scope} · {given_by(record)}", "dim"),
     ]
+
+
+def given_by(record: ApprovalRecord) -> str:
+    """Who gave a grant, and how that person was recognised: `by local:ann · terminal · below driver 4711 (agent.py)`.
+    Where a program called the library, the name is only what the program said."""
+    proof = "" if record.proof == "program" else f" · {record.proof}"
+    below = f" · below {record.below}" if record.below else ""
+    return f"by {record.by}{proof}{below}"
 
 
 def score_line(record: ScoreRecord, show: Show) -> list[Piece]:

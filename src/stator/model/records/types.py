@@ -171,6 +171,8 @@ class CallRecord(Record, frozen=True):
     cause: str = ""
     effect: Effect = "write"
     elsewhere: bool = False
+    proof: str = ""
+    """What its rule demands of an approval, while it waits for one."""
     since: int = 0
     status: CallStatus = "started"
 
@@ -232,11 +234,21 @@ class ApprovalRecord(Record, frozen=True):
 
     tool: str
     arguments: str = ""
+    below: str = ""
+    """The driver or agent that the approving process ran below; empty if none was found."""
     by: str = ""
     call: str = ""
+    ends: str = ""
+    """When it expires on the clock that only goes forward: the boot it was given in, and µs since that boot."""
     expires: int = 0
+    nonce: str = ""
+    """Distinguishes a signed grant from any other with the same words."""
     pattern: str = ""
+    proof: str = "program"
+    """How the person was recognised: program, terminal, passphrase or signed."""
     scope: str = "once"
+    signature: str = ""
+    """The key that signed the grant, and the signature."""
     sure: str = "local"
     verdict: str = "approved"
 

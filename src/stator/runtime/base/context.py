@@ -11,7 +11,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from stator.model.values.ids import Mint
@@ -36,6 +36,28 @@ class Launch:
     start: int = 0
     process: str = ""
     """Tells the processes of one start apart."""
+
+
+class Approvers(Protocol):
+    """The keys of the people who may sign approvals here."""
+
+    def load(self) -> None:
+        """Find the keys now. Once there are some, they stay the same for as long as the process lives."""
+        ...
+
+    def verifies(self, proof: str, signature: str, signed: bytes) -> bool:
+        """Whether a known key of that kind of proof made the signature, of just these bytes."""
+        ...
+
+
+class NoApprovers:
+    """No keys: nothing that is signed can be verified, so it approves nothing."""
+
+    def load(self) -> None:
+        pass
+
+    def verifies(self, proof: str, signature: str, signed: bytes) -> bool:
+        return False
 
 
 @dataclass(frozen=True)
@@ -64,6 +86,11 @@ class Context:
     launch: Launch | None = None
     """Set where a supervisor started this program."""
     index: OpenIndex | None = None
+    approvers: Approvers = field(default_factory=NoApprovers)
+    below: Callable[[StorePort], str] = lambda store: ""
+    """The driver or agent of a store that this process runs below, in words; empty if none is found."""
+    boot: Callable[[], str] = str
+    """The boot of this machine and the µs since, suspended time included, as `7f0c…:81000000`; empty if unknown."""
 
 
 def nap(seconds: float) -> None:

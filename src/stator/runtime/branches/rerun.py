@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from stator.errors import ApprovalNeeded, BadType, InvalidInput
-from stator.model.calls.approval import Rule, parse_policy
+from stator.model.calls.approval import Rule, parse_policy, parse_proof
 from stator.model.calls.budget import parse_prices
 from stator.model.calls.expectations import alike, as_seen, unified
 from stator.model.calls.known import Known, KnownCall, is_redacted
@@ -152,12 +152,13 @@ def terms(context: Context, effects: Effects, why: str, driver: Terms | None = N
         policy = context.policy()
         rules = parse_policy(policy) if policy else []
         prices = parse_prices(policy) if policy else None
-        driver = Terms(rules=rules, prices=prices)
+        driver = Terms(rules=rules, prices=prices, proof=parse_proof(policy) if policy else "")
     rules = driver.rules
     if effects == "ask":
-        denied = [rule for rule in rules if rule.action == "deny"]
-        rules = [*denied, Rule(effect="write", action="ask", why=why), *rules]
-    return Terms(rules=rules, prices=driver.prices)
+        # What is denied, and what needs a proof, needs it here too: the general question demands neither.
+        stricter = [rule for rule in rules if rule.action == "deny" or rule.proof]
+        rules = [*stricter, Rule(effect="write", action="ask", why=why), *rules]
+    return Terms(rules=rules, prices=driver.prices, proof=driver.proof)
 
 
 def rerun(

@@ -9,7 +9,7 @@ store it was given in.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
@@ -43,6 +43,8 @@ from stator.model.values.ids import short
 from stator.runtime.base import project_session
 from stator.runtime.base.context import Context
 from stator.runtime.base.provenance import imported_upto
+from stator.runtime.driving import proofs
+from stator.runtime.driving.proofs import PROGRAM, Recognised
 from stator.runtime.views.open_calls import waits
 from stator.runtime.views.refs import (
     arguments_of,
@@ -69,6 +71,8 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     turn: int
     seq: int
     why: str = ""
+    proof: str = ""
+    """What its approval must prove: terminal, passphrase or signed; empty: nothing."""
     answer: str = ""
     """approved or denied, if it was answered and the driver has not seen the answer yet."""
 
@@ -82,7 +86,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     record: ApprovalRecord
     seq: int
     state: str = "standing"
-    """standing (in force), expired, or imported: granted in another store, so that it answers nothing here."""
+    """standing (in force), expired, imported (granted in another store, so that it answers nothing here), or void
+    (it claims a signature that does not hold)."""
 
 
 # -- asking ---------------------------------------------------------------------------------------
@@ -103,12 +108,18 @@ def time_known(store: StorePort, clock: int) -> int:
 
 
 def waiting(
-    store: StorePort, *, now: int, session: str | None = None, project: str | None = None
+    store: StorePort,
+    *,
+    now: int,
+    session: str | None = None,
+    project: str | None = None,
+    context: Context | None = None,
 ) -> list[Waiting]:
-    """Calls that wait for a person's word: of a session, a project or the store; longest first."""
+    """Calls that wait for a person's word: of a session, a project or the store; longest first. Without a context,
+    no signature can be verified."""
     now = time_known(store, now)
     found = [
-        _answered(store, _waiting(store, row, record), now)
+        _answered(store, context, _waiting(store, row, record), now)
         for row in rows_of(store, session=session, project=project)
         if row.record.status not in ("closed", "archived")
         for entry in store.entries(row.id, "calls")
@@ -131,17 +142,19 @@ def _waiting(store: StorePort, row: SessionRow, record: CallRecord) -> Waiting:
         turn=intent.turn if intent else 0,
         seq=intent.seq if intent else 0,
         why=(intent.known("why", "") if intent else ""),
+        proof=record.proof,
     )
 
 
-def _answered(store: StorePort, found: Waiting, now: int) -> Waiting:
+def _answered(store: StorePort, context: Context | None, found: Waiting, now: int) -> Waiting:
     known = approval.answer(
-        standing(store, found.session),
+        proofs.enough(store, context, standing_in(store, found.session), found.proof),
         tool=found.tool,
         digest=found.digest,
         arguments=found.arguments,
         now=now,
         call=found.call,
+        boot=context.boot() if context is not None else "",
     )
     if known is None or not isinstance(known.record, ApprovalRecord):
         return found
@@ -168,10 +181,14 @@ def find_waiting(store: StorePort, call: str) -> Waiting:
 
 def standing(store: StorePort, session: str) -> list[Entry]:
     """Grants that may answer a call of this session: its own and its project's, given in this store."""
-    found = _own(store, session)
-    record = store.session(session).record
-    project = project_session.known(store, record)
-    return found if project is None else found + _own(store, project.id)
+    return [entry for _, entry in standing_in(store, session)]
+
+
+def standing_in(store: StorePort, session: str) -> list[tuple[str, Entry]]:
+    """The same, each with the session that it is recorded in."""
+    project = project_session.known(store, store.session(session).record)
+    places = [session] if project is None else [session, project.id]
+    return [(place, entry) for place in places for entry in _own(store, place)]
 
 
 def _own(store: StorePort, session: str) -> list[Entry]:
@@ -195,15 +212,21 @@ def _is_brought(entry: Entry, upto: int) -> bool:
 
 
 def grants(
-    store: StorePort, *, now: int, session: str | None = None, project: str | None = None
+    store: StorePort,
+    *,
+    now: int,
+    session: str | None = None,
+    project: str | None = None,
+    context: Context | None = None,
 ) -> list[Grant]:
-    """Every grant, also those no longer in force, newest session first."""
+    """Every grant, also those no longer in force, newest session first. Without a context, no signature can be
+    verified."""
     here = store.info().id
     now = time_known(store, now)
     found = list(rows_of(store, session=session, project=project))
     if session is not None and (own := project_session.known(store, found[0].record)):
         found.append(own)
-    return [
+    listed = [
         Grant(
             id=entry.id,
             session=row.id,
@@ -216,6 +239,19 @@ def grants(
         for entry in store.entries(row.id, "approvals")
         if isinstance(entry.record, ApprovalRecord)
     ]
+    return [_proven(store, context, grant, now) for grant in listed]
+
+
+def _proven(store: StorePort, context: Context | None, grant: Grant, now: int) -> Grant:
+    """The grant as expired or void, if a clock or a signature says so."""
+    if grant.state != "standing":
+        return grant
+    boot = context.boot() if context is not None else ""
+    if is_expired(grant.record, now, boot):
+        return msgspec.structs.replace(grant, state="expired")
+    entry = _entry(store.entries(grant.session, "approvals"), grant.id)
+    void = proofs.is_void(store, context, entry, grant.session)
+    return msgspec.structs.replace(grant, state="void") if void else grant
 
 
 def _state(entry: Entry, session: str, store: str, now: int, upto: int) -> str:
@@ -249,8 +285,13 @@ def grant(
     scope: Scope = "session",
     expires: int = 0,
     why: str = "",
+    how: Recognised = PROGRAM,
+    demand: str = "",
 ) -> Grant:
-    """Say it before anybody asks: every call that fits the pattern, in a session or its project."""
+    """Say it before anybody asks: every call that fits the pattern, in a session or its project.
+
+    `demand`: what the calls it is meant for demand, as far as that is known.
+    """
     fitting = parse_pattern(pattern)
     record = ApprovalRecord(
         tool=fitting.tool,
@@ -260,7 +301,7 @@ def grant(
         by=by,
         expires=expires,
     )
-    return _record(store, context, session, record, why=why)
+    return _record(store, context, session, record, why=why, how=how, demand=demand)
 
 
 def answer(
@@ -274,8 +315,9 @@ def answer(
     pattern: str = "",
     expires: int = 0,
     why: str = "",
+    how: Recognised = PROGRAM,
 ) -> Grant:
-    """Say yes or no to a call that waits, by its id or the end of one."""
+    """Say yes or no to a call that waits, by its id or the end of one. `how`: how the person was recognised."""
     found = find_waiting(store, call)
     if pattern:
         if parse_pattern(pattern).fits(found.tool, found.arguments) is not True:
@@ -287,7 +329,7 @@ def answer(
             )
         return grant(
             store, context, found.session, pattern, by=by, verdict=verdict, scope=scope,
-            expires=expires, why=why,
+            expires=expires, why=why, how=how, demand=found.proof,
         )  # fmt: skip
     if not found.digest:
         raise Erased(
@@ -303,7 +345,9 @@ def answer(
         call=found.call if scope == "once" else "",
         expires=expires,
     )
-    return _record(store, context, found.session, record, call=found.call, why=why)
+    return _record(
+        store, context, found.session, record, call=found.call, why=why, how=how, demand=found.proof
+    )
 
 
 def _record(
@@ -314,6 +358,8 @@ def _record(
     *,
     call: str = "",
     why: str = "",
+    how: Recognised = PROGRAM,
+    demand: str = "",
 ) -> Grant:
     if not record.by:
         raise InvalidInput(
@@ -326,7 +372,8 @@ def _record(
             f"unknown scope {record.scope!r:.40}", path="$.scope", hint=", ".join(SCOPES)
         )
     clock = context.clock()
-    if is_expired(record, time_known(store, clock)):
+    now = time_known(store, clock)
+    if is_expired(record, now):
         late = (
             ""
             if is_expired(record, clock)
@@ -335,6 +382,7 @@ def _record(
         raise InvalidInput(f"that time has passed already{late}", path="$.expires")
     asked = store.session(session).record
     where = session if record.scope != "project" else project_session.own(store, context, asked).id
+    record = proofs.with_proof(store, context, record, where, how, now=now, demand=demand)
     made = approval.sign(record, where, store.info().id)
     draft = Draft(
         id=context.mint("commit"),
@@ -358,7 +406,7 @@ def revoke(
     store: StorePort, context: Context, grant: str, *, by: str, project: str | None = None
 ) -> Grant:
     """Take a grant back, by its id or the end of one; from now on it answers nothing."""
-    known = grants(store, now=context.clock(), project=project)
+    known = grants(store, now=context.clock(), project=project, context=context)
     found = [item for item in known if grant and item.id.endswith(grant)]
     if not found:
         raise NotFound(f"no grant {grant!r:.60}", hint="stator approvals --grants lists them")
@@ -392,15 +440,13 @@ def retire(
     context: Context,
     session: str,
     now: int,
-    is_about: Callable[[ApprovalRecord], bool],
 ) -> None:
-    """Record that the grants about a call have expired: a clock that is set back later does not revive them."""
-    project = project_session.known(store, store.session(session).record)
-    for where in [session] if project is None else [session, project.id]:
-        for entry in _own(store, where):
-            record = cast("ApprovalRecord", entry.record)
-            if is_expired(record, now) and is_about(record):
-                _remove(store, context, where, entry, "expired", by=context.principal)
+    """Record every grant that a call of this session found expired: a clock that is set back later, in this boot or
+    another, does not revive it."""
+    boot = context.boot()
+    for where, entry in standing_in(store, session):
+        if is_expired(entry.record, now, boot):
+            _remove(store, context, where, entry, "expired", by=context.principal)
 
 
 def _remove(

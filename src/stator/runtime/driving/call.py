@@ -39,8 +39,9 @@ from stator.model.log.commit import (
     Change,
     Commit,
     Draft,
+    Upsert,
 )
-from stator.model.records.types import Effect
+from stator.model.records.types import CallRecord, Effect
 from stator.model.values.ids import retype
 from stator.runtime.driving import lifecycle, observe
 from stator.runtime.driving.again import once
@@ -120,11 +121,12 @@ class Calling:
         if isinstance(met, Outcome):
             return met
         turn.driver.check_terms()
-        gate, why = turn.driver.gate(tool, self.given)
+        gate, why, proof = turn.driver.gate(tool, self.given)
         # A call that once waited for a person needs its start on record, even if nobody has to be
         # asked now: the log still has it as waiting.
         self._free = met.awaiting and not gate
-        self.asked = msgspec.structs.replace(met, gate="ask" if self._free else gate, why=why)
+        gate = "ask" if self._free else gate
+        self.asked = msgspec.structs.replace(met, gate=gate, why=why, proof=proof)
         outcome = yield from life(self.asked, tool.policy, tool.detect)
         if tool.on_exhausted == "pause" and is_exhausted(tool.effect, outcome):
             raise Paused(
@@ -167,6 +169,8 @@ class Calling:
         intent = kind == "call"
         asked = self.asked
         own = intent and asked.call == retype(self._intent, "call") and fields["attempt"] == 1
+        if proof := fields.pop("proof", ""):
+            fields["changes"] = (self._demanding(proof),)
         if intent:
             fields.update(origin=self.origin, parent=self.parent, key=self.tool.key)
         elif kind == "outcome":
@@ -181,6 +185,20 @@ class Calling:
             provenance=FROM_MODEL if intent else FROM_TOOL,
             **fields,
         )
+
+    def _demanding(self, proof: str) -> Change:
+        """The waiting call with what its approval must prove: the person who answers has to know it."""
+        asked = self.asked
+        waiting = CallRecord(
+            call=asked.call,
+            tool=asked.tool,
+            attempt=asked.attempt,
+            effect=asked.effect,
+            proof=proof,
+            since=self.turn.driver.context.clock(),
+            status="awaiting approval",
+        )
+        return Upsert("calls", waiting)
 
     def _consequences(self, fields: dict[str, Any]) -> tuple[Change, ...]:
         """What else an outcome changes: files, and what is left to find out."""

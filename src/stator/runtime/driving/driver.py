@@ -260,8 +260,8 @@ class Driver:
         """What an answer used, with its price where that is known."""
         return self.terms.priced(usage, model if isinstance(model, str) else "")
 
-    def gate(self, tool: Tool[..., Any], given: dict[str, Any]) -> tuple[Gate, str]:
-        """Whether a call may run as it is, and why not."""
+    def gate(self, tool: Tool[..., Any], given: dict[str, Any]) -> tuple[Gate, str, str]:
+        """Whether a call may run as it is, why not, and what its approval must prove."""
         return self.terms.gate(tool, given)
 
     def answer(self, asked: Asked) -> Granted | Refused | None:

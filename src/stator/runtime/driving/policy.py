@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from functools import partial
 from typing import Any, Literal
 
 from stator.errors import BudgetSpent, InvalidInput
@@ -12,9 +11,10 @@ from stator.model.calls import approval, budget, known
 from stator.model.calls.approval import Rule
 from stator.model.calls.budget import PriceFunction, PriceTable
 from stator.model.calls.life import Asked, Granted, Refused
+from stator.model.calls.proof import demanded
 from stator.model.records.types import ApprovalRecord, Entry
 from stator.runtime.base.context import Context
-from stator.runtime.driving import approvals, budgets
+from stator.runtime.driving import approvals, budgets, proofs
 from stator.runtime.driving.tools import Tool
 from stator.store.port import StorePort
 
@@ -33,12 +33,15 @@ class Terms:
         rules: Sequence[Rule] = (),
         approve: ApproveMode = "raise",
         prices: PriceTable | PriceFunction | None = None,
+        proof: str = "",
     ) -> None:
         if approve not in ("raise", "wait"):
             raise InvalidInput(f"unknown approve {approve!r:.40}", hint="raise or wait")
         self.rules = list(rules)
         self.waits = approve == "wait"
         self.prices = prices
+        self.proof = proof
+        """What every approval must prove, whatever its rule demands."""
         self.ask_writes = ""
         """Why every write needs a person's approval; empty: only those that a rule or a tool names."""
 
@@ -48,20 +51,26 @@ class Terms:
         found.ask_writes = why
         return found
 
-    def gate(self, tool: Tool[..., Any], given: Mapping[str, Any]) -> tuple[Gate, str]:
-        """Whether a call may run: as it is, after a person approved it, or not at all; and why."""
-        gate, why = self._ruled(tool, given)
-        if not gate and self.ask_writes and tool.effect == "write":
-            return "ask", self.ask_writes
-        return gate, why
+    @property
+    def demands_proof(self) -> bool:
+        """Whether an approval may have to be verified."""
+        return bool(demanded([self.proof, *(rule.proof for rule in self.rules)]))
 
-    def _ruled(self, tool: Tool[..., Any], given: Mapping[str, Any]) -> tuple[Gate, str]:
+    def gate(self, tool: Tool[..., Any], given: Mapping[str, Any]) -> tuple[Gate, str, str]:
+        """Whether a call may run: as it is, after a person approved it, or not at all; why; and what the approval
+        must prove."""
+        gate, why, proof = self._ruled(tool, given)
+        if not gate and self.ask_writes and tool.effect == "write":
+            gate, why = "ask", self.ask_writes
+        return gate, why, demanded([self.proof, proof]) if gate == "ask" else ""
+
+    def _ruled(self, tool: Tool[..., Any], given: Mapping[str, Any]) -> tuple[Gate, str, str]:
         """What the rules, or else the tool itself, decide about a call."""
         if self.rules:
             rule = approval.decide(self.rules, tool.name, tool.effect, given)
             if rule is not None:
-                return ("" if rule.action == "allow" else rule.action), rule.why
-        return ("ask", "") if tool.approve and tool.needs_approval(given) else ("", "")
+                return ("" if rule.action == "allow" else rule.action), rule.why, rule.proof
+        return ("ask" if tool.approve and tool.needs_approval(given) else ""), "", ""
 
     def priced(self, usage: dict[str, int], model: str) -> dict[str, int]:
         """Usage with its price added, or with a mark that the price is not known."""
@@ -72,7 +81,9 @@ def answer(
     store: StorePort, context: Context, session: str, asked: Asked, scrub: known.Scrub
 ) -> Granted | Refused | None:
     """What people answered to a call: yes, no, or nothing yet. A yes that holds once is used up."""
-    standing = approvals.standing(store, session)
+    granted = approvals.standing_in(store, session)
+    standing = proofs.enough(store, context, granted, asked.proof)
+    boot = context.boot()
     # An approval names the digest of the arguments as they were recorded: redacted, or plain if
     # the store was opened without redaction at the time.
     now = 0
@@ -85,6 +96,7 @@ def answer(
             arguments=asked.given,
             now=now,
             call=asked.call,
+            boot=boot,
         )
         if entry is None:
             continue
@@ -94,12 +106,8 @@ def answer(
         if record.verdict == "denied":
             return Refused(_reason(store, session, entry) or f"denied by {record.by}", used)
         return Granted(used)
-    if any(approval.is_expired(entry.record, now) for entry in standing):
-        digests = tuple(known.fingerprint(asked.given, how) for how in (scrub, None))
-        fits = partial(approval.answers, tool=asked.tool, arguments=asked.given, call=asked.call)
-        approvals.retire(
-            store, context, session, now, lambda one: any(fits(one, digest=d) for d in digests)
-        )
+    if any(approval.is_expired(entry.record, now, boot) for _, entry in granted):
+        approvals.retire(store, context, session, now)
     return None
 
 

@@ -50,7 +50,9 @@ class Approvals(_Outside):
         """The calls of a session, a project or the whole store that wait for an answer, longest first."""
         now = self._context.clock()
         found = self._id_or_none(session)
-        return approvals.waiting(self._store, now=now, session=found, project=project)
+        return approvals.waiting(
+            self._store, now=now, session=found, project=project, context=self._context
+        )
 
     def approve(
         self,
@@ -62,7 +64,10 @@ class Approvals(_Outside):
         expires: int = 0,
         why: str = "",
     ) -> Grant:
-        """Let a waiting call run, by its id or the end of it; a wider scope or a pattern answers later calls too."""
+        """Let a waiting call run, by its id or the end of it; a wider scope or a pattern answers later calls too.
+
+        Such a grant proves no person: a call whose rule demands a `proof` keeps waiting for `stator approve`.
+        """
         return approvals.approve(
             self._store, self._context, call,
             by=self._by(by), scope=scope, pattern=pattern, expires=expires, why=why,
@@ -105,7 +110,9 @@ class Approvals(_Outside):
         """Every grant of a session, a project or the whole store, also those that no longer answer a call."""
         now = self._context.clock()
         found = self._id_or_none(session)
-        return approvals.grants(self._store, now=now, session=found, project=project)
+        return approvals.grants(
+            self._store, now=now, session=found, project=project, context=self._context
+        )
 
     def revoke(self, grant: str, *, by: str = "", project: str | None = None) -> Grant:
         """Withdraw a grant, by its id or the end of it."""

@@ -88,7 +88,9 @@ def _summary(view: SessionView, opened: OpenedStore) -> SessionSummary:
         turn=turns[-1] if turns else None,
         began=view.beginning(turns[-1].turn) if turns else None,
         doubts=settlement.doubts(port, session=view.id),
-        waiting=approvals.waiting(port, now=opened.now, session=view.id),
+        waiting=approvals.waiting(
+            port, now=opened.now, session=view.id, context=opened.store.context
+        ),
         plan=sorted(view.entries("plan"), key=lambda entry: getattr(entry.record, "order", 0)),
         pending=view.entries("pending"),
         files=view.files(last=TURNS)[:FILES],
