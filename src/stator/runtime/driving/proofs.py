@@ -120,7 +120,6 @@ def _is_given_once(store: StorePort, entry: Entry, session: str, signature: str)
     given = [
         version.seq
         for version in ops
-        if isinstance(version.op, Put)
-        and getattr(version.op.record, "signature", "") == signature
+        if isinstance(version.op, Put) and getattr(version.op.record, "signature", "") == signature
     ]
     return bool(ops) and given == [ops[-1].seq]

@@ -11,7 +11,8 @@ from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
 from stator.model.log.query import KeyTouch
 from stator.model.log.rewinds import Stretch, stands, visible
-from stator.model.records.types import FileRecord
+from stator.model.records.text import given_by
+from stator.model.records.types import ApprovalRecord, FileRecord
 from stator.model.window.reply import dialect, text_of
 from stator.runtime.base.pages import commit_at
 from stator.runtime.views.reflog import rewinds
@@ -97,7 +98,8 @@ def _turn_reasons(store: StorePort, session: str, turn: int, path: str) -> list[
     commits = store.commits(session, after=rows[0].first - 1, upto=rows[0].last, load=True)
     decisions = [_decision(commit) for commit in commits if commit.kind == "decision"]
     naming = [commit for commit in commits if commit.kind == "call" and _mentions(commit, path)]
-    calls = [_call(commit, path) for commit in naming]
+    approved = _approvals(commits)
+    calls = [_call(commit, path, approved.get(commit.call, "")) for commit in naming]
     if decisions:
         return decisions + calls
     said = [_said(commit) for commit in _words(commits, naming)]
@@ -137,14 +139,25 @@ def _mentions(commit: Commit, path: str) -> bool:
         return False
 
 
-def _call(commit: Commit, path: str) -> Reason:
+def _approvals(commits: Sequence[Commit]) -> dict[str, str]:
+    """Who approved or denied each call, and how that person was recognised."""
+    return {
+        commit.call: f"{op.record.verdict} {given_by(op.record)}"
+        for commit in commits
+        if commit.kind == "approval" and commit.call
+        for op in commit.delta
+        if isinstance(op, Put) and isinstance(op.record, ApprovalRecord)
+    }
+
+
+def _call(commit: Commit, path: str, approved: str) -> Reason:
     return Reason(
         kind="call",
         text=f"{commit.tool}({path})",
         session=commit.session,
         turn=commit.turn,
         seq=commit.seq,
-        detail=why_of(commit),
+        detail="; ".join(filter(None, [why_of(commit), approved])),
     )
 
 

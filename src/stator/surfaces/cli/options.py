@@ -272,6 +272,22 @@ PassphraseFileOption = Annotated[
         help="Read the passphrase from the first line of this file.",
     ),
 ]
+ProofOption = Annotated[
+    str | None,
+    Parameter(
+        name="--proof",
+        metavar="PROOF",
+        help="How to prove that a person approves: terminal, passphrase or signed. Default: what the call demands.",
+    ),
+]
+SigningKeyOption = Annotated[
+    str | None,
+    Parameter(
+        name="--signing-key",
+        metavar="FILE",
+        help="Sign the approval with this private Ed25519 key (PEM); stator init --approver-key lists its public half.",
+    ),
+]
 IntoProjectOption = Annotated[
     str | None,
     Parameter(

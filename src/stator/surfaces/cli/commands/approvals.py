@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from stator.errors import BadQuery
 from stator.runtime.driving import approvals as use
 from stator.runtime.driving.approvals import Waiting
+from stator.surfaces.cli.parts.approver_setup import what_is_proven
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
@@ -71,7 +72,7 @@ def approvals(
             return _grants(opened, screen, one, scope)
         if watch:
             return _watch(opened, screen, one, scope)
-        found = use.waiting(opened.store.port, now=opened.now, session=one, project=scope)
+        found = _waiting(opened, one, scope)
         for item in found:
             _show(screen, item, opened.now)
         if not found:
@@ -81,7 +82,21 @@ def approvals(
         if not json:
             screen.line()
             screen.line(Line("answer with: stator approve CALL, or stator deny CALL", "dim"))
+            _show_proven(screen)
     return 0
+
+
+def _waiting(opened: OpenedStore, session: str | None, project: str | None) -> list[Waiting]:
+    store = opened.store
+    return use.waiting(
+        store.port, now=opened.now, session=session, project=project, context=store.context
+    )
+
+
+def _show_proven(screen: Screen) -> None:
+    """One line about what an approval proves in this set-up."""
+    if not screen.json:
+        screen.line(Line(what_is_proven()[0], "dim"))
 
 
 def _show(screen: Screen, item: Waiting, now: int) -> None:
@@ -96,7 +111,7 @@ def _watch(opened: OpenedStore, screen: Screen, session: str | None, project: st
     seen: set[str] = set()
     while True:
         began = time.monotonic()
-        found = use.waiting(opened.store.port, now=opened.now, session=session, project=project)
+        found = _waiting(opened, session, project)
         for item in found:
             if item.call not in seen and not item.answer:
                 _show(screen, item, opened.now)
@@ -108,13 +123,19 @@ def _watch(opened: OpenedStore, screen: Screen, session: str | None, project: st
 
 
 def _grants(opened: OpenedStore, screen: Screen, session: str | None, project: str | None) -> int:
-    found = use.grants(opened.store.port, now=opened.now, session=session, project=project)
+    store = opened.store
+    found = use.grants(
+        store.port, now=opened.now, session=session, project=project, context=store.context
+    )
     for item in found:
         if screen.json:
             screen.item(grant_as_json(item))
         else:
             screen.line(grant_line(item))
-    return 0 if found else opened.report_empty("no approvals were given")
+    if not found:
+        return opened.report_empty("no approvals were given")
+    _show_proven(screen)
+    return 0
 
 
 def _revoke(grant: str, store: str | None, *, json: bool) -> int:

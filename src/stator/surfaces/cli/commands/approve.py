@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from stator.runtime.driving import approvals as use
 from stator.surfaces.cli.parts.grants import ApprovalAnswer, show_grant
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_write
+from stator.surfaces.cli.parts.person import Person
 from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
@@ -15,8 +16,11 @@ if TYPE_CHECKING:
         ForOption,
         JsonFlag,
         NoPagerFlag,
+        PassphraseFileOption,
         PatternOption,
+        ProofOption,
         SessionOption,
+        SigningKeyOption,
         StoreOption,
     )
 
@@ -26,6 +30,7 @@ stator approve 7f2a91bc --for session --expires 2h
 stator approve 7f2a91bc --pattern 'pay(amount<=100)' --for project
 stator approve --all               every call that waits in this project
 stator approve --pattern 'read_*' -s fix-login
+stator approve 7f2a91bc --proof passphrase   prove it is you, also if the call does not demand it
 """
 
 
@@ -35,12 +40,18 @@ def approve(
     scope: ForOption = None,
     pattern: PatternOption = None,
     expires: ExpiresOption = None,
+    proof: ProofOption = None,
+    passphrase_file: PassphraseFileOption = None,
+    signing_key: SigningKeyOption = None,
     session: SessionOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
     """Approve a call that waits for approval.
+
+    Records how you were recognised: by a terminal, by your passphrase (stator init --approver) or by a signature. If
+    the call demands a passphrase, it is asked for. An approval from a process below an agent is refused then.
 
     Parameters
     ----------
@@ -50,7 +61,10 @@ def approve(
         Approve every call that waits in this project, or in the session.
     """
     with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
-        answer = ApprovalAnswer(opened, session, scope, pattern, expires, verdict="approved")
+        person = Person(proof or "", passphrase_file, signing_key)
+        answer = ApprovalAnswer(
+            opened, session, scope, pattern, expires, verdict="approved", person=person
+        )
         wanted = calls or (tuple(_waiting(opened, session)) if all else ())
         found = [] if all and not wanted else answer.apply(wanted)
         for grant in found:
@@ -63,5 +77,11 @@ def approve(
 def _waiting(opened: OpenedStore, session: str | None) -> list[str]:
     one = opened.session(session).id if session is not None else None
     project = None if one else opened.project
-    found = use.waiting(opened.store.port, now=opened.now, session=one, project=project)
+    found = use.waiting(
+        opened.store.port,
+        now=opened.now,
+        session=one,
+        project=project,
+        context=opened.store.context,
+    )
     return [item.call for item in found if not item.answer]

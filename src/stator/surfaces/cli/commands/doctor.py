@@ -21,15 +21,19 @@ from stator.connect import (
 from stator.errors import LogDamaged, SchemaChanged, StatorError, StoreCorrupt, StoreError
 from stator.hooks.spool import BAD, status_of
 from stator.locations import NOTE, path_of, spool_of
-from stator.model.calls.approval import parse_policy
+from stator.model.calls.approval import parse_policy, parse_proof
 from stator.model.calls.budget import parse_prices
+from stator.model.calls.proof import demanded
 from stator.model.log.log_walk import in_words
 from stator.model.log.query import CallRow, Finding, StoreInfo, VerifyReport
 from stator.model.values.ids import short
+from stator.owner.approver import VARIABLE
 from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
 from stator.surfaces.cli.commands.verify import as_json
 from stator.surfaces.cli.exits import FINDING, OK, code_of
+from stator.surfaces.cli.parts.approver_setup import what_is_proven
+from stator.surfaces.cli.parts.person import own_approver
 from stator.surfaces.cli.parts.write_transcript import AGENTS
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count, size
@@ -82,6 +86,7 @@ def doctor(
     place = locate(store)
     findings = list(_file(place))
     about: dict[str, Any] = {"store": place.url, "found": place.why}
+    about["approvals"], about["approvals_hint"] = what_is_proven()
     broken = OK
     try:
         with connect(place.url, create=False, read_only=not rebuild) as opened:
@@ -96,6 +101,7 @@ def doctor(
             findings += _sessions(opened)
             findings += _calls(opened)
             findings += _policy(opened)
+            findings += _approvals(opened)
             findings += _duplicate_names(opened)
             findings += _hook_queue(place, opened.context.clock())
     except StoreError as error:
@@ -126,6 +132,8 @@ def _screen(about: dict[str, Any], findings: list[Finding]) -> Iterator[Line]:
     if "store_schema" in about:
         parts = f"{size(about['bytes'])}, schema {about['store_schema']}, SQLite {about['sqlite']}"
         yield Line(f"  {parts}, store {about['id'][:8]}", "dim")
+    hint = f" → {about['approvals_hint']}" if about["approvals_hint"] else ""
+    yield Line(f"  approvals: {about['approvals']}{hint}", "dim")
     for other in about["others"]:
         yield Line(f"  another store: {other['store']} ({other['found']})", "dim")
     yield Line()
@@ -435,9 +443,40 @@ def _policy(store: Store) -> Iterator[Finding]:
     try:
         text = store.context.policy()
         parse_policy(text)
+        parse_proof(text)
         parse_prices(text)
     except StatorError as error:
         yield _finding("error", f"{POLICY_FILE}: {error.what}", "policy", error.hint)
+
+
+def _approvals(store: Store) -> Iterator[Finding]:
+    """Approvals whose signature does not hold, and demands that nobody can satisfy."""
+    try:
+        void = [grant for grant in store.approvals.grants() if grant.state == "void"]
+        text = store.context.policy()
+        demand = demanded([parse_proof(text), *(rule.proof for rule in parse_policy(text))])
+        approver = own_approver()
+        unmet = demand == "passphrase" and not approver.public
+        unmet = unmet and not os.environ.get(VARIABLE)
+    except StatorError as error:
+        yield _finding("warning", error.what, "approvals", error.hint)
+        return
+    for grant in void[:LISTED]:
+        yield _finding(
+            "warning",
+            f"approval {grant.id} of {grant.record.pattern or grant.record.tool} is void: it claims the proof "
+            f"{grant.record.proof}, and no key that is known here signed it",
+            "approvals",
+            f"if you changed your passphrase, approve again; if not, another program replaced {approver.path}",
+            grant.session,
+        )
+    if unmet:
+        yield _finding(
+            "warning",
+            f"{POLICY_FILE} demands a passphrase, and none is set: nothing can be approved",
+            "approvals",
+            "in a terminal that no agent started: stator init --approver",
+        )
 
 
 def _has_started(store: Store, row: CallRow) -> bool:

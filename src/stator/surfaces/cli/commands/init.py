@@ -25,6 +25,7 @@ from stator.surfaces.agent_settings.agents import (
 )
 from stator.surfaces.agent_settings.files import SettingsEdit, apply_edit, plan_edit
 from stator.surfaces.cli.exits import FINDING, OK
+from stator.surfaces.cli.parts.approver_setup import list_key, set_approver
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
@@ -32,7 +33,12 @@ PLUGIN = Path(__file__).parents[3] / "plugins" / "claude-code"
 """The plugin for Claude Code that ships with the package."""
 
 if TYPE_CHECKING:
-    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption
+    from stator.surfaces.cli.options import (
+        JsonFlag,
+        NoPagerFlag,
+        PassphraseFileOption,
+        StoreOption,
+    )
 
 EXAMPLES = """
 stator init                        create a store in this folder
@@ -41,6 +47,7 @@ stator init claude-code            also turn on recording in Claude Code; asks f
 stator init codex gemini --dry-run  show what would change in their settings
 stator init claude-code --user     record every project
 stator init claude-code --remove   remove our settings again
+stator init --approver             set the passphrase that proves who approves
 stator init --json | jq -r .store
 """
 WORDS = {"create": "create", "change": "change", "delete": "remove", "nothing": "unchanged"}
@@ -55,6 +62,10 @@ def init(
     dry_run: bool = False,
     yes: bool = False,
     plugin: bool = False,
+    approver: bool = False,
+    approver_key: str | None = None,
+    passphrase_file: PassphraseFileOption = None,
+    old_passphrase_file: str | None = None,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -84,7 +95,22 @@ def init(
         Change the settings without asking.
     plugin
         Print the folder of our Claude Code plugin, for claude --plugin-dir.
+    approver
+        Set the passphrase that proves that a person approves, or change it: then the old one is asked for.
+    approver_key
+        Accept approvals that are signed by this key too: a file with a public Ed25519 key in PEM.
+    old_passphrase_file
+        Read the passphrase that is set now from the first line of this file.
     """
+    if approver or approver_key is not None:
+        if names or (approver and approver_key is not None):
+            raise BadQuery("--approver and --approver-key stand alone: stator init --approver")
+        with Screen(json=json, pager=False) as screen:
+            if approver_key is not None:
+                list_key(screen, approver_key, old_passphrase_file or passphrase_file, store)
+            else:
+                set_approver(screen, passphrase_file, old_passphrase_file, store)
+        return OK
     if plugin:
         with Screen(json=json, pager=False) as screen:
             if json:

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from typing import cast
 
 from stator.errors import BadQuery
-from stator.model.calls.approval import Scope, Verdict
+from stator.model.calls.approval import Scope, Verdict, parse_proof
+from stator.model.calls.proof import demanded
 from stator.model.values.ids import short
 from stator.runtime.driving import approvals
 from stator.runtime.driving.approvals import Grant
+from stator.runtime.driving.proofs import Recognised
 from stator.surfaces.cli.parts.open_store import OpenedStore
+from stator.surfaces.cli.parts.person import Person
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.times import parse_until
@@ -30,35 +33,47 @@ class ApprovalAnswer:
         *,
         verdict: Verdict,
         why: str = "",
+        person: Person | None = None,
     ) -> None:
         self._ask, self._session = opened, session
         self._scope = cast("Scope", scope or ("session" if pattern else "once"))
         self._pattern, self._verdict, self._why = pattern, verdict, why
+        self._person = person or Person()
         self._until = parse_until(expires, opened.now) if expires is not None else 0
 
     def apply(self, calls: Sequence[str]) -> list[Grant]:
         """Answer these calls; without any, answer every call that matches the pattern."""
+        store = self._ask.store
+        policy = store.context.policy()
+        project = parse_proof(policy) if policy else ""
         if calls:
-            return [self._answer_call(call) for call in calls]
+            demands = [approvals.find_waiting(store.port, call).proof for call in calls]
+            how = self._recognise(demanded([project, *demands]))
+            return [self._answer_call(call, how) for call in calls]
         if self._pattern is None:
             raise BadQuery(
                 "name a call or a --pattern", hint="stator approvals lists the calls that wait"
             )
-        store = self._ask.store
         return [
             approvals.grant(
                 store.port, store.context, self._ask.session(self._session).id, self._pattern,
                 by=store.context.principal, verdict=self._verdict, scope=self._scope,
-                expires=self._until, why=self._why,
+                expires=self._until, why=self._why, how=self._recognise(project), demand=project,
             )
         ]  # fmt: skip
 
-    def _answer_call(self, call: str) -> Grant:
+    def _recognise(self, demand: str) -> Recognised:
+        """How the person is recognised. A denial always counts, so it is not made harder."""
+        store = self._ask.store
+        wanted = demand if self._verdict == "approved" else ""
+        return self._person.recognise(wanted, lambda: store.context.below(store.port))
+
+    def _answer_call(self, call: str, how: Recognised) -> Grant:
         store = self._ask.store
         return approvals.answer(
             store.port, store.context, call, self._verdict,
             by=store.context.principal, scope=self._scope, pattern=self._pattern or "",
-            expires=self._until, why=self._why,
+            expires=self._until, why=self._why, how=how,
         )  # fmt: skip
 
 

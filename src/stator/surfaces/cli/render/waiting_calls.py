@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from stator.model.records.text import given_by
 from stator.model.values import canon
 from stator.model.values.ids import short
 from stator.runtime.driving.approvals import Grant, Waiting
@@ -16,6 +17,12 @@ from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.times import clock, span, stamp
 
 NEXT = "    "
+NEEDS = {
+    "terminal": "an approval in a terminal",
+    "passphrase": "an approval with your passphrase",
+    "signed": "an approval that is signed: --signing-key FILE",
+}
+"""What a call demands of its approval."""
 
 
 def call_text(tool: str, arguments: Any) -> Line:
@@ -52,6 +59,8 @@ def waiting_lines(found: Waiting, now: int, *, named: bool = True) -> Iterator[L
         yield line.add(f" · waiting for {span(now - found.since)}", "doubt")
     if found.why:
         yield Line(f"{'':11}reason: ", "dim").add(found.why)
+    if found.proof and not found.answer:
+        yield Line(f"{'':11}needs: ", "dim").add(NEEDS.get(found.proof, found.proof))
 
 
 def waiting_hint(call: str) -> Line:
@@ -68,7 +77,7 @@ def grant_line(found: Grant) -> Line:
     about = record.pattern or f"{record.tool} with arguments {record.arguments[:8]}"
     line.add(about, "bold").add(f" · {record.scope}", "dim")
     line.add(f" · call {short(record.call)}" if record.call else "", "dim")
-    line.add(f" · by {record.by} · {found.name}", "dim")
+    line.add(f" · {given_by(record)} · {found.name}", "dim")
     if found.state != "standing":
         return line.add(f" · {found.state}", "doubt")
     if record.expires:
