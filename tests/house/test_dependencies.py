@@ -14,7 +14,7 @@ from source_tree import SourceTree, is_below
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 EXTRAS: dict[str, tuple[str, ...]] = {
-    "crypto": ("stator.runtime.bundles.encryption",),
+    "crypto": ("stator.runtime.bundles.encryption", "stator.owner.approver"),
     "server": (
         "stator.surfaces.proxy.http",
         "stator.surfaces.loopback",

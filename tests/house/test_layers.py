@@ -27,7 +27,8 @@ PARTS: dict[str, str] = {
     "runtime": "errors _moved locks model store.port runtime",
     "importers": "errors _moved locations extensions model store.port runtime importers",
     "hooks": "errors locations locks model store.port runtime importers hooks",
-    "connect": "errors locations extensions model store runtime importers hooks",
+    "owner": "errors locations owner",
+    "connect": "errors locations extensions model store runtime importers hooks owner",
     "aio": "store.port runtime connect",
     "approvals": "model runtime",
     "budgets": "model runtime",
@@ -37,7 +38,7 @@ PARTS: dict[str, str] = {
     "testing": "errors model store runtime connect",
     "pytest_plugin": "testing",
     "__main__": "surfaces",
-    "surfaces": "errors locations locks model runtime importers hooks connect surfaces __version__",
+    "surfaces": "errors locations locks model runtime importers hooks owner connect surfaces __version__",
 }
 """Part of the package → what of the package it may import."""
 

@@ -104,20 +104,11 @@ def init(
     """
     if approver or approver_key is not None:
         if names or (approver and approver_key is not None):
-            raise BadQuery("--approver and --approver-key stand alone: stator init --approver")
-        with Screen(json=json, pager=False) as screen:
-            if approver_key is not None:
-                list_key(screen, approver_key, old_passphrase_file or passphrase_file, store)
-            else:
-                set_approver(screen, passphrase_file, old_passphrase_file, store)
-        return OK
+            raise BadQuery("use --approver or --approver-key alone: stator init --approver")
+        files = passphrase_file, old_passphrase_file
+        return _approver(approver_key, files, store, json=json)
     if plugin:
-        with Screen(json=json, pager=False) as screen:
-            if json:
-                screen.document("stator.init/1", {"plugin": str(PLUGIN)})
-            else:
-                screen.line(str(PLUGIN))
-        return OK
+        return _plugin(json=json)
     wanted = [agent_of(name) for name in dict.fromkeys(names) if name in AGENTS]
     folders = [name for name in names if name not in AGENTS]
     if len(folders) > 1:
@@ -141,6 +132,27 @@ def init(
             screen.line(Line("nothing to do: ", "dim").add(str(file)).add(" exists already", "dim"))
         _show_made(screen, made)
         screen.line(Line(f"project {project}", "dim"))
+    return OK
+
+
+def _plugin(*, json: bool) -> int:
+    with Screen(json=json, pager=False) as screen:
+        if json:
+            screen.document("stator.init/1", {"plugin": str(PLUGIN)})
+        else:
+            screen.line(str(PLUGIN))
+    return OK
+
+
+def _approver(
+    key: str | None, files: tuple[str | None, str | None], store: str | None, *, json: bool
+) -> int:
+    """Set the passphrase of approvals, or list a key that may sign them."""
+    with Screen(json=json, pager=False) as screen:
+        if key is None:
+            set_approver(screen, *files, store)
+        else:
+            list_key(screen, key, files[1] or files[0], store)
     return OK
 
 

@@ -27,8 +27,12 @@ def from_terminal(what: str, *, twice: bool = False) -> str:
         raise InvalidInput(
             "cannot ask for a passphrase: stdin is not a terminal", hint="use --passphrase-file"
         )
-    found = getpass.getpass(f"{what}: ")
-    if twice and getpass.getpass(f"{what}, again: ") != found:
+    try:
+        found = getpass.getpass(f"{what}: ")
+        again = getpass.getpass(f"{what}, again: ") if twice else found
+    except EOFError:
+        raise InvalidInput("no passphrase was typed") from None
+    if again != found:
         raise InvalidInput("the two passphrases differ")
     return _checked(found)
 
