@@ -234,6 +234,8 @@ class ApprovalRecord(Record, frozen=True):
 
     tool: str
     arguments: str = ""
+    attempt: int = 0
+    """The attempt that a signed grant for one call is about; 0: any."""
     below: str = ""
     """The driver or agent that the approving process ran below; empty if none was found."""
     by: str = ""

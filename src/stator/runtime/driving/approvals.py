@@ -71,6 +71,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     turn: int
     seq: int
     why: str = ""
+    attempt: int = 1
     proof: str = ""
     """What its approval must prove: terminal, passphrase or signed; empty: nothing."""
     answer: str = ""
@@ -142,13 +143,16 @@ def _waiting(store: StorePort, row: SessionRow, record: CallRecord) -> Waiting:
         turn=intent.turn if intent else 0,
         seq=intent.seq if intent else 0,
         why=(intent.known("why", "") if intent else ""),
+        attempt=record.attempt,
         proof=record.proof,
     )
 
 
 def _answered(store: StorePort, context: Context | None, found: Waiting, now: int) -> Waiting:
     known = approval.answer(
-        proofs.enough(store, context, standing_in(store, found.session), found.proof),
+        proofs.enough(
+            store, context, standing_in(store, found.session), found.proof, found.attempt
+        ),
         tool=found.tool,
         digest=found.digest,
         arguments=found.arguments,
@@ -346,8 +350,9 @@ def answer(
         expires=expires,
     )
     return _record(
-        store, context, found.session, record, call=found.call, why=why, how=how, demand=found.proof
-    )
+        store, context, found.session, record,
+        call=found.call, why=why, how=how, demand=found.proof, attempt=found.attempt,
+    )  # fmt: skip
 
 
 def _record(
@@ -360,6 +365,7 @@ def _record(
     why: str = "",
     how: Recognised = PROGRAM,
     demand: str = "",
+    attempt: int = 0,
 ) -> Grant:
     if not record.by:
         raise InvalidInput(
@@ -382,7 +388,9 @@ def _record(
         raise InvalidInput(f"that time has passed already{late}", path="$.expires")
     asked = store.session(session).record
     where = session if record.scope != "project" else project_session.own(store, context, asked).id
-    record = proofs.with_proof(store, context, record, where, how, now=now, demand=demand)
+    record = proofs.with_proof(
+        store, context, record, where, how, now=now, demand=demand, attempt=attempt
+    )
     made = approval.sign(record, where, store.info().id)
     draft = Draft(
         id=context.mint("commit"),

@@ -82,7 +82,7 @@ def answer(
 ) -> Granted | Refused | None:
     """What people answered to a call: yes, no, or nothing yet. A yes that holds once is used up."""
     granted = approvals.standing_in(store, session)
-    standing = proofs.enough(store, context, granted, asked.proof)
+    standing = proofs.enough(store, context, granted, asked.proof, asked.attempt)
     boot = context.boot()
     # An approval names the digest of the arguments as they were recorded: redacted, or plain if
     # the store was opened without redaction at the time.

@@ -42,6 +42,7 @@ def with_proof(
     *,
     now: int,
     demand: str = "",
+    attempt: int = 0,
 ) -> ApprovalRecord:
     """The grant with what is known of the person who gives it, signed where the person can sign.
 
@@ -58,6 +59,7 @@ def with_proof(
         below=below,
         ends=end_since_boot(context.boot(), record.expires - now) if record.expires else "",
         nonce=context.secret(NONCE_BYTES).hex() if how.sign else "",
+        attempt=attempt if how.sign and record.call else 0,
     )
     if how.sign is None:
         return known
@@ -85,13 +87,18 @@ def refuse_weaker(proof: str, demand: str) -> None:
 
 
 def enough(
-    store: StorePort, context: Context | None, standing: Sequence[tuple[str, Entry]], demand: str
+    store: StorePort,
+    context: Context | None,
+    standing: Sequence[tuple[str, Entry]],
+    demand: str,
+    attempt: int,
 ) -> list[Entry]:
-    """Those of the grants in force, each with its session, that prove what is demanded."""
+    """Those of the grants in force, each with its session, that prove what is demanded, for that attempt at a call."""
     return [
         entry
         for session, entry in standing
-        if is_enough(cast("ApprovalRecord", entry.record), demand)
+        if is_enough(record := cast("ApprovalRecord", entry.record), demand)
+        and record.attempt in (0, attempt)
         and not is_void(store, context, entry, session)
     ]
 
