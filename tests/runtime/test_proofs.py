@@ -19,7 +19,7 @@ from stator.model.log.commit import Draft, Upsert
 from stator.owner.approver import Approver, KnownApprovers, Signer
 from stator.owner.folder import UserFolder
 from stator.runtime.branches.rerun import terms
-from stator.runtime.driving import approvals
+from stator.runtime.driving import approvals, proofs
 from stator.runtime.driving.proofs import Recognised
 from stator.runtime.driving.tools import declare
 
@@ -91,7 +91,7 @@ def is_answered(store, rules, tool=pay, name="x") -> bool:
 
 def waiting_call(store, rules, **options) -> str:
     assert not is_answered(store, rules, **options)
-    return store.approvals.waiting(options.get("name", "x"))[-1].call
+    return str(store.approvals.waiting(options.get("name", "x"))[-1].call)
 
 
 def approved(store, call: str, how: Recognised, **options):
@@ -302,6 +302,17 @@ def test_a_used_grant_that_is_revived_with_sql_does_not_answer_the_next_attempt(
         assert gone
         assert not is_answered(again, BY_PASSPHRASE)
     assert paid == [500]
+
+
+def test_a_signed_grant_for_a_call_is_about_one_attempt_at_it(store, person):
+    """Also if the whole log was written anew, so that nothing shows that the grant was used."""
+    approved(store, waiting_call(store, BY_PASSPHRASE), person)
+    standing = approvals.standing_in(store.port, store.read("x").id)
+    counts = [
+        len(proofs.enough(store.port, store.context, standing, "passphrase", attempt))
+        for attempt in (1, 2)
+    ]
+    assert counts == [1, 0]
 
 
 def test_a_new_approval_of_the_same_call_answers_the_next_attempt(store, person):

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from stator.owner import ancestry
 from stator.surfaces.cli.main import main
 from surfaces.recorded import Answer, World, record
 
@@ -13,7 +14,8 @@ from surfaces.recorded import Answer, World, record
 @pytest.fixture(autouse=True)
 def environment(monkeypatch, tmp_path):
     """Nothing of the machine's own: its stores, its terminal, its time zone."""
-    for name in ("STATOR_STORE", "STATOR_SESSION", "FORCE_COLOR", "NO_COLOR", "PAGER", "LESS"):
+    names = ("STATOR_STORE", "STATOR_SESSION", "FORCE_COLOR", "NO_COLOR", "PAGER", "LESS")
+    for name in (*names, *ancestry.VARIABLES):
         monkeypatch.delenv(name, raising=False)
     home = tmp_path / "home"
     home.mkdir()

@@ -48,6 +48,7 @@ def test_approvals_lists_waiting_calls_and_how_to_answer(waits, ask):
         "           reason: payments above 100\n"
         "\n"
         "answer with: stator approve CALL, or stator deny CALL\n"
+        "any process of this user can approve, also the agent: no passphrase is set\n"
     ).replace("c_…  ", "c_… ")
     (item,) = rows(ask("approvals", "--json"))
     assert (item["call"], item["answer"]) == (waits, "")

@@ -91,10 +91,10 @@ def is_paid() -> bool:
 def waiting() -> str:
     (item,) = [json.loads(line) for line in program("approvals", "--json").out.splitlines()]
     assert item["answer"] == ""
-    return item["call"]
+    return str(item["call"])
 
 
-def grants() -> list[dict]:
+def grants() -> list[dict[str, str]]:
     return [
         json.loads(line) for line in program("approvals", "--grants", "--json").out.splitlines()
     ]
