@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from stator.owner import ancestry
 from stator.surfaces.cli.main import main
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -35,6 +36,8 @@ PAGES = sorted(
 _FENCE = re.compile(r"^```(\w*)[ \t]*([^\n]*)\n(.*?)^```$", re.M | re.S)
 _RUN = re.compile(r"\bon [\w.-]+, pid \d+")
 _USER = re.compile(r"\blocal:[\w.-]+")
+_AGENT = re.compile(r" · below agent [\w.-]+, process \d+")
+"""Where an agent runs the tests, the grants of a page say so."""
 _VARYING = [
     (re.compile(pattern), sign)
     for pattern, sign in (
@@ -132,7 +135,7 @@ class Page:
             "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
             "NO_COLOR": "1",
         }
-        for name in ("COLUMNS", "XDG_DATA_HOME"):
+        for name in ("COLUMNS", "XDG_DATA_HOME", *ancestry.VARIABLES):
             self.env.pop(name, None)
 
     def run(self) -> Iterator[tuple[Block, str]]:
@@ -219,7 +222,8 @@ class Page:
         buffer = printed.detach()
         assert isinstance(buffer, io.BytesIO)
         text = buffer.getvalue().decode().replace(str(self.work), "~/project")
-        return code, _USER.sub("local:ann", _RUN.sub("on laptop, pid 4711", text))
+        text = _AGENT.sub("", _RUN.sub("on laptop, pid 4711", text))
+        return code, _USER.sub("local:ann", text)
 
     def _move(self, name: str) -> None:
         """Switch to another machine, which shares nothing with this one."""
