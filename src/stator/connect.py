@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stator import extensions
+from stator import extensions, machine
 from stator.errors import InvalidInput, NotAStore, StatorError, StoreError, StoreReadOnly
 from stator.locations import (
     ELSEWHERE,
@@ -405,45 +405,20 @@ def context(*, project: str | None = None, start: Path | None = None) -> Context
         secret=os.urandom,
         sleep=time.sleep,
         monotonic=time.monotonic,
-        jitter=_jitter,
+        jitter=machine.jitter,
         host=os.uname().nodename,
         pid=os.getpid(),
         program=os.path.basename(sys.argv[0] or "python") if sys.argv else "python",
-        principal=f"local:{_user()}",
+        principal=f"local:{machine.user()}",
         project=project_id(root) if project is None else project,
         root=str(root),
         policy=lambda: policy_text(root),
         launch=_launch(),
         index=search_index,
         approvers=KnownApprovers(os.environ),
-        below=below,
-        boot=_boot,
+        below=lambda store: machine.below(store, os.environ),
+        boot=machine.boot,
     )
-
-
-def below(store: port.StorePort) -> str:
-    """The driver or agent of a store that this process runs below; empty if none is found."""
-    from stator.hooks.ingest import agent_processes
-    from stator.owner import ancestry
-
-    here = os.uname().nodename
-    holders = [row.holder for row in matching(store, SessionQuery(status="active")) if row.holder]
-    drivers = {
-        holder.pid: f"driver {holder.pid} ({holder.program})"
-        for holder in holders
-        if holder.live and holder.host == here
-    }
-    agents = {pid: f"agent {name}, process {pid}" for pid, name in agent_processes(store).items()}
-    return ancestry.below({**agents, **drivers}, os.environ)
-
-
-def _boot() -> str:
-    """The boot of this machine and the µs since, suspended time included; empty where the system does not say."""
-    from stator.runtime.runs.folder import boot_id
-
-    kind = getattr(time, "CLOCK_BOOTTIME", None)
-    known = boot_id() if kind is not None else ""
-    return f"{known}:{time.clock_gettime_ns(kind) // 1000}" if known and kind is not None else ""
 
 
 def _launch() -> Launch | None:
@@ -454,21 +429,6 @@ def _launch() -> Launch | None:
     if not identifier or not (finished.isdecimal() and start.isdecimal()):
         return None
     return Launch(f"{identifier}.{finished}", int(start), str(os.getpid()))
-
-
-def _jitter() -> float:
-    import random  # few programs ever wait
-
-    return random.random()
-
-
-def _user() -> str:
-    try:
-        import pwd
-
-        return pwd.getpwuid(os.getuid()).pw_name
-    except (ImportError, KeyError):
-        return str(os.getuid()) if hasattr(os, "getuid") else "unknown"
 
 
 def now() -> int:

@@ -14,6 +14,7 @@ import stator
 from stator import aio
 from stator.approvals import Rule
 from stator.errors import ApprovalNeeded, CallDenied, NotProven
+from stator.machine import below, boot
 from stator.model.calls import approval
 from stator.model.log.commit import Draft, Upsert
 from stator.owner.approver import Approver, KnownApprovers, Signer
@@ -194,10 +195,8 @@ def test_below_a_driver_the_passphrase_itself_is_refused(store, person):
 
 
 def test_the_driver_itself_counts_as_below_the_driver(store):
-    from stator.connect import below
-
     with store.open("x"):
-        assert below(store.port).startswith(f"driver {os.getpid()} (")
+        assert below(store.port, {}).startswith(f"driver {os.getpid()} (")
 
 
 def test_the_asynchronous_api_demands_the_same(store, tmp_path):
@@ -455,9 +454,6 @@ def test_a_call_that_looks_for_its_answer_records_every_expired_grant(store):
 
 
 def test_the_machine_says_how_long_it_has_run():
-    from stator.connect import context
-
-    boot = context().boot()
-    name, _, since = boot.partition(":")
+    name, _, since = boot().partition(":")
     assert name
     assert int(since) > 0

@@ -77,6 +77,13 @@ class Terms:
         return {**usage, **budget.price(usage, model, self.prices or {})} if usage else usage
 
 
+def proof(context: Context) -> str:
+    """What the project's policy file demands of every approval; also that of a project that is not this user's own:
+    a demand allows nothing."""
+    text = context.policy()
+    return approval.parse_proof(text) if text else ""
+
+
 def answer(
     store: StorePort, context: Context, session: str, asked: Asked, scrub: known.Scrub
 ) -> Granted | Refused | None:

@@ -104,10 +104,10 @@ class Store(Runner, Keeper, OutsideDoors):
         if busy not in BUSY:
             raise InvalidInput(f"unknown busy mode {busy!r:.40}", hint=", ".join(BUSY))
         warn_on_loop()
-        from stator.model.calls.approval import parse_policy, parse_proof
+        from stator.model.calls.approval import parse_policy
         from stator.model.calls.budget import parse_prices
         from stator.runtime.branches.open_driver import drive
-        from stator.runtime.driving.policy import Terms
+        from stator.runtime.driving.policy import Terms, proof
         from stator.runtime.facade.session import Session
 
         # An id is that session itself; a name leads to the session that was adopted for it.
@@ -132,7 +132,7 @@ class Store(Runner, Keeper, OutsideDoors):
             rules=[*rules, *(parse_policy(policy) if policy else ())],
             approve=approve,
             prices=(parse_prices(policy) if policy else None) if prices is None else prices,
-            proof=parse_proof(policy) if policy else "",
+            proof=proof(self.context),
         )
         if terms.demands_proof:
             # The keys that count are those of now: what is put in their place later approves nothing here.

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import cast
 
 from stator.errors import BadQuery
-from stator.model.calls.approval import Scope, Verdict, parse_proof
+from stator.model.calls.approval import Scope, Verdict
 from stator.model.calls.proof import demanded
 from stator.model.values.ids import short
-from stator.runtime.driving import approvals
+from stator.runtime.driving import approvals, policy
 from stator.runtime.driving.approvals import Grant
 from stator.runtime.driving.proofs import Recognised
 from stator.surfaces.cli.parts.open_store import OpenedStore
@@ -44,8 +44,7 @@ class ApprovalAnswer:
     def apply(self, calls: Sequence[str]) -> list[Grant]:
         """Answer these calls; without any, answer every call that matches the pattern."""
         store = self._ask.store
-        policy = store.context.policy()
-        project = parse_proof(policy) if policy else ""
+        project = policy.proof(store.context)
         if calls:
             demands = [approvals.find_waiting(store.port, call).proof for call in calls]
             how = self._recognise(demanded([project, *demands]))
