@@ -150,8 +150,9 @@ def _ownership(store: port.StorePort, place: StorePlace, *, trust: bool = False)
 
 def trust_store(store: Store, *, old_grants: bool) -> None:
     """Write a store down as this user's own; `old_grants`: with the grants that releases up to 0.6 recorded."""
-    info = store.info()
-    owners.trust_store(os.environ, path_of(info.url), info.id, old_grants=old_grants)
+    owners.trust_store(
+        os.environ, store.port.ownership.path, store.info().id, old_grants=old_grants
+    )
     _look_again(store)
 
 
@@ -164,8 +165,8 @@ def withdraw_trust(store: Store) -> None:
 
 def _look_again(store: Store) -> None:
     """Ask again what this user is to a store that is open."""
-    was_found = store.port.ownership.was_found
-    place = StorePlace(store.info().url, NEAREST if was_found else "as given")
+    known = store.port.ownership
+    place = StorePlace(known.path, NEAREST if known.was_found else "as given")
     store.port.ownership = _ownership(store.port, place)
 
 

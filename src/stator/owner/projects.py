@@ -39,7 +39,8 @@ def project_of(
     if not id:
         return str(root), False
     folder = root / FOLDER
-    is_beside = bool(store) and os.path.dirname(os.path.realpath(store)) == os.path.realpath(folder)
+    beside = os.path.dirname(standing.unlinked(str(folder / FILE)))
+    is_beside = bool(store) and os.path.dirname(os.path.realpath(store)) == beside
     is_own = (is_beside and is_store_own) or standing.is_own_project(
         environ, str(folder / FILE), id
     )
@@ -49,13 +50,13 @@ def project_of(
 def trust_project(environ: Mapping[str, str], root: Path) -> bool:
     """Write the project in a folder down as this user's own; False if the folder names none, or the list cannot be
     written."""
-    id, real = written_id(root), os.path.realpath(root / FOLDER / FILE)
+    id, path = written_id(root), standing.unlinked(str(root / FOLDER / FILE))
     register = standing.register_of(environ)
     if register is None or not ID.fullmatch(id):
         return False
-    file = os.stat(real)
+    file = os.stat(path)
     try:
-        register.add(Listed(PROJECT, id, file.st_ino, file.st_dev, "", real))
+        register.add(Listed(PROJECT, id, file.st_ino, file.st_dev, "", path))
     except OSError:  # a home folder that cannot be written
         return False
     return True

@@ -22,7 +22,8 @@ TRACKED = "is tracked by git, so that others can replace it"
 UNKNOWN = "is not on the list of your stores"
 REPLACED = "is not the file that you made or trusted there: it was replaced"
 COPIED = "is a copy of a store of yours"
-UNWRITTEN = "was made where the list of your stores cannot be written"
+LINKED = "is a link to a store of yours elsewhere"
+HOMELESS = "cannot be known as yours, because there is no home folder ($STATOR_OWNER_KEY helps)"
 
 
 class StoreStanding:
@@ -53,19 +54,32 @@ def of_store(
     if named and environ.get(VARIABLE):
         return StoreStanding()
     register = register_of(environ)
+    if register is None:
+        return StoreStanding(HOMELESS)
     try:
-        return _listed(register.by_id(STORE, id) if register else [], real)
+        return _listed(register.by_id(STORE, id), real, real if named else unlinked(path))
     except OSError as error:
         return StoreStanding(f"cannot be looked up in {error.filename}: {error.strerror}")
 
 
-def _listed(lines: list[Listed], real: str) -> StoreStanding:
+def unlinked(path: str) -> str:
+    """The path of a file in a project's `.stator` folder, with links followed up to the project, and none after."""
+    folder, name = os.path.split(os.path.abspath(path))
+    root, folder_name = os.path.split(folder)
+    return os.path.join(os.path.realpath(root), folder_name, name)
+
+
+def _listed(lines: list[Listed], real: str, met: str) -> StoreStanding:
+    """What the list says of a file; `met` is the path under which it was found."""
     file = os.stat(real)
     fitting = [line for line in lines if line.is_file(real, file.st_ino, file.st_dev)]
+    if fitting and met != real and all(line.path != met for line in fitting):
+        # A project that links to another one's folder would get what was approved there.
+        return StoreStanding(LINKED)
     if fitting:
         return StoreStanding(
             old_grants=any(line.remark == CONFIRMED for line in fitting),
-            moved=all(line.path != real for line in fitting),
+            moved=all(line.path not in (real, met) for line in fitting),
         )
     if any(line.path == real for line in lines):
         return StoreStanding(REPLACED)
@@ -91,19 +105,20 @@ def is_own_spool(environ: Mapping[str, str], path: str, *, named: bool) -> bool:
 
 
 def is_own_project(environ: Mapping[str, str], path: str, id: str) -> bool:
-    """Whether this user wrote the file that names a project, and git does not bring it."""
-    real = os.path.realpath(path)
-    if is_tracked(path) or is_tracked(real):
-        return False
+    """Whether this user wrote the file that names a project, and neither git nor a link brings it."""
+    met = unlinked(path)
     register = register_of(environ)
-    if register is None:
+    if register is None or is_tracked(path) or is_tracked(met):
         return False
     try:
-        file = os.stat(real)
+        file = os.stat(met)
+        lines = register.by_id(PROJECT, id)
     except OSError:
         return False
-    lines = register.by_path(PROJECT, real) or register.by_file(PROJECT, file.st_ino, file.st_dev)
-    return any(line.id == id and line.is_file(real, file.st_ino, file.st_dev) for line in lines)
+    fitting = [line for line in lines if line.is_file(met, file.st_ino, file.st_dev)]
+    return any(line.path == met for line in fitting) or (
+        bool(fitting) and met == os.path.realpath(path)
+    )
 
 
 def is_at_home(environ: Mapping[str, str], real: str) -> bool:

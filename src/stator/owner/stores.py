@@ -33,7 +33,9 @@ def ownership(
     if found.moved:
         with contextlib.suppress(OSError):  # the file is known by its inode as well
             _add(environ, real, id, os.stat(real), old_grants=found.old_grants)
-    return Ownership(found.foreign, was_found=was_found, old_grants=found.old_grants, key=key)
+    return Ownership(
+        found.foreign, path=path, was_found=was_found, old_grants=found.old_grants, key=key
+    )
 
 
 def announced(environ: Mapping[str, str], path: str) -> Callable[[str, os.stat_result], None]:
@@ -63,7 +65,8 @@ def trust_store(environ: Mapping[str, str], path: str, id: str, *, old_grants: b
             store=path,
         )
     try:
-        _add(environ, real, id, os.stat(real), old_grants=old_grants)
+        for place in {real, standing.unlinked(path)}:
+            _add(environ, place, id, os.stat(real), old_grants=old_grants)
     except OSError as error:
         raise NoOwner(
             f"{path} cannot be written down as yours: {error.strerror}",

@@ -21,6 +21,7 @@ class Ownership:
         self,
         foreign: str = "",
         *,
+        path: str = "",
         was_found: bool = False,
         old_grants: bool = True,
         key: Callable[[bool], bytes | None] | None = None,
@@ -29,6 +30,8 @@ class Ownership:
         there is none and none is to be made; without `key` the store's id serves, as up to 0.6.
         """
         self.foreign = foreign
+        self.path = path
+        """The path by which the store was opened, links and all; empty if it is no file."""
         self.was_found = was_found
         """Nobody named the store: it was found in a folder."""
         self.old_grants = old_grants

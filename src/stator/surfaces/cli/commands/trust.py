@@ -133,7 +133,6 @@ def _list(screen: Screen) -> int:
         if screen.json:
             screen.item({"kind": line.kind, "id": line.id, "path": line.path})
         else:
-            screen.line(
-                Line().add(line.kind, "dim", width=8).add(line.path).add(f"  {line.id[:8]}", "id")
-            )
+            shown = Line().add(line.kind, "dim", width=8).add(line.path)
+            screen.whole([shown.add(f"  {line.id[:8]}", "id")])
     return OK

@@ -36,7 +36,7 @@ def warn_if_foreign(store: Store) -> None:
 def trust(store: Store, *, old_grants: bool) -> bool:
     """Write a store, and the project beside it, down as this user's own; returns whether there is such a project."""
     trust_store(store, old_grants=old_grants)
-    folder = os.path.dirname(os.path.realpath(path_of(store.info().url)))
+    folder = os.path.dirname(os.path.abspath(store.port.ownership.path))
     return os.path.basename(folder) == FOLDER and trust_project(Path(folder).parent)
 
 
