@@ -129,7 +129,7 @@ def test_a_damaged_index_is_read_without_an_error(tmp_path_factory, rest, begin)
 def test_the_index_is_read_as_git_reads_it(tmp_path_factory, names, version):
     folder = tmp_path_factory.mktemp("random")
     git(folder, "init", "-q")
-    written = []
+    written: list[str] = []
     for number, name in enumerate(names):
         if name == "." or any(f"{one}/".startswith(f"{name}/") for one in written):
             continue

@@ -57,7 +57,7 @@ def test_what_was_withdrawn_can_be_trusted_again(register):
 
 
 PATHS = st.text(
-    st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1, max_size=40
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=40
 )
 
 

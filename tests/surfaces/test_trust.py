@@ -324,3 +324,19 @@ def test_the_proxy_records_in_the_users_own_store_instead(foreign, store, monkey
 
     with _recorded_in(None) as opened:
         assert opened.info().url.endswith(".local/share/stator/store.db")
+
+
+# -- doctor ---------------------------------------------------------------------------------------
+
+
+def test_doctor_says_that_a_store_is_foreign_and_what_waits_for_it(download, ask):
+    hook(download, {"hook_event_name": "UserPromptSubmit", "session_id": "c1", "prompt": "hello"})
+    answer = ask("doctor")
+    assert answer.code == 1
+    assert "this store is foreign" in answer.out
+    assert "1 hook line queued" in answer.out
+
+
+def test_doctor_lists_grants_of_an_old_release_that_were_not_confirmed(old, ask):
+    ask("trust", "--yes")
+    assert "1 approval of a release before 0.7 answer nothing" in ask("doctor").out

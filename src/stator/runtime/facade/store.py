@@ -60,6 +60,11 @@ class Store(Runner, Keeper, OutsideDoors):
     def info(self) -> StoreInfo:
         return self.port.info()
 
+    @property
+    def foreign(self) -> str:
+        """Why the store is not this user's own; empty if it is. A foreign store can be read, and nothing in it acts."""
+        return self.port.ownership.foreign
+
     def close(self) -> None:
         self.port.close()
 
