@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 
-from stator.owner.folder import UserFolder, user_folder
+from stator.owner.folder import KEY_VARIABLE, UserFolder, user_folder
 
 # type checkers recognize the name; importing it from `typing` would take too long for the hook
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-VARIABLE = "STATOR_OWNER_KEY"
 FILE = "owner-key"
 SIZE = 32
 TEXT_MIN = 16
@@ -24,7 +23,7 @@ TEXT_MIN = 16
 
 def owner_key(environ: Mapping[str, str], *, make: bool) -> bytes | None:
     """The key; None if there is none and none is to be made. `NoOwner` if it cannot be made or read."""
-    given = environ.get(VARIABLE, "")
+    given = environ.get(KEY_VARIABLE, "")
     if given:
         return _from_text(given)
     folder = user_folder(environ)
@@ -42,7 +41,7 @@ def _from_text(given: str) -> bytes:
     from hashlib import sha256
 
     if len(given) < TEXT_MIN:
-        raise _missing(f"${VARIABLE} is shorter than {TEXT_MIN} characters")
+        raise _missing(f"${KEY_VARIABLE} is shorter than {TEXT_MIN} characters")
     return sha256(b"stator owner key\0" + os.fsencode(given)).digest()
 
 
@@ -67,5 +66,5 @@ def _missing(why: str) -> Exception:
 
     return NoOwner(
         f"no approval can be recorded as yours: {why}",
-        hint=f"set {VARIABLE} to a secret text, the same each time, or give this user a home folder",
+        hint=f"set {KEY_VARIABLE} to a secret text, the same each time, or give this user a home folder",
     )

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import os
 
-from stator.owner.folder import user_folder
-from stator.owner.git_index import is_tracked
-from stator.owner.key import VARIABLE
+from stator.owner.folder import KEY_VARIABLE, user_folder
 from stator.owner.register import CONFIRMED, PROJECT, STORE, Listed, Register
 
 # type checkers recognize the name; importing it from `typing` would take too long for the hook
@@ -47,11 +45,11 @@ def of_store(
     real = os.path.realpath(path)
     if trust:
         return StoreStanding()
-    if is_tracked(path) or is_tracked(real):
+    if is_brought_by_git(path):
         return StoreStanding(TRACKED)
     if is_at_home(environ, real):
         return StoreStanding(old_grants=True)
-    if named and environ.get(VARIABLE):
+    if named and environ.get(KEY_VARIABLE):
         return StoreStanding()
     register = register_of(environ)
     if register is None:
@@ -91,7 +89,7 @@ def _listed(lines: list[Listed], real: str, met: str) -> StoreStanding:
 def is_own_spool(environ: Mapping[str, str], path: str, *, named: bool) -> bool:
     """Whether hooks may write beside the store at a path: the same question, without opening the store."""
     real = os.path.realpath(path)
-    if is_at_home(environ, real) or (named and environ.get(VARIABLE)):
+    if is_at_home(environ, real) or (named and environ.get(KEY_VARIABLE)):
         return True
     register = register_of(environ)
     try:
@@ -108,7 +106,7 @@ def is_own_project(environ: Mapping[str, str], path: str, id: str) -> bool:
     """Whether this user wrote the file that names a project, and neither git nor a link brings it."""
     met = unlinked(path)
     register = register_of(environ)
-    if register is None or is_tracked(path) or is_tracked(met):
+    if register is None or is_brought_by_git(path):
         return False
     try:
         file = os.stat(met)
@@ -119,6 +117,13 @@ def is_own_project(environ: Mapping[str, str], path: str, id: str) -> bool:
     return any(line.path == met for line in fitting) or (
         bool(fitting) and met == os.path.realpath(path)
     )
+
+
+def is_brought_by_git(path: str) -> bool:
+    """Whether git tracks a file, under the name that is given or under its own."""
+    from stator.owner.git_index import is_tracked  # the hook does without it
+
+    return is_tracked(path) or is_tracked(os.path.realpath(path))
 
 
 def is_at_home(environ: Mapping[str, str], real: str) -> bool:

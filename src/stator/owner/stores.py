@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from stator.errors import ForeignStore, NoOwner
 from stator.model.sessions.ownership import Ownership
 from stator.owner import standing
-from stator.owner.git_index import is_tracked
-from stator.owner.key import VARIABLE, owner_key
+from stator.owner.folder import KEY_VARIABLE
+from stator.owner.key import owner_key
 from stator.owner.register import CONFIRMED, DECLINED, STORE, Listed
 
 _made: set[tuple[str, str]] = set()
@@ -40,9 +40,9 @@ def ownership(
 
 def announced(environ: Mapping[str, str], path: str) -> Callable[[str, os.stat_result], None]:
     """A function that writes a new store down as this user's own, given its id and its file."""
-    real = os.path.realpath(path)
 
     def announce(id: str, file: os.stat_result) -> None:
+        real = os.path.realpath(path)
         if standing.is_at_home(environ, real):
             return
         try:
@@ -58,7 +58,7 @@ def announced(environ: Mapping[str, str], path: str) -> Callable[[str, os.stat_r
 def trust_store(environ: Mapping[str, str], path: str, id: str, *, old_grants: bool) -> None:
     """Write a store down as this user's own; `old_grants`: with the grants that releases up to 0.6 recorded."""
     real = os.path.realpath(path)
-    if is_tracked(path) or is_tracked(real):
+    if standing.is_brought_by_git(path):
         raise ForeignStore(
             f"{path} {standing.TRACKED}: it cannot be trusted",
             hint=f"git rm --cached {path}, then stator trust",
@@ -70,7 +70,7 @@ def trust_store(environ: Mapping[str, str], path: str, id: str, *, old_grants: b
     except OSError as error:
         raise NoOwner(
             f"{path} cannot be written down as yours: {error.strerror}",
-            hint=f"set {VARIABLE} and name the store, or use connect(..., trust=True)",
+            hint=f"set {KEY_VARIABLE} and name the store, or use connect(..., trust=True)",
             store=path,
         ) from None
 
