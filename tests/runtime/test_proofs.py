@@ -101,7 +101,7 @@ def approved(store, call: str, how: Recognised, **options):
 
 def put(store, session: str, record) -> None:
     """Append a grant as any program of this user can, with the mark of this store."""
-    marked = approval.sign(record, session, store.info().id)
+    marked = approval.sign(record, session, store.info().id, store.port.ownership)
     draft = Draft(
         id=store.context.mint("commit"), session=session, kind="approval", actor="user",
         principal=ANN, tool="pay", status="approved", changes=(Upsert("approvals", marked),),

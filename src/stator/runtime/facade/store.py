@@ -60,6 +60,11 @@ class Store(Runner, Keeper, OutsideDoors):
     def info(self) -> StoreInfo:
         return self.port.info()
 
+    @property
+    def foreign(self) -> str:
+        """Why the store is not this user's own; empty if it is. A foreign store can be read, and nothing in it acts."""
+        return self.port.ownership.foreign
+
     def close(self) -> None:
         self.port.close()
 
@@ -104,10 +109,9 @@ class Store(Runner, Keeper, OutsideDoors):
         if busy not in BUSY:
             raise InvalidInput(f"unknown busy mode {busy!r:.40}", hint=", ".join(BUSY))
         warn_on_loop()
-        from stator.model.calls.approval import parse_policy
-        from stator.model.calls.budget import parse_prices
         from stator.runtime.branches.open_driver import drive
-        from stator.runtime.driving.policy import Terms, proof
+        from stator.runtime.driving import policy
+        from stator.runtime.driving.policy import Terms
         from stator.runtime.facade.session import Session
 
         # An id is that session itself; a name leads to the session that was adopted for it.
@@ -127,12 +131,11 @@ class Store(Runner, Keeper, OutsideDoors):
             app_version=app_version if app is not None else 0,
             created=self.context.clock(),
         )
-        policy = self.context.policy()
         terms = Terms(
-            rules=[*rules, *(parse_policy(policy) if policy else ())],
+            rules=[*rules, *policy.rules(self.context)],
             approve=approve,
-            prices=(parse_prices(policy) if policy else None) if prices is None else prices,
-            proof=proof(self.context),
+            prices=policy.prices(self.context) if prices is None else prices,
+            proof=policy.proof(self.context),
         )
         if terms.demands_proof:
             # The keys that count are those of now: what is put in their place later approves nothing here.
