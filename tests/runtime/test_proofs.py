@@ -362,6 +362,20 @@ def test_a_driver_that_runs_keeps_the_key_it_began_with(store, approver, person)
         assert t.call(pay, amount=500) == "paid"
 
 
+def test_a_passphrase_that_is_set_while_a_driver_runs_does_not_count_for_it(store, tmp_path):
+    with store.open("x", rules=BY_PASSPHRASE) as s, s.turn("pay") as t:
+        with pytest.raises(ApprovalNeeded):
+            t.call(pay, amount=500)
+        agents = Approver(UserFolder(str(tmp_path / "data" / "stator")))
+        agents.set_passphrase("the agent's own words")
+        own = agents.unlock("the agent's own words")
+        approvals.grant(
+            store.port, store.context, s.id, "pay", by=ANN, how=Recognised("passphrase", own.sign)
+        )
+        with pytest.raises(ApprovalNeeded):
+            t.call(pay, amount=500)
+
+
 def test_only_the_keys_of_the_environment_count_if_it_names_some(approver, person):
     own = approver.unlock(WORDS)
     data = b"a grant"

@@ -146,21 +146,22 @@ class Approver:
 class KnownApprovers:
     """The public keys that verify approvals: those of the environment, else those of the user's data folder.
 
-    Once some were found they stay the same while the process lives: a file that is replaced meanwhile changes nothing
-    for a driver that runs.
+    Once it has looked they stay the same, also if there are none: a file that is made or replaced while a driver runs
+    changes nothing for that driver.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
-        self._keys: dict[str, list[str]] = {}
+        self._keys: dict[str, list[str]] | None = None
 
     def load(self) -> None:
-        if not any(self._keys.values()):
+        if self._keys is None:
             self._keys = _found(self._environ)
 
     def verifies(self, proof: str, signature: str, signed: bytes) -> bool:
         self.load()
-        return any(is_signed(key, signature, signed) for key in self._keys.get(proof, ()))
+        keys = self._keys.get(proof, ()) if self._keys else ()
+        return any(is_signed(key, signature, signed) for key in keys)
 
 
 def _found(environ: Mapping[str, str]) -> dict[str, list[str]]:

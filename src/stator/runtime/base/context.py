@@ -42,7 +42,7 @@ class Approvers(Protocol):
     """The keys of the people who may sign approvals here."""
 
     def load(self) -> None:
-        """Find the keys now. Once there are some, they stay the same for as long as the process lives."""
+        """Find the keys now. From then on they stay the same, also if there are none."""
         ...
 
     def verifies(self, proof: str, signature: str, signed: bytes) -> bool:

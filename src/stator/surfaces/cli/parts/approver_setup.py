@@ -43,6 +43,7 @@ def set_approver(screen: Screen, file: str | None, old_file: str | None, store: 
         screen.line(Line("approvals signed with the old passphrase are void from now on", "doubt"))
     demand = 'proof = "passphrase" in stator.toml, or Rule(…, proof="passphrase")'
     screen.line(Line(f"to demand it: {demand}", "dim"))
+    screen.line(Line("drivers that run already must be started again to accept it", "dim"))
 
 
 def list_key(screen: Screen, file: str, old_file: str | None, store: str | None) -> None:
