@@ -369,9 +369,9 @@ def test_a_passphrase_that_is_set_while_a_driver_runs_does_not_count_for_it(stor
         agents = Approver(UserFolder(str(tmp_path / "data" / "stator")))
         agents.set_passphrase("the agent's own words")
         own = agents.unlock("the agent's own words")
-        approvals.grant(
-            store.port, store.context, s.id, "pay", by=ANN, how=Recognised("passphrase", own.sign)
-        )
+        assert own is not None
+        how = Recognised("passphrase", own.sign)
+        approvals.grant(store.port, store.context, s.id, "pay", by=ANN, how=how)
         with pytest.raises(ApprovalNeeded):
             t.call(pay, amount=500)
 
