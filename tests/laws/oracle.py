@@ -264,7 +264,15 @@ class Told:
         )
         self.calls[call] = status
         if status == "in doubt":
-            self.put("calls", call=call, tool=tool, effect=effect, status=status, elsewhere=False)
+            self.put(
+                "calls",
+                call=call,
+                tool=tool,
+                effect=effect,
+                status=status,
+                elsewhere=False,
+                proof="",
+            )
             self.put("pending", what=f"{SETTLE}{call}")
 
     def waits(self, call: str, tool: str, effect: str) -> None:
@@ -272,7 +280,7 @@ class Told:
         self.calls[call] = "awaiting approval"
         self.put(
             "calls", call=call, tool=tool, effect=effect, status="awaiting approval",
-            elsewhere=False,
+            elsewhere=False, proof="",
         )  # fmt: skip
 
     def settle(self, call: str, verdict: str) -> None:

@@ -46,6 +46,10 @@ class Place:
             principal=PRINCIPAL,
             root="/project",
             policy=str,
+            below=lambda store: (
+                ""
+            ),  # the real one names this process, which only the store in a file knows
+            boot=str,
         )
         return store
 

@@ -304,7 +304,7 @@ def test_a_used_grant_that_is_revived_with_sql_does_not_answer_the_next_attempt(
 
 
 def test_a_signed_grant_for_a_call_is_about_one_attempt_at_it(store, person):
-    """Also if the whole log was written anew, so that nothing shows that the grant was used."""
+    """Also if the whole log was replaced, so that nothing shows that the grant was used."""
     approved(store, waiting_call(store, BY_PASSPHRASE), person)
     standing = approvals.standing_in(store.port, store.read("x").id)
     counts = [
