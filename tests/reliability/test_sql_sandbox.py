@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import resource
 import subprocess
 import sys
 from hashlib import sha256
@@ -144,13 +143,27 @@ def test_every_listed_function_is_one_that_sqlite_has():
     assert query.FUNCTIONS - known == {"json_each", "json_tree"}
 
 
-def test_a_part_of_a_query_may_have_the_name_of_a_table(store):
-    assert rows(store, "WITH meta AS (SELECT 1 a) SELECT * FROM meta") == [(1,)]
-    assert rows(store, "WITH meta AS (SELECT 1 a) SELECT count(*) FROM meta") == [(1,)]
+ANSWERED = {
+    "WITH meta AS (SELECT 1 a) SELECT * FROM meta": [(1,)],
+    "WITH meta AS (SELECT 1 a) SELECT count(*) FROM meta": [(1,)],
+    "WITH sessions(name) AS (VALUES ('mine')) SELECT * FROM sessions": [("mine",)],
+    "SELECT name FROM main.sessions ORDER BY 1": [("one",), ("two",)],
+    'SELECT "NAME" FROM [Sessions] ORDER BY 1': [("one",), ("two",)],
+    "SELECT value FROM json_each('[1, 2]')": [(1,), (2,)],
+    "SELECT length(group_concat(hex(zeroblob(8000000))))": [(16_000_000,)],
+    f"SELECT glob('{'*a' * 500}', hex(zeroblob(50000)))": [(0,)],
+    "SELECT sqlite_version() LIKE '3.%'": [(1,)],
+    "SELECT 'a' || char(27) || char(7)": [("a\x1b\x07",)],
+    "SELECT x'00ff', 1.5, NULL, -9223372036854775808": [(b"\x00\xff", 1.5, None, -(2**63))],
+    "SELECT sum(1) OVER (ORDER BY name) FROM sessions": [(1,), (2,)],
+    "": [],
+    "-- nothing": [],
+}
 
 
-def test_json_can_be_taken_apart(store):
-    assert rows(store, "SELECT value FROM json_each('[1, 2]')") == [(1,), (2,)]
+@pytest.mark.parametrize("text", ANSWERED)
+def test_a_query_over_views_and_values_is_answered(store, text):
+    assert rows(store, text) == ANSWERED[text]
 
 
 def test_a_plan_names_no_table_of_the_store(store):
@@ -263,6 +276,8 @@ TOO_MUCH = {
     "joining": ENDLESS + "SELECT group_concat(hex(zeroblob(1000000))) FROM r",
     "an array of texts": ENDLESS + "SELECT json_group_array(hex(zeroblob(1000000))) FROM r",
     "a window": ENDLESS + "SELECT group_concat(n) OVER () FROM (SELECT n FROM r LIMIT 3000000)",
+    "a wide row": f"SELECT {', '.join(['randomblob(15000000)'] * 7)}",
+    "many wide rows": ENDLESS + f"SELECT {', '.join(['hex(randomblob(5000000))'] * 6)} FROM r",
     "many values at once": f"SELECT max({', '.join(['randomblob(16000000)'] * 100)})",
     "parts of parts": "WITH a AS (SELECT 1 x)"
     + "".join(
@@ -278,11 +293,24 @@ TOO_MUCH = {
 }  # fmt: skip
 
 
+MEASURED = """
+import resource, sys
+from stator.errors import BadQuery
+from stator.store.sqlite.sandbox import process
+try:
+    process.run(sys.argv[1], sys.stdin.read(), row_limit=1000, seconds=2.0)
+except BadQuery:
+    print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+"""In a small process: what a large one has resident counts for its children too, until they run their own program."""
+
+
 @pytest.mark.parametrize("text", TOO_MUCH.values(), ids=TOO_MUCH)
 def test_a_query_that_needs_too_much_is_refused_and_takes_little(store, text):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    assert refusal(store, text, seconds=2.0)
-    assert max(before, MEMORY_MAX_KIB) >= resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, store], input=text, capture_output=True, text=True, check=True
+    )  # fmt: skip
+    assert int(done.stdout) < MEMORY_MAX_KIB
 
 
 def test_the_system_bounds_the_process_of_a_query():

@@ -105,20 +105,22 @@ def _answer(job: Job, out: BinaryIO) -> None:
         _write(out, Ready())
         out.flush()
         with query.opened(store, job.path, job.query) as (names, rows):
-            size = _write(out, Columns(names))
+            left = ANSWER_MAX - _write(out, Columns(names))
             for row in itertools.islice(rows, job.row_limit):
-                size += _write(out, AnswerRow(row))
-                if size > ANSWER_MAX:
-                    raise BadQuery(
-                        f"the answer is larger than {ANSWER_MAX // 2**20} MiB",
-                        hint="ask for fewer rows with -n, or for less of each with substr()",
-                    )
+                left -= _write(out, AnswerRow(row), left)
         _write(out, AnswerEnd())
 
 
-def _write(out: BinaryIO, frame: Frame) -> int:
+def _write(out: BinaryIO, frame: Frame, most: int = ANSWER_MAX) -> int:
+    """Write a frame of at most so many bytes; return how many they are."""
     data = msgspec.msgpack.encode(frame)
-    out.write(len(data).to_bytes(PREFIX, "big") + data)
+    if len(data) > most:
+        raise BadQuery(
+            f"the answer is larger than {ANSWER_MAX // 2**20} MiB",
+            hint="ask for fewer rows with -n, or for less of each with substr()",
+        )
+    out.write(len(data).to_bytes(PREFIX, "big"))
+    out.write(data)
     return len(data)
 
 
