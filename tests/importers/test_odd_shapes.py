@@ -75,7 +75,7 @@ def written(path, documents):
 
 
 def recorded(path, name):
-    """What an import of a file records, as counts. Ids are no use here: some are made from what stands before."""
+    """What an import of a file records, as counts. Ids are no use here: some are made from the lines before."""
     with memory_store() as store:
         import_file(store, path, name)
         return Counter(

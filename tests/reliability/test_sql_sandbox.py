@@ -122,8 +122,8 @@ NOT_ALLOWED = [
 @pytest.mark.parametrize("text", NOT_ALLOWED)
 def test_a_statement_that_does_not_read_a_view_is_refused(store, text, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    said = refusal(store, text)
-    assert "not allowed" in said or "may not be modified" in said
+    why = refusal(store, text)
+    assert "not allowed" in why or "may not be modified" in why
     assert list(tmp_path.iterdir()) == []
 
 
