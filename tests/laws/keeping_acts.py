@@ -236,9 +236,8 @@ class KeepingActs(Telling):
             t.fact("port", f"elsewhere {nth}")
         path = self._bundle(there, self.told.id)
         try:
-            (brought,) = [
-                s for s in self.store.import_bundle(path).sessions if s.session == self.told.id
-            ]
+            found = self.store.import_bundle(path, erasures="apply").sessions
+            (brought,) = [s for s in found if s.session == self.told.id]
         finally:
             os.unlink(path)
         if brought.fate == "fork":

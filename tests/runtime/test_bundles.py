@@ -525,7 +525,7 @@ def test_an_imported_erasure_removes_the_bytes_from_local_files(here, there, fil
         kept = t.fact("name", "marker-7f3a-marker")
     carry(here, there, file)
     here.contribute("fix-login").erase(kept)
-    carry(here, there, file)
+    carry(here, there, file, erasures="apply")
     there.close()
     for path in (tmp_path / "there").iterdir():
         assert b"marker-7f3a-marker" not in path.read_bytes()
@@ -550,7 +550,7 @@ def test_an_imported_erasure_applies_to_commits_shared_before_the_divergence(
     with here.open("fix-login") as s, s.turn("here"):
         pass
     there.contribute("fix-login").erase(kept)
-    carry(there, here, file)
+    carry(there, here, file, erasures="apply")
     assert findings(here) == []
     assert fates(here.import_bundle(file)) == ["same"]
     here.close()

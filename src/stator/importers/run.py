@@ -28,7 +28,7 @@ from stator.model.exchange.items import Conversation
 from stator.model.log.query import SessionRow
 from stator.runtime.base.context import Context
 from stator.runtime.base.project_flags import Trash, purged
-from stator.runtime.bundles.transfer import Imported
+from stator.runtime.bundles.report import Erasures, Imported
 from stator.runtime.facade.store import Store
 from stator.runtime.ingest.dry_run import is_foretold
 from stator.runtime.ingest.recorder import find, name_of
@@ -112,6 +112,7 @@ class ImportRun:
         home_of: Callable[[str], ProjectFolder] | None = None,
         spread: bool = False,
         passphrase: str | Callable[[], str] | None = None,
+        erasures: Erasures = "refuse",
         dry_run: bool = False,
         progress: ReportProgress | None = None,
         stop: Callable[[], bool] = bool,
@@ -119,6 +120,7 @@ class ImportRun:
         self._store = store
         self._discovery = discovery
         self._passphrase = passphrase
+        self._erasures: Erasures = erasures
         self._port: port.StorePort = store.port
         self._project = project
         self._home_of = home_of
@@ -160,6 +162,7 @@ class ImportRun:
                 path,
                 project=self._project or None,
                 passphrase=self._passphrase,
+                erasures=self._erasures,
                 dry_run=self.result.dry_run,
                 progress=self._progress,
             )
