@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 
 from stator.model.log.commit import Commit, Provenance
-from stator.model.log.query import SessionRow
 from stator.model.records.types import FlagRecord, SessionRecord
 from stator.runtime.base.pages import commit_at
 from stator.runtime.base.project_session import known
@@ -42,14 +41,14 @@ def imported_upto(store: StorePort, record: SessionRecord) -> int:
     return max(_marked(store, own.id, *part) for part in [*parts, (record.id, EVERYTHING)])
 
 
-def used_at(store: StorePort, row: SessionRow) -> int:
-    """When a session was last used, as far as this store knows. What came from a bundle has the times that its maker
-    chose: it was used when it was imported, if not before."""
-    own = known(store, row.record)
-    entry = None if own is None else store.find(own.id, "flags", f"{IMPORTED}\n{row.id}")
-    if own is None or entry is None or row.head > _marked(store, own.id, row.id, EVERYTHING):
-        return row.updated
-    return min(row.updated, commit_at(store, own.id, entry.seq, load=False).at)
+def known_time(store: StorePort, record: SessionRecord, seq: int, at: int) -> int:
+    """When a commit was made, as far as this store knows. What came from a bundle has the times that its maker chose:
+    it counts as made when it was imported, if not before."""
+    own = known(store, record)
+    entry = None if own is None else store.find(own.id, "flags", f"{IMPORTED}\n{record.id}")
+    if own is None or entry is None or seq > _marked(store, own.id, record.id, EVERYTHING):
+        return at
+    return min(at, commit_at(store, own.id, entry.seq, load=False).at)
 
 
 def _marked(store: StorePort, own: str, session: str, upto: int) -> int:

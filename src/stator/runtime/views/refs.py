@@ -111,7 +111,8 @@ def last_used(store: StorePort, project: str | None = None) -> SessionRow | None
     for row in rows:
         if row.updated <= at:
             break  # rows are in this order, and none was used later than its newest commit
-        if (used := provenance.used_at(store, row)) > at:
+        used = provenance.known_time(store, row.record, row.head, row.updated)
+        if used > at:
             newest, at = row, used
     return None if newest is None else followed(store, newest)
 
