@@ -9,6 +9,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from stator.connect import connect, locate, now, project_id, project_root
 from stator.errors import BadQuery, InvalidInput, NotFound, StoreError
 from stator.importers import registry
@@ -285,6 +287,8 @@ def _show(screen: Screen, report: Imported) -> None:
         screen.lines(_lines(one, width))
     for gone in report.erased:
         screen.line(_erased_line(gone, report.dry_run))
+    if report.erased and report.dry_run:
+        screen.line(Line("  nothing of it is imported without --erase", "doubt"))
     if report.withheld:
         text = f"  {count(report.withheld, 'content field')} left out when the bundle was exported"
         screen.line(Line(text, "doubt"))
@@ -320,14 +324,9 @@ def _erased_line(gone: ErasedHere, dry_run: bool) -> Line:
     what = f"{count(gone.fields, 'field')} and {count(gone.records, 'record')}"
     line = Line("  ").add("would erase" if dry_run else "erased", "bad", width=14)
     line.add(gone.name, "bold").add("  ").add(short(gone.session), "id")
-    line.add(f" {what} in {count(gone.commits, 'commit')} that are here")
-    return line.add("; only with --erase" if dry_run else "", "dim")
+    return line.add(f" {what} in {count(gone.commits, 'commit')}")
 
 
 def as_json(report: Imported) -> dict[str, Any]:
-    return {
-        **{name: getattr(report, name) for name in report.__struct_fields__ if name != "sessions"},
-        "sessions": [
-            {name: getattr(one, name) for name in one.__struct_fields__} for one in report.sessions
-        ],
-    }
+    found: dict[str, Any] = msgspec.to_builtins(report)
+    return found
