@@ -1,0 +1,66 @@
+"""The user's own key: what marks a grant as given by this user.
+
+`$STATOR_OWNER_KEY` if it is set (for containers, and for teams that share one), else a file in the user's data
+folder, made when it is first needed.
+"""
+
+from __future__ import annotations
+
+import os
+
+from stator.owner.folder import UserFolder, user_folder
+
+# type checkers recognize the name; importing it from `typing` would take too long for the hook
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VARIABLE = "STATOR_OWNER_KEY"
+FILE = "owner-key"
+SIZE = 32
+TEXT_MIN = 16
+"""Characters that a key in the environment has at least."""
+
+
+class NoOwnerKey(Exception):
+    """There is no key, and none can be made; the text says why."""
+
+
+def owner_key(environ: Mapping[str, str], *, make: bool) -> bytes | None:
+    """The key; None if there is none and none is to be made. `NoOwnerKey` if it cannot be made or read."""
+    given = environ.get(VARIABLE, "")
+    if given:
+        return _from_text(given)
+    folder = user_folder(environ)
+    if folder is None:
+        if make:
+            raise NoOwnerKey("there is no home folder to keep a key in")
+        return None
+    try:
+        return _from_folder(folder, make=make)
+    except OSError as error:
+        raise NoOwnerKey(f"{folder.file(FILE)}: {error.strerror or error}") from None
+
+
+def _from_text(given: str) -> bytes:
+    from hashlib import sha256
+
+    if len(given) < TEXT_MIN:
+        raise NoOwnerKey(f"${VARIABLE} is shorter than {TEXT_MIN} characters")
+    return sha256(b"stator owner key\0" + os.fsencode(given)).digest()
+
+
+def _from_folder(folder: UserFolder, *, make: bool) -> bytes | None:
+    found = folder.read(FILE)
+    if found is None and make:
+        folder.create(FILE, os.urandom(SIZE).hex().encode() + b"\n")
+        found = folder.read(FILE)
+    if found is None:
+        return None
+    try:
+        key = bytes.fromhex(found.decode("ascii").strip())
+    except ValueError:
+        key = b""
+    if len(key) != SIZE:
+        raise NoOwnerKey(f"{folder.file(FILE)} does not hold a key; move it away to get a new one")
+    return key
