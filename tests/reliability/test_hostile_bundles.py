@@ -29,6 +29,8 @@ from stator.errors import (
     NewerBundle,
     StatorError,
 )
+from stator.importers.discover import discover
+from stator.importers.run import import_transcripts
 from stator.model.calls.approval import Rule
 from stator.model.exchange import bundle
 from stator.model.exchange.bundle import Batch, Bundled, Header, Lock, Manifest
@@ -939,6 +941,14 @@ def test_a_bundle_of_a_log_that_parted_erases_only_when_that_is_asked_for(world)
     assert [gone.name for gone in report.erased] == ["mine"]
     assert "of this" not in str(world.here.read("mine").state()["facts"])
     assert findings(world.here) == []
+
+
+def test_an_import_of_several_bundles_reports_the_one_that_would_erase(world):
+    paths = [str(erased_there(world)), str(world.folder / "gift.stator")]
+    result = import_transcripts(world.here, discover(paths))
+    assert list(result.unread) == paths[:1]
+    assert "would erase" in result.unread[paths[0]]
+    assert [one.path for one in result.bundles] == paths[1:]
 
 
 def test_an_unknown_word_for_erasures_is_refused(world):

@@ -17,6 +17,7 @@ import msgspec
 from stator.errors import (
     BadBundle,
     BrokenChain,
+    ErasesHere,
     Removed,
     StatorError,
     StoreError,
@@ -166,7 +167,7 @@ class ImportRun:
                 dry_run=self.result.dry_run,
                 progress=self._progress,
             )
-        except (BadBundle, BrokenChain) as refusal:
+        except (BadBundle, BrokenChain, ErasesHere) as refusal:
             self.result.unread[path] = str(refusal)
         else:
             self.result.bundles.append(result)

@@ -136,10 +136,14 @@ def import_(
         _answer(screen, found, importing)
         if failure is not None:
             raise failure
-        result = importing.result
-        if result.stopped:
-            return INTERRUPTED
-        return FINDING if result.refused or result.unread else OK
+        return _exit_code(importing)
+
+
+def _exit_code(importing: ImportRun) -> int:
+    result = importing.result
+    if result.stopped:
+        return INTERRUPTED
+    return FINDING if result.refused or result.unread else OK
 
 
 def _run(importing: ImportRun) -> StoreError | None:
