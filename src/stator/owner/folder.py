@@ -9,18 +9,19 @@ from __future__ import annotations
 import os
 import stat
 
+from stator import locks
 from stator.locations import users
 
 # type checkers recognize the name; importing it from `typing` would take too long for the hook
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+KEY_VARIABLE = "STATOR_OWNER_KEY"
+"""The variable that holds the owner's key where there is no such folder."""
 SIZE_MAX = 4 * 2**20
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_APPEND = (
-    os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-)
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class UserFolder:
@@ -58,15 +59,34 @@ class UserFolder:
         """Make a file, or replace the one that is there, in one step."""
         self._place(name, data, replace=True)
 
-    def append(self, name: str, line: bytes) -> None:
-        """Add a line to a file, durably; lines of several processes never mix."""
+    def append(self, name: str, line: bytes) -> bool:
+        """Add a line to a file, durably; lines of several processes never mix. False if another process is
+        replacing the file: nothing was added.
+        """
         self._make()
         path = self.file(name)
         descriptor = os.open(path, _APPEND, 0o600)
         try:
-            _check_private(path, os.fstat(descriptor))
+            found = os.fstat(descriptor)
+            _check_private(path, found)
+            if not locks.lock_whole(descriptor, shared=True) or not _is_at(path, found):
+                return False
             os.write(descriptor, line)
             os.fsync(descriptor)
+            return True
+        finally:
+            os.close(descriptor)
+
+    def rewrite(self, name: str, change: Callable[[bytes], bytes]) -> bool:
+        """Replace a file by what `change` makes of it; who appends waits. False if another process is at it."""
+        path = self.file(name)
+        descriptor = os.open(path, _READ)
+        try:
+            found = os.fstat(descriptor)
+            if not locks.lock_whole(descriptor) or not _is_at(path, found):
+                return False
+            self.replace(name, change(self.read(name) or b""))
+            return True
         finally:
             os.close(descriptor)
 
@@ -91,6 +111,14 @@ class UserFolder:
             if os.path.lexists(draft):
                 os.unlink(draft)
         return True
+
+
+def _is_at(path: str, found: os.stat_result) -> bool:
+    """Whether a file that was opened still has its name."""
+    try:
+        return os.stat(path).st_ino == found.st_ino
+    except FileNotFoundError:
+        return False
 
 
 def user_folder(environ: Mapping[str, str]) -> UserFolder | None:

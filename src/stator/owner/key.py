@@ -8,45 +8,40 @@ from __future__ import annotations
 
 import os
 
-from stator.owner.folder import UserFolder, user_folder
+from stator.owner.folder import KEY_VARIABLE, UserFolder, user_folder
 
 # type checkers recognize the name; importing it from `typing` would take too long for the hook
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-VARIABLE = "STATOR_OWNER_KEY"
 FILE = "owner-key"
 SIZE = 32
 TEXT_MIN = 16
 """Characters that a key in the environment has at least."""
 
 
-class NoOwnerKey(Exception):
-    """There is no key, and none can be made; the text says why."""
-
-
 def owner_key(environ: Mapping[str, str], *, make: bool) -> bytes | None:
-    """The key; None if there is none and none is to be made. `NoOwnerKey` if it cannot be made or read."""
-    given = environ.get(VARIABLE, "")
+    """The key; None if there is none and none is to be made. `NoOwner` if it cannot be made or read."""
+    given = environ.get(KEY_VARIABLE, "")
     if given:
         return _from_text(given)
     folder = user_folder(environ)
     if folder is None:
         if make:
-            raise NoOwnerKey("there is no home folder to keep a key in")
+            raise _missing("there is no home folder to keep your key in")
         return None
     try:
         return _from_folder(folder, make=make)
     except OSError as error:
-        raise NoOwnerKey(f"{folder.file(FILE)}: {error.strerror or error}") from None
+        raise _missing(f"{folder.file(FILE)}: {error.strerror or error}") from None
 
 
 def _from_text(given: str) -> bytes:
     from hashlib import sha256
 
     if len(given) < TEXT_MIN:
-        raise NoOwnerKey(f"${VARIABLE} is shorter than {TEXT_MIN} characters")
+        raise _missing(f"${KEY_VARIABLE} is shorter than {TEXT_MIN} characters")
     return sha256(b"stator owner key\0" + os.fsencode(given)).digest()
 
 
@@ -62,5 +57,14 @@ def _from_folder(folder: UserFolder, *, make: bool) -> bytes | None:
     except ValueError:
         key = b""
     if len(key) != SIZE:
-        raise NoOwnerKey(f"{folder.file(FILE)} does not hold a key; move it away to get a new one")
+        raise _missing(f"{folder.file(FILE)} does not hold a key; move it away to get a new one")
     return key
+
+
+def _missing(why: str) -> Exception:
+    from stator.errors import NoOwner  # the hook never needs it
+
+    return NoOwner(
+        f"no approval can be recorded as yours: {why}",
+        hint=f"set {KEY_VARIABLE} to a secret text, the same each time, or give this user a home folder",
+    )
