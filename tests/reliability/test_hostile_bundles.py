@@ -592,7 +592,7 @@ def erased_there(world: World, **options: Any) -> Path:
     return world.folder / "erased.stator"
 
 
-@refused("back", ErasesHere, r"would erase 0 fields and 1 records in 1 commits of session 'mine'")
+@refused("back", ErasesHere, "would erase 1 record of session 'mine'")
 def it_erases_a_fact_that_is_here(forge, world):
     mine = forge.parts[0]
     n = mine.index("fact")

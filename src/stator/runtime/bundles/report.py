@@ -146,10 +146,11 @@ class Losses:
 def erases_here(path: str, erased: Sequence[ErasedHere]) -> ErasesHere:
     """The refusal of a bundle whose erasures would take content away here."""
     first = erased[0]
-    more = f" and of {len(erased) - 1} more sessions" if len(erased) > 1 else ""
+    parts = ((first.fields, "field"), (first.records, "record"))
+    what = " and ".join(f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in parts if n)
+    more = f", and more of {len(erased) - 1} others" if len(erased) > 1 else ""
     return ErasesHere(
-        f"{path} would erase {first.fields} fields and {first.records} records in "
-        f"{first.commits} commits of session {first.name!r:.80}{more}",
+        f"{path} would erase {what} of session {first.name!r:.80}{more}",
         hint="nothing was imported; see what goes with --dry-run, then import it with --erase "
         '(erasures="apply")',
         session=first.session,
