@@ -184,7 +184,7 @@ class KeepingActs(Telling):
     def _fates(self, there: stator.Store, path: Path, dry_run: bool = False) -> dict[str, str]:
         """What becomes of each session; nothing where the bundle is refused."""
         try:
-            found = there.import_bundle(path, dry_run=dry_run).sessions
+            found = there.import_bundle(path, erasures="apply", dry_run=dry_run).sessions
         except (errors.IdReused, errors.Conflict):
             return {}
         # A log that parted ways is a session of its own there, which later bundles continue.
