@@ -181,7 +181,7 @@ def test_what_a_transcript_gained_after_close_is_imported(store, path, ends):
     assert {cause for _, cause in after_close(store, one.session)} == {"after close"}
 
 
-def test_a_closed_session_that_was_deleted_from_the_readers_notes_is_not_recorded_twice(
+def test_a_transcript_that_is_read_again_from_its_beginning_adds_nothing_to_a_closed_session(
     store, path
 ):
     (one,) = import_transcripts(store, discovery(path)).taken

@@ -1,6 +1,6 @@
 """Checks what the sessions of a bundle claim against this store: names, aliases, parents and calls.
 
-The chain shows that a bundle is what was exported. It does not show that what it says is true: whoever made it
+The chain shows that a bundle is what was exported. It does not show that what it says is true: its maker
 can choose every id and name in it. What would take the place of something local is refused here.
 """
 
