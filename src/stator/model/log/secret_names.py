@@ -403,9 +403,29 @@ NAMES: Final[tuple[tuple[re.Pattern[bytes], _Finder], ...]] = (
 )
 
 
+_ANY_NAME: Final = late_pattern(
+    rb"k(?:ey|en(?<=token)|[od](?<=ssk.)|d(?<=pkd))|cre(?:t(?<=secret)|de)|uth(?<=auth)"
+)
+"""How each of `NAMES` begins. One look for all of them is faster than one for each, in a short text."""
+_SHORT: Final = 512
+
+
+def has_name(data: bytes) -> bool:
+    """Whether bytes have a name that a secret may stand beside."""
+    folded = data.translate(_FOLD)
+    if len(folded) < _SHORT and _ANY_NAME.search(folded) is None:
+        return False
+    flags = b"--" in folded  # a blank before the value is enough for them only
+    return any(
+        flags or match.lastindex for pattern, _ in NAMES for match in pattern.finditer(folded)
+    )
+
+
 def name_spans(text: str, data: bytes) -> list[Span]:
     found: list[Span] = []
     folded = data.translate(_FOLD)
+    if len(folded) < _SHORT and _ANY_NAME.search(folded) is None:
+        return found
     for pattern, find in NAMES:
         done = 0
         for match in pattern.finditer(folded):

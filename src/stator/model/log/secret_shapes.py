@@ -155,8 +155,13 @@ _RUN_BACK: Final = 40
 
 
 _QUOTED_HEX: Final = late_pattern(r"(?:[a-z]_)?[0-9a-f]{20,64}+")
-"""A digest or an id, whole in its quotes: no vendor's key, and its name is looked at elsewhere."""
+"""A digest or an id, whole in its quotes or the whole text: no vendor's key, and its name is looked at elsewhere."""
 _QUOTE: Final = ord('"')
+
+
+def has_run(data: bytes) -> bool:
+    """Whether bytes have a run that is long enough for a vendor's key."""
+    return _RUN in data.translate(_IS_WORD)
 
 
 def run_spans(text: str, data: bytes) -> list[Span]:
@@ -167,8 +172,8 @@ def run_spans(text: str, data: bytes) -> list[Span]:
         end = runs.find(b"\0", start + _RUN_MIN)
         if end < 0:
             end = len(runs)
-        quoted = start and data[start - 1] == _QUOTE
-        if not (quoted and _QUOTED_HEX.fullmatch(text, start, end)) and (
+        whole = data[start - 1] == _QUOTE if start else end == len(runs)
+        if not (whole and _QUOTED_HEX.fullmatch(text, start, end)) and (
             PLAIN.fullmatch(text, start, end) is None
         ):
             found += _shape_spans(text, start, end)
