@@ -10,7 +10,7 @@ Two ways to be found: a *shape* (a vendor's prefix, a JWT, a PEM block, a passwo
 caller passes as ``name``).
 
 What this cannot find: a secret with neither a known shape nor a known name (a password in a sentence, a
-key of a vendor not listed, a positional argument, ``curl -u user:pass``, ``DB_PASS=…``, a
+key of a vendor not listed, a positional argument, ``curl -u user:pass``, a
 passphrase, ``<password>`` in XML); one that is encoded, encrypted, compressed, wrapped over lines
 or split between two texts; a number; a value on the line after its name; in free text, an unquoted value
 that reads like code or a word (``token = fetch()``, ``secret=letmein``). Conversely, a harmless
@@ -59,6 +59,7 @@ KINDS: Final[tuple[tuple[str, str], ...]] = (
     ("basic-auth", "credentials of an HTTP Basic authorization header"),
     ("basic-auth-url", "password, or long token, before the host of a URL"),
     ("bearer", "token of an HTTP authorization header"),
+    ("cookie", "values of a Cookie or Set-Cookie header"),
     ("databricks", "Databricks access token"),
     ("digitalocean", "DigitalOcean token"),
     ("discord", "Discord bot token, or the token of a webhook URL"),
@@ -188,7 +189,7 @@ class Redactor:
 
 # --- all together --------------------------------------------------------------------------------
 
-_GENERIC: Final = frozenset(("assigned", "basic-auth", "basic-auth-url", "bearer"))
+_GENERIC: Final = frozenset(("assigned", "basic-auth", "basic-auth-url", "bearer", "cookie"))
 
 
 def _spans(text: str) -> list[Span]:

@@ -14,6 +14,7 @@ NAMES = (
     b"secret",
     b"cred",
     b"auth",
+    b"cookie",
     b"\xe2\x84\xaa",
     b"\\u212a",
 )

@@ -98,7 +98,7 @@ SHAPES: Final[tuple[_Shape, ...]] = (
     *_at("openrouter", "sk-or-v1-", r"[0-9a-f]{32,128}+", word=False),
     *_at("perplexity", "pplx-", r"[A-Za-z0-9]{32,255}+"),
     *_at("pypi", "pypi-AgE", r"[A-Za-z0-9_-]{40,1024}+", word=False),
-    *_at("replicate", "r8_", r"[A-Za-z0-9]{30,255}+"),
+    *_at("replicate", "r8_", r"(?<![_-]r8_)[A-Za-z0-9]{30,255}+"),
     *_at("sendgrid", "SG.", r"[A-Za-z0-9_-]{20,64}\.[A-Za-z0-9_-]{32,128}+"),
     *_at("shopify", "shpat_ shpca_ shppa_ shpss_", r"[0-9a-fA-F]{32,128}+"),
     *_at("slack", "xoxb- xoxp- xoxa- xoxr- xoxs- xoxe-", r"[A-Za-z0-9.-]{15,512}+", word=False),
