@@ -6,7 +6,7 @@ Every field is looked at, by its value and not by its name, so that a new field 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, AnyStr
+from typing import Any, AnyStr, TypeVar
 
 import msgspec
 
@@ -14,13 +14,14 @@ from stator.model.records.types import DecisionRecord, Record
 from stator.model.values import canon
 from stator.model.values.canon import Scrub
 
+R = TypeVar("R", bound=Record)
 _NO_TEXT = frozenset((int, bool, type(None)))
 _CLEAR = _NO_TEXT | {str}
 
 
 def clean_record(
-    record: Record, scrub: Scrub | None, passes: Callable[[list[str]], bool] | None = None
-) -> Record:
+    record: R, scrub: Scrub | None, passes: Callable[[list[str]], bool] | None = None
+) -> R:
     """The record as it is recorded; the same object if nothing in it changes.
 
     `passes` says of all texts of the record at once that none holds a secret, which is faster.

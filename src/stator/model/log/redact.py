@@ -115,7 +115,7 @@ class Redactor:
         """Whether one look at all of some texts shows that none of them holds a secret."""
         joined = '"' + '"\n"'.join(texts)
         data = joined.encode("ascii", "replace")
-        return not (run_spans(joined, data) or has_name(data) or b"://" in data)
+        return not (run_spans(joined, data) or has_name(data) or b":/" in data)
 
     def scrub_json(self, value: Any, name: str | None = None) -> Any:
         """A value of JSON without its secrets, in every text and every key."""

@@ -30,7 +30,7 @@ _WIDER_RUN: Final = b"\1\0\0\0" * 8
 
 def may_hold(data: bytes) -> bool:
     """Whether a secret can be in these bytes, read one by one; where this says no, none is found."""
-    return has_run(data) or b"://" in data or has_name(data)
+    return has_run(data) or b":/" in data or has_name(data)
 
 
 class Reading:

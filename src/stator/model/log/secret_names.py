@@ -182,7 +182,7 @@ _ASSIGNMENT: Final = late_pattern(
       | [bruBRU]{0,2}" (?P<double>[^"\\\n‹›]{0,4096}+(?:\\.[^"\\\n‹›]{0,400}+){0,40}) (?:"|\Z)
       | [bruBRU]{0,2}' (?P<single>[^'\\\n‹›]{0,4096}+(?:\\.[^'\\\n‹›]{0,400}+){0,40}) (?:'|\Z)
       | ` (?P<ticks>[^`\\\n‹›]{1,400}+) (?:`|\Z)
-      | (?P<bare>[^\s"'`\\‹›]{1,256}+(?:\\(?![nrtbfu"'`\\/])[^\s"'`\\‹›]{0,256}+){0,8}) (?![‹"'`])
+      | (?P<bare>[^\s"'`\\‹›]{1,256}+(?:\\(?![nrtbfu"'`\\/])[^\s"'`\\‹›]{0,256}+){0,8}) (?!‹)
     )
     """
 )
@@ -210,7 +210,12 @@ def _assignment(text: str, at: int) -> Span | None:
     if form == "bare":
         last = _bare_end(text, start, first, last)
         value = text[first:last]
-        fits = _Bare(text, start, last, name, sort, match["op"], value).fits()
+        bare = _Bare(text, start, last, name, sort, match["op"], value)
+        fits = (
+            bare.fits_in_quotes()
+            if text[match.end("bare") : match.end("bare") + 1] in _QUOTES
+            else bare.fits()
+        )
     else:
         value = text[first:last]
         fits = _quoted_fits(sort, value) and (name[0] == "-" or not match["op"].isspace())
@@ -300,6 +305,15 @@ class _Bare(GivenValue):
             return self.sort in ("password", "token") or _has_digit(value)
         return _is_strong(value) or self._fits_line(op)
 
+    def fits_in_quotes(self) -> bool:
+        """The same where a quote follows: it must end a string that the name is in, as in "PASSWORD=…"."""
+        quote = self.text[self.last : self.last + 1]
+        before = self.text[max(0, self.start - _QUOTED_MAX) : self.start].rpartition("\n")[2]
+        if quote not in before or not (self.value[-1].isalnum() or self.value[-1] in "=!"):
+            return False
+        tight = self.op == "=" and self.name.isupper() and self.sort in ("password", "token")
+        return (tight or self.name[0] == "-" or _is_strong(self.value)) and self.fits()
+
     def _is_long(self) -> bool:
         return len(self.value) >= (3 if self.sort == "password" else 6)
 
@@ -322,6 +336,9 @@ class _Bare(GivenValue):
         return _is_line(self.text, self.start, self.last)
 
 
+_QUOTES: Final = ('"', "'", "`")
+_QUOTED_MAX: Final = 200
+"""How far before its end the string of a name and its value may begin."""
 _SYMBOL: Final = frozenset("!@#$%^*+~?/=")
 
 
@@ -494,12 +511,12 @@ def name_spans(text: str, data: bytes) -> list[Span]:
 # --- sieve three: URLs ---------------------------------------------------------------------------
 
 _USERINFO: Final = late_pattern(
-    r"""://(?:[^\s/?#"'`<>@:\\‹›]{0,128}+:([^\s/?#"'`<>\\‹›]{1,256})|([A-Za-z0-9_.~%-]{20,256}+))@"""
+    r""":/{1,3}(?:[^\s/?#"'`<>@:\\‹›]{0,128}+:([^\s/?#"'`<>\\‹›]{1,256})|([A-Za-z0-9_.~%-]{20,256}+))@"""
 )
 
 
 def _url_password(text: str, at: int) -> Span | None:
-    """The password between the ``://`` at `at` and ``@``."""
+    """The password between the ``://`` at `at` and ``@``. In a path that was normalised, one slash is left."""
     match = _USERINFO.match(text, at)
     if match is None or not _is_url_secret(match[1], match[2]):
         return None
@@ -514,9 +531,9 @@ def _is_url_secret(password: str | None, user: str | None) -> bool:
 
 def url_spans(text: str) -> list[Span]:
     found: list[Span] = []
-    at = text.find("://")
+    at = text.find(":/")
     while at >= 0:
         if (span := _url_password(text, at)) is not None:
             found.append(span)
-        at = text.find("://", at + 3)
+        at = text.find(":/", at + 2)
     return found
