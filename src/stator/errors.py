@@ -63,7 +63,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from stator.model.log.error_text import without_secrets
+from stator.model.log.shown_text import without_secrets
 
 
 class StatorError(Exception):

@@ -16,7 +16,8 @@ import stator
 from reliability.planting import MARK, SHAPES, Planter, files, tables
 from stator.connect import connect
 from stator.errors import InvalidInput, StatorError
-from stator.model.log.error_text import without_secrets
+from stator.model.log.shown_text import without_secrets
+from stator.runtime.ingest.self_report import named_after
 from stator.surfaces import hook
 
 pytestmark = pytest.mark.usefixtures("uncompressed")
@@ -234,6 +235,24 @@ def test_no_line_that_a_hook_writes_to_the_spool_has_a_secret(tmp_path, position
 def test_a_value_that_only_its_name_gives_away_does_not_reach_the_spool(tmp_path, given):
     line, _ = hook._redacted(str(tmp_path), json.dumps(given).encode(), given, "/")
     assert MARK.encode() not in line
+
+
+@pytest.mark.parametrize("before", [1_970, 1_980, 1_990])
+def test_a_secret_at_the_place_where_a_message_is_cut_leaves_no_half(place, before):
+    def fails() -> None:
+        raise ValueError("x" * before + " " + SECRET)
+
+    with turn(place) as t:
+        t.try_call(stator.tool(fails, effect="read", name="fails"))
+    (output,) = values(place, "outcome", "output")
+    assert SECRET[:8] not in str(output)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_session_named_after_its_purpose_is_not_named_after_a_secret(shape):
+    secret = Planter().secret("purpose", shape)
+    for purpose in (secret, f"use {secret}"):
+        assert MARK.casefold()[:6] not in named_after(purpose, "s_" + "0" * 32)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -1,7 +1,10 @@
-"""The text of an error without the secrets that it repeats: it is printed, logged and shown to models.
+"""Texts without secrets where no session's key is at hand: texts of errors, names made of a text, cut texts.
 
-An error often shows the beginning of what it refuses, so that a secret in it may be cut short. Nothing is lost if
-too much is hidden here; so what begins like a secret is hidden too, however short the rest of it is.
+The text of an error is printed, logged and shown to models. It often shows the beginning of what it
+refuses, so that a secret in it may be cut short. Nothing is lost if too much is hidden there; so what begins like a
+secret is hidden too, however short the rest of it is.
+
+A text that is shortened before it is recorded loses its secrets first: half of one would not be recognised.
 """
 
 from __future__ import annotations
@@ -28,11 +31,25 @@ _CUT: Final = (
 
 
 def without_secrets(text: str) -> str:
-    """A text for people in which each secret is replaced by what kind of secret it is."""
+    """A text for people in which each secret, also one that is cut short, is replaced by its kind."""
     if ":/" not in text and not suspicious(text.encode("utf-8", "replace")):
         return text
     import re
 
+    text = _masked(text)
+    for cut in _CUT:
+        text = re.sub(cut, r"\1‹secret:cut›", text)
+    return text
+
+
+def cut_short(text: str, size: int) -> str:
+    """The first `size` characters of a text, without half a secret at their end."""
+    if len(text) <= size:
+        return text
+    return (_masked(text) if suspicious(text.encode("utf-8", "replace")) else text)[:size]
+
+
+def _masked(text: str) -> str:
     from stator.model.log.redact import Redactor
 
     class _Unkeyed(Redactor):
@@ -41,7 +58,4 @@ def without_secrets(text: str) -> str:
         def _placeholder(self, kind: str, secret: str) -> str:
             return f"‹secret:{kind}›"
 
-    text = _Unkeyed(b"").scrub(text)
-    for cut in _CUT:
-        text = re.sub(cut, r"\1‹secret:cut›", text)
-    return text
+    return _Unkeyed(b"").scrub(text)
