@@ -6,9 +6,11 @@ Every field is looked at, by its value and not by its name, so that a new field 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, AnyStr, TypeVar
 
 import msgspec
+from msgspec.structs import astuple
 
 from stator.model.records.types import DecisionRecord, Record
 from stator.model.values import canon
@@ -16,7 +18,13 @@ from stator.model.values.canon import Scrub
 
 R = TypeVar("R", bound=Record)
 _NO_TEXT = frozenset((int, bool, type(None)))
-_CLEAR = _NO_TEXT | {str}
+
+
+@lru_cache
+def _containers(kind: type[Record]) -> tuple[str, ...]:
+    """The fields of a record that hold neither one text nor a number."""
+    fields = msgspec.structs.fields(kind)
+    return tuple(field.name for field in fields if field.type not in (str, int, bool))
 
 
 def clean_record(
@@ -28,14 +36,13 @@ def clean_record(
     """
     found = _tagged(record, scrub)
     if scrub is not None:
-        values = msgspec.structs.astuple(record)
-        clear = passes is not None and passes([text for text in values if type(text) is str])
-        without = _CLEAR if clear else _NO_TEXT
-        for name, value in zip(record.__struct_fields__, values, strict=True):
-            if value and type(value) not in without and name not in found:
-                clean = _clean(value, name, scrub)
-                if clean is not value:
-                    found[name] = clean
+        names = record.__struct_fields__
+        if passes is not None and passes([t for t in astuple(record) if type(t) is str]):
+            names = _containers(type(record))
+        for name in names:
+            value = getattr(record, name)
+            if value and name not in found and (clean := _clean(value, name, scrub)) is not value:
+                found[name] = clean
     return msgspec.structs.replace(record, **found) if found else record
 
 

@@ -137,6 +137,8 @@ class Redactor:
         value, mostly its dict key: under a secret-looking name the whole value is replaced, in any shape.
         """
         if isinstance(text, str):
+            if name is None and len(text) < _SHORTEST and text.isidentifier():
+                return text  # most dict keys
             return self._text(text, name)
         return self._bytes(text, name)
 

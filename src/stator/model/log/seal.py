@@ -47,7 +47,7 @@ SUMMARISED = 200
 """Outputs shorter than this many bytes are their own summary."""
 SHORT = 12
 """Structural text below this length cannot hold a secret worth a scan."""
-_CHECKED = frozenset(("id", "session", "actor", "call", "parent", "run"))
+_CHECKED = frozenset(("id", "session", "kind", "actor", "call", "parent", "run"))
 """Texts of a draft that are refused unless they are ids or one of a few words."""
 _STRUCTURE = tuple(
     field.name
@@ -243,7 +243,7 @@ def scrub(
         check_id(draft.run, "run")
     found: dict[str, Any] = {}
     if redactor is not None and (
-        max(map(len, _structure(draft))) >= SHORT or draft.origin or draft.inputs or draft.usage
+        len("".join(_structure(draft))) >= SHORT or draft.origin or draft.inputs or draft.usage
     ):
         found = _scrub_structure(draft, redactor)
     if draft.changes:

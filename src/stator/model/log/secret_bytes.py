@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from stator.model.log.secret_names import has_name
 from stator.model.log.secret_shapes import has_run
-from stator.model.log.secret_spans import PLACEHOLDER_HEAD
+from stator.model.log.secret_spans import PLACEHOLDER_HEAD, late_pattern
 
 TYPE_CHECKING = False  # as type checkers know it: a hook cannot wait until `typing` is loaded
 if TYPE_CHECKING:
@@ -28,9 +28,13 @@ _WIDE_RUN: Final = b"\1\0" * 8
 _WIDER_RUN: Final = b"\1\0\0\0" * 8
 
 
+_URL: Final = late_pattern(rb":/{1,3}[^\x00-\x20]{2,1600}?@")
+"""A URL with something before its host: at most 128 and 256 characters, of at most four bytes each."""
+
+
 def may_hold(data: bytes) -> bool:
     """Whether a secret can be in these bytes, read one by one; where this says no, none is found."""
-    return has_run(data) or b":/" in data or has_name(data)
+    return has_run(data) or _URL.search(data) is not None or has_name(data)
 
 
 class Reading:

@@ -170,13 +170,12 @@ def _fits_token(value: str, sort: NameSort) -> bool:
 
 # --- a name beside a value -----------------------------------------------------------------------
 
-_ASSIGNMENT: Final = late_pattern(
-    r"""(?x)
+_NAME_END: Final = r"""(?x)
     (?P<rest>[A-Za-z0-9_-]{1,48}+)
     (?:\\{0,7}["'`])? \]?
     (?:\s{0,2}:\s{0,2}(?:str|bytes|[sS]tring)(?:\s?\|\s?None)?(?=\s{0,2}=))?
-    (?P<op>[ \t]{0,8}(?:=>|:=|=|:)(?![=:])[ \t]{0,8}|[ \t]{1,4}
-      |[ ]{0,4},?(?:\s|\\[nrt]){0,64}+\\{0,7}["']?[vV]alue\\{0,7}["']?[ ]{0,4}[:=][ ]{0,4})
+    """
+_GIVEN: Final = r"""
     (?:
         \\{1,7}["'`] (?P<escaped>[^\n"'`\\‹›]{1,4096}+)
       | [bruBRU]{0,2}" (?P<double>[^"\\\n‹›]{0,4096}+(?:\\.[^"\\\n‹›]{0,400}+){0,40}) (?:"|\Z)
@@ -185,7 +184,16 @@ _ASSIGNMENT: Final = late_pattern(
       | (?P<bare>[^\s"'`\\‹›]{1,256}+(?:\\(?![nrtbfu"'`\\/])[^\s"'`\\‹›]{0,256}+){0,8}) (?!‹)
     )
     """
+_ASSIGNMENT: Final = late_pattern(
+    _NAME_END + r"(?P<op>[ \t]{0,8}(?:=>|:=|=|:)(?![=:])[ \t]{0,8}|[ \t]{1,4})" + _GIVEN
 )
+_BESIDE: Final = late_pattern(
+    _NAME_END
+    + r"""(?P<op>[ ]{0,4},?(?:\s|\\[nrt]){0,64}+\\{0,7}["']?[vV]alue\\{0,7}["']?[ ]{0,4}[:=][ ]{0,4})"""
+    + _GIVEN
+)
+"""A name, and beside it what is called its value: {"name": "API_KEY", "value": "…"}."""
+_BESIDE_MAX: Final = 160
 _KIND_OF: Final = (
     (late_pattern(r"(?i).{0,60}secret.?access.?key"), late_pattern(r"[A-Za-z0-9/+]{40}"), "aws"),
     (
@@ -199,6 +207,8 @@ _KIND_OF: Final = (
 def _assignment(text: str, at: int) -> Span | None:
     """The value that belongs to the secret name at position `at`."""
     match = _ASSIGNMENT.match(text, at)
+    if match is None and "alue" in text[at : at + _BESIDE_MAX]:
+        match = _BESIDE.match(text, at)
     if match is None:
         return None
     start, name = _whole_name(text, at, match["rest"])
@@ -474,7 +484,7 @@ _ANY_NAME: Final = late_pattern(
     rb"|cre(?:t(?<=secret)|de)|uth(?<=auth)|_pass"
 )
 """How each of `NAMES` begins. One look for all of them is faster than one for each, in a short text."""
-_SHORT: Final = 512
+_SHORT: Final = 160
 
 
 def has_name(data: bytes) -> bool:
@@ -483,9 +493,19 @@ def has_name(data: bytes) -> bool:
     if len(folded) < _SHORT and _ANY_NAME.search(folded) is None:
         return False
     flags = b"--" in folded  # a blank before the value is enough for them only
-    return any(
-        flags or match.lastindex for pattern, _ in NAMES for match in pattern.finditer(folded)
-    )
+    for pattern, find in _names_for(folded):
+        for match in pattern.finditer(folded):
+            if match.lastindex is None:
+                if flags:
+                    return True
+            elif match[1] != b"," or find is _auth_assignment or b"value" in folded:
+                return True  # a comma comes before a header's value, or before what is called value
+    return False
+
+
+def _names_for(folded: bytes) -> tuple[tuple[re.Pattern[bytes], _Finder], ...]:
+    """Without the last one where it cannot match: a look for a text is faster than one for a pattern."""
+    return NAMES if b"_pass" in folded else NAMES[:-1]
 
 
 def name_spans(text: str, data: bytes) -> list[Span]:
@@ -493,7 +513,7 @@ def name_spans(text: str, data: bytes) -> list[Span]:
     folded = data.translate(_FOLD)
     if len(folded) < _SHORT and _ANY_NAME.search(folded) is None:
         return found
-    for pattern, find in NAMES:
+    for pattern, find in _names_for(folded):
         done = 0
         for match in pattern.finditer(folded):
             at = match.start()
