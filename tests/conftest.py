@@ -7,8 +7,11 @@ SQLite's own opens do not raise Python's audit event; everything else does.
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 import types
 
 from hypothesis import HealthCheck, settings
@@ -41,6 +44,11 @@ def _callers():
 
 
 sys.addaudithook(forbid_stray_opens)
+
+# The user's data folder of the whole suite: the list of stores and the owner's key of the person who runs it stay
+# as they are, and every store that a test makes belongs to the same user in all its processes.
+os.environ["XDG_DATA_HOME"] = tempfile.mkdtemp(prefix="stator-tests-")
+atexit.register(shutil.rmtree, os.environ["XDG_DATA_HOME"], ignore_errors=True)
 
 
 # The same examples every time, so that a red run is red for its author too; a campaign explores.

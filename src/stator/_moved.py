@@ -1,7 +1,7 @@
 """Keeps documented import paths of 0.4 working for one release, each with a DeprecationWarning.
 
 One table says where each of them went. The packages whose modules moved import this file; it is consulted only
-for a module that Python did not find, so a program that uses the new paths pays nothing. To be removed in 0.7.
+for a module that Python did not find, so a program that uses the new paths pays nothing. To be removed in 0.8.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class MovedModules:
 
         home, public = MOVED[module.__name__]
         warnings.warn(
-            f"{module.__name__} moved; import from {public or home} instead (the old path works until 0.7)",
+            f"{module.__name__} moved; import from {public or home} instead (the old path works until 0.8)",
             DeprecationWarning,
             stacklevel=2,
         )

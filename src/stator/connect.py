@@ -25,9 +25,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stator import extensions
-from stator.errors import InvalidInput, NotAStore, StatorError, StoreError, StoreReadOnly
+from stator.errors import (
+    InvalidInput,
+    NotAStore,
+    StatorError,
+    StoreError,
+    StoreReadOnly,
+)
 from stator.locations import (
     ELSEWHERE,
+    foreign_spool_of,
     nearest,
     path_of,
     scheme_of,
@@ -38,7 +45,12 @@ from stator.locations import (
 from stator.locations import FILE as FILE
 from stator.locations import FOLDER as FOLDER
 from stator.model.log.query import Finding, SessionQuery, VerifyReport
+from stator.model.sessions.ownership import OWN, Ownership
 from stator.model.values.ids import PREFIXES, Kind
+from stator.owner import projects
+from stator.owner import stores as owners
+from stator.owner.projects import FILE as PROJECT_FILE
+from stator.owner.register import Listed
 from stator.runtime.base.context import Context, Launch
 from stator.runtime.base.pages import matching
 from stator.runtime.facade.store import Store
@@ -49,11 +61,12 @@ if TYPE_CHECKING:
     from stator.runtime.facade.session import Session
     from stator.store.sqlite import search_index as search
 
-PROJECT_FILE = "project"
 POLICY_FILE = "stator.toml"
 POLICY_MAX = 1_000_000
 """Characters of a policy file that are read."""
 USERS = "user data folder"
+NEAREST = f"nearest {FOLDER} folder"
+MEMORY = ("memory:", ":memory:")
 DURABILITIES = ("full", "barrier", "relaxed")
 
 
@@ -73,6 +86,7 @@ def connect(
     read_only: bool = False,
     redact: bool = True,
     project: str | None = None,
+    trust: bool = False,
 ) -> Store:
     """Open a store, creating it if it is not there.
 
@@ -81,19 +95,100 @@ def connect(
 
     `durability`: "full" loses nothing acknowledged, ever; "barrier" may lose to a power cut (not to a kill) the
     commits after the last write or turn end; "relaxed" may lose the newest commits to a power cut.
+
+    A store that this user neither made nor trusted is foreign: it can be read, its grants answer nothing, and a
+    program that did not name it cannot drive it. `trust` says that it is the user's own, for this connection.
     """
     if durability not in DURABILITIES:
         raise InvalidInput(
             f"unknown durability {durability!r:.40}", hint="full, barrier or relaxed"
         )
-    place = locate(url)
+    return connect_at(
+        locate(url), durability=durability, create=create, read_only=read_only, redact=redact,
+        project=project, trust=trust,
+    )  # fmt: skip
+
+
+def connect_at(
+    place: StorePlace,
+    *,
+    durability: port.Durability = "full",
+    create: bool = True,
+    read_only: bool = False,
+    redact: bool = True,
+    project: str | None = None,
+    trust: bool = False,
+) -> Store:
+    """Open the store at a place that `locate` gave."""
     if create and not read_only and place.why == USERS:
         os.makedirs(os.path.dirname(place.url), mode=0o700, exist_ok=True)
     store = _open(place.url, durability, create=create, read_only=read_only, redact=redact)
-    path = path_of(place.url)
-    if path and waits(spool_of(path)):
-        store = _with_spool(store, spool_of(path), read_only=read_only)
-    return Store(store, context(project=project))
+    store.ownership = _ownership(store, place, trust=trust)
+    for folder in spools(store):
+        if waits(folder):
+            store = _with_spool(store, folder, read_only=read_only)
+    return Store(store, context(project=project, store=store))
+
+
+def spools(store: port.StorePort) -> list[str]:
+    """The folders in which hooks queue for a store: beside it, and where they did while it was foreign. None of a
+    store that still is: what is queued there waits until the user trusts it."""
+    path = path_of(store.info().url) if not store.ownership.foreign else ""
+    if not path:
+        return []
+    return [found for found in (spool_of(path), foreign_spool_of(path, os.environ)) if found]
+
+
+def _ownership(store: port.StorePort, place: StorePlace, *, trust: bool = False) -> Ownership:
+    """What this user is to a store; one in memory is this process's own."""
+    if place.url in MEMORY:
+        return OWN
+    return owners.ownership(
+        os.environ, path_of(place.url), store.info().id, was_found=place.why == NEAREST, trust=trust
+    )
+
+
+def trust_store(store: Store, *, old_grants: bool) -> None:
+    """Write a store down as this user's own; `old_grants`: with the grants that releases up to 0.6 recorded."""
+    owners.trust_store(
+        os.environ, store.port.ownership.path, store.info().id, old_grants=old_grants
+    )
+    _look_again(store)
+
+
+def withdraw_trust(store: Store) -> None:
+    """Take a store off the list of this user's own."""
+    info = store.info()
+    owners.withdraw_trust(os.environ, path_of(info.url), info.id)
+    _look_again(store)
+
+
+def _look_again(store: Store) -> None:
+    """Ask again what this user is to a store that is open."""
+    known = store.port.ownership
+    place = StorePlace(known.path, NEAREST if known.was_found else "as given")
+    store.port.ownership = _ownership(store.port, place)
+
+
+def decline_store(store: Store) -> None:
+    """Write down that this user was asked whether a store is theirs, and said no."""
+    info = store.info()
+    owners.decline_store(os.environ, path_of(info.url), info.id)
+
+
+def is_declined(store: Store) -> bool:
+    """Whether that was written down before."""
+    return owners.is_declined(os.environ, store.info().id)
+
+
+def listed_stores() -> list[Listed]:
+    """The stores and projects that this user made or trusted."""
+    return owners.listed(os.environ)
+
+
+def trust_project(root: Path) -> bool:
+    """Write the project in a folder down as this user's own."""
+    return projects.trust_project(os.environ, root)
 
 
 def _with_spool(store: port.StorePort, folder: str, *, read_only: bool) -> port.StorePort:
@@ -113,15 +208,14 @@ def _with_spool(store: port.StorePort, folder: str, *, read_only: bool) -> port.
 
 def catch_up(store: Store) -> None:
     """Import what hooks queued since a store was opened: for programs that keep one open for long."""
+    waiting = [folder for folder in spools(store.port) if waits(folder)]
     info = store.info()
-    path = path_of(info.url)
-    if not path or not waits(spool_of(path)):
-        return
-    if info.read_only:  # whoever opens it to write takes it in
-        with contextlib.suppress(StatorError):
-            connect(path, create=False).close()
-    else:
-        _with_spool(store.port, spool_of(path), read_only=False)
+    for folder in waiting:
+        if info.read_only:  # whoever opens it to write takes it in
+            with contextlib.suppress(StatorError):
+                connect(path_of(info.url), create=False).close()
+        else:
+            _with_spool(store.port, folder, read_only=False)
 
 
 def _overlaid(store: port.StorePort, folder: str) -> port.StorePort:
@@ -131,7 +225,7 @@ def _overlaid(store: port.StorePort, folder: str) -> port.StorePort:
     from stator.store.overlay import Overlay
 
     laid = Overlay(store, MemoryStore())
-    ingest.preview(laid, worlds(), folder)
+    ingest.preview(laid, worlds(store), folder)
     laid.freeze()
     return laid
 
@@ -154,24 +248,43 @@ def verify_damaged(url: str, refused: StoreError) -> VerifyReport:
     return msgspec.structs.replace(report, damages=[*report.damages, finding])
 
 
-def connect_as_is(url: str, *, create: bool = False, start: str | None = None) -> Store:
+def connect_as_is(place: StorePlace, *, create: bool = False, start: str | None = None) -> Store:
     """Open a store without importing its hook queue; `start` is the folder the search begins in."""
-    store = _open(url, "full", create=create, read_only=False, redact=True)
-    return Store(store, context(start=None if start is None else Path(start)))
+    store = _open(place.url, "full", create=create, read_only=False, redact=True)
+    store.ownership = _ownership(store, place)
+    return Store(store, context(start=None if start is None else Path(start), store=store))
+
+
+def take_spools(store: port.StorePort, *, limits: IngestLimits | None = None) -> IngestResult:
+    """Import what hooks queued for a store, each conversation into its project."""
+    from stator.hooks import ingest
+
+    result = ingest.IngestResult()
+    for folder in spools(store):
+        take_spool(store, folder, limits=limits, result=result)
+    return result
 
 
 def take_spool(
-    store: port.StorePort, folder: str, *, limits: IngestLimits | None = None
+    store: port.StorePort,
+    folder: str,
+    *,
+    limits: IngestLimits | None = None,
+    result: IngestResult | None = None,
 ) -> IngestResult:
-    """Import the hook queue of a folder, each conversation into its project."""
+    """Import the hook queue of a folder; what was done is added to `result`."""
     from stator.hooks import ingest
 
-    return ingest.ingest(store, worlds(), folder, limits=limits or ingest.NO_LIMITS)
+    return ingest.ingest(
+        store, worlds(store), folder, limits=limits or ingest.NO_LIMITS, result=result
+    )
 
 
-def worlds() -> Callable[[str], Context]:
+def worlds(store: port.StorePort) -> Callable[[str], Context]:
     """The context of a folder (clock, ids, project, policy), determined once per folder."""
-    return functools.cache(lambda cwd: context(start=Path(cwd) if os.path.isabs(cwd) else None))
+    return functools.cache(
+        lambda cwd: context(start=Path(cwd) if os.path.isabs(cwd) else None, store=store)
+    )
 
 
 def open(
@@ -193,7 +306,7 @@ def open(
 def _open(
     url: str, durability: port.Durability, *, create: bool, read_only: bool, redact: bool
 ) -> port.StorePort:
-    if url in ("memory:", ":memory:"):
+    if url in MEMORY:
         from stator.store.memory import MemoryStore
 
         return MemoryStore(redact=redact)
@@ -227,7 +340,7 @@ def _open_sqlite(
         folder = os.path.dirname(path)
         if folder and os.path.basename(folder) == FOLDER:
             prepare_folder(folder)
-        sqlite.create(path)
+        sqlite.create(path, owners.announced(os.environ, path))
     return sqlite.SqliteStore(path, durability=durability, read_only=read_only, redact=redact)
 
 
@@ -322,7 +435,7 @@ def locate(
         return StorePlace(named, "$STATOR_STORE")
     nearest = nearest_folder()
     if nearest is not None:
-        return StorePlace(str(nearest / FILE), f"nearest {FOLDER} folder")
+        return StorePlace(str(nearest / FILE), NEAREST)
     return StorePlace(str(user_folder(given) / FILE), USERS)
 
 
@@ -349,7 +462,7 @@ def known_stores() -> list[StorePlace]:
     places: list[StorePlace] = []
     nearest = nearest_folder()
     if nearest is not None:
-        places.append(StorePlace(str(nearest / FILE), f"nearest {FOLDER} folder"))
+        places.append(StorePlace(str(nearest / FILE), NEAREST))
     try:
         own = user_folder() / FILE
     except NotAStore:
@@ -371,13 +484,15 @@ def project_root(start: Path | None = None) -> Path:
     return here
 
 
-def project_id(root: Path) -> str:
-    """The id of a project: the one that `init` wrote, else its folder."""
-    written = root / FOLDER / PROJECT_FILE
-    try:
-        return written.read_text(encoding="utf-8").strip() or str(root)
-    except OSError:
-        return str(root)
+def project_id(root: Path, store: port.StorePort) -> str:
+    """The id that the project in a folder has in a store: the one that `init` wrote, else the folder."""
+    return _project(root, store)[0]
+
+
+def _project(root: Path, store: port.StorePort | None) -> tuple[str, bool]:
+    path = _path(store) if store is not None else ""
+    is_own = store is not None and not store.ownership.foreign
+    return projects.project_of(os.environ, root, path, is_store_own=is_own)
 
 
 def policy_text(root: Path) -> str:
@@ -395,9 +510,15 @@ def policy_text(root: Path) -> str:
         ) from None
 
 
-def context(*, project: str | None = None, start: Path | None = None) -> Context:
+def context(
+    *,
+    project: str | None = None,
+    start: Path | None = None,
+    store: port.StorePort | None = None,
+) -> Context:
     """The context of this process: clock, ids and user; `start` is the folder in which it looks for the project."""
     root = project_root(start)
+    known, is_own = _project(root, store)
     return Context(
         clock=now,
         mint=mint,
@@ -409,9 +530,10 @@ def context(*, project: str | None = None, start: Path | None = None) -> Context
         pid=os.getpid(),
         program=os.path.basename(sys.argv[0] or "python") if sys.argv else "python",
         principal=f"local:{_user()}",
-        project=project_id(root) if project is None else project,
+        project=known if project is None else project,
         root=str(root),
         policy=lambda: policy_text(root),
+        policy_is_own=is_own,
         launch=_launch(),
         index=search_index,
     )

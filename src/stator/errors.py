@@ -44,6 +44,8 @@ next.
     ├── BadExtension          E_EXTENSION  a package adds a format or store that cannot be loaded
     └── StoreError            the store cannot be used as asked
         ├── NotAStore         E_NOT_A_STORE
+        ├── ForeignStore      E_FOREIGN   another user's store, or one of unknown origin: it can only be read
+        ├── NoOwner           E_OWNER     there is no key that could mark a grant as this user's
         ├── SchemaChanged     E_SCHEMA    tables, triggers or views that are not ours
         ├── NewerStore        E_VERSION   written by a newer release; it can only be read
         ├── StoreReplaced     E_GENERATION  the file was replaced while it was open
@@ -329,6 +331,18 @@ class StoreError(StatorError):
 
 class NotAStore(StoreError):
     code = "E_NOT_A_STORE"
+
+
+class ForeignStore(StoreError):
+    """The store is not this user's own: it can be read, and nothing in it acts."""
+
+    code = "E_FOREIGN"
+
+
+class NoOwner(StoreError):
+    """There is no key that could mark a grant as this user's, and none can be made."""
+
+    code = "E_OWNER"
 
 
 class SchemaChanged(StoreError):

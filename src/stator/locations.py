@@ -25,6 +25,8 @@ KEY = "key"
 """The key of its placeholders."""
 NOTE = "note"
 """Where a hook that could not record says so."""
+NAME_MAX = 200
+"""Bytes of the name of a folder that is made from a path."""
 ELSEWHERE = ("postgresql", "postgres", "http", "https")
 """Schemes of stores on a server, which need no `//` to be recognised."""
 SCHEME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789+-.")
@@ -75,6 +77,21 @@ def path_of(url: str) -> str:
 def spool_of(path: str) -> str:
     """The folder of a store's spool: the same for every name the store is opened by."""
     return os.path.realpath(path) + SPOOL
+
+
+def foreign_spool_of(path: str, environ: Mapping[str, str]) -> str | None:
+    """The folder of the spool for a store that is not this user's own: in the user's data folder, so that nothing is
+    written beside it. None without such a folder.
+    """
+    base = users(environ)
+    if base is None:
+        return None
+    name = os.path.realpath(path).replace("%", "%25").replace("/", "%2F")
+    if len(os.fsencode(name)) > NAME_MAX:
+        from hashlib import sha256  # takes time to load, and few paths are that long
+
+        name = sha256(os.fsencode(name)).hexdigest()
+    return os.path.join(base, "foreign", name + SPOOL)
 
 
 def is_spooled(name: str) -> bool:

@@ -50,6 +50,7 @@ from stator.runtime.facade.store import Store
 from stator.runtime.files import git
 from stator.runtime.ingest.recorder import Recorder
 from stator.store import sqlite
+from stator.store.sqlite import connection
 from stator.store.port import Durability
 
 
@@ -81,10 +82,9 @@ another id would give the session with an approval another head."""
 def created(path: str) -> None:
     """Make a new store that has this identity."""
     sqlite.create(path)
+    meta = {**IDENTITY, connection.SEAL: connection.seal_of(IDENTITY)}
     with contextlib.closing(sqlite3.connect(path)) as db, db:
-        db.executemany(
-            "UPDATE meta SET value = ? WHERE key = ?", [(v, k) for k, v in IDENTITY.items()]
-        )
+        db.executemany("UPDATE meta SET value = ? WHERE key = ?", [(v, k) for k, v in meta.items()])
 
 
 def opened(

@@ -20,6 +20,7 @@ PARTS: dict[str, str] = {
     "errors": "model.log.shown_text",
     "locations": "",
     "locks": "",
+    "owner": "errors locations locks model.sessions.ownership owner",
     "_moved": "",
     "extensions": "errors",
     "model": "errors _moved model",
@@ -27,7 +28,7 @@ PARTS: dict[str, str] = {
     "runtime": "errors _moved locks model store.port runtime",
     "importers": "errors _moved locations extensions model store.port runtime importers",
     "hooks": "errors locations locks model store.port runtime importers hooks",
-    "connect": "errors locations extensions model store runtime importers hooks",
+    "connect": "errors locations extensions owner model store runtime importers hooks",
     "aio": "store.port runtime connect",
     "approvals": "model runtime",
     "budgets": "model runtime",
@@ -37,7 +38,7 @@ PARTS: dict[str, str] = {
     "testing": "errors model store runtime connect",
     "pytest_plugin": "testing",
     "__main__": "surfaces",
-    "surfaces": "errors locations locks model runtime importers hooks connect surfaces __version__",
+    "surfaces": "errors locations locks owner model runtime importers hooks connect surfaces __version__",
 }
 """Part of the package → what of the package it may import."""
 

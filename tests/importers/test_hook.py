@@ -203,7 +203,7 @@ def test_without_a_home_or_a_store_nothing_is_recorded(tmp_path):
 
 
 def test_without_a_store_nearby_the_users_store_is_used(tmp_path, hooked):
-    hooked.hook(prompt() | {"cwd": "/"})
+    hooked.hook(prompt() | {"cwd": "/"}, HOME=str(tmp_path / "home"), XDG_DATA_HOME="")
     assert (tmp_path / "home/.local/share/stator/store.db-spool" / CURRENT).exists()
 
 

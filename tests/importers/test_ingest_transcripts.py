@@ -260,7 +260,7 @@ def test_reconcile_reads_the_transcript_again(hooked, transcript):
     transcript.turn()
     with stator.connect(hooked.path) as store:
         report = Report()
-        assert ingest.reconcile(store.port, worlds(), session(store).id, report)
+        assert ingest.reconcile(store.port, worlds(store.port), session(store).id, report)
         assert (report.calls, kinds(store)) == (1, ["open", "turn", "entry", "call", "outcome"])
 
 
@@ -268,4 +268,4 @@ def test_reconcile_returns_false_for_a_session_without_hooks(hooked):
     with stator.connect(hooked.path) as store:
         with store.open("by hand") as own:
             identifier = own.id
-        assert not ingest.reconcile(store.port, worlds(), identifier, Report())
+        assert not ingest.reconcile(store.port, worlds(store.port), identifier, Report())

@@ -22,6 +22,7 @@ from stator.model.calls.approval import (
 )
 from stator.model.log.commit import Remove
 from stator.model.records.types import ApprovalRecord, Entry, ErasedRecord
+from stator.model.sessions.ownership import OWN
 from strategies import plain_text
 
 NOW = 1_800_000_000_000_000
@@ -331,14 +332,16 @@ def test_a_one_time_grant_is_removed_when_its_call_starts():
 )
 def test_a_grant_is_valid_only_unchanged_in_its_own_store_and_session(grant, field):
     here, session = "store-1", "s_" + "1" * 32
-    signed = sign(grant.record, session, here)
-    assert is_own(signed, session, here)
-    assert not is_own(signed, session, "store-2")
-    assert not is_own(signed, "s_" + "2" * 32, here)
+    signed = sign(grant.record, session, here, OWN)
+    assert is_own(signed, session, here, OWN)
+    assert not is_own(signed, session, "store-2", OWN)
+    assert not is_own(signed, "s_" + "2" * 32, here, OWN)
     changed = msgspec.structs.replace(signed, **{field: getattr(signed, field) + "x"})
-    assert not is_own(changed, session, here)
-    assert not is_own(msgspec.structs.replace(signed, expires=signed.expires + 1), session, here)
-    assert not is_own(grant.record, session, here)
+    assert not is_own(changed, session, here, OWN)
+    assert not is_own(
+        msgspec.structs.replace(signed, expires=signed.expires + 1), session, here, OWN
+    )
+    assert not is_own(grant.record, session, here, OWN)
 
 
 @given(st.text(max_size=60) | st.from_regex(r"\w{0,4}\([\w=<>!\", *\\.-]{0,30}\)", fullmatch=True))

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from stator.connect import trust_project
 from stator.surfaces.cli.main import main
 from surfaces.recorded import Answer, World, record
 
@@ -25,6 +26,7 @@ def environment(monkeypatch, tmp_path):
     work = tmp_path / "work"
     (work / ".stator").mkdir(parents=True)
     (work / ".stator" / "project").write_text("shop\n")
+    assert trust_project(work)
     monkeypatch.chdir(work)
     yield
     monkeypatch.undo()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import stator
+from stator.owner import stores
 from stator.runtime.base.context import Context
 from stator.runtime.facade.store import Store
 from stator.store.sqlite import SqliteStore, create
@@ -38,8 +39,9 @@ class World:
         return f"{prefix}{spread(next(self.ids))}"
 
     def open(self, path: Path, *, project: str = "shop") -> Store:
-        create(str(path))
+        create(str(path), stores.announced(os.environ, str(path)))
         store = SqliteStore(str(path), clock=self.clock, salts=os.urandom)
+        store.ownership = stores.ownership(os.environ, str(path), store.info().id, was_found=False)
         context = Context(
             clock=self.clock,
             mint=self.mint,

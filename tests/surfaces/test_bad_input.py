@@ -217,8 +217,6 @@ def test_a_full_disk_is_reported(store):
         {"LANG": "C", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
         {"PYTHONIOENCODING": "latin-1"},
         {"TERM": "dumb", "COLUMNS": "20"},
-        {"HOME": ""},
-        {"HOME": "/proc/nowhere", "XDG_DATA_HOME": "/proc/nowhere"},
         {"COLUMNS": "nonsense"},
         {"COLUMNS": "0", "LINES": "0"},
     ],
@@ -229,6 +227,15 @@ def test_commands_run_in_a_minimal_environment(words, env, store):
     answer = program(*words, env=env)
     assert answer.code == 0, answer.err
     assert answer.err == ""
+    assert answer.out
+
+
+@pytest.mark.parametrize("home", ["", "/proc/nowhere"])
+def test_without_a_home_folder_a_store_is_read_and_one_line_says_whose_it_is(home, store):
+    answer = program("log", env={"HOME": home, "XDG_DATA_HOME": home})
+    assert answer.code == 0, answer.err
+    (line,) = answer.err.splitlines()
+    assert line.startswith("foreign store: ")
     assert answer.out
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import stator
 from runtime.waiting import ask_for
+from stator.connect import trust_store
 from stator.model.values.escape import visible
 from stator.runtime.facade import run as runs
 from stator.surfaces.cli.registry import COMMANDS
@@ -171,6 +172,7 @@ RUNS = {
     "ps": ["ps", "--all"],
     "attach": ["attach", "{run}"],
     "init": ["init", "{tmp}/a" + HOSTILE["window title"].replace("/", "")],
+    "trust": ["trust", "--yes"],
     "ingest": ["ingest", MAIN, "--transcripts"],
     "mcp": ["mcp", "--port", "1" + HOSTILE["window title"]],
     "proxy": ["proxy", "-s", MAIN, "--", "{tmp}/none" + HOSTILE["clear screen"]],
@@ -188,6 +190,8 @@ def test_no_command_prints_hostile_content_unescaped(
 ):
     monkeypatch.setenv("STATOR_STORE", str(hostile))
     monkeypatch.setenv("STATOR_SESSION", MAIN)
+    with stator.connect(hostile) as opened:
+        trust_store(opened, old_grants=True)
     (run,) = os.listdir(f"{hostile}-runs")
     words = [word.format(tmp=tmp_path, run=run) if "{" in word else word for word in RUNS[command]]
     answer = ask(*words, *extra)

@@ -119,10 +119,15 @@ def load_mapper(agent: str) -> Mapper:
 
 
 def ingest(
-    store: StorePort, context_for: ContextFor, folder: str, *, limits: IngestLimits = NO_LIMITS
+    store: StorePort,
+    context_for: ContextFor,
+    folder: str,
+    *,
+    limits: IngestLimits = NO_LIMITS,
+    result: IngestResult | None = None,
 ) -> IngestResult:
-    """Record what hooks wrote to a folder. Do nothing if another process is doing so."""
-    result = IngestResult()
+    """Record what hooks wrote to a folder, and add it to `result`. Do nothing if another process is doing so."""
+    result = IngestResult() if result is None else result
     if not spool.spooled_files(folder):
         return result
     here = context_for("")

@@ -32,6 +32,7 @@ from stator.model.log.query import (
     UsageBy,
 )
 from stator.model.records.types import Entry, SessionRecord
+from stator.model.sessions.ownership import Ownership
 from stator.store.port import StorePort
 
 if TYPE_CHECKING:  # loaded only by `verify`
@@ -202,6 +203,14 @@ class Overlay:
         return self._of(session).counts(session)
 
     # -- asking all of them -----------------------------------------------------------------------
+
+    @property
+    def ownership(self) -> Ownership:
+        return self._below.ownership
+
+    @ownership.setter
+    def ownership(self, found: Ownership) -> None:
+        self._below.ownership = found
 
     def info(self) -> StoreInfo:
         return self._below.info()

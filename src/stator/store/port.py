@@ -33,6 +33,7 @@ from stator.model.log.query import (
     UsageBy,
 )
 from stator.model.records.types import Entry
+from stator.model.sessions.ownership import Ownership
 
 if TYPE_CHECKING:  # loaded only by `verify` and for searches
     from stator.model.log.log_walk import SessionLog
@@ -43,6 +44,9 @@ Durability = Literal["full", "barrier", "relaxed"]
 
 class StorePort(Protocol):
     """A database of sessions."""
+
+    ownership: Ownership
+    """What this user is to the store; `connect` sets it. A store object that is used by itself is its user's own."""
 
     def info(self) -> StoreInfo:
         """What and where this store is. Never touches the log."""

@@ -29,11 +29,13 @@ from stator.locations import (
     KEY,
     NOTE,
     OWN,
+    foreign_spool_of,
     nearest,
     path_of,
     spool_of,
     users,
 )
+from stator.owner.standing import is_own_spool
 
 # type checkers recognize the name; importing it from `typing` would take too long
 TYPE_CHECKING = False
@@ -80,7 +82,8 @@ def _record(arguments: list[str]) -> None:
         data, hook_input = _placeholder_for(why or "not a JSON object", data), {}
     cwd = hook_input.get("cwd")
     here = cwd if isinstance(cwd, str) and cwd else _working_folder()
-    folder = _spool_folder(store, _project(agent) or here)
+    path, named = _store_path(store, _project(agent) or here)
+    folder = _spool_folder(path, named=named) if path else ""
     if not folder:
         return
     name = str(hook_input.get("hook_event_name"))
@@ -92,7 +95,7 @@ def _record(arguments: list[str]) -> None:
     if name in STARTS:
         from stator.surfaces.hook_answer import answer
 
-        reply = answer(agent, hook_input, here, folder.removesuffix("-spool"))
+        reply = answer(agent, hook_input, here, os.path.realpath(path), folder, named=named)
         if reply:
             os.write(1, reply)
 
@@ -179,17 +182,20 @@ def _project(agent: str) -> str:
     return folder if os.path.isabs(folder) else ""
 
 
-def _spool_folder(store: str, here: str) -> str:
-    """The folder of the spool, created if necessary; "" if there is no store with a spool."""
-    path = path_of(store or os.environ.get("STATOR_STORE", ""))
-    if not path and (store or os.environ.get("STATOR_STORE")):
-        return ""
-    if not path:
-        folder = nearest(here) or users(os.environ)
-        if folder is None:
-            return ""
-        path = os.path.join(folder, FILE)
-    spool = spool_of(path)
+def _store_path(store: str, here: str) -> tuple[str, bool]:
+    """The store to record in ("" if there is none with a spool), and whether it was named rather than found."""
+    given = store or os.environ.get("STATOR_STORE", "")
+    if given:
+        return path_of(given), True
+    folder = nearest(here) or users(os.environ)
+    return ("" if folder is None else os.path.join(folder, FILE)), False
+
+
+def _spool_folder(path: str, *, named: bool) -> str:
+    """The folder of a store's spool, created if necessary: beside the store, or for a store that is not this user's
+    own in the user's data folder."""
+    is_own = is_own_spool(os.environ, path, named=named)
+    spool = (None if is_own else foreign_spool_of(path, os.environ)) or spool_of(path)
     try:
         os.mkdir(spool, 0o700)
     except FileExistsError:

@@ -1,5 +1,7 @@
 """Answers an agent's session-start hook with a brief and with the handle of the session.
 
+A store that is not this user's own gives an agent nothing; the user is told so once.
+
 An agent that starts a new session gets the brief of the project's newest session; one that resumes,
 was compacted or forked gets the brief of its own. The spool is ingested only as far as an agent can
 wait.
@@ -11,17 +13,19 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any
 
-from stator.connect import connect_as_is, take_spool
+from stator.connect import NEAREST, StorePlace, connect_as_is, take_spools
 from stator.errors import NotFound
 from stator.hooks.ingest import IngestLimits, load_mapper
-from stator.locations import spool_of
 from stator.model.log.query import SessionQuery
+from stator.model.values.escape import visible
 from stator.model.values.json_text import canonical
 
 if TYPE_CHECKING:
     from stator.model.views.brief import Target
     from stator.runtime.facade.store import Store
 
+SAID = "said"
+"""The file in a spool that shows that the user was told whose store it is for."""
 MAX_TOKENS = 1500
 """The most tokens of the brief. Codex shows an agent about 2,500."""
 LIMITS = IngestLimits(lines=300, transcript=256 * 1024, wait_s=0.05)
@@ -34,15 +38,21 @@ SESSIONS_SEARCHED = 20
 """The number of recent sessions among which one with a turn is searched for."""
 
 
-def answer(agent: str, hook_input: dict[str, Any], cwd: str, path: str) -> bytes:
-    """The bytes for standard output; empty if there is nothing to answer."""
+def answer(
+    agent: str, hook_input: dict[str, Any], cwd: str, path: str, spool: str, *, named: bool
+) -> bytes:
+    """The bytes for standard output; empty if there is nothing to answer. `spool` is the folder that hooks queue in;
+    `named`: the store was named, and not only found."""
     signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    place = StorePlace(path, "as given" if named else NEAREST)
     conversation = load_mapper(agent).conversation(hook_input)
     if conversation is None:
         return b""
-    with connect_as_is(path, create=True, start=cwd) as store:
-        take_spool(store.port, spool_of(path), limits=LIMITS)
+    with connect_as_is(place, create=True, start=cwd) as store:
+        if why := store.port.ownership.foreign:
+            return _foreign_answer(path, why, spool)
+        take_spools(store.port, limits=LIMITS)
         own = _existing(store, conversation.session)
         chosen = (
             own
@@ -52,6 +62,19 @@ def answer(agent: str, hook_input: dict[str, Any], cwd: str, path: str) -> bytes
         text = _brief(store, chosen or own, TARGETS.get(agent, "generic"))
     context = "\n\n".join(filter(None, (text, _handle(conversation.session))))
     return canonical(_as_hook_output(agent, hook_input, context)).encode() + b"\n"
+
+
+def _foreign_answer(path: str, why: str, spool: str) -> bytes:
+    """A message for the user that nothing is recorded in a foreign store; once for each store."""
+    try:
+        os.close(os.open(os.path.join(spool, SAID), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        return b""
+    text = (
+        f"Stator: {visible(path)} {why}. What hooks report is kept outside it and not recorded yet. "
+        "If the store is yours: stator trust"
+    )
+    return canonical({"systemMessage": text}).encode() + b"\n"
 
 
 def _existing(store: Store, session: str) -> str:

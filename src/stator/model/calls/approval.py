@@ -8,7 +8,6 @@ asks or denies, and a denial; it never satisfies a rule that allows, nor an appr
 
 from __future__ import annotations
 
-import hmac
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
@@ -20,6 +19,7 @@ import msgspec
 from stator.errors import InvalidInput
 from stator.model.log.commit import Remove
 from stator.model.records.types import ApprovalRecord, Entry, Record
+from stator.model.sessions.ownership import Ownership, is_old_mark
 from stator.model.values import canon
 
 Action = Literal["allow", "ask", "deny"]
@@ -317,24 +317,29 @@ def _quoted(value: str) -> str:
 # -- grants ---------------------------------------------------------------------------------------
 
 
-def sign(record: ApprovalRecord, session: str, store: str) -> ApprovalRecord:
-    """The record with the mark of the store it is granted in.
+def sign(record: ApprovalRecord, session: str, store: str, owner: Ownership) -> ApprovalRecord:
+    """The record with the mark of the owner who grants it, in this store and to this session.
 
-    A grant counts only where it was given. Imported commits keep their bytes, so they are distinguished by
-    this: the mark is a keyed digest of the whole grant under the store's own id, which no commit holds.
+    A grant counts only for who gave it and where it was given. Imported commits keep their bytes, so they are
+    distinguished by this: the mark is a keyed digest of the whole grant under the owner's key, which no store holds.
     """
-    return msgspec.structs.replace(record, sure=f"local:{_mark(record, session, store)}")
+    mark = owner.mark(_marked(record, session), store)
+    return msgspec.structs.replace(record, sure=mark)
 
 
-def is_own(record: ApprovalRecord, session: str, store: str) -> bool:
-    """Whether a grant was given in this store, to this session, just so."""
-    mark = record.sure.removeprefix("local:")
-    return hmac.compare_digest(mark.encode(), _mark(record, session, store).encode())
+def is_own(record: ApprovalRecord, session: str, store: str, owner: Ownership) -> bool:
+    """Whether this user gave the grant, in this store, to this session, just so."""
+    return owner.is_own(record.sure, _marked(record, session), store)
 
 
-def _mark(record: ApprovalRecord, session: str, store: str) -> str:
-    plain = msgspec.to_builtins(msgspec.structs.replace(record, sure=""))
-    return hmac.digest(store.encode(), canon.dumps([session, plain]), "sha256").hex()[:32]
+def is_old(record: ApprovalRecord, session: str, store: str) -> bool:
+    """Whether a release up to 0.6 recorded the grant in this store."""
+    return is_old_mark(record.sure, _marked(record, session), store)
+
+
+def _marked(record: ApprovalRecord, session: str) -> bytes:
+    """What the mark of a grant is about."""
+    return canon.dumps([session, msgspec.to_builtins(msgspec.structs.replace(record, sure=""))])
 
 
 def is_expired(record: Record, now: int) -> bool:

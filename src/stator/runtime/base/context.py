@@ -61,6 +61,8 @@ class Context:
     """The folder that file paths are relative to; may be empty."""
     policy: Callable[[], str] = str
     """The text of the project's policy file, read when it is needed; empty without such a file."""
+    policy_is_own: bool = True
+    """Whether the project is this user's own: if not, its policy file may only ask and deny."""
     launch: Launch | None = None
     """Set where a supervisor started this program."""
     index: OpenIndex | None = None

@@ -32,7 +32,10 @@ def provenance(store: StorePort, commit: Commit) -> Provenance:
 
 
 def imported_upto(store: StorePort, record: SessionRecord) -> int:
-    """The last seq of a session, or of what it was forked from, that came from a bundle; 0: none did."""
+    """The last seq of a session, or of what it was forked from, that came from a bundle; 0: none did. Of a store
+    that is not this user's own, everything counts as imported."""
+    if store.ownership.foreign:
+        return EVERYTHING
     own = known(store, record)
     if own is None:
         return 0

@@ -14,6 +14,7 @@ from stator.model.log.query import Lease, SessionRow
 from stator.model.records.types import SessionRecord
 from stator.runtime.base.context import Context
 from stator.runtime.base.first_commit import opening
+from stator.runtime.base.ownership import require_named
 from stator.runtime.branches import fork
 from stator.runtime.driving import lifecycle
 from stator.runtime.driving.driver import Driver
@@ -44,6 +45,7 @@ def drive(
 
     A name leads to the session that was adopted for it; `exact`: to the one itself.
     """
+    require_named(store, "drive a session in it")
     row, _ = store.create([opening(context, record)])
     if row.id != record.id and not exact:
         row = followed(store, row)
@@ -60,6 +62,7 @@ def drive_existing(
     program: list[list[int]] | None = None,
 ) -> Driver:
     """Drive a session that exists."""
+    require_named(store, "drive a session in it")
     lease = _acquire(store, context, row, busy)
     if lease is None:
         row = fork.fork(store, context, fork.head_of(store, row), kind="fork")

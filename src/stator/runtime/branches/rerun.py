@@ -12,8 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from stator.errors import ApprovalNeeded, BadType, InvalidInput
-from stator.model.calls.approval import Rule, parse_policy
-from stator.model.calls.budget import parse_prices
+from stator.model.calls.approval import Rule
 from stator.model.calls.expectations import alike, as_seen, unified
 from stator.model.calls.known import Known, KnownCall, is_redacted
 from stator.model.calls.life import Outcome
@@ -26,6 +25,7 @@ from stator.runtime.base.context import Context
 from stator.runtime.branches import fork
 from stator.runtime.branches.open_driver import drive
 from stator.runtime.branches.retry import labels_of
+from stator.runtime.driving import policy
 from stator.runtime.driving.call import entered
 from stator.runtime.driving.children import MANY
 from stator.runtime.driving.loop import by_name
@@ -149,10 +149,7 @@ def terms(context: Context, effects: Effects, why: str, driver: Terms | None = N
     if effects not in ("ask", "run"):
         raise InvalidInput(f"unknown effects {effects!r:.40}", hint="ask or run", path="$.effects")
     if driver is None:
-        policy = context.policy()
-        rules = parse_policy(policy) if policy else []
-        prices = parse_prices(policy) if policy else None
-        driver = Terms(rules=rules, prices=prices)
+        driver = Terms(rules=policy.rules(context), prices=policy.prices(context))
     rules = driver.rules
     if effects == "ask":
         denied = [rule for rule in rules if rule.action == "deny"]

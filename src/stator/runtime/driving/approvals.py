@@ -39,9 +39,11 @@ from stator.model.log.commit import (
 )
 from stator.model.log.query import SessionRow
 from stator.model.records.types import ApprovalRecord, CallRecord, Entry
+from stator.model.sessions.ownership import Ownership
 from stator.model.values.ids import short
 from stator.runtime.base import project_session
 from stator.runtime.base.context import Context
+from stator.runtime.base.ownership import require_own
 from stator.runtime.base.provenance import imported_upto
 from stator.runtime.views.open_calls import waits
 from stator.runtime.views.refs import (
@@ -82,7 +84,11 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     record: ApprovalRecord
     seq: int
     state: str = "standing"
-    """standing (in force), expired, or imported: granted in another store, so that it answers nothing here."""
+    """standing (in force) or expired; or one that answers nothing here: imported (another user gave it, or it was
+    given in another store), foreign (the store is not this user's own), or unconfirmed (given by a release up to
+    0.6, and not confirmed since)."""
+    is_old: bool = False
+    """Given in this store by a release up to 0.6."""
 
 
 # -- asking ---------------------------------------------------------------------------------------
@@ -175,11 +181,11 @@ def standing(store: StorePort, session: str) -> list[Entry]:
 
 
 def _own(store: StorePort, session: str) -> list[Entry]:
-    here = store.info().id
+    here, owner = store.info().id, store.ownership
     found = [
         entry
         for entry in store.entries(session, "approvals")
-        if isinstance(entry.record, ApprovalRecord) and is_own(entry.record, session, here)
+        if isinstance(entry.record, ApprovalRecord) and is_own(entry.record, session, here, owner)
     ]
     upto = imported_upto(store, store.session(session).record) if found else 0
     return [entry for entry in found if not _is_brought(entry, upto)]
@@ -198,7 +204,7 @@ def grants(
     store: StorePort, *, now: int, session: str | None = None, project: str | None = None
 ) -> list[Grant]:
     """Every grant, also those no longer in force, newest session first."""
-    here = store.info().id
+    here, owner = store.info().id, store.ownership
     now = time_known(store, now)
     found = list(rows_of(store, session=session, project=project))
     if session is not None and (own := project_session.known(store, found[0].record)):
@@ -210,7 +216,8 @@ def grants(
             name=row.record.name,
             record=entry.record,
             seq=entry.seq,
-            state=_state(entry, row.id, here, now, imported_upto(store, row.record)),
+            state=_state(entry, row.id, here, owner, now, imported_upto(store, row.record)),
+            is_old=approval.is_old(entry.record, row.id, here),
         )
         for row in found
         for entry in store.entries(row.id, "approvals")
@@ -218,9 +225,13 @@ def grants(
     ]
 
 
-def _state(entry: Entry, session: str, store: str, now: int, upto: int) -> str:
+def _state(entry: Entry, session: str, store: str, owner: Ownership, now: int, upto: int) -> str:
     record = cast("ApprovalRecord", entry.record)
-    if not is_own(record, session, store) or _is_brought(entry, upto):
+    if owner.foreign:
+        return "foreign"
+    if not is_own(record, session, store, owner):
+        return "unconfirmed" if approval.is_old(record, session, store) else "imported"
+    if _is_brought(entry, upto):
         return "imported"
     return "expired" if is_expired(record, now) else "standing"
 
@@ -325,6 +336,7 @@ def _record(
         raise InvalidInput(
             f"unknown scope {record.scope!r:.40}", path="$.scope", hint=", ".join(SCOPES)
         )
+    require_own(store, "approve or deny a call")
     clock = context.clock()
     if is_expired(record, time_known(store, clock)):
         late = (
@@ -335,7 +347,7 @@ def _record(
         raise InvalidInput(f"that time has passed already{late}", path="$.expires")
     asked = store.session(session).record
     where = session if record.scope != "project" else project_session.own(store, context, asked).id
-    made = approval.sign(record, where, store.info().id)
+    made = approval.sign(record, where, store.info().id, store.ownership)
     draft = Draft(
         id=context.mint("commit"),
         session=where,

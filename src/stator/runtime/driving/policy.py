@@ -68,6 +68,22 @@ class Terms:
         return {**usage, **budget.price(usage, model, self.prices or {})} if usage else usage
 
 
+def rules(context: Context) -> list[Rule]:
+    """The rules of the project's policy file. In a project that is not this user's own they may ask and deny, and
+    nothing else: a cloned repository must not allow what its own text makes an agent do.
+    """
+    text = context.policy()
+    found = approval.parse_policy(text) if text else []
+    return found if context.policy_is_own else [rule for rule in found if rule.action != "allow"]
+
+
+def prices(context: Context) -> PriceTable | None:
+    """The prices of the project's policy file; none from a project that is not this user's own, because a price of
+    zero would make every budget endless."""
+    text = context.policy()
+    return budget.parse_prices(text) if text and context.policy_is_own else None
+
+
 def answer(
     store: StorePort, context: Context, session: str, asked: Asked, scrub: known.Scrub
 ) -> Granted | Refused | None:

@@ -14,6 +14,7 @@ from stator.model.sessions import detached_run as decide
 from stator.model.sessions.detached_run import GRACE_S, RunInfo, Status, StopRequest
 from stator.model.values.ids import short, suffix_of
 from stator.runtime.base.context import Context, nap
+from stator.runtime.base.ownership import require_own
 from stator.runtime.facade.view import SessionView
 from stator.runtime.runs import prepare, processes
 from stator.runtime.runs.folder import Output, RunFiles, boot_id, folder_of
@@ -116,6 +117,7 @@ class Run:
         """End it: SIGTERM to its process group, SIGKILL after the grace. A run that has ended is not changed."""
         if not 0 <= grace_s <= 86_400:
             raise InvalidInput(f"the grace must be 0 to 86,400 seconds, got {grace_s!r:.40}")
+        require_own(self._store, "end a process that is recorded there")
         info, status = self._now()
         asked = StopRequest(by=self._context.principal, grace_s=grace_s)
         if status == "running" and self.files.ask(asked):

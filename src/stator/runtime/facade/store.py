@@ -60,6 +60,11 @@ class Store(Runner, Keeper, OutsideDoors):
     def info(self) -> StoreInfo:
         return self.port.info()
 
+    @property
+    def foreign(self) -> str:
+        """Why the store is not this user's own; empty if it is. A foreign store can be read, and nothing in it acts."""
+        return self.port.ownership.foreign
+
     def close(self) -> None:
         self.port.close()
 
@@ -104,9 +109,8 @@ class Store(Runner, Keeper, OutsideDoors):
         if busy not in BUSY:
             raise InvalidInput(f"unknown busy mode {busy!r:.40}", hint=", ".join(BUSY))
         warn_on_loop()
-        from stator.model.calls.approval import parse_policy
-        from stator.model.calls.budget import parse_prices
         from stator.runtime.branches.open_driver import drive
+        from stator.runtime.driving import policy
         from stator.runtime.driving.policy import Terms
         from stator.runtime.facade.session import Session
 
@@ -127,11 +131,10 @@ class Store(Runner, Keeper, OutsideDoors):
             app_version=app_version if app is not None else 0,
             created=self.context.clock(),
         )
-        policy = self.context.policy()
         terms = Terms(
-            rules=[*rules, *(parse_policy(policy) if policy else ())],
+            rules=[*rules, *policy.rules(self.context)],
             approve=approve,
-            prices=(parse_prices(policy) if policy else None) if prices is None else prices,
+            prices=policy.prices(self.context) if prices is None else prices,
         )
         types: dict[str, Any] = {"app_type": app, "app_version": app_version, "upcasts": upcasts}
         try:

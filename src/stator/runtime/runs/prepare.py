@@ -22,6 +22,7 @@ from stator.model.sessions.lifecycle import check_name
 from stator.model.values.ids import is_id, short
 from stator.runtime.base.context import Context, nap
 from stator.runtime.base.first_commit import opening
+from stator.runtime.base.ownership import require_named, require_own
 from stator.runtime.runs import processes
 from stator.runtime.runs.folder import RunFiles, boot_id, folder_of, here
 from stator.runtime.views.refs import followed
@@ -51,6 +52,7 @@ def prepared(
     title: str = "",
 ) -> Iterator[tuple[RunFiles, int]]:
     """A run that is on record, with its lock held, to be started. If that fails, its record is removed."""
+    require_named(store, "run a program with it")
     words = _checked(command)
     restarts_allowed(restart)
     processes.check_program(words[0], here())
@@ -88,6 +90,7 @@ def renewed(
     store: StorePort, context: Context, files: RunFiles, sleep: Callable[[float], None] = nap
 ) -> Iterator[int]:
     """A run to be started again, with its lock held; `Busy` while its session is driven."""
+    require_own(store, "start a command that is recorded there")
     with files.hold(sleep) as lock:
         info = files.read()
         if processes.is_child(info, boot_id()):

@@ -52,6 +52,7 @@ from stator.model.records.types import Entry, SessionRecord
 from stator.model.sessions.lifecycle import (
     lent_upto,
 )
+from stator.model.sessions.ownership import OWN
 from stator.model.sessions.retention import tier_of
 from stator.store.memory.answers import (
     LogState,
@@ -102,6 +103,7 @@ class MemoryReads:
         salts: Salts = secrets.token_bytes,
     ) -> None:
         """An empty store. `clock` gives µs since 1970, `salts` that many random bytes."""
+        self.ownership = OWN
         self._redact = redact
         self._clock = clock
         self._salts = salts

@@ -13,7 +13,7 @@ import random
 import secrets
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -348,12 +348,13 @@ def use_wal(connection: apsw.Connection) -> None:
             tries += 1
 
 
-def create(path: str) -> bool:
+def create(path: str, announce: Callable[[str, os.stat_result], object] | None = None) -> bool:
     """Make a new store, complete before it is visible under its name; False if another was there
     first.
 
     Built beside its place and then linked there, so that any number of processes may do this at once and none
-    ever sees, or overwrites, a half-made file.
+    ever sees, or overwrites, a half-made file. `announce` is given the id and the file before it has its name, so
+    that a kill at any point leaves no store that its maker has not written down.
     """
     if not path or "\0" in path:
         raise NotAStore("a store needs a path", hint="for example: stator.db")
@@ -371,7 +372,9 @@ def create(path: str) -> bool:
         ) from None
     try:
         with translated(path):
-            _initialise(draft)
+            identifier = _initialise(draft)
+        if announce is not None:
+            announce(identifier, os.stat(draft))
         return publish(draft, path)
     finally:
         for leftover in (draft, draft + "-wal", draft + "-shm", draft + "-journal"):
@@ -379,7 +382,8 @@ def create(path: str) -> bool:
                 os.unlink(leftover)
 
 
-def _initialise(path: str) -> None:
+def _initialise(path: str) -> str:
+    """Make an empty store of a file; returns its id."""
     connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         # Page size and auto_vacuum are fixed by the first table, so they come before the schema.
@@ -401,6 +405,7 @@ def _initialise(path: str) -> None:
             connection.executemany("INSERT INTO meta (key, value) VALUES (?, ?)", own.items())
             connection.pragma("application_id", APPLICATION_ID)
             connection.pragma("user_version", SCHEMA)
+        return str(own["store"])
     finally:
         connection.close()
 

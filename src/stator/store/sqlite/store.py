@@ -46,6 +46,7 @@ from stator.model.log.query import (
     check_limit,
 )
 from stator.model.records.types import Entry
+from stator.model.sessions.ownership import OWN
 from stator.store.port import Durability
 from stator.store.sqlite import connection, lock_holders, projection, space
 from stator.store.sqlite.append import Appender, opening_record
@@ -108,6 +109,7 @@ class SqliteStore:
 
         `damaged` opens a file that is refused otherwise, for `logs` and `audit` alone.
         """
+        self.ownership = OWN
         self.path = os.path.realpath(path) if path else ""
         self._durability = durability
         self._read_only = read_only or damaged

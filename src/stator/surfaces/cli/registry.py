@@ -69,6 +69,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Connect": {
         "init": "Make this folder a project, or turn on recording in an agent.",
         "mcp": "Serve sessions to an agent over MCP.",
+        "trust": "Show whether a store is your own, or say that it is.",
         "ingest": "Import what hooks have queued, and read transcripts again.",
         "proxy": "Record the calls between an agent and an MCP server.",
         "workflow": "Extract a workflow from recorded calls, show one, or run one.",

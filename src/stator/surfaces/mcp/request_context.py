@@ -9,6 +9,7 @@ from stator.model.log.query import SessionRow
 from stator.model.records.text import arguments_text
 from stator.model.values.escape import visible
 from stator.runtime.base.context import Context
+from stator.runtime.base.ownership import require_own
 from stator.runtime.driving import settlement
 from stator.runtime.facade.view import SessionView
 from stator.surfaces.mcp.scope import Scope
@@ -43,6 +44,7 @@ class RequestContext:
 
     def context(self, row: SessionRow | None = None) -> Context:
         """Return the context in which this client adds to a session, or creates one if `row` is None."""
+        require_own(self.scope.store.port, "record in it")
         if row is None:
             return replace(self.scope.store.context, principal=self.principal)
         return self.scope.context(row, self.principal)

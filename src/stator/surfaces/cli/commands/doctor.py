@@ -13,14 +13,14 @@ from msgspec.structs import replace
 from stator.connect import (
     POLICY_FILE,
     StorePlace,
-    connect,
+    connect_at,
     known_stores,
     locate,
     verify_damaged,
 )
 from stator.errors import LogDamaged, SchemaChanged, StatorError, StoreCorrupt, StoreError
 from stator.hooks.spool import BAD, status_of
-from stator.locations import NOTE, path_of, spool_of
+from stator.locations import NOTE, foreign_spool_of, path_of, spool_of
 from stator.model.calls.approval import parse_policy
 from stator.model.calls.budget import parse_prices
 from stator.model.log.log_walk import in_words
@@ -30,6 +30,7 @@ from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
 from stator.surfaces.cli.commands.verify import as_json
 from stator.surfaces.cli.exits import FINDING, OK, code_of
+from stator.surfaces.cli.parts.foreign import old_grants
 from stator.surfaces.cli.parts.write_transcript import AGENTS
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count, size
@@ -84,7 +85,7 @@ def doctor(
     about: dict[str, Any] = {"store": place.url, "found": place.why}
     broken = OK
     try:
-        with connect(place.url, create=False, read_only=not rebuild) as opened:
+        with connect_at(place, create=False, read_only=not rebuild) as opened:
             if rebuild:
                 findings.append(_rebuilt(opened))
             info = opened.info()
@@ -97,7 +98,9 @@ def doctor(
             findings += _calls(opened)
             findings += _policy(opened)
             findings += _duplicate_names(opened)
-            findings += _hook_queue(place, opened.context.clock())
+            findings += _owner(opened)
+            for folder in _queues(place):
+                findings += _hook_queue(folder, opened.context.clock())
     except StoreError as error:
         broken = code_of(error)
         findings.append(_finding("error", error.what, "open", error.hint))
@@ -387,12 +390,33 @@ def _unfinished_erasure(info: StoreInfo) -> Iterator[Finding]:
         )
 
 
-def _hook_queue(place: StorePlace, now: int) -> Iterator[Finding]:
-    """Hook lines that were queued and not imported, or could not be."""
+def _owner(store: Store) -> Iterator[Finding]:
+    """A store that is not this user's own, and grants that answer nothing because of it."""
+    if store.foreign:
+        yield _finding(
+            "warning",
+            f"this store is foreign: it {store.foreign}. Nothing in it acts, and hooks do not record in it",
+            "owner",
+            "if you know where it comes from: stator trust",
+        )
+    elif old := old_grants(store):
+        yield _finding(
+            "warning",
+            f"{count(len(old), 'approval')} of a release before 0.7 answer nothing",
+            "owner",
+            "confirm them: stator trust --grants",
+        )
+
+
+def _queues(place: StorePlace) -> list[str]:
+    """The folders in which hooks queue for a store: beside it, or while it is foreign in the user's data folder."""
     path = path_of(place.url)
-    folder = spool_of(path) if path else ""
-    if not os.path.isdir(folder):
-        return
+    found = (spool_of(path), foreign_spool_of(path, os.environ)) if path else ()
+    return [folder for folder in found if folder and os.path.isdir(folder)]
+
+
+def _hook_queue(folder: str, now: int) -> Iterator[Finding]:
+    """Hook lines that were queued and not imported, or could not be."""
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         yield _finding(
             "warning",

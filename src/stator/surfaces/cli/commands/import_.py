@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from stator.importers import registry
 from stator.model.exchange.bundle import MAGIC as BUNDLE
 from stator.model.values.ids import short
 from stator.surfaces.cli.exits import FINDING, INTERRUPTED, OK
+from stator.surfaces.cli.parts.foreign import warn_if_foreign
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.progress import ProgressCallback, bar
 from stator.surfaces.cli.render.record_line import count, size
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from stator.importers.discover import Discovery
     from stator.importers.run import ImportRun
     from stator.runtime.bundles.transfer import Imported, ImportedSession
+    from stator.runtime.facade.store import Store
     from stator.surfaces.cli.options import (
         ChangedSinceOption,
         EveryProjectFlag,
@@ -98,7 +101,8 @@ def import_(
         # A dry run creates no store. Without one, everything would be new, as in an empty store in memory.
         url = store if not dry_run or _store_exists(locate(store).url) else "memory:"
         opened = stack.enter_context(connect(url, create=not dry_run or url == "memory:"))
-        into = _project(project)
+        warn_if_foreign(opened)
+        into = _project(opened, project)
         if discovery.bundles and discovery.bundles == wanted[:1] and len(wanted) == 1:
             with bar(screen) as progress:
                 report = opened.import_bundle(
@@ -117,7 +121,7 @@ def import_(
                 opened,
                 discovery,
                 project=into or "",
-                home_of=_home_of,
+                home_of=partial(_home_of, opened),
                 spread=all,
                 passphrase=lambda: _passphrase(passphrase_file),
                 dry_run=dry_run,
@@ -182,12 +186,12 @@ def _find_sources(
     return found
 
 
-def _home_of(cwd: str) -> tuple[str, str]:
+def _home_of(store: Store, cwd: str) -> tuple[str, str]:
     """The project that contains a folder; a folder that does not exist here is its own project."""
     if not os.path.isdir(cwd):
         return cwd, cwd
     root = project_root(Path(cwd))
-    return project_id(root), str(root)
+    return project_id(root, store.port), str(root)
 
 
 def _store_exists(url: str) -> bool:
@@ -228,11 +232,11 @@ def _copy_of_stdin() -> Iterator[str]:
         yield str(path)
 
 
-def _project(given: str | None) -> str | None:
+def _project(store: Store, given: str | None) -> str | None:
     """The id of a project, given its id or its folder."""
     if given is None or not (os.sep in given or given.startswith((".", "~"))):
         return given
-    return project_id(Path(os.path.abspath(os.path.expanduser(given))))
+    return project_id(Path(os.path.abspath(os.path.expanduser(given))), store.port)
 
 
 def _passphrase(file: str | None) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stator.connect import connect_as_is, locate, take_spool, worlds
+from stator.connect import connect_as_is, locate, take_spools, worlds
 from stator.hooks.ingest import IngestResult, end_dead_conversations, reconcile
-from stator.locations import path_of, spool_of
 from stator.model.log.query import SessionQuery
 from stator.model.values.ids import short
+from stator.runtime.base.ownership import require_own
 from stator.runtime.base.pages import matching
 from stator.surfaces.cli.exits import FINDING, OK
 from stator.surfaces.cli.parts.open_store import OpenedStore
@@ -46,13 +46,13 @@ def ingest(
         Read the transcript of every session that hooks reported.
     """
     place = locate(store)
-    path = path_of(place.url)
-    with connect_as_is(place.url) as opened, Screen(json=json, pager=not no_pager) as screen:
-        done = take_spool(opened.port, spool_of(path)) if path else IngestResult()
+    with connect_as_is(place) as opened, Screen(json=json, pager=not no_pager) as screen:
+        require_own(opened.port, "record in it what hooks have queued")
+        done = take_spools(opened.port)
         chosen = [OpenedStore(opened, place).session(session).id] if session is not None else []
         if transcripts:
             chosen += [row.id for row in matching(opened.port, SessionQuery(mode="recorded"))]
-        world = worlds()
+        world = worlds(opened.port)
         died = end_dead_conversations(opened.port, world)
         read = sum(reconcile(opened.port, world, one, done.transcripts) for one in chosen)
         if json:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stator.connect import FILE, FOLDER, PROJECT_FILE, connect, prepare_folder
+from stator.connect import FILE, FOLDER, connect, prepare_folder, trust_project
 from stator.errors import BadQuery, NotAStore
+from stator.owner.projects import FILE as PROJECT_FILE
 from stator.surfaces.agent_settings.agents import (
     AGENTS,
     HOOK,
@@ -25,6 +26,8 @@ from stator.surfaces.agent_settings.agents import (
 )
 from stator.surfaces.agent_settings.files import SettingsEdit, apply_edit, plan_edit
 from stator.surfaces.cli.exits import FINDING, OK
+from stator.surfaces.cli.parts.confirm import asks_yes, can_ask
+from stator.surfaces.cli.parts.foreign import warn_if_foreign
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
@@ -155,7 +158,8 @@ def _agents(
                 for edit in edits:
                     _show_edit(screen, edit)
             screen.flush()
-        written = not dry_run and bool(todo) and (yes or _confirmed(json))
+        asked = yes or (not json and can_ask() and asks_yes("Make these changes?"))
+        written = not dry_run and bool(todo) and asked
         made: list[str] = []
         if not dry_run and where.scope == "project" and not remove and (written or not todo):
             made = _project(where.root, where.store)[0]
@@ -168,15 +172,6 @@ def _agents(
                 written=written, dry_run=dry_run, remove=remove,
             )  # fmt: skip
     return FINDING if todo and not written and not dry_run else OK
-
-
-def _confirmed(json: bool) -> bool:
-    """Ask the person at the terminal to confirm."""
-    if json or not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
-        return False
-    sys.stderr.write("Make these changes? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _show_edit(screen: Screen, edit: SettingsEdit) -> None:
@@ -267,8 +262,10 @@ def _make(root: Path, folder: Path, file: Path) -> list[str]:
     identity = folder / PROJECT_FILE
     if not identity.exists():
         identity.write_text(f"p_{secrets.token_hex(16)}\n", encoding="utf-8")
+        trust_project(root)
         made.append(str(identity))
     if not os.path.lexists(file):
         made.append(str(file))
-    connect(file).close()
+    with connect(file) as opened:
+        warn_if_foreign(opened)
     return made

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from stator.connect import connect
 from stator.errors import InvalidInput
 from stator.surfaces.cli.exits import write_stderr
+from stator.surfaces.cli.parts.foreign import warn_if_foreign
 from stator.surfaces.cli.render import wire
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def mcp(
     from stator.surfaces.mcp.server import build
 
     with connect(store) as opened:
+        warn_if_foreign(opened)
         scope = Scope(opened, None if all_projects else opened.context.project)
         if http:
             _over_http(scope, port, no_token, json)

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from stator.connect import connect
+from stator.connect import FILE, NEAREST, connect, connect_at, locate, user_folder
 from stator.errors import BadQuery, InvalidInput
 from stator.model.values.ids import short
 from stator.surfaces.cli.exits import write_stderr
@@ -15,6 +15,7 @@ from stator.surfaces.proxy.recorder import ProxyRecorder
 from stator.surfaces.proxy.session import choose, clean_name, server_name
 
 if TYPE_CHECKING:
+    from stator.runtime.facade.store import Store
     from stator.surfaces.cli.options import (
         Command,
         JsonFlag,
@@ -84,7 +85,7 @@ def proxy(
     sys.setswitchinterval(SWITCH_S)
     server = clean_name(name) if name else server_name(command, upstream or "")
     # "barrier" syncs the intent of a write before it is passed on; its outcome need only survive a kill.
-    with connect(store, durability="barrier") as opened:
+    with _recorded_in(store) as opened:
         run = opened.context.mint("run")
         wanted = session or os.environ.get("STATOR_SESSION", "")
         chosen = choose(opened, wanted, server, run)
@@ -108,6 +109,18 @@ def proxy(
         finally:
             recording.close()
             opened.sync()
+
+
+def _recorded_in(store: str | None) -> Store:
+    """The store to record in. One that was only found and is not this user's own gets nothing: the user's own store
+    records instead, because an agent must not lose its connection by that."""
+    place = locate(store)
+    opened = connect_at(place, durability="barrier")
+    if not opened.port.ownership.foreign or place.why != NEAREST:
+        return opened
+    _say(f"{place.url} {opened.port.ownership.foreign}; recording in your own store (stator trust)")
+    opened.close()
+    return connect(user_folder() / FILE, durability="barrier")
 
 
 def _over_http(

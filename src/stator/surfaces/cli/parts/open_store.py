@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from stator.connect import StorePlace, catch_up, connect, known_stores, locate
+from stator.connect import StorePlace, catch_up, connect_at, known_stores, locate
 from stator.errors import BadPosition, NotFound, Removed, StatorError
 from stator.model.log.query import SessionRow
 from stator.model.values.ids import short
@@ -20,6 +20,7 @@ from stator.runtime.base.context import nap
 from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.refs import find_session, last_used
+from stator.surfaces.cli.parts.foreign import warn_if_foreign
 from stator.surfaces.cli.render.lines import Line, cells
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen, note
@@ -138,7 +139,8 @@ class _Names(dict[str, str]):
 def open_to_read(store: str | None) -> Iterator[OpenedStore]:
     """Open the store for reading."""
     place = locate(store)
-    with connect(place.url, create=False, read_only=True) as opened:
+    with connect_at(place, create=False, read_only=True) as opened:
+        warn_if_foreign(opened)
         yield OpenedStore(opened, place)
 
 
@@ -150,7 +152,7 @@ def open_to_follow(store: str | None) -> Iterator[OpenedStore]:
     """
     place = locate(store)
     with contextlib.suppress(StatorError):
-        connect(place.url, create=False).close()
+        connect_at(place, create=False).close()
     with open_to_read(store) as opened:
         yield opened
 
@@ -159,7 +161,8 @@ def open_to_follow(store: str | None) -> Iterator[OpenedStore]:
 def open_to_write(store: str | None) -> Iterator[OpenedStore]:
     """Open the store to change something in it."""
     place = locate(store)
-    with connect(place.url, create=False) as opened:
+    with connect_at(place, create=False) as opened:
+        warn_if_foreign(opened)
         yield OpenedStore(opened, place)
 
 

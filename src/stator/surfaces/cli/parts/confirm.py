@@ -1,0 +1,18 @@
+"""Asks the person at the terminal to confirm something."""
+
+from __future__ import annotations
+
+import sys
+
+
+def can_ask() -> bool:
+    """Whether a person can answer: all three streams are a terminal."""
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    return all(stream is not None and stream.isatty() for stream in streams)
+
+
+def asks_yes(question: str) -> bool:
+    """Ask a question; only "y" or "yes" is a yes."""
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
