@@ -40,7 +40,7 @@ from stator.model.log.secret_spans import (
     Span,
     late_pattern,
 )
-from stator.model.values.naming import VALUES, name_after, name_beside
+from stator.model.values.value_names import VALUES, name_after, name_beside
 
 TYPE_CHECKING = False  # as type checkers know it: a hook cannot wait until `typing` is loaded
 if TYPE_CHECKING:

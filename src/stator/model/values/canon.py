@@ -42,7 +42,6 @@ from typing import Any, AnyStr, Final, Protocol
 
 from stator.errors import BadNumber, BadText, BadType, Cyclic, TooDeep, TooLarge
 from stator.model.values.canon_load import load
-from stator.model.values.naming import VALUES, name_after, name_beside
 from stator.model.values.tagged import (
     BYTES_MAX,
     CODECS,
@@ -65,6 +64,7 @@ from stator.model.values.tagged import (
     type_name,
     would_be_ruined,
 )
+from stator.model.values.value_names import VALUES, name_after, name_beside
 
 __all__ = [
     "BYTES_MAX",
@@ -89,7 +89,7 @@ class Scrub(Protocol):
     """What is recorded instead of a text or of bytes; the same object where nothing changes."""
 
     def __call__(self, text: AnyStr, name: str | None, /) -> AnyStr:
-        """`name` is the name of the value: the nearest dict key, or what `naming` says."""
+        """`name` is the name of the value: the nearest dict key, or what `value_names` says."""
 
 
 NODES_MAX: Final = 1_000_000
