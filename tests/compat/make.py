@@ -50,8 +50,8 @@ from stator.runtime.facade.store import Store
 from stator.runtime.files import git
 from stator.runtime.ingest.recorder import Recorder
 from stator.store import sqlite
-from stator.store.sqlite import connection
 from stator.store.port import Durability
+from stator.store.sqlite import connection
 
 
 def minted(seed: str = "") -> Callable[[Kind], str]:
