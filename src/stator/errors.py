@@ -22,7 +22,8 @@ next.
     ├── Ambiguous             E_AMBIGUOUS several things match that name
     ├── Conflict              E_CONFLICT
     │   ├── HeadMoved         E_HEAD      compare-and-set failed; carries the head found
-    │   └── IdReused          E_IDEMPOTENCY  same commit id, another body
+    │   ├── IdReused          E_IDEMPOTENCY  same commit id, another body
+    │   └── ErasesHere        E_ERASES    a bundle's erasures would take content away here; nothing was imported
     ├── WrongState            E_STATE     the session's lifecycle does not allow it
     ├── Busy                  E_BUSY      a live driver holds the session
     ├── LeaseLost             E_LEASE     this driver was displaced; its append was refused
@@ -203,6 +204,12 @@ class HeadMoved(Conflict):
 
 class IdReused(Conflict):
     code = "E_IDEMPOTENCY"
+
+
+class ErasesHere(Conflict):
+    """A bundle's erasures would take content away that is in this store; nothing was imported."""
+
+    code = "E_ERASES"
 
 
 class WrongState(StatorError):

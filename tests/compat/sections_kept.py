@@ -173,8 +173,8 @@ def bundled(place: Place) -> None:
         store.erase(store.erasing("shared", "@3", fields=["input"]), why="somebody asked")
         store.export("shared", bundle, replace=True, redact=["answer 1"])
     with place.open("met", store="other") as other:
-        other.import_bundle(bundle)
-        other.import_bundle(bundle)
+        other.import_bundle(bundle, erasures="apply")
+        other.import_bundle(bundle, erasures="apply")
     with place.open("brief") as store:
         store.export("shared", bundle, replace=True, transcript=False)
     with place.open("third", store="third") as third:

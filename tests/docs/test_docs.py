@@ -16,7 +16,7 @@ import stator
 from docs.runner import PAGES, ROOT, Page, blocks, loose, runs
 from stator import errors
 from stator.model.records.tables import COLLECTIONS, KINDS
-from stator.store.sqlite.queries import sandbox
+from stator.store.sqlite.sandbox.views import VIEWS
 from stator.surfaces.cli.registry import COMMANDS
 from stator.surfaces.cli.render import wire
 
@@ -152,7 +152,7 @@ def columns(view, tmp_path):
     return names
 
 
-@pytest.mark.parametrize("view", sandbox.VIEWS)
+@pytest.mark.parametrize("view", VIEWS)
 def test_every_view_is_documented_with_its_columns(view, tmp_path):
     text = page("docs/reference/sql.md")
     section = re.search(rf"^## {view}\n(.*?)(?=^## |\Z)", text, re.M | re.S)

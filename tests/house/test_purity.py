@@ -68,7 +68,7 @@ CLOCK_EXCEPTIONS = {
         *("time.time_ns", "secrets.token_hex", "secrets.token_bytes"),
     },
     # ends a person's query when its time is over
-    "stator.store.sqlite.queries.sandbox": {"time.monotonic"},
+    "stator.store.sqlite.sandbox.process": {"time.monotonic"},
     # a new index has a name of its own, so that an old one is not taken for it
     "stator.store.sqlite.search_index": {"secrets.token_hex"},
 }

@@ -264,15 +264,6 @@ def test_a_repeated_call_line_does_not_reopen_a_finished_call(hooked, rounds):
     assert spool.status_of(str(hooked.spool)).bad == 0
 
 
-def test_lines_for_a_closed_session_are_rejected(hooked):
-    hooked.write(*conversation_lines())
-    with stator.connect(hooked.path) as store:
-        store.contribute(session(store).id).close()
-    hooked.write(prompt(2))
-    assert hooked.kinds()[-1] == "close"
-    assert spool.status_of(str(hooked.spool)).bad == 1
-
-
 def test_a_failing_store_leaves_the_spool_unchanged(hooked, monkeypatch):
     from stator.errors import StoreFull
     from stator.store.sqlite import SqliteStore

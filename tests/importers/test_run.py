@@ -115,13 +115,6 @@ def test_a_dry_run_counts_only_what_is_new(store, path):
     assert (statuses(result), total.turns, total.calls, total.files) == (["grown"], 1, 1, 1)
 
 
-def test_a_dry_run_reports_that_a_closed_session_would_be_left_alone(store, path):
-    (one,) = run_import(store, path).taken
-    store.contribute(one.session).close()
-    grow(path, *turn_lines(3))
-    assert statuses(run_import(store, path, dry_run=True)) == ["left"]
-
-
 NUMBERS = (
     "sessions",
     "turns",
@@ -274,15 +267,6 @@ def test_a_session_stays_in_the_project_it_was_imported_into(store, path):
 
 
 # -- closed, trashed and purged sessions ----------------------------------------------------------
-
-
-def test_nothing_is_added_to_a_closed_session(store, path):
-    (one,) = run_import(store, path).taken
-    store.contribute(one.session).close()
-    grow(path, *turn_lines(3))
-    (left,) = run_import(store, path).taken
-    assert left.fate == "left"
-    assert "is closed" in left.why
 
 
 def test_a_closed_session_without_news_is_reported_as_unchanged(store, path):

@@ -184,7 +184,7 @@ class KeepingActs(Telling):
     def _fates(self, there: stator.Store, path: Path, dry_run: bool = False) -> dict[str, str]:
         """What becomes of each session; nothing where the bundle is refused."""
         try:
-            found = there.import_bundle(path, dry_run=dry_run).sessions
+            found = there.import_bundle(path, erasures="apply", dry_run=dry_run).sessions
         except (errors.IdReused, errors.Conflict):
             return {}
         # A log that parted ways is a session of its own there, which later bundles continue.
@@ -236,9 +236,8 @@ class KeepingActs(Telling):
             t.fact("port", f"elsewhere {nth}")
         path = self._bundle(there, self.told.id)
         try:
-            (brought,) = [
-                s for s in self.store.import_bundle(path).sessions if s.session == self.told.id
-            ]
+            found = self.store.import_bundle(path, erasures="apply").sessions
+            (brought,) = [s for s in found if s.session == self.told.id]
         finally:
             os.unlink(path)
         if brought.fate == "fork":

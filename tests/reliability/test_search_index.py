@@ -88,7 +88,7 @@ def test_content_erased_by_an_imported_bundle_is_in_no_byte_of_the_index(store, 
         assert store.search(RARE)
         there.contribute("main").erase("@3")
         there.export("main", tmp_path / "two.stator")
-    store.import_bundle(tmp_path / "two.stator")
+    store.import_bundle(tmp_path / "two.stator", erasures="apply")
     assert TRACE not in raw(path)
 
 
@@ -105,7 +105,7 @@ def test_content_erased_by_an_imported_fork_is_in_no_byte_of_the_index(store, pa
         (hit,) = store.search(RARE)
         there.contribute("main").erase(f"@{hit.seq}")
         there.export("main", tmp_path / "two.stator")
-    store.import_bundle(tmp_path / "two.stator")
+    store.import_bundle(tmp_path / "two.stator", erasures="apply")
     assert TRACE not in raw(path)
 
 

@@ -141,7 +141,8 @@ def test_a_diverged_session_is_imported_without_loss(before, here, there, later)
                 for action in more:
                     act(theirs, *action)
                 transfer.export(other, context(), [story.session], file, replace=True)
-                (brought,) = transfer.import_bundle(store, context(), file).sessions
+                found = transfer.import_bundle(store, context(), file, erasures="apply")
+                (brought,) = found.sessions
                 assert list(verify(store)) == []
                 assert state(store, brought.into) == state(other, story.session)
                 _check_pointers(store, brought.into)

@@ -16,6 +16,7 @@ from runtime.bundle_fixtures import bulky, facts, findings, machine, made, read_
 from runtime.waiting import ask_for
 from stator.errors import BadBundle, Busy, Conflict, Erased, IdReused, InvalidInput
 from stator.model.calls.approval import answer
+from stator.model.exchange.items import Began, Conversation, Prompted
 from stator.model.log import chain
 from stator.model.log.commit import (
     Draft,
@@ -30,6 +31,7 @@ from stator.runtime.base.provenance import imported_upto
 from stator.runtime.bundles import transfer
 from stator.runtime.bundles.transfer import read_commits
 from stator.runtime.driving import approvals
+from stator.runtime.ingest.recorder import Recorder
 
 
 @pytest.fixture
@@ -517,6 +519,20 @@ def test_an_import_marks_the_last_imported_commit(here, there, file):
     assert imported_upto(here.port, here.port.session(view.id).record) == 0
 
 
+def test_a_session_that_was_named_by_its_first_prompt_can_be_imported(here, there, file):
+    """A hook reports the beginning of a conversation before its first message."""
+    recorder = Recorder(here.port, here.context, Conversation(source="cursor", id="c1"), via="hook")
+    recorder.take(Began(id="start", at=5, how="startup"))
+    recorder.flush()
+    recorder.take(Prompted(id="p1", at=10, content="pay the bill"))
+    recorder.flush()
+    (one,) = carry(here, there, file, name="pay the bill").sessions
+    assert (one.fate, one.name) == ("new", "pay the bill")
+    assert there.read("pay the bill").head == here.read("pay the bill").head
+    assert fates(there.import_bundle(file)) == ["same"]
+    assert findings(there) == []
+
+
 # -- erasure --------------------------------------------------------------------------------------
 
 
@@ -525,7 +541,7 @@ def test_an_imported_erasure_removes_the_bytes_from_local_files(here, there, fil
         kept = t.fact("name", "marker-7f3a-marker")
     carry(here, there, file)
     here.contribute("fix-login").erase(kept)
-    carry(here, there, file)
+    carry(here, there, file, erasures="apply")
     there.close()
     for path in (tmp_path / "there").iterdir():
         assert b"marker-7f3a-marker" not in path.read_bytes()
@@ -550,7 +566,7 @@ def test_an_imported_erasure_applies_to_commits_shared_before_the_divergence(
     with here.open("fix-login") as s, s.turn("here"):
         pass
     there.contribute("fix-login").erase(kept)
-    carry(there, here, file)
+    carry(there, here, file, erasures="apply")
     assert findings(here) == []
     assert fates(here.import_bundle(file)) == ["same"]
     here.close()

@@ -95,6 +95,31 @@ def test_the_same_program_continues_an_imported_session_on_another_machine(machi
     first.stator("verify")
 
 
+def test_an_import_that_would_erase_says_so_and_needs_erase(machines, tmp_path):
+    first, second = machines
+    session, _, _ = first.agent("begin")
+    head = json.loads(first.stator("show", "--json"))["head"]
+    first.stator("export", "-o", str(tmp_path / "x.stator"))
+    second.stator("import", str(tmp_path / "x.stator"))
+    second.stator("erase", "--all", "-s", "fix-login", "--yes")
+    second.stator("export", "-o", str(tmp_path / "y.stator"))
+    back = str(tmp_path / "y.stator")
+    shown = first.stator("import", back, "--dry-run")
+    assert "would erase" in shown
+    assert "nothing of it is imported without --erase" in shown
+    assert "with 1 erasure" in shown
+    refusal = first.stator("import", back, code=4)
+    assert "would erase" in refusal
+    assert "--erase" in refusal
+    found = json.loads(first.stator("import", back, "--dry-run", "--json"))
+    (gone,) = found["erased"]
+    assert (gone["session"], gone["name"]) == (session, "fix-login")
+    assert found["sessions"][0]["carried"]["erasures"] == 1
+    assert json.loads(first.stator("show", "--json"))["head"] == head
+    assert "erased" in first.stator("import", back, "--erase")
+    first.stator("verify")
+
+
 def test_a_session_continued_on_two_machines_becomes_a_fork_on_import(machines, tmp_path):
     first, second = machines
     first.agent("begin")

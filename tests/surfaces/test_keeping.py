@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import apsw
+import pytest
 
 import stator
 from stator.surfaces.cli.commands.doctor import filesystem
@@ -200,3 +201,19 @@ def test_sql_prints_a_table_with_limits(store, ask):
     slow = ask("sql", endless, "--seconds", "0.2")
     assert slow.code == 2
     assert "took too long" in slow.err
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT char(27) || ']0;x' || char(7) AS a",
+        'SELECT 1 AS "\x1b[2J"',
+        'SELECT * FROM "\x1b[2J"',
+    ],
+    ids=["a value", "a column", "an error"],
+)
+@pytest.mark.parametrize("more", [(), ("--json",)], ids=["table", "json"])
+def test_sql_prints_no_control_character(store, ask, query, more):
+    answer = ask("sql", query, *more)
+    assert answer.out or answer.err
+    assert not any(mark in answer.out + answer.err for mark in "\x1b\x07")

@@ -15,6 +15,7 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
 
 from stator.errors import InvalidInput
 from stator.surfaces.mcp.transport import auth
@@ -271,6 +272,16 @@ def test_http_requests_get_the_right_status(tmp_path):
         assert ask(b"{nonsense")[0] == 400
         assert ask(b"x" * (5 * 1024 * 1024))[0] == 413
         assert ask(listed)[0] == 200
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_sdk_client_gets_an_error_for_a_long_request_and_can_continue(tmp_path, era):
+    with serving(tmp_path / "agent.db") as (address, token):
+        async with connected(address, token, era) as agent:
+            with pytest.raises(MCPError):
+                await agent.call("open", purpose="x" * 5_000_000)
+            assert await agent.begin()
 
 
 def test_without_a_token_nothing_is_written_beside_the_store(tmp_path):

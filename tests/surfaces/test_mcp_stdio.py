@@ -13,9 +13,11 @@ from typing import Any
 import anyio
 import mcp_types as types
 import pytest
+from mcp.shared.exceptions import MCPError
 
 import stator
 from stator.surfaces.mcp.transport import stdio
+from stator.surfaces.mcp.transport.long_request import LongRequest
 from surfaces.agents import ERAS, PROGRAM, Agent, message, next_uri, over_stdio, started
 
 pytestmark = pytest.mark.anyio
@@ -121,6 +123,53 @@ def test_a_line_that_is_not_a_message_is_answered_with_an_error(line, code, numb
     answer = stdio.parse(found)
     assert isinstance(answer, types.JSONRPCError)
     assert (answer.error.code, answer.id) == (code, number)
+
+
+LONG = b'"' + b"x" * OVER + b'"'
+LONG_REQUESTS = {
+    "id first": (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":%b}}' % LONG, 7),
+    "id last": (b'{"jsonrpc":"2.0","method":"m","params":{"a":%b,"id":1},"id":8}' % LONG, 8),
+    "id between": (
+        b'{ "params" : [%b] , "id" : "a\\"b" , "method":"m","x":%b}' % (LONG, LONG),
+        'a"b',
+    ),
+    "id of the arguments": (b'{"id":9,"method":"m","params":{"a":%b,"id":1}}' % LONG, 9),
+    "id in a text": (
+        b'{"id":9,"method":"m","a":"\\"id\\":1,","b":%b,"c":"},\\"id\\":2"}' % LONG,
+        9,
+    ),
+    "id after an escaped end": (b'{"a":"\\\\","b":%b,"id":4,"method":"m"}' % LONG, 4),
+    "only escapes": (b'{"a":"%b","id":4,"method":"m"}' % (b"\\\\" * OVER), 4),
+    "deep nesting": (b'{"a":%b%b,"id":4,"method":"m"}' % (b"[" * OVER, b"]" * OVER), 4),
+    "a notification": (b'{"method":"m","params":{"id":1,"a":%b}}' % LONG, None),
+    "a response": (b'{"id":5,"result":{"method":"m","a":%b}}' % LONG, None),
+    "an id that is none": (b'{"id":1.5,"method":"m","a":%b}' % LONG, None),
+    "a boolean id": (b'{"id":true,"method":"m","a":%b}' % LONG, None),
+    "an object as id": (b'{"id":{"id":1},"method":"m","a":%b}' % LONG, None),
+    "a surrogate as id": (b'{"id":"\\ud800","method":"m","a":%b}' % LONG, None),
+    "an id too long to repeat": (b'{"id":%b,"method":"m"}' % LONG, None),
+    "cut off": (b'{"id":3,"method":"m","params":{"a":%b' % LONG, 3),
+}
+
+
+@pytest.mark.parametrize("size", [1013, 65_536, 10**9])
+@pytest.mark.parametrize(("line", "number"), LONG_REQUESTS.values(), ids=LONG_REQUESTS)
+def test_a_request_that_is_too_long_is_answered_under_its_own_id(line, number, size):
+    long = LongRequest()
+    for start in range(0, len(line), size):
+        long.feed(line[start : start + size])
+    answer = stdio.parse(long)
+    assert isinstance(answer, types.JSONRPCError)
+    assert (answer.error.code, answer.id) == (types.INVALID_REQUEST, number)
+
+
+async def test_the_sdk_client_gets_an_error_for_a_long_request_and_can_continue(path):
+    async with over_stdio(path) as client:
+        agent = Agent(client)
+        with pytest.raises(MCPError) as caught:
+            await agent.call("open", purpose="x" * 5_000_000)
+        assert "at most 4,194,304 bytes" in str(caught.value)
+        assert await agent.begin()
 
 
 def _feed(writing: int, data: bytes) -> None:

@@ -632,13 +632,10 @@ async def test_a_parent_records_its_child_before_it_begins_and_after_it_ends(sto
     assert known == {child["session"]: "closed", same["session"]: "started"}
 
 
-async def test_pause_asks_a_live_driver_and_never_takes_its_lease(store, driven):
+async def test_a_child_is_refused_while_its_parent_is_driven(store, driven):
     async with talking(store) as agent:
-        paused = await agent.call("sessions", action="pause", session="driven")
-        assert paused["status"] == "active"
-        for given in ({"action": "close"}, {"action": "child", "name": "x"}):
-            error = await agent.refused("sessions", session="driven", **given)
-            assert error["code"] == "E_BUSY"
+        error = await agent.refused("sessions", session="driven", action="child", name="x")
+        assert error["code"] == "E_BUSY"
 
 
 async def test_an_action_needs_its_session(store):

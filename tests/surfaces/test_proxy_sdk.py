@@ -14,6 +14,7 @@ pytest.importorskip("mcp")
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
 
 import stator
 from surfaces.test_proxy_http import Front
@@ -60,6 +61,31 @@ def test_over_stdio_the_sdk_client_sees_no_difference(tmp_path, era):
     assert talk(over_stdio(through), era) == talk(over_stdio(SERVER), era)
     with stator.connect(path) as store:
         assert outcomes(store) == EXPECTED
+
+
+def test_a_request_too_long_for_the_server_is_answered_through_the_proxy(tmp_path):
+    program = [sys.executable, "-m", "stator.surfaces.cli.main"]
+    server = [*program, "mcp", "--store", str(tmp_path / "server.db")]
+    through = [
+        *program,
+        "proxy",
+        "--store",
+        str(tmp_path / "a.db"),
+        "--name",
+        "test",
+        "--",
+        *server,
+    ]
+
+    async def asked_twice():
+        async with Client(over_stdio(through)) as client:
+            # longer than what the server reads, and longer than what the proxy decodes
+            for size in (5_000_000, 17_000_000):
+                with pytest.raises(MCPError):
+                    await client.call_tool("open", {"purpose": "x" * size})
+            return await client.call_tool("open", {"purpose": "x"})
+
+    assert not asyncio.run(asyncio.wait_for(asked_twice(), 60)).is_error
 
 
 @pytest.fixture(scope="module")

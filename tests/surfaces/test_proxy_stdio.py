@@ -11,6 +11,7 @@ import threading
 import pytest
 
 import stator
+from stator.errors import StoreFull
 from stator.model.exchange.items import Called, Conversation, Returned
 from stator.model.log.commit import Draft, Upsert
 from stator.model.records.types import ApprovalRecord
@@ -499,17 +500,34 @@ def test_the_proxy_creates_its_own_session_beside_a_driven_one(path):
 # -- the program -----------------------------------------------------------------------------------------
 
 
-def test_a_call_that_cannot_be_recorded_is_not_made(path):
+def test_a_call_that_cannot_be_recorded_is_not_made(path, monkeypatch):
+    def full(*args, **options):
+        raise StoreFull("the disk is full")
+
+    with Client(path, session="talk") as client:
+        client.ask(call(1, "echo"))
+        client.sync()
+        with monkeypatch.context() as patched:
+            patched.setattr(type(client.store.port), "append", full)
+            answer = client.ask(call(2, "echo"))
+        assert answer["error"]["code"] == -32_002
+        assert client.ask(request(3, "ping"))["id"] == 3
+        client.end()
+        assert len(client.calls()) == 1
+
+
+def test_calls_are_recorded_in_a_session_that_was_closed_meanwhile(path):
     with Client(path, session="talk") as client:
         client.ask(call(1, "echo"))
         client.sync()
         with stator.connect(path, project="shop") as other:
             other.contribute("talk").close()
-        answer = client.ask(call(2, "echo"))
-        assert answer["error"]["code"] == -32_002
-        assert client.ask(request(3, "ping"))["id"] == 3
+        assert "result" in client.ask(call(2, "echo"))
         client.end()
-        assert len(client.calls()) == 1
+        assert len(client.calls()) == 2
+        view = client.store.read("talk")
+        late = [commit.kind for commit in view.log() if commit.cause == "after close"]
+        assert (late, view.status) == (["call", "outcome"], "closed")
 
 
 def start(path, *words, command=COMMAND):

@@ -14,7 +14,7 @@ import os
 import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from typing import Any, BinaryIO
 
@@ -82,14 +82,44 @@ class SpoolStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def spooled_files(folder: str) -> list[str]:
-    """The files that contain lines; files that were renamed for ingestion come first."""
-    try:
-        with os.scandir(folder) as found:
-            kept = [entry.name for entry in found if is_spooled(entry.name)]
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return []
+    """The files that contain lines of this user's hooks; files that were renamed for ingestion come
+    first."""
+    kept = [name for name, is_own in _owned(folder).items() if is_own]
     # Files that are renamed already were left by a process that died: their lines are the oldest.
     return sorted(kept, key=lambda name: (not name.startswith(TAKEN), name))
+
+
+def foreign_files(folder: str) -> list[str]:
+    """What is left alone because it belongs to another user: the folder, or files in it."""
+    if os.path.lexists(folder) and not _is_own_folder(folder):
+        return [folder]
+    foreign = [name for name, is_own in _owned(folder).items() if not is_own]
+    return [os.path.join(folder, name) for name in sorted(foreign)]
+
+
+def _owned(folder: str) -> dict[str, bool]:
+    """The files of lines in a folder, and whether each is this user's own; none if the folder is not:
+    another user may have put anything into it."""
+    owned: dict[str, bool] = {}
+    try:
+        if not _is_own_folder(folder):
+            return {}
+        for name in filter(is_spooled, os.listdir(folder)):
+            with suppress(FileNotFoundError):  # it was ingested in between
+                owned[name] = _is_own(os.lstat(os.path.join(folder, name)))
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return {}
+    return owned
+
+
+def _is_own_folder(folder: str) -> bool:
+    found = os.lstat(folder)
+    return stat.S_ISDIR(found.st_mode) and _is_own(found)
+
+
+def _is_own(found: os.stat_result) -> bool:
+    """Whether a file belongs to the user this process runs as; for root too, only what is root's."""
+    return found.st_uid == os.geteuid()
 
 
 @contextmanager
@@ -148,7 +178,7 @@ class ClaimedFiles:
         path = os.path.join(self._folder, name)
         try:
             found = os.lstat(path)
-            if not stat.S_ISREG(found.st_mode):
+            if not stat.S_ISREG(found.st_mode) or not _is_own(found):
                 return
             if not name.startswith(TAKEN):
                 if not found.st_size and now - found.st_mtime_ns < EMPTY_OLD_NS:

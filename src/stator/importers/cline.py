@@ -31,6 +31,7 @@ from stator.importers.reading.fields import (
 from stator.importers.reading.found_conversation import FoundConversation, Progress, is_inside
 from stator.importers.reading.json_document import read_document, single_conversation
 from stator.importers.reading.jsonl import read_beginning
+from stator.importers.reading.line_boundary import whole_line
 from stator.importers.reading.unnamed_messages import Dialogue, RequestedCall
 from stator.model.exchange.items import (
     Called,
@@ -102,9 +103,9 @@ class Cline:
         reader = _ClineReader()
         for number, message in enumerate(whole.value if isinstance(whole.value, list) else []):
             if isinstance(message, dict) and message.get("role") == "user":
-                yield from reader.user(message)
+                yield from whole_line(reader.user(message), number + 1)
             elif isinstance(message, dict) and message.get("role") == "assistant":
-                yield from reader.assistant(message)
+                yield from whole_line(reader.assistant(message), number + 1)
             else:
                 yield Unknown(id=f"message/{number}", raw=strip_attachments(message))
         yield from whole.skipped

@@ -27,6 +27,7 @@ from stator.model.exchange.items import (
 )
 from stator.model.log.commit import Commit, Draft, Upsert
 from stator.model.records.types import FileRecord
+from stator.model.sessions.lifecycle import split_cause
 from stator.runtime.base.context import Context
 from stator.runtime.ingest.dry_run import Foreteller, is_foretold
 from stator.runtime.ingest.recorder import Recorder, find, noted_cursor
@@ -90,7 +91,7 @@ class Report(msgspec.Struct, kw_only=True):
         for commit in commits:
             self.turns += commit.kind == "turn"
             self.calls += commit.kind == "call"
-            self.orphans += commit.kind == "call" and commit.cause == UNASKED
+            self.orphans += commit.kind == "call" and split_cause(commit.cause)[1] == UNASKED
             self.unknown += commit.kind == "raw"
             self.in_doubt += commit.kind == "outcome" and commit.status == "in doubt"
 

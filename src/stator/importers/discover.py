@@ -19,6 +19,7 @@ from stator.importers import registry
 from stator.importers.format import Format
 from stator.importers.reading.found_conversation import FoundConversation
 from stator.importers.reading.jsonl import read_beginning
+from stator.importers.reading.line_boundary import SHAPE_ERRORS, looked_at
 from stator.model.exchange.bundle import MAGIC
 
 FILES_MAX = 200_000
@@ -26,15 +27,7 @@ FILES_MAX = 200_000
 DEPTH_MAX = 40
 IGNORED_FOLDERS = frozenset({".git", "node_modules", ".venv", "__pycache__"})
 """Large folders in which no agent stores transcripts."""
-READ_ERRORS = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    OSError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
+READ_ERRORS = (*SHAPE_ERRORS, OSError)
 """What a format may raise on a file that is not what it seemed to be. The file is reported as
 unreadable; the other files are imported."""
 
@@ -204,7 +197,14 @@ def detect_format(path: Path, beginning: bytes, formats: Sequence[Format]) -> Fo
     """The first format that recognizes a file."""
     if not beginning.strip():
         return None
-    return next((format for format in formats if format.recognizes(path, beginning)), None)
+    return next(
+        (
+            format
+            for format in formats
+            if looked_at(format.recognizes, path, beginning, default=False)
+        ),
+        None,
+    )
 
 
 def _in_order(candidates: list[ImportCandidate]) -> list[ImportCandidate]:

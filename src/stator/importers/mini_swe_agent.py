@@ -26,6 +26,7 @@ from stator.importers.reading.fields import (
 )
 from stator.importers.reading.found_conversation import FoundConversation, Progress
 from stator.importers.reading.json_document import read_document, single_conversation
+from stator.importers.reading.line_boundary import whole_line
 from stator.importers.reading.unnamed_messages import Dialogue, RequestedCall, requested_call
 from stator.model.exchange.items import (
     Conversation,
@@ -81,7 +82,7 @@ class MiniSweAgent:
         dialogue = Dialogue()
         for number, message in enumerate(_messages(whole.value)):
             if isinstance(message, dict):
-                yield from _message(dialogue, number, message)
+                yield from whole_line(_message(dialogue, number, message), number + 1)
             else:
                 yield Unknown(id=f"message/{number}", raw=message)
         status = text(info.get("exit_status"))

@@ -31,6 +31,7 @@ from stator.importers.reading.jsonl import (
     read_beginning,
     read_lines,
 )
+from stator.importers.reading.line_boundary import whole_line
 from stator.importers.reading.unnamed_messages import Dialogue, RequestedCall, requested_call
 from stator.model.exchange.items import (
     Called,
@@ -201,9 +202,9 @@ class _OpenHandsReader:
             elif kind in IGNORED:
                 yield Noise(kind=kind)
             elif entry.get("action"):
-                yield from self._action(kind, entry)
+                yield from whole_line(self._action(kind, entry), number + 1)
             else:
-                yield from self._observation(kind, entry)
+                yield from whole_line(self._observation(kind, entry), number + 1)
 
     # -- actions ------------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """Imports discovered transcripts and bundles into a store, one conversation after another.
 
-A failure in one conversation is reported for it and does not stop the others. Sessions that a
-person closed, archived, trashed or purged are left alone. An import that is stopped leaves whole
+A failure in one conversation is reported for it and does not stop the others. What comes to a
+closed or archived session is recorded as such: it stays closed. Sessions that are in the trash or
+were purged are left alone. An import that is stopped leaves whole
 turns; the next import continues from there.
 """
 
@@ -16,6 +17,7 @@ import msgspec
 from stator.errors import (
     BadBundle,
     BrokenChain,
+    ErasesHere,
     Removed,
     StatorError,
     StoreError,
@@ -25,18 +27,16 @@ from stator.importers.conversation import Report, import_conversation
 from stator.importers.discover import READ_ERRORS, Discovery, ImportCandidate
 from stator.model.exchange.items import Conversation
 from stator.model.log.query import SessionRow
-from stator.model.sessions.lifecycle import check_transition
 from stator.runtime.base.context import Context
 from stator.runtime.base.project_flags import Trash, purged
-from stator.runtime.bundles.transfer import Imported
+from stator.runtime.bundles.report import Erasures, Imported
 from stator.runtime.facade.store import Store
 from stator.runtime.ingest.dry_run import is_foretold
 from stator.runtime.ingest.recorder import find, name_of
 from stator.store import port
 
 Fate = Literal["new", "grown", "same", "left", "refused"]
-"""The outcome for one conversation; `left` means that a person closed, archived, trashed or purged
-the session."""
+"""The outcome for one conversation; `left` means that the session is in the trash or was purged."""
 ReportProgress = Callable[[str, int, int], None]
 """Called with (what is being read, bytes read, bytes in total)."""
 NAME_SHOWN = 32
@@ -113,6 +113,7 @@ class ImportRun:
         home_of: Callable[[str], ProjectFolder] | None = None,
         spread: bool = False,
         passphrase: str | Callable[[], str] | None = None,
+        erasures: Erasures = "refuse",
         dry_run: bool = False,
         progress: ReportProgress | None = None,
         stop: Callable[[], bool] = bool,
@@ -120,6 +121,7 @@ class ImportRun:
         self._store = store
         self._discovery = discovery
         self._passphrase = passphrase
+        self._erasures: Erasures = erasures
         self._port: port.StorePort = store.port
         self._project = project
         self._home_of = home_of
@@ -161,10 +163,11 @@ class ImportRun:
                 path,
                 project=self._project or None,
                 passphrase=self._passphrase,
+                erasures=self._erasures,
                 dry_run=self.result.dry_run,
                 progress=self._progress,
             )
-        except (BadBundle, BrokenChain) as refusal:
+        except (BadBundle, BrokenChain, ErasesHere) as refusal:
             self.result.unread[path] = str(refusal)
         else:
             self.result.bundles.append(result)
@@ -202,16 +205,11 @@ class ImportRun:
         self._read = before + candidate.found.size
 
     def _import_items(self, candidate: ImportCandidate, context: Context, report: Report) -> None:
-        predicted = self._predicted if self.result.dry_run else None
         import_conversation(
             self._port, context, candidate.format, candidate.found, report,
-            progress=self._progressed, predicted=predicted,
+            progress=self._progressed,
+            predicted=self._predicted if self.result.dry_run else None,
         )  # fmt: skip
-        if predicted is None:
-            return
-        row = find(self._port, candidate.found.conversation)
-        if row is not None and report.sessions:
-            check_transition("entry", row.record.status, row.id)
 
     def _add_result(self, candidate: ImportCandidate, report: Report, fate: Fate, why: str) -> None:
         found, conversation = candidate.found, candidate.found.conversation

@@ -25,6 +25,7 @@ from stator.importers.reading.fields import (
 from stator.importers.reading.found_conversation import FoundConversation, Progress
 from stator.importers.reading.json_document import read_document, single_conversation
 from stator.importers.reading.jsonl import decode_json
+from stator.importers.reading.line_boundary import whole_line
 from stator.importers.reading.unnamed_messages import Dialogue, RequestedCall, requested_call
 from stator.model.exchange.items import (
     Called,
@@ -129,11 +130,11 @@ class _SweAgentReader:
     def read(self) -> Iterator[Item]:
         answers = sum(record(message).get("role") == "assistant" for message in self._history)
         if not answers and self._actions:
-            for step in self._actions:
-                yield from self._action(step)
+            for number, step in enumerate(self._actions, 1):
+                yield from whole_line(self._action(step), number)
         for number, message in enumerate(self._history):
             if isinstance(message, dict):
-                yield from self._message(number, message, answers)
+                yield from whole_line(self._message(number, message, answers), number + 1)
             else:
                 yield Unknown(id=f"message/{number}", raw=message)
         # only the trajectory contains the last result

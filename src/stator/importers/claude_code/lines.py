@@ -41,6 +41,7 @@ from stator.importers.claude_code.line_fields import (
     turn_id,
 )
 from stator.importers.reading.jsonl import JsonlLine, parse_line
+from stator.importers.reading.line_boundary import whole_line
 from stator.model.exchange.items import (
     About,
     Answered,
@@ -140,9 +141,11 @@ class ClaudeCodeReader:
         self._tasks: dict[str, str] = dict(names) if isinstance(names, dict) else {}
         self._splits: dict[str, list[int]] = dict(splits) if isinstance(splits, dict) else {}
         self._cursor: Cursor | None = None
+        self._line = 0
 
     def read(self, line: JsonlLine) -> Iterator[Item]:
         """The items that a line adds."""
+        self._line = line.number
         record, why = parse_line(line)
         if record is None:
             if why:
@@ -470,8 +473,10 @@ class ClaudeCodeReader:
     def _close_message(self, within: str) -> Iterator[Item]:
         """Yield the open message and everything that was held back for it."""
         message = self._open_messages.pop(within, None)
-        if message is None:
-            return
+        if message is not None:
+            yield from whole_line(self._closed(message, within), self._line)
+
+    def _closed(self, message: _Message, within: str) -> Iterator[Item]:
         before = self._blocks.get(message.id, 0)
         _remember(self._blocks, message.id, before + len(message.blocks), MESSAGES_MAX)
         ends = [end for end in self._splits.get(message.id, []) if 0 < end < len(message.blocks)]

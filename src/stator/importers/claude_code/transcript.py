@@ -27,6 +27,7 @@ from stator.importers.reading.jsonl import (
     parse_line,
     read_lines,
 )
+from stator.importers.reading.line_boundary import looked_at, whole_line
 from stator.model.exchange.items import Conversation, Cursor, Item
 
 SEARCHED_BYTES = 4 * 2**20
@@ -75,7 +76,7 @@ class ClaudeCode:
             except ValueError:
                 continue
             if isinstance(record, dict):
-                known = _is_claude_code_line(record)
+                known = looked_at(_is_claude_code_line, record, default=None)
                 if known is not None:
                     return known
         marks = (b'"parentUuid"', b'"sessionId"', b'"isSidechain"')
@@ -121,7 +122,7 @@ class ClaudeCode:
         for line in read_lines(
             found.path, offset=start.offset, number=start.line, progress=progress
         ):
-            yield from reader.read(line)
+            yield from whole_line(reader.read(line), line.number)
         yield from reader.finish()
 
     def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
@@ -190,7 +191,7 @@ def _summary_of(path: Path) -> _FileSummary:
     for line in read_lines(str(path)):
         record, _ = parse_line(line)
         if record is not None:
-            _add_line(summary, record)
+            looked_at(_add_line, summary, record, default=None)
         if (summary.prompt and summary.cwd) or line.end > SEARCHED_BYTES:
             break
     return summary

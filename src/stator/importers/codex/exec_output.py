@@ -14,6 +14,7 @@ from stator.importers.codex import tools
 from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.fields import record, records, text
 from stator.importers.reading.jsonl import JsonlLine, parse_line, read_beginning
+from stator.importers.reading.line_boundary import whole_line
 from stator.model.exchange.items import (
     Answered,
     Called,
@@ -77,7 +78,8 @@ def read(rows: Iterable[JsonlLine]) -> Iterator[Item]:
             if not turn:
                 turn = f"exec/{number}/{text_id(key)}"
                 yield Prompted(id=turn, content=UNKNOWN_PROMPT)
-            yield from _item(item, f"{turn}/{key}", kind == "item.completed", started)
+            read = _item(item, f"{turn}/{key}", kind == "item.completed", started)
+            yield from whole_line(read, line.number)
         elif kind in ("turn.completed", "turn.failed"):
             why = text(record(value.get("error")).get("message"))[:400]
             spent = usage_of({"output": [], "usage": record(value.get("usage"))})

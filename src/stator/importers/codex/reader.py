@@ -51,6 +51,7 @@ from stator.importers.reading.jsonl import (
     JsonlLine,
     parse_line,
 )
+from stator.importers.reading.line_boundary import whole_line
 from stator.importers.reading.plain_text import plain_text
 from stator.model.exchange.items import (
     About,
@@ -118,6 +119,7 @@ class CodexReader:
         self._answer_usage: dict[str, int] = {}
         self._calls: dict[str, tuple[str, Any, str]] = {}
         self._notices: dict[str, dict[str, Any]] = {}
+        self._line = 0
         self._handlers: dict[str, Callable[[dict[str, Any], JsonlLine, int], Iterator[Item]]] = {
             "session_meta": self._meta,
             "response_item": self._response,
@@ -131,6 +133,7 @@ class CodexReader:
     def read(self, rows: Iterable[JsonlLine]) -> Iterator[Item]:
         """Yield the items of some lines."""
         for line in rows:
+            self._line = line.number
             value, problem = parse_line(line)
             if value is None:
                 if problem:
@@ -143,18 +146,22 @@ class CodexReader:
                 and ordinal >= self._end_ordinal
             ):
                 break
-            kind, payload = unwrap_line(value)
-            if kind != "session_meta" and is_inherited(self._session_meta, value):
-                yield Noise(kind="inherited")
-                continue
-            handler = self._handlers.get(kind)
-            if handler is not None:
-                yield from handler(payload, line, micros_of_iso(value.get("timestamp")))
-            elif kind in IGNORED:
-                yield Noise(kind=kind)
-            else:
-                yield self._unknown(value, line)
-        yield from self._finish()
+            yield from whole_line(self._items(value, line), line.number)
+        yield from whole_line(self._finish(), self._line)
+
+    def _items(self, value: dict[str, Any], line: JsonlLine) -> Iterator[Item]:
+        """Yield the items that a line adds."""
+        kind, payload = unwrap_line(value)
+        if kind != "session_meta" and is_inherited(self._session_meta, value):
+            yield Noise(kind="inherited")
+            return
+        handler = self._handlers.get(kind)
+        if handler is not None:
+            yield from handler(payload, line, micros_of_iso(value.get("timestamp")))
+        elif kind in IGNORED:
+            yield Noise(kind=kind)
+        else:
+            yield self._unknown(value, line)
 
     def _finish(self) -> Iterator[Item]:
         """Yield what is held back when the file ends; a later import may continue there."""
@@ -310,8 +317,11 @@ class CodexReader:
         recorded keeps its id; the rest becomes another answer. To arrive at the same ids again, the
         answer is split at the same places.
         """
-        if not self._group:
-            return
+        if self._group:
+            yield from whole_line(self._closed(is_cut), self._line)
+            self._group = []  # also if its shape was odd
+
+    def _closed(self, is_cut: bool) -> Iterator[Item]:
         name = self._answer_id()
         group, self._group = self._group, []
         paid, self._answer_usage = self._answer_usage, {}
@@ -431,7 +441,7 @@ class CodexReader:
             self._keep_notice(name, item)
         elif kind == "CollabAgentToolCall" and "spawn" in text(item.get("tool")).lower():
             yield from self._close()
-            for child in item.get("receiver_thread_ids") or []:
+            for child in item["receiver_thread_ids"] or []:
                 yield from self._spawned(text(child), {"call_id": name}, at)
         else:
             yield Noise(kind=f"item_completed/{kind}")

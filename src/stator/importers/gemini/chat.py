@@ -44,6 +44,7 @@ from stator.importers.reading.jsonl import (
     read_lines,
     read_whole,
 )
+from stator.importers.reading.line_boundary import whole_line
 from stator.importers.reading.plain_text import plain_text, redaction_stable
 from stator.model.exchange.items import (
     About,
@@ -242,6 +243,7 @@ class GeminiReader:
         self._blocks_yielded: dict[str, int] = {}
         self._charged: set[str] = set()
         self._compactions = 0
+        self._line = 0
 
     def read(self, rows: Iterable[JsonlLine]) -> Iterator[Item]:
         """Yield the items of some lines, starting at the cursor."""
@@ -254,7 +256,7 @@ class GeminiReader:
 
     def whole(self, document: dict[str, Any]) -> Iterator[Item]:
         """Yield the items of a document. Gemini CLI rewrites it completely, so there is no cursor."""
-        for item in self._record(document, JsonlLine(1, 0, 0)):
+        for item in whole_line(self._record(document, JsonlLine(1, 0, 0)), 1):
             if not isinstance(item, Cursor):
                 yield item
         yield from self._close()
@@ -263,7 +265,7 @@ class GeminiReader:
         for line in rows:
             value, problem = parse_line(line)
             if value is not None:
-                yield from self._record(value, line)
+                yield from whole_line(self._record(value, line), line.number)
             elif problem:
                 yield Skipped(line=line.number, why=problem)
         is_cut = bool(self._answer)
@@ -273,6 +275,7 @@ class GeminiReader:
             yield Cursor(offset=at.offset, line=at.line, state={"cuts": self._splits})
 
     def _record(self, value: dict[str, Any], line: JsonlLine) -> Iterator[Item]:
+        self._line = line.number
         if isinstance(value.get("$rewindTo"), str):
             yield from self._rewound(value["$rewindTo"], line)
         elif isinstance(value.get("$set"), dict):
@@ -283,8 +286,8 @@ class GeminiReader:
             yield About(
                 at=micros_of_iso(value.get("startTime")), name=headline(text(value.get("summary")))
             )
-            for message in records(value.get("messages")):
-                yield from self._read_message(message, line)
+            for number, message in enumerate(records(value.get("messages")), line.number):
+                yield from whole_line(self._read_message(message, line), number)
         else:
             yield Unknown(id=f"line/{line.number}", raw=strip_attachments(value))
 
@@ -398,8 +401,10 @@ class GeminiReader:
         To arrive at the same ids again, the answer is split at the same places.
         """
         message, self._answer = self._answer, {}
-        if not message:
-            return
+        if message:
+            yield from whole_line(self._closed(message, is_cut), self._line)
+
+    def _closed(self, message: dict[str, Any], is_cut: bool) -> Iterator[Item]:
         name, at = text(message["id"]), micros_of_iso(message.get("timestamp"))
         calls = list(self._calls_with_ids(message))
         blocks = list(_blocks(message, calls))

@@ -31,6 +31,7 @@ from stator.importers.reading.fields import (
 )
 from stator.importers.reading.found_conversation import FoundConversation, Progress
 from stator.importers.reading.jsonl import read_beginning
+from stator.importers.reading.line_boundary import looked_at, whole_line
 from stator.importers.reading.unnamed_messages import Dialogue, RequestedCall
 from stator.model.exchange.items import (
     Called,
@@ -159,12 +160,14 @@ class _InspectReader:
         messages = self._given.get("messages")
         messages = messages if isinstance(messages, list) else []
         answers = [m for m in messages if record(m).get("role") == "assistant"]
-        stats = self._stats_by_answer(answers)
+        none: dict[int, _AnswerStats] = {}
+        stats = looked_at(self._stats_by_answer, answers, default=none)
         for number, message in enumerate(messages):
             if not isinstance(message, dict):
                 yield Unknown(id=f"message/{number}", raw=message)
                 continue
-            yield from self._message(number, message, stats.get(id(message)))
+            read = self._message(number, message, stats.get(id(message)))
+            yield from whole_line(read, number + 1)
         failure = record(self._given.get("error"))
         if failure:
             yield self._dialogue.end("aborted", headline(failure.get("message")))

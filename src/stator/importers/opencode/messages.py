@@ -28,6 +28,7 @@ from stator.importers.reading.fields import (
     tool_use_block,
     usage_units,
 )
+from stator.importers.reading.line_boundary import whole_line
 from stator.model.exchange.items import (
     Answered,
     Called,
@@ -106,19 +107,31 @@ class _OpenCodeReader:
 
     def read(self, messages: Iterable[OpenCodeMessage]) -> Iterator[Item]:
         ended: TurnEnded | None = None
-        for message in messages:
+        for number, message in enumerate(messages, 1):
             role = message.info.get("role")
             if role == "user" and ended is not None:
                 yield ended
-            if role == "user":
-                yield from self._prompt(message)
-            elif role == "assistant":
-                yield from self._answered(message)
-            else:
-                yield Unknown(id=text(message.info.get("id")), raw=_plain(message))
-            ended = _turn_end(message) if role == "assistant" else None
+            ended = None
+            for item in whole_line(self._items(message), number):
+                if isinstance(item, TurnEnded):
+                    ended = item
+                else:
+                    yield item
         if ended is not None:
             yield ended
+
+    def _items(self, message: OpenCodeMessage) -> Iterator[Item]:
+        """Yield the items that a message adds; the end of a turn, if it is one, comes last."""
+        role = message.info.get("role")
+        if role == "user":
+            yield from self._prompt(message)
+        elif role == "assistant":
+            yield from self._answered(message)
+            ended = _turn_end(message)
+            if ended is not None:
+                yield ended
+        else:
+            yield Unknown(id=text(message.info.get("id")), raw=_plain(message))
 
     # -- user messages ------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from stator.importers.reading.fields import (
     text,
 )
 from stator.importers.reading.jsonl import parse_line, read_lines
+from stator.importers.reading.line_boundary import looked_at
 from stator.model.exchange.items import text_id
 
 
@@ -80,7 +81,8 @@ def read_tree(path: str) -> PiTree:
             if own in tree.entries:  # written twice
                 continue
             name = own or names.once(f"line/{text_id(text(entry.get('timestamp')), _role(entry))}")
-            last = _add(tree, followed, entry, name, _parent(tree, entry, last))
+            parent = _parent(tree, entry, last)
+            last = looked_at(_add, tree, followed, entry, name, parent, default=last)
             tree.lines[line.number] = name
     return tree
 

@@ -35,6 +35,7 @@ from stator.importers.reading.jsonl import (
     parse_line,
     read_lines,
 )
+from stator.importers.reading.line_boundary import whole_line
 from stator.model.exchange.items import (
     Answered,
     Called,
@@ -98,9 +99,10 @@ class Pi:
         for line in read_lines(found.path, progress=progress):
             name = tree.lines.get(line.number, "")
             if name in wanted:
-                yield from reader.entry(name, record(parse_line(line)[0]))
+                read = reader.entry(name, record(parse_line(line)[0]))
+                yield from whole_line(read, line.number)
             elif not name and not found.part:
-                yield from _other_line(line, tree)
+                yield from whole_line(_other_line(line, tree), line.number)
 
     def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         folder = environ.get("PI_CODING_AGENT_DIR")

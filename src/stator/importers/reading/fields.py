@@ -3,7 +3,6 @@ formats share."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Container, Iterator
@@ -14,10 +13,13 @@ import msgspec
 
 from stator.importers.reading.shell_effects import files_touched
 from stator.model.exchange.items import Step, Touch
+from stator.model.window.reply import ANSWER_COST_MAX
 
 MICROS = 1_000_000
 LATEST = 253_402_300_800 * MICROS
 """The end of the year 9999, in µs."""
+COUNT_MAX = 2**53 - 1
+"""The largest whole number that a record can hold."""
 HEADLINE_MAX = 60
 """The most characters of a prompt that name a conversation."""
 TAGS_MAX = 100
@@ -55,10 +57,10 @@ def as_text_if_plain(content: Any) -> Any:
 
 
 def whole_number(value: Any) -> int:
-    """A count as a whole number, at least 0."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    """A count as a whole number, at least 0; 0 for a number that no record can hold."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         return 0
-    return max(int(value), 0)
+    return int(value) if 0 <= value <= COUNT_MAX else 0
 
 
 def micros_of_millis(value: Any) -> int:
@@ -81,6 +83,12 @@ def micros_of_iso(value: Any) -> int:
         return 0
 
 
+def _amount(value: Any) -> int:
+    """What one answer cost in a unit; 0 if no answer can cost that much."""
+    amount = whole_number(value)
+    return amount if amount <= ANSWER_COST_MAX else 0
+
+
 def usage_units(
     *,
     input_tokens: Any = 0,
@@ -92,13 +100,13 @@ def usage_units(
     """The cost of an answer in the units of `spend` records; `tokens` is the sum of the four token
     counts."""
     units = {
-        "tokens:in": whole_number(input_tokens),
-        "tokens:out": whole_number(output_tokens),
-        "tokens:cache_read": whole_number(cache_read),
-        "tokens:cache_write": whole_number(cache_write),
+        "tokens:in": _amount(input_tokens),
+        "tokens:out": _amount(output_tokens),
+        "tokens:cache_read": _amount(cache_read),
+        "tokens:cache_write": _amount(cache_write),
     }
     money = dollars * MICROS if isinstance(dollars, (int, float)) else 0
-    spent = {"tokens": sum(units.values()), **units, "money:usd": whole_number(money + 0.5)}
+    spent = {"tokens": sum(units.values()), **units, "money:usd": _amount(money + 0.5)}
     return {unit: count for unit, count in spent.items() if count}
 
 

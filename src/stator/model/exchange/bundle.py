@@ -265,14 +265,34 @@ def read_manifest(data: bytes, limits: BundleLimits = LIMITS) -> Manifest:
         check_name(one.name)
         if len(one.project) + len(one.tenant) > PROJECT_MAX:
             raise refuse(f"a project of more than {PROJECT_MAX:,} characters", session=one.id)
+        _check_lineage(one, manifest.sessions[: len(seen)])
         seen.add(one.id)
     if sum(one.seq - one.after for one in manifest.sessions) > limits.commits:
         raise refuse(f"more than {limits.commits:,} commits")
     return manifest
 
 
+def _check_lineage(one: Bundled, before: list[Bundled]) -> None:
+    """What a session inherits is what the session it was forked from has, up to there. Else its log would
+    contain commits of sessions that it has nothing to do with, also of those that are in the store."""
+    if not one.lineage:
+        return
+    last = one.lineage[-1]
+    above = next((other for other in before if other.id == last.session), None)
+    if above is None or one.lineage != [
+        *above.lineage,
+        Segment(session=above.id, after=above.after, upto=last.upto),
+    ]:
+        raise refuse(
+            f"session {one.id} does not continue the session it was forked from", session=one.id
+        )
+
+
 def read_batch(data: bytes) -> Batch:
-    return _decoded(_batch, data, "a batch of commits")
+    batch = _decoded(_batch, data, "a batch of commits")
+    if not batch.commits:
+        raise refuse("a batch without commits")
+    return batch
 
 
 def read_end(data: bytes) -> End:
@@ -479,6 +499,8 @@ def own_commits(one: Bundled, commits: Iterable[Packed]) -> Iterator[Commit]:
     """A session's commits as they are unpacked: without a hole, of that session, up to its head."""
     prev, seq = chain.GENESIS, one.after
     opened: SessionRecord | None = None
+    names: set[str] = set()
+    """A session may have been named only after it began; the manifest has its first name or its last."""
     erasures: set[int] = set()
     takers: dict[int, int] = {}
     """The erasures that removed content names, each with the commit that recorded it."""
@@ -490,6 +512,8 @@ def own_commits(one: Bundled, commits: Iterable[Packed]) -> Iterator[Commit]:
         known, opened = opened, _check_session(one, commit, opened)
         if known is None and opened.lineage and opened.parent is not None:
             commit = msgspec.structs.replace(commit, prev=opened.parent.hash)
+        if known is None:
+            names.add(opened.name)
         if commit.kind == "erasure":
             erasures.add(seq)
         gone = (item.by for item in commit.content.values() if isinstance(item, Gone))
@@ -501,6 +525,8 @@ def own_commits(one: Bundled, commits: Iterable[Packed]) -> Iterator[Commit]:
             raise refuse(
                 f"content of @{said} is missing, but @{by} is not an erasure", session=one.id
             )
+    if opened is not None and one.name not in names | {opened.name}:
+        raise refuse(f"session {one.id} does not match the manifest", session=one.id)
     if (seq, prev) != (one.seq, one.hash):
         raise refuse(f"session {one.id} ends at @{seq} {prev[:12]}, not at its head @{one.seq}")
 
@@ -519,13 +545,14 @@ def _check_session(one: Bundled, commit: Commit, opened: SessionRecord | None) -
                 session=one.id,
             )
         if opened is None:
-            opened = record
             _check_opening(one, record)
         elif _fixed(record) != _fixed(opened):
             raise refuse(
                 f"@{commit.seq} of session {one.id} replaces its record with another session's",
                 session=one.id,
             )
+        check_name(record.name)
+        opened = record
     if opened is None:
         raise refuse(f"session {one.id} does not begin with its own record", session=one.id)
     return opened
@@ -534,14 +561,19 @@ def _check_session(one: Bundled, commit: Commit, opened: SessionRecord | None) -
 def _check_opening(one: Bundled, record: SessionRecord) -> None:
     if record.mode == "project":
         raise refuse("a project's own session cannot be imported", session=one.id)
-    told = (one.name, one.project, one.tenant, one.lineage)
-    if (record.name, record.project, record.tenant, record.lineage) != told:
+    told = (one.project, one.tenant, one.lineage)
+    if (record.project, record.tenant, record.lineage) != told:
         raise refuse(f"session {one.id} does not match the manifest", session=one.id)
+    # A child begins a log of its own; every other way to come of a session continues that session's log.
+    forked = record.parent is not None and record.parent.kind != "child"
+    if forked != bool(record.lineage):
+        raise refuse(f"session {one.id} does not say where it was forked from", session=one.id)
 
 
 def _fixed(record: SessionRecord) -> tuple[object, ...]:
+    # Only a session that is fed from outside gets its name later: from the first thing it was asked.
     return (
-        record.name,
+        record.name if record.mode != "recorded" else "",
         record.tenant,
         record.project,
         record.mode,

@@ -54,6 +54,7 @@ from stator.model.records.types import (
     ToolRecord,
     WorkingRecord,
 )
+from stator.model.sessions.lifecycle import ENDED
 from stator.model.values import paths
 from stator.model.values.ids import derived, retype
 
@@ -88,6 +89,8 @@ class DraftingState:
     """The part of a session's state that drafting needs; drafting keeps it up to date."""
 
     status: str = "open"
+    ended_at: int = 0
+    """When a session was closed or archived, if it was."""
     turn_open: bool = False
     prompt: str = ""
     """The id of the last turn's prompt."""
@@ -326,8 +329,13 @@ class Drafter:
         if any(self.standing.told(kind, item.id, 0) for kind in ("run", "resume")):
             return  # the first of them may have been either, by how things stood then
         yield from self.conclude(item.at, DIED, upto=item.at)
-        kind = "run" if self.standing.status == "open" else "resume"
-        self.standing.status = "active"
+        standing = self.standing
+        # A start from before the close, read only now, does not resume what was closed after it.
+        over = standing.status == "archived" or (
+            standing.status == "closed" and item.at <= standing.ended_at
+        )
+        kind = "run" if over or standing.status == "open" else "resume"
+        standing.status = standing.status if over else "active"
         yield self._draft(kind, item.id, item.at, actor="system", why=legible(item.how))
 
     @_make.register
@@ -335,7 +343,8 @@ class Drafter:
         yield from self.conclude(item.at, DIED, upto=item.at)
         if self.standing.turn_open and not self._is_before(item.at):
             yield self._turn_end("interrupted", item.at)
-        self.standing.status = "paused"
+        if self.standing.status not in ENDED:
+            self.standing.status = "paused"
         cause = "process died" if item.died else "user"
         yield self._draft(
             "pause", item.id, item.at, actor="system", cause=cause, why=legible(item.reason)

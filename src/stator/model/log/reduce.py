@@ -42,7 +42,12 @@ from stator.model.records.types import (
     file_key,
     to_settle,
 )
-from stator.model.sessions.lifecycle import TRANSITIONS, check_budget, check_transition
+from stator.model.sessions.lifecycle import (
+    TRANSITIONS,
+    check_budget,
+    check_transition,
+    is_witnessed,
+)
 from stator.model.sessions.retention import check_retention
 from stator.model.values.ids import record_id, retype
 
@@ -413,9 +418,10 @@ def _lifecycle(draft: Draft, made: Made) -> None:
     if standing is None:
         raise BadDelta(f"{draft.kind} before the session was opened", path="$.kind")
     record = cast("SessionRecord", standing[2])
-    status = check_transition(draft.kind, record.status, record.id)
-    assert status is not None  # draft.kind is in TRANSITIONS
-    if status != record.status or draft.cause != record.reason:
+    seen = is_witnessed(record.mode, draft.origin, draft.epoch)
+    status = check_transition(draft.kind, record.status, record.id, witnessed=seen)
+    # None: a witness reports after the session was closed that its agent began or ended
+    if status is not None and (status != record.status or draft.cause != record.reason):
         made.put("session", msgspec.structs.replace(record, status=status, reason=draft.cause), "")
     for change in draft.changes:
         _change(change, made)

@@ -36,6 +36,13 @@ from stator.model.log.commit import (
 )
 from stator.model.log.delta import Delta, Put
 from stator.model.log.reduce import StateView, reduce
+from stator.model.records.types import SessionRecord
+from stator.model.sessions.lifecycle import (
+    cause_after_close,
+    check_transition,
+    is_after_close,
+    is_witnessed,
+)
 from stator.model.values import canon
 from stator.model.values.ids import check_id, run_id
 
@@ -78,6 +85,16 @@ class Sealed(msgspec.Struct, frozen=True):
 
     commit: Commit
     keys: list[str]
+
+
+def admitted(draft: Draft, record: SessionRecord) -> Draft:
+    """The draft as a session in that state accepts it, else `WrongState`. What a witness brings after close gets
+    a cause that says so: here, because only the append itself knows which of the two came first."""
+    seen = is_witnessed(record.mode, draft.origin, draft.epoch)
+    check_transition(draft.kind, record.status, record.id, witnessed=seen)
+    if not seen or not is_after_close(draft.kind, record.status):
+        return draft
+    return msgspec.structs.replace(draft, cause=cause_after_close(draft.cause))
 
 
 def seal(

@@ -30,6 +30,10 @@ TRANSITIONS: dict[str, dict[str, Status]] = {
 }
 """The one table of legal transitions: commit kind → status before → status after."""
 
+ENDED: frozenset[Status] = frozenset({"closed", "archived"})
+AFTER_CLOSE = "after close"
+"""The cause of what a witness brings to a session that was closed; its own cause follows it, after a colon."""
+
 REASONS = ("user", "done", "budget", "error", "lease lost", "process died")
 """Why a session was paused or closed."""
 
@@ -43,8 +47,42 @@ def lent_upto(lineage: Sequence[Segment]) -> int:
     return lineage[-1].upto if lineage else 0
 
 
-def check_transition(kind: str, status: Status, session: str) -> Status | None:
-    """The status after a commit of that kind, None if it does not change, or `WrongState`."""
+def is_witnessed(mode: Mode, origin: tuple[str, str] | None, epoch: int) -> bool:
+    """Whether a commit is what a witness saw: hooks, a transcript or the proxy.
+
+    In a recorded session only they set an origin: contributors and agents that report over MCP have none.
+    In a driven session a driver sets one too, for what its model asked for, so there it proves nothing.
+    """
+    return mode == "recorded" and origin is not None and not epoch
+
+
+def is_after_close(kind: str, status: Status) -> bool:
+    """Whether what a witness brings comes after the end of the session. An agent that starts again is no such
+    thing: it resumes the session, unless that is archived."""
+    return status in ENDED and (kind, status) != ("resume", "closed")
+
+
+def cause_after_close(cause: str) -> str:
+    """The cause that is recorded for what came after close."""
+    return f"{AFTER_CLOSE}: {cause}" if cause else AFTER_CLOSE
+
+
+def split_cause(cause: str) -> tuple[bool, str]:
+    """Whether a commit came after close, and its own cause."""
+    mark, _, own = cause.partition(": ")
+    return (True, own) if mark == AFTER_CLOSE else (False, cause)
+
+
+def check_transition(
+    kind: str, status: Status, session: str, *, witnessed: bool = False
+) -> Status | None:
+    """The status after a commit of that kind, None if it does not change, or `WrongState`.
+
+    To close a session is a statement, not a gate: what witnesses bring is accepted after it, and changes no
+    status.
+    """
+    if witnessed and is_after_close(kind, status):
+        return None
     ended = status == "archived" or (status == "closed" and kind != "archive")
     if ended and kind not in AFTER_THE_END:
         raise WrongState(

@@ -24,6 +24,8 @@ from stator.errors import BadType
 from stator.model.values.json_text import canonical, parse_object
 
 Dialect = Literal["anthropic", "openai", "openai-chat", "plain"]
+ANSWER_COST_MAX = 2**40
+"""The most of a unit that one answer is believed to cost; thousands of these add up to what a record can hold."""
 
 
 class Reply(dict[str, Any]):
@@ -225,7 +227,7 @@ def usage_of(plain: Any) -> dict[str, int]:
 
 def _count(usage: dict[str, Any], name: str) -> int:
     amount = usage.get(name)
-    return amount if type(amount) is int and amount > 0 else 0
+    return amount if type(amount) is int and 0 < amount <= ANSWER_COST_MAX else 0
 
 
 # --- finding one's way in a response ------------------------------------------------------------

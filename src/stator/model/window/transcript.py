@@ -33,6 +33,7 @@ import msgspec
 from stator.errors import InvalidInput
 from stator.model.exchange.item_commits import legible
 from stator.model.log.commit import Commit, Gone
+from stator.model.sessions.lifecycle import split_cause
 from stator.model.values.ids import short
 from stator.model.window.compaction import (
     WHOLE,
@@ -250,7 +251,7 @@ class Transcript:
             return
         result = KnownResult(
             status=commit.status,
-            cause=commit.cause,
+            cause=split_cause(commit.cause)[1],
             known=commit.has("output"),
             value=_shown(_content(commit, "output")),
             seq=commit.seq,

@@ -11,6 +11,7 @@ import re
 
 from stator.model.log.commit import Commit, Provenance
 from stator.model.records.types import FlagRecord, SessionRecord
+from stator.runtime.base.pages import commit_at
 from stator.runtime.base.project_session import known
 from stator.store.port import StorePort
 
@@ -41,6 +42,16 @@ def imported_upto(store: StorePort, record: SessionRecord) -> int:
         return 0
     parts = [(part.session, part.upto) for part in record.lineage]
     return max(_marked(store, own.id, *part) for part in [*parts, (record.id, EVERYTHING)])
+
+
+def known_time(store: StorePort, record: SessionRecord, seq: int, at: int) -> int:
+    """When a commit was made, as far as this store knows. What came from a bundle has the times that its maker chose:
+    it counts as made when it was imported, if not before."""
+    own = known(store, record)
+    entry = None if own is None else store.find(own.id, "flags", f"{IMPORTED}\n{record.id}")
+    if own is None or entry is None or seq > _marked(store, own.id, record.id, EVERYTHING):
+        return at
+    return min(at, commit_at(store, own.id, entry.seq, load=False).at)
 
 
 def _marked(store: StorePort, own: str, session: str, upto: int) -> int:

@@ -305,5 +305,6 @@ def _unpacked(codec: bytes, data: bytes, size: int) -> bytes:
         if not unpacker.eof or unpacker.unused_data:
             raise refuse("a frame is longer than its stated length")
     if len(data) != size:
-        raise refuse("a frame is shorter than its stated length")
+        wrong = "longer" if len(data) > size else "shorter"
+        raise refuse(f"a frame is {wrong} than its stated length")
     return data

@@ -57,6 +57,10 @@ class ReconcilePlan(msgspec.Struct, frozen=True, kw_only=True):
     project: str
     new: int = 0
     """How many commits there are to take."""
+    common: int
+    """The last seq, as it came, that is here."""
+    shared: str = ""
+    """The session here that has the commits up to there; "" if it has no such commit, or none of them changes."""
     cuts: list[int] = []
     graft: Callable[[Iterable[Commit]], Iterator[Commit]] | None = None
 
@@ -132,11 +136,7 @@ def _new(
     _check_purged(store, asked)
     query = SessionQuery(name=one.name, project=place, tenant=one.tenant)
     if store.sessions(query, limit=1).rows or one.name == project_session.PROJECT_SESSION:
-        raise Conflict(
-            f"there is another session {one.name!r:.80} in project {place!r:.200}",
-            hint="nothing was imported; import it into another project with --project",
-            session=one.id,
-        )
+        raise name_taken(one.name, place, one.id)
     return ReconcilePlan(
         one=one,
         fate="new",
@@ -144,6 +144,16 @@ def _new(
         name=one.name,
         project=place,
         new=one.seq - one.after,
+        common=one.after,
+    )
+
+
+def name_taken(name: str, project: str, session: str) -> Conflict:
+    """The refusal of a session whose name another one has."""
+    return Conflict(
+        f"there is another session {name!r:.80} in project {project!r:.200}",
+        hint="nothing was imported; import it into another project with --project",
+        session=session,
     )
 
 
@@ -197,6 +207,8 @@ def _known(
         name=target.record.name,
         project=target.record.project,
         new=one.seq - met.common,
+        common=met.common,
+        shared=target.id,
         cuts=met.cuts,
         graft=graft,
     )
@@ -212,6 +224,8 @@ def _nothing_new(store: StorePort, one: Bundled, row: SessionRow, met: Met | Non
         into=into.id,
         name=into.record.name,
         project=into.record.project,
+        common=one.seq,
+        shared=into.id if met is not None and met.cuts else "",
         cuts=met.cuts if met is not None else [],
     )
 
@@ -258,6 +272,8 @@ def _fork(
         name=record.name,
         project=record.project,
         new=one.seq - met.common + 1,
+        common=met.common,
+        shared=above.id,
         cuts=cuts,
         graft=_grafting(store, above.id, first, record, cuts, with_first=True),
     )

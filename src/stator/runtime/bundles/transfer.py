@@ -10,10 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence, Set
 from importlib.metadata import version
 from itertools import groupby
+from typing import get_args
 
 import msgspec
 
-from stator.errors import BrokenChain, Conflict, IdReused, InvalidInput, NotFound
+from stator.errors import (
+    BrokenChain,
+    Conflict,
+    ErasesHere,
+    IdReused,
+    InvalidInput,
+    NotFound,
+)
 from stator.model.exchange import bundle
 from stator.model.exchange.bundle import (
     Bundled,
@@ -40,9 +48,19 @@ from stator.runtime.base.context import Context
 from stator.runtime.base.erased_keys import with_kept_keys
 from stator.runtime.base.pages import matching
 from stator.runtime.base.provenance import mark
+from stator.runtime.bundles.claims import Claims
 from stator.runtime.bundles.encryption import SALT_BYTES, new_lock
 from stator.runtime.bundles.file import BundleReader, BundleWriter
-from stator.runtime.bundles.reconcile import Fate, ReconcilePlan, plan
+from stator.runtime.bundles.reconcile import ReconcilePlan, plan
+from stator.runtime.bundles.report import (
+    ErasedHere,
+    Erasures,
+    Imported,
+    ImportedSession,
+    Losses,
+    Tally,
+    erases_here,
+)
 from stator.runtime.views import search
 from stator.store.port import StorePort
 
@@ -74,35 +92,6 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     secrets: int = 0
     """Of those, the ones that hold what the rules about secrets know."""
     locked: bool = False
-
-
-class ImportedSession(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one session of a bundle."""
-
-    session: str
-    """Its id in the bundle; `into` is where its commits are now."""
-    name: str
-    fate: Fate
-    into: str
-    project: str
-    commits: int
-    """How many were new."""
-    head: str
-    seq: int
-    moved: str = ""
-    """The project it was in where it came from, if it is in another here."""
-
-
-class Imported(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import did, or with `dry_run` would do."""
-
-    path: str
-    bytes: int
-    commits: int
-    sessions: list[ImportedSession]
-    withheld: int = 0
-    locked: bool = False
-    dry_run: bool = False
 
 
 # -- export ---------------------------------------------------------------------------------------
@@ -218,9 +207,11 @@ def _bundled(store: StorePort, session: str, seq: int, *, whole: bool) -> Bundle
             session=session,
         )
     last = store.commits(session, after=seq - 1, upto=seq, limit=1, load=False)[0]
+    told = store.find(session, "session", "", at=seq)
+    named = told.record if told is not None and isinstance(told.record, SessionRecord) else opened
     return Bundled(
         id=session,
-        name=opened.name,
+        name=named.name,
         project=opened.project,
         tenant=opened.tenant,
         lineage=opened.lineage,
@@ -324,10 +315,13 @@ def import_bundle(
     *,
     project: str | None = None,
     passphrase: str | Callable[[], str] | None = None,
+    erasures: Erasures = "refuse",
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> Imported:
     """Import the sessions of a bundle, all or none."""
+    if erasures not in get_args(Erasures):
+        raise InvalidInput(f"unknown erasures {erasures!r:.40}", path="$.erasures")
     moved = None if progress is None else lambda done, size: progress("importing", done, size)
     with BundleReader(path, _given(passphrase), progress=moved) as reader:
 
@@ -337,22 +331,26 @@ def import_bundle(
 
         if dry_run:
             plans = planned()
-            for commit in _BundleStream(reader, plans, checks=True):
+            stream = _BundleStream(store, reader, plans, is_dry=True)
+            for commit in stream:
                 if any(place != (commit.session, commit.seq) for place in store.locate(commit.id)):
                     raise _is_here_elsewhere(commit.id)
         else:
-            plans, stream = _ingest(store, context, reader, planned)
-            shared = _erase_shared(store, context, stream.erased)
-            search.forget(store, context, [*(one.into for one in plans), *shared])
+            plans, stream = _ingest(store, context, reader, planned, erasures)
+            _erase_shared(store, context, stream.left_to_erase)
+            touched = {mine.session for mine, _ in stream.losses.items}
+            search.forget(store, context, [*(one.into for one in plans), *touched])
         assert reader.end is not None
         return Imported(
             path=path,
             bytes=reader.size,
             commits=sum(one.new for one in plans),
-            sessions=[_brought(store, one, dry_run) for one in plans],
+            sessions=[_brought(store, one, stream, dry_run) for one in plans],
             withheld=reader.end.withheld,
             locked=reader.header.lock is not None,
             dry_run=dry_run,
+            names=[one.name for one in plans if one.fate in ("new", "fork")],
+            erased=stream.erased,
         )
 
 
@@ -361,6 +359,7 @@ def _ingest(
     context: Context,
     reader: BundleReader,
     planned: Callable[[], list[ReconcilePlan]],
+    erasures: Erasures,
 ) -> tuple[list[ReconcilePlan], _BundleStream]:
     """All of it in one transaction, with the marks that say where it came from.
 
@@ -368,12 +367,15 @@ def _ingest(
     """
     for left in reversed(range(TRIES)):
         plans = planned()
-        stream = _BundleStream(reader, plans, _marks(store, context, plans))
+        marks = _marks(store, context, plans)
+        stream = _BundleStream(store, reader, plans, marks, erasures=erasures)
         try:
             store.ingest(stream, projects={one.into: one.project for one in plans})
             return plans, stream
         except IdReused as taken:
             raise _is_here_elsewhere(taken.ids["commit"]) from None
+        except ErasesHere:
+            raise
         except (BrokenChain, Conflict):
             if not left:
                 raise
@@ -391,34 +393,28 @@ def _is_here_elsewhere(commit: str) -> IdReused:
 
 
 def _erase_shared(
-    store: StorePort, context: Context, erased: Sequence[tuple[str, int, set[str]]]
-) -> set[str]:
-    """Erase here what both logs share and what was erased there after they parted; in which sessions.
+    store: StorePort, context: Context, left: Sequence[tuple[Commit, set[str]]]
+) -> None:
+    """Erase here what both logs share and what was erased there after they parted.
 
     The fork that came holds those erasures, but a session erases only what is its own. If the process is
     killed before this is done, importing again completes it.
     """
-    sessions: set[str] = set()
-    for into, seq, names in erased:
-        mine = store.commits(into, after=seq - 1, upto=seq, limit=1)[0]
-        left = sorted(name for name in names if isinstance(mine.content.get(name), bytes))
-        if left:
-            change = Erase(seq=seq, fields=tuple(left))
-            said = msgspec.to_builtins(change)
-            draft = Draft(
-                id=context.mint("commit"),
-                session=mine.session,
-                kind="erasure",
-                actor="user",
-                principal=context.principal,
-                changes=(change,),
-                input=with_kept_keys(store, context, mine.session, (change,), said),
-                provenance=Provenance("import", "unverified"),
-                why="it was erased where the bundle came from",
-            )
-            store.append(mine.session, [draft])
-            sessions.add(mine.session)
-    return sessions
+    for mine, names in left:
+        change = Erase(seq=mine.seq, fields=tuple(sorted(names)))
+        said = msgspec.to_builtins(change)
+        draft = Draft(
+            id=context.mint("commit"),
+            session=mine.session,
+            kind="erasure",
+            actor="user",
+            principal=context.principal,
+            changes=(change,),
+            input=with_kept_keys(store, context, mine.session, (change,), said),
+            provenance=Provenance("import", "unverified"),
+            why="it was erased where the bundle came from",
+        )
+        store.append(mine.session, [draft])
 
 
 class _BundleStream:
@@ -426,43 +422,85 @@ class _BundleStream:
 
     def __init__(
         self,
+        store: StorePort,
         reader: BundleReader,
         plans: Sequence[ReconcilePlan],
         marks: Sequence[Commit] = (),
         *,
-        checks: bool = False,
+        erasures: Erasures = "refuse",
+        is_dry: bool = False,
     ) -> None:
-        """`checks`: hold every commit against its hash, as the store does with those it takes."""
+        """`is_dry`: hold every commit against its hash, as the store does with those it takes, and refuse no
+        erasure: it is only reported."""
+        self._store = store
         self._reader = reader
         self._plans = plans
         self._marks = marks
-        self._checks = checks
-        self.erased: list[tuple[str, int, set[str]]] = []
-        """Of logs that parted: where what they share was erased there, and which content."""
+        self._erasures = erasures
+        self._is_dry = is_dry
+        self.tallies: dict[str, Tally] = {}
+        self.losses = Losses()
+        self.left_to_erase: list[tuple[Commit, set[str]]] = []
+        """Of logs that parted: what they share and was erased there. The store erases the rest as it takes it."""
 
     def __iter__(self) -> Iterator[Commit]:
-        self.erased = []
+        self.tallies, self.losses, self.left_to_erase = {}, Losses(), []
+        claims = Claims(self._store)
         for one, (_, commits) in zip(self._plans, _sessions(self._reader), strict=True):
             taken = one.fate in ("new", "fast-forward") and one.graft is None
-            found = commits if taken and not self._checks else _verified(commits)
-            if one.cuts:
-                found = self._watched(one, found)
+            found = commits if taken and not self._is_dry else _verified(commits)
+            found = self._watched(one, found, claims)
             if one.graft is not None:
                 yield from one.graft(found)
             else:
                 yield from (commit for commit in found if taken)
+        claims.finish()
+        if self.losses.items and self._erasures == "refuse" and not self._is_dry:
+            # The log that comes says that content is erased. Taken without that, it would not be true here.
+            raise erases_here(self._reader.path, self.erased)
         yield from self._marks
 
-    def _watched(self, one: ReconcilePlan, commits: Iterator[Commit]) -> Iterator[Commit]:
+    def _watched(
+        self, one: ReconcilePlan, commits: Iterator[Commit], claims: Claims
+    ) -> Iterator[Commit]:
+        tally = self.tallies[one.one.id] = Tally()
         for commit in commits:
-            if commit.seq <= one.cuts[-1]:
-                gone = {n for n, i in commit.content.items() if isinstance(i, Gone) and i.by}
-                seq = commit.seq + sum(cut < commit.seq for cut in one.cuts)
-                self.erased += [(one.into, seq, gone)] if gone else []
+            if commit.seq > one.common:
+                claims.take(one, commit)
+                tally.take(commit)
+            elif one.shared and any(isinstance(i, Gone) and i.by for i in commit.content.values()):
+                self._compare(one, commit)
             yield commit
 
+    def _compare(self, one: ReconcilePlan, theirs: Commit) -> None:
+        """Note what is here of a shared commit and was erased there."""
+        seq = theirs.seq + sum(cut < theirs.seq for cut in one.cuts)
+        mine = self._store.commits(one.shared, after=seq - 1, upto=seq, limit=1)[0]
+        gone = set[str]().union(*chain.erased_by(mine, theirs).values())
+        gone = {
+            name for name in chain.with_traces(gone) if isinstance(mine.content.get(name), bytes)
+        }
+        own = {chain.put_item(n) for n, op in enumerate(mine.delta) if op.collection == "session"}
+        if gone & own:
+            raise bundle.refuse(
+                f"@{theirs.seq} of session {one.one.id} lacks the record of the session itself",
+                session=one.one.id,
+                seq=theirs.seq,
+            )
+        if gone:
+            self.losses.add(mine, gone)
+            if one.cuts and theirs.seq <= one.cuts[-1]:
+                self.left_to_erase.append((mine, gone))
 
-def _brought(store: StorePort, one: ReconcilePlan, dry_run: bool) -> ImportedSession:
+    @property
+    def erased(self) -> list[ErasedHere]:
+        sessions = {mine.session for mine, _ in self.losses.items}
+        return self.losses.summed({id: self._store.session(id).record.name for id in sessions})
+
+
+def _brought(
+    store: StorePort, one: ReconcilePlan, stream: _BundleStream, dry_run: bool
+) -> ImportedSession:
     head = one.one.hash
     seq = one.one.seq
     if not dry_run:
@@ -478,6 +516,7 @@ def _brought(store: StorePort, one: ReconcilePlan, dry_run: bool) -> ImportedSes
         head=head,
         seq=seq,
         moved=one.one.project if one.one.project != one.project else "",
+        carried=stream.tallies[one.one.id].carried,
     )
 
 

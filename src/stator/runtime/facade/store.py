@@ -38,7 +38,8 @@ if TYPE_CHECKING:  # what driving needs is loaded when a session is driven
     from stator.model.calls.approval import Rule
     from stator.model.calls.budget import PriceFunction, PriceTable
     from stator.runtime.branches.open_driver import HeldMode
-    from stator.runtime.bundles.transfer import Exported, Imported, Progress
+    from stator.runtime.bundles.report import Erasures, Imported
+    from stator.runtime.bundles.transfer import Exported, Progress
     from stator.runtime.driving.policy import ApproveMode
     from stator.runtime.facade.contributor import Contributor
     from stator.runtime.facade.session import Session
@@ -227,13 +228,15 @@ class Store(Runner, Keeper, OutsideDoors):
         *,
         project: str | None = None,
         passphrase: str | Callable[[], str] | None = None,
+        erasures: Erasures = "refuse",
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> Imported:
         """Import the sessions of a bundle, all or none, with the same ids and heads; every hash is checked. A
         session that this store already has is continued or left unchanged; if both copies have new commits, the
         imported one becomes a fork. `project` is the project of new sessions; by default their own, if this store has
-        it, else the current one. `dry_run` checks everything and reports what would happen.
+        it, else the current one. `dry_run` checks everything and reports what would happen. A bundle whose erasures
+        would take content away that is here is refused (`ErasesHere`), unless `erasures` is "apply".
         """
         from stator.runtime.bundles import transfer
 
@@ -243,6 +246,7 @@ class Store(Runner, Keeper, OutsideDoors):
             str(path),
             project=project,
             passphrase=passphrase,
+            erasures=erasures,
             dry_run=dry_run,
             progress=progress,
         )

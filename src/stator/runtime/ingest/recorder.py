@@ -43,6 +43,7 @@ from stator.model.records.types import (
     ScratchRecord,
     SessionRecord,
 )
+from stator.model.sessions.lifecycle import ENDED
 from stator.model.values import canon
 from stator.model.values.ids import derived, short
 from stator.runtime.base.context import Context
@@ -182,8 +183,10 @@ class Recorder:
         store, session = self._store, self.session
         self._head, self._seq = head.hash, head.seq
         prompt, asked = self._last_turn()
+        status = store.session(session).record.status
         self._standing = DraftingState(
-            status=store.session(session).record.status,
+            status=status,
+            ended_at=self._ended_at() if status in ENDED else 0,
             turn_open=head.turn_open,
             prompt=prompt,
             turn_at=asked,
@@ -200,6 +203,11 @@ class Recorder:
             past=self._past,
         )
         return self._standing
+
+    def _ended_at(self) -> int:
+        """When the session was closed or archived: when its record last changed."""
+        entry = self._store.find(self.session, "session", "")
+        return commit_at(self._store, self.session, entry.seq, load=False).at if entry else 0
 
     def _approvals(self, tool: str) -> list[str]:
         return [
@@ -356,11 +364,15 @@ class Recorder:
 
     def _noted(self, name: str, value: Any) -> Draft:
         note = ScratchRecord(name=f"{READ_POSITION}: {name}", value=value)
+        commit = self._context.mint("commit")
+        # A closed session accepts what has an origin; two notes are never the same.
+        closed = self._standing is not None and self._standing.status in ENDED
         return Draft(
-            id=self._context.mint("commit"),
+            id=commit,
             session=self.session,
             kind="scratch",
             happened=self._latest,
+            origin=(self.conversation.source, f"{READ_POSITION}: {commit}") if closed else None,
             actor="system",
             principal=f"{self._via}:{self.conversation.source}",
             changes=(Upsert("scratch", note),),

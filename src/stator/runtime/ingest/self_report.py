@@ -17,7 +17,7 @@ from stator.model.log.commit import Commit, Draft, Upsert
 from stator.model.log.query import SessionQuery, SessionRow
 from stator.model.log.shown_text import without_secrets
 from stator.model.records.types import ChildRecord, Parent, SessionRecord
-from stator.model.sessions.lifecycle import check_name
+from stator.model.sessions.lifecycle import check_name, lent_upto
 from stator.model.values.ids import derived, short
 from stator.runtime.base.context import Context
 from stator.runtime.base.first_commit import opening
@@ -175,6 +175,31 @@ def _tell_parent(
     with lifecycle.held(store, context, parent.session) as hold:
         draft = hold.draft("child", status=status, changes=(Upsert("children", stands),), **said)
         store.append(parent.session, [*hold.left_behind(), draft], barrier=True)
+
+
+def check_begun_by(store: StorePort, row: SessionRow, principal: str, action: str) -> None:
+    """Refuse to pause, resume or close a session for an agent that did not begin it by reporting to it.
+
+    Else an agent could declare the record of its own work finished, while hooks, a transcript or a program
+    keep it.
+    """
+    low = lent_upto(row.record.lineage)
+    first = store.commits(row.id, after=low, upto=low + 1, limit=1)[0]
+    reported = first.actor == SAID["actor"] and first.provenance == FROM_MODEL
+    if reported and not row.record.aliases and first.known("principal", "") == principal:
+        return
+    if row.record.aliases:
+        why = f"it is recorded from {row.record.aliases[0][0]!r:.40}"
+    elif reported:
+        why = "another agent opened it"
+    else:
+        why = "a program or a person began it"
+    raise WrongState(
+        f"session {row.record.name!r:.80} is not yours to {action}: {why}",
+        hint=f"an agent may {action} what it opened itself; ask the user to run: stator {action} {short(row.id)}",
+        session=row.id,
+        status=row.record.status,
+    )
 
 
 def close(store: StorePort, context: Context, session: str) -> Moved:

@@ -20,6 +20,7 @@ from stator.model.records.types import ArtifactRecord
 from stator.model.values import json_text
 from stator.model.values.ids import short
 from stator.runtime.base.arguments import text
+from stator.runtime.base.provenance import known_time
 from stator.store.port import StorePort
 
 VERSIONS_MAX = 10_000
@@ -116,7 +117,7 @@ def newest(store: StorePort, name: str, project: str) -> Document:
     ):
         last.setdefault(touch.session, touch)
     found = [
-        (commit.at, commit.seq, artifact)
+        (_made_at(store, commit), commit.seq, artifact)
         for touch in last.values()
         if not touch.dropped
         for commit, artifact in _put(store, touch.session, touch)
@@ -127,6 +128,11 @@ def newest(store: StorePort, name: str, project: str) -> Document:
             hint="stator artifact lists those of a session",
         )
     return _load(store, max(found, key=lambda item: item[:2])[2])
+
+
+def _made_at(store: StorePort, commit: Commit) -> int:
+    record = store.session(commit.session).record
+    return known_time(store, record, commit.seq, commit.at)
 
 
 # -- finding --------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from stator.model.values.position import (
     Ref,
     parse_ref,
 )
-from stator.runtime.base import project_flags
+from stator.runtime.base import project_flags, provenance
 from stator.runtime.base.pages import commit_at, matching
 from stator.runtime.views.reflog import end_of_turn, standing_turns, turn_at
 from stator.store.port import StorePort
@@ -107,7 +107,13 @@ def last_used(store: StorePort, project: str | None = None) -> SessionRow | None
     trash = project_flags.Trash(store)
     rows = rows_of(store, project=project)
     rows = (row for row in rows if row.record.mode != "project" and row not in trash)
-    newest = next(rows, None)
+    newest, at = None, -1
+    for row in rows:
+        if row.updated <= at:
+            break  # rows are in this order, and none was used later than its newest commit
+        used = provenance.known_time(store, row.record, row.head, row.updated)
+        if used > at:
+            newest, at = row, used
     return None if newest is None else followed(store, newest)
 
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 from stator.model.calls.budget import total
 from stator.model.log.query import SessionQuery, SessionRow
-from stator.model.records.types import SpendRecord
+from stator.model.records.types import ChildRecord, SpendRecord
 from stator.runtime.base.pages import matching
+from stator.runtime.base.provenance import imported_upto
 from stator.store.port import StorePort
 
 
@@ -42,6 +43,18 @@ def tree(store: StorePort, session: str) -> list[str]:
 
 
 def _children(store: StorePort, session: str) -> Iterator[SessionRow]:
+    """Its children. One that came from a bundle counts only if the session itself names it: anyone can write a
+    session that calls another its parent."""
     for row in matching(store, SessionQuery(parent=session)):
-        if row.record.parent is not None and row.record.parent.kind == "child":
+        if row.record.parent is None or row.record.parent.kind != "child":
+            continue
+        if not imported_upto(store, row.record) or row.id in _named(store, session):
             yield row
+
+
+def _named(store: StorePort, session: str) -> set[str]:
+    return {
+        entry.record.session
+        for entry in store.entries(session, "children")
+        if isinstance(entry.record, ChildRecord)
+    }

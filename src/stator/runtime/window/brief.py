@@ -38,6 +38,7 @@ from stator.model.records.types import (
     PlanRecord,
     file_key,
 )
+from stator.model.sessions.lifecycle import split_cause
 from stator.model.values.ids import is_id, short
 from stator.model.views import brief as briefs
 from stator.model.views.brief import (
@@ -316,7 +317,8 @@ class _Gathering:
         outcome = self._commit(row.outcome) if row.outcome else None
         output = outcome.known("output") if outcome is not None else None
         said = output.get("message", "") if isinstance(output, Mapping) else output
-        how = ": ".join(filter(None, [row.status, row.cause, value_text(said) if said else ""]))
+        cause = split_cause(row.cause)[1]
+        how = ": ".join(filter(None, [row.status, cause, value_text(said) if said else ""]))
         told = outcome or intent
         return BriefItem(
             text=f"{arguments_text(row.tool, arguments_of(intent))} — {how}",

@@ -6,6 +6,7 @@ import pytest
 
 from stator.errors import Busy, LeaseLost, NotFound, WrongState
 from stator.model.log.query import Holder
+from stator.model.sessions.lifecycle import AFTER_CLOSE
 from stator.store.contract.drive import Drafts, Ids, Story, begin
 from stator.store.port import StorePort
 
@@ -143,6 +144,59 @@ class TestLifecycle:
         story.add(story.drafts.make("close"), story.drafts.make("archive"))
         with pytest.raises(WrongState):
             story.add(story.drafts.make("resume"))
+
+    @pytest.mark.parametrize("ending", [("close",), ("close", "archive")])
+    def test_what_a_witness_saw_is_recorded_after_close(
+        self, store: StorePort, ending: tuple[str, ...]
+    ) -> None:
+        """With a cause that says so; the session keeps its status, also if the agent ended or began."""
+        story = begin(store, mode="recorded")
+        intent = story.call("pay", origin=("hook", "c1"))
+        story.add(*(story.drafts.make(kind) for kind in ending))
+        status = story.row.record.status
+        seen = [story.outcome(intent, origin=("hook", "c1"))]
+        seen.append(story.turn("more", origin=("hook", "p2")))
+        seen.append(story.add(story.drafts.make("pause", cause="user", origin=("hook", "end"))))
+        seen.append(story.add(story.drafts.make("run", origin=("hook", "start"))))
+        assert [commit.cause for commit in seen] == [
+            AFTER_CLOSE, AFTER_CLOSE, f"{AFTER_CLOSE}: user", AFTER_CLOSE,
+        ]  # fmt: skip
+        assert (story.row.record.status, story.store.entries(story.session, "calls")) == (
+            status,
+            [],
+        )
+
+    def test_what_a_witness_saw_lands_once_before_and_after_close(self, store: StorePort) -> None:
+        """Reported again after close, it is the commit from before."""
+        story = begin(store, mode="recorded")
+        before = story.entry("a", origin=("hook", "1"))
+        story.add(story.drafts.make("close"))
+        assert story.entry("a", origin=("hook", "1")) == before
+        after = story.entry("b", origin=("hook", "2"))
+        story.add(story.drafts.make("resume"))
+        assert story.entry("b", origin=("hook", "2")) == after
+
+    def test_an_archived_session_stays_archived_when_its_agent_starts_again(
+        self, store: StorePort
+    ) -> None:
+        """The start is on record, the status is the same."""
+        story = begin(store, mode="recorded")
+        story.add(story.drafts.make("close"), story.drafts.make("archive"))
+        seen = story.add(story.drafts.make("resume", origin=("hook", "again")))
+        assert (seen.cause, story.row.record.status) == (AFTER_CLOSE, "archived")
+
+    @pytest.mark.parametrize("kind", ["fact", "turn", "call"])
+    def test_an_origin_lets_nobody_write_to_a_driven_session_that_is_closed(
+        self, store: StorePort, kind: str
+    ) -> None:
+        """A driver sets one too, so there it proves nothing."""
+        story = begin(store).drive()
+        story.add(story.drafts.make("close", cause="done"))
+        for epoch in (story.drafts.epoch, 0):
+            story.drafts.epoch = epoch
+            with pytest.raises((WrongState, LeaseLost)):
+                story.add(story.drafts.make(kind, origin=("hook", "1")))
+        assert story.log[-1].kind == "close"
 
     def test_the_session_record_has_the_reason_of_its_end(self, story: Story) -> None:
         """Both in the row and in the state."""

@@ -37,6 +37,7 @@ from stator.model.log.query import (
 from stator.model.log.redact import Redactor
 from stator.model.log.seal import (
     Place,
+    admitted,
     same_origin,
     same_part,
     scrub,
@@ -48,7 +49,6 @@ from stator.model.records.types import (
 from stator.model.sessions.lifecycle import (
     check_lease,
     check_purge,
-    check_transition,
     driven,
 )
 from stator.model.values.ids import check_id
@@ -180,7 +180,7 @@ class MemoryStore(MemoryReads):
                 current=kept.epoch if kept.holder else 0,
                 session=record.id,
             )
-            check_transition(draft.kind, record.status, record.id)
+            draft = admitted(draft, record)
         prev = log[-1].hash if log else chain.GENESIS
         place = Place(len(log) + 1, turn_of(draft, log), self._clock(), prev)
         redactor = self._redactor(log or [draft])

@@ -29,6 +29,7 @@ from stator.model.log.commit import (
 )
 from stator.model.log.seal import Place as CommitPlace
 from stator.model.log.seal import (
+    admitted,
     same_origin,
     same_part,
     scrub,
@@ -38,7 +39,6 @@ from stator.model.records.tables import REMOVALS
 from stator.model.records.types import Entry, SessionRecord
 from stator.model.sessions.lifecycle import (
     check_lease,
-    check_transition,
     driven,
     lent_upto,
 )
@@ -233,7 +233,7 @@ class Appender:
                 current=place.epoch if place.holder else 0,
                 session=session,
             )
-            check_transition(draft.kind, place.record.status, session)
+            draft = admitted(draft, place.record)
         spot = CommitPlace(live.seq + 1, next_turn(draft, live), self._clock(), live.hash)
         sealed = seal(draft, spot, live, live.redactor, self._salts)
         self._insert(db, live, sealed.commit, sealed.keys)

@@ -19,7 +19,7 @@ from stator.connect import (
     verify_damaged,
 )
 from stator.errors import LogDamaged, SchemaChanged, StatorError, StoreCorrupt, StoreError
-from stator.hooks.spool import BAD, status_of
+from stator.hooks.spool import BAD, foreign_files, status_of
 from stator.locations import NOTE, foreign_spool_of, path_of, spool_of
 from stator.model.calls.approval import parse_policy
 from stator.model.calls.budget import parse_prices
@@ -425,6 +425,13 @@ def _hook_queue(folder: str, now: int) -> Iterator[Finding]:
             "use your own store: stator init AGENT --store PATH",
         )
         return
+    for path in foreign_files(folder)[:LISTED]:
+        yield _finding(
+            "warning",
+            f"{path} belongs to another user: it is left alone, and nothing in it is imported",
+            "spool",
+            "find out who put it there; then delete it, or chown it to you if it is yours",
+        )
     queue = status_of(folder)
     if queue.lines:
         old = now - queue.since > STUCK_US

@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from stator.connect import connect, locate, now, project_id, project_root
 from stator.errors import BadQuery, InvalidInput, NotFound, StoreError
 from stator.importers import registry
@@ -26,7 +28,7 @@ from stator.surfaces.cli.render.times import parse_since
 if TYPE_CHECKING:
     from stator.importers.discover import Discovery
     from stator.importers.run import ImportRun
-    from stator.runtime.bundles.transfer import Imported, ImportedSession
+    from stator.runtime.bundles.report import ErasedHere, Imported, ImportedSession
     from stator.runtime.facade.store import Store
     from stator.surfaces.cli.options import (
         ChangedSinceOption,
@@ -66,6 +68,7 @@ def import_(
     since: ChangedSinceOption = None,
     project: IntoProjectOption = None,
     dry_run: bool = False,
+    erase: bool = False,
     passphrase_file: PassphraseFileOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
@@ -81,12 +84,15 @@ def import_(
     Every commit of a bundle (stator export) is checked against its hash before anything is imported; a bundle
     that is cut short, changed or malicious is refused as a whole. A session that this store already has is
     continued; if both copies have new commits, the imported one becomes a fork. Nothing is overwritten, and
-    erased content stays erased.
+    erased content stays erased. A bundle whose erasures would take content away that is here is refused,
+    unless you give --erase.
 
     Parameters
     ----------
     dry_run
         Read everything and show what would be imported; write nothing.
+    erase
+        Also erase here what was erased where a bundle comes from.
     """
     from stator.importers.discover import merge
     from stator.importers.run import ImportRun
@@ -109,6 +115,7 @@ def import_(
                     wanted[0],
                     project=into,
                     passphrase=lambda: _passphrase(passphrase_file),
+                    erasures="apply" if erase else "refuse",
                     dry_run=dry_run,
                     progress=progress,
                 )
@@ -124,6 +131,7 @@ def import_(
                 home_of=partial(_home_of, opened),
                 spread=all,
                 passphrase=lambda: _passphrase(passphrase_file),
+                erasures="apply" if erase else "refuse",
                 dry_run=dry_run,
                 progress=progress,
                 stop=stop,
@@ -132,10 +140,14 @@ def import_(
         _answer(screen, found, importing)
         if failure is not None:
             raise failure
-        result = importing.result
-        if result.stopped:
-            return INTERRUPTED
-        return FINDING if result.refused or result.unread else OK
+        return _exit_code(importing)
+
+
+def _exit_code(importing: ImportRun) -> int:
+    result = importing.result
+    if result.stopped:
+        return INTERRUPTED
+    return FINDING if result.refused or result.unread else OK
 
 
 def _run(importing: ImportRun) -> StoreError | None:
@@ -281,6 +293,10 @@ def _show(screen: Screen, report: Imported) -> None:
     width = max(widest((one.name for one in report.sessions), 40), 1)
     for one in report.sessions:
         screen.lines(_lines(one, width))
+    for gone in report.erased:
+        screen.line(_erased_line(gone, report.dry_run))
+    if report.erased and report.dry_run:
+        screen.line(Line("  nothing of it is imported without --erase", "doubt"))
     if report.withheld:
         text = f"  {count(report.withheld, 'content field')} left out when the bundle was exported"
         screen.line(Line(text, "doubt"))
@@ -295,13 +311,30 @@ def _lines(one: ImportedSession, width: int) -> list[Line]:
     if one.moved and one.commits:
         project = one.project or "(none)"
         lines.append(Line(f"{'':16}project {one.moved} was imported as {project}", "dim"))
+    brings = [
+        count(number, what)
+        for number, what in (
+            (one.carried.erasures, "erasure"),
+            (one.carried.children, "child session"),
+            (one.carried.grants, "approval"),
+            (one.carried.keeping, "hold or retention rule"),
+        )
+        if number
+    ]
+    if brings:
+        idle = one.carried.grants or one.carried.keeping
+        note = "; approvals, holds and retention of others have no effect here" if idle else ""
+        lines.append(Line(f"{'':16}with {', '.join(brings)}{note}", "dim"))
     return lines
 
 
+def _erased_line(gone: ErasedHere, dry_run: bool) -> Line:
+    what = f"{count(gone.fields, 'field')} and {count(gone.records, 'record')}"
+    line = Line("  ").add("would erase" if dry_run else "erased", "bad", width=14)
+    line.add(gone.name, "bold").add("  ").add(short(gone.session), "id")
+    return line.add(f" {what} in {count(gone.commits, 'commit')}")
+
+
 def as_json(report: Imported) -> dict[str, Any]:
-    return {
-        **{name: getattr(report, name) for name in report.__struct_fields__ if name != "sessions"},
-        "sessions": [
-            {name: getattr(one, name) for name in one.__struct_fields__} for one in report.sessions
-        ],
-    }
+    found: dict[str, Any] = msgspec.to_builtins(report)
+    return found

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from stator.model.log.commit import Commit
 from stator.model.records.types import CallRecord, Entry, PlanRecord
+from stator.model.sessions.lifecycle import AFTER_CLOSE, ENDED, split_cause
 from stator.model.values.ids import short
 from stator.runtime.base.provenance import imported_upto, provenance
 from stator.runtime.facade.view import SessionView
@@ -138,6 +139,8 @@ def _details(view: SessionView, opened: OpenedStore) -> Iterator[Line]:
     yield pair("updated", stamp(row.updated))
     if record.reason and row.shown != "active":
         yield pair(row.shown, f"reason: {record.reason}")
+    if record.mode == "recorded" and record.status in ENDED and (late := _after_close(view)):
+        yield pair(AFTER_CLOSE, f"{record_line.count(late, 'commit')} by its agent's witnesses")
     if row.holder is not None and row.holder.live:
         driver = row.holder
         yield pair(
@@ -152,6 +155,13 @@ def _details(view: SessionView, opened: OpenedStore) -> Iterator[Line]:
     )
     yield pair("head", head.hash)
     yield pair("store", f"{opened.place.url} ({opened.place.why})")
+
+
+def _after_close(view: SessionView) -> int:
+    """How many commits hooks, transcripts or the proxy brought since the session was closed."""
+    (entry,) = view.entries("session")
+    since = view.log(f"@{entry.seq}..head", load=False)
+    return sum(split_cause(commit.cause)[0] for commit in since)
 
 
 def pair(name: str, value: str) -> Line:

@@ -10,6 +10,7 @@ from stator.errors import BadQuery
 from stator.locations import path_of
 from stator.model.log.query import SessionQuery
 from stator.runtime.base.pages import matching
+from stator.runtime.driving import approvals
 from stator.runtime.driving.approvals import Grant
 from stator.runtime.facade.store import Store
 from stator.surfaces.cli.exits import FINDING, OK
@@ -90,7 +91,11 @@ def _about(store: Store, foreign: str, found: list[Grant]) -> Iterator[Line]:
     if foreign:
         yield Line("  it ").add(foreign, "doubt")
     rows = [row for row in matching(store.port, SessionQuery()) if row.record.mode != "project"]
-    yield Line(f"  {count(len(rows), 'session')}", "dim")
+    yield Line(
+        f"  {count(len(rows), 'session')}; once you trust it, their texts count as recorded by you"
+    )
+    if others := len(approvals.grants(store.port, now=store.context.clock())) - len(found):
+        yield Line(f"  {count(others, 'approval')} of others, which answer nothing either way")
     if found:
         what = f"  {count(len(found), 'approval')} of a release before 0.7:"
         yield Line(what, "doubt")

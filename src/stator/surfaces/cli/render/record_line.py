@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from stator.errors import StatorError
 from stator.model.log.chain import put_item
 from stator.model.log.commit import (
@@ -25,6 +27,7 @@ from stator.model.records.types import (
     SessionRecord,
     ToolRecord,
 )
+from stator.model.sessions.lifecycle import AFTER_CLOSE, split_cause
 from stator.model.values import canon
 from stator.model.values.ids import short
 from stator.model.window.compaction import UNDONE
@@ -170,8 +173,12 @@ def _because(line: Line, why: str) -> Line:
 
 def of_commit(commit: Commit) -> Line:
     """A commit on one line."""
-    made = _KINDS.get(commit.kind)
-    return made(commit) if made is not None else _records(commit)
+    made = _KINDS.get(commit.kind, _records)
+    late, cause = split_cause(commit.cause)
+    if not late:
+        return made(commit)
+    line = made(msgspec.structs.replace(commit, cause=cause))
+    return line.add(f" · {AFTER_CLOSE}" if line.plain else AFTER_CLOSE, "doubt")
 
 
 def _turn(commit: Commit) -> Line:

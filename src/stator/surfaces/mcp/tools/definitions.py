@@ -264,8 +264,8 @@ DEFINITIONS = (
         name="sessions",
         title="List and manage sessions",
         description=(
-            "list sessions; fork one (at a position); pause, resume or close one; child: create one for a "
-            "sub-agent (purpose)."
+            "list sessions; fork one (at a position); pause, resume or close one that you opened here; "
+            "child: create one for a sub-agent (purpose)."
         ),
         input_schema=object_schema(
             session=TEXT,

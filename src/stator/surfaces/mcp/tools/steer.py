@@ -98,8 +98,16 @@ def _child(request: RequestContext, given: Arguments) -> ToolAnswer:
     return ToolAnswer(line, session_row(row), appended=True)
 
 
-def _pause(request: RequestContext, given: Arguments) -> ToolAnswer:
+def _own(request: RequestContext, given: Arguments) -> SessionRow:
+    """Return a session that this agent opened: it may change the status of no other."""
     row, _ = request.find(given)
+    store = request.scope.store.port
+    self_report.check_begun_by(store, row, request.principal, given["action"])
+    return row
+
+
+def _pause(request: RequestContext, given: Arguments) -> ToolAnswer:
+    row = _own(request, given)
     context = request.context(row)
     change = lifecycle.pause(
         request.scope.store.port, context, row.id, by=request.principal, **SAID
@@ -108,7 +116,7 @@ def _pause(request: RequestContext, given: Arguments) -> ToolAnswer:
 
 
 def _resume(request: RequestContext, given: Arguments) -> ToolAnswer:
-    row, _ = request.find(given)
+    row = _own(request, given)
     context = request.context(row)
     change = lifecycle.resume(
         request.scope.store.port, context, row.id, by=request.principal, **SAID
@@ -117,7 +125,7 @@ def _resume(request: RequestContext, given: Arguments) -> ToolAnswer:
 
 
 def _close(request: RequestContext, given: Arguments) -> ToolAnswer:
-    row, _ = request.find(given)
+    row = _own(request, given)
     return _status_answer(
         request, row, self_report.close(request.scope.store.port, request.context(row), row.id)
     )

@@ -1,7 +1,7 @@
 """Serves MCP over stdio to one client: one JSON message per line, of limited length.
 
 The SDK's own reader accepts lines of any length and drops lines that are not messages; this one answers both
-with a JSON-RPC error. When the input ends, the server completes the open requests first.
+with a JSON-RPC error, under the request's own id. When the input ends, the server completes the open requests first.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from stator.errors import InvalidInput
+from stator.surfaces.mcp.transport.long_request import LongRequest
 
 LINE_MAX = 4 * 1024 * 1024
 """Maximum number of bytes of one message, as over HTTP."""
@@ -116,7 +117,7 @@ class _Connection:
             anyio.from_thread.run(self._end, token=token)
         os.close(source)
 
-    async def _handle_line(self, line: bytes | None) -> None:
+    async def _handle_line(self, line: bytes | LongRequest) -> None:
         found = parse(line)
         if isinstance(found, types.JSONRPCError):
             await self._answers.send(SessionMessage(found))
@@ -163,34 +164,40 @@ class _Connection:
         await self._to_server.aclose()
 
 
-def read_lines(source: int) -> Iterator[bytes | None]:
-    """Yield lines as they arrive, without blank ones; None for a line longer than `LINE_MAX`."""
+def read_lines(source: int) -> Iterator[bytes | LongRequest]:
+    """Yield lines as they arrive, without blank ones; of a line longer than `LINE_MAX`, what is known of it."""
     buffer = bytearray()
-    over = False
+    long: LongRequest | None = None
     while chunk := os.read(source, CHUNK):
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             buffer += end
-            if over or len(buffer) > LINE_MAX:
-                yield None
-            elif buffer.strip():
-                yield bytes(buffer)
+            long = _grown(buffer, long)
+            if long is not None or buffer.strip():
+                yield long or bytes(buffer)
             buffer.clear()
-            over = False
+            long = None
         buffer += rest
-        if over or len(buffer) > LINE_MAX:
-            over = True
-            buffer.clear()
-    if over:
-        yield None
-    elif buffer.strip():
-        yield bytes(buffer)
+        long = _grown(buffer, long)
+    if long is not None or buffer.strip():
+        yield long or bytes(buffer)
 
 
-def parse(line: bytes | None) -> types.JSONRPCMessage:
+def _grown(buffer: bytearray, long: LongRequest | None) -> LongRequest | None:
+    """Move the bytes of a line that is too long to what is known of it."""
+    if long is None and len(buffer) <= LINE_MAX:
+        return None
+    long = long or LongRequest()
+    long.feed(bytes(buffer))
+    buffer.clear()
+    return long
+
+
+def parse(line: bytes | LongRequest) -> types.JSONRPCMessage:
     """Return the message in a line, or the error response if the line is not a message."""
-    if line is None:
-        return _refusal(types.INVALID_REQUEST, f"a message has at most {LINE_MAX:,} bytes")
+    if isinstance(line, LongRequest):
+        what = f"a message has at most {LINE_MAX:,} bytes"
+        return _refusal(types.INVALID_REQUEST, what, line.id)
     if line.startswith(BOM):
         return _refusal(types.PARSE_ERROR, "a message does not begin with a byte order mark")
     try:
