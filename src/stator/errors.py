@@ -58,6 +58,7 @@ next.
         ├── StoreFailed       E_IO        the disk reported an error
         └── WrongProcess      E_FORK      a store used after fork, or after close
 
+No text of an error repeats a secret that the rules about secrets find.
 Catch `StatorError` for all of them. Those that `stator` exports name it as their module, so that a traceback
 shows the name to import. `str(error)` is for people; `error.wire()` is for programs.
 """
@@ -65,6 +66,8 @@ shows the name to import. `str(error)` is for people; `error.wire()` is for prog
 from __future__ import annotations
 
 from typing import Any, ClassVar
+
+from stator.model.log.shown_text import without_secrets
 
 
 class StatorError(Exception):
@@ -74,10 +77,14 @@ class StatorError(Exception):
     code: ClassVar[str] = "E_STATOR"
 
     def __init__(self, what: str, *, hint: str = "", **ids: Any) -> None:
-        super().__init__(what)
-        self.what = what
-        self.hint = hint
-        self.ids = {name: value for name, value in ids.items() if value is not None}
+        self.what = without_secrets(what)
+        super().__init__(self.what)
+        self.hint = without_secrets(hint) if hint else ""
+        self.ids = {
+            name: without_secrets(value) if type(value) is str else value
+            for name, value in ids.items()
+            if value is not None
+        }
 
     def __str__(self) -> str:
         return f"{self.what} ({self.hint})" if self.hint else self.what
@@ -103,7 +110,7 @@ class InvalidInput(StatorError):
 
     def __init__(self, what: str, *, path: str = "", hint: str = "", **ids: Any) -> None:
         super().__init__(f"{what} - at {path}" if path else what, hint=hint, **ids)
-        self.path = path
+        self.path = without_secrets(path) if path else ""
 
 
 class BadType(InvalidInput):

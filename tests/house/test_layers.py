@@ -17,7 +17,7 @@ from house.trees import made, one, ours
 from source_tree import ANYTHING, Module, SourceTree, circles, is_below
 
 PARTS: dict[str, str] = {
-    "errors": "",
+    "errors": "model.log.shown_text",
     "locations": "",
     "locks": "",
     "owner": "errors locations locks model.sessions.ownership owner",

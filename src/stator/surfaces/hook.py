@@ -224,22 +224,10 @@ def _redacted(folder: str, data: bytes, hook_input: dict[str, Any], cwd: str) ->
     redactor = Redactor(_key(folder))
     if hook_input:
         try:
-            line = json.dumps(
-                _scrubbed(redactor.scrub, hook_input, None), separators=(",", ":")
-            ).encode()
+            line = json.dumps(redactor.scrub_json(hook_input), separators=(",", ":")).encode()
         except RecursionError:
             line = _placeholder_for("nested too deeply", data)
     return line, redactor.scrub(cwd, None)
-
-
-def _scrubbed(scrub: Any, value: Any, name: str | None) -> Any:
-    if isinstance(value, str):
-        return scrub(value, name)
-    if isinstance(value, dict):
-        return {scrub(key, None): _scrubbed(scrub, item, key) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_scrubbed(scrub, item, name) for item in value]
-    return value
 
 
 def _key(folder: str) -> bytes:

@@ -60,6 +60,7 @@ from stator.model.exchange.items import (
     Unknown,
     text_id,
 )
+from stator.model.log.shown_text import cut_short
 from stator.model.window.reply import usage_of
 
 UUIDS_MAX = 20_000
@@ -536,7 +537,7 @@ class ClaudeCodeReader:
         self._remember_item(uuid, identifier)
         text = content if isinstance(content, str) else tools.text_of(content)
         if len(text) > NOTED_MAX:
-            content = f"{text[:NOTED_MAX]}\n[{len(text) - NOTED_MAX} more characters]"
+            content = f"{cut_short(text, NOTED_MAX)}\n[{len(text) - NOTED_MAX} more characters]"
         return Noted(
             id=identifier,
             at=timestamp_of(record),

@@ -23,6 +23,7 @@ from stator.model.exchange.items import (
     digest_of,
 )
 from stator.model.log.commit import Source
+from stator.model.log.shown_text import cut_short
 from stator.model.records.types import Effect, StepStatus
 
 READS = frozenset(
@@ -150,7 +151,7 @@ def outcome_of(
 def first_line(text: str) -> str:
     """The first line of a text, as the cause of an outcome."""
     plain = text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>").strip()
-    return plain.split("\n", 1)[0][:CAUSE_MAX]
+    return cut_short(plain.split("\n", 1)[0], CAUSE_MAX)
 
 
 def result_of(

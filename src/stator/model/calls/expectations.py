@@ -32,6 +32,7 @@ from stator.model.log.commit import (
 )
 from stator.model.log.delta import Put
 from stator.model.log.rewinds import TAG
+from stator.model.log.secret_bytes import redacted_reading
 from stator.model.records.tables import COMPARED
 from stator.model.records.types import ChildRecord
 from stator.model.values import json_text
@@ -359,6 +360,8 @@ def alike(recorded: Any, given: Any) -> bool:
     """Whether a value is what was recorded, but for the secrets that were taken out."""
     if isinstance(recorded, str):
         return isinstance(given, str) and _alike(_SECRET.split(recorded), given)
+    if isinstance(recorded, bytes) and (clean := redacted_reading(recorded)) is not None:
+        return isinstance(given, bytes) and _alike(_SECRET.split(clean.text), clean.reread(given))
     if isinstance(recorded, dict):
         return (
             isinstance(given, dict)

@@ -24,6 +24,7 @@ from stator.model.calls.life import (
     Reconciled,
     settled,
 )
+from stator.model.log.clean_record import clean_record
 from stator.model.log.commit import (
     CONTINUED,
     CONTINUES,
@@ -33,12 +34,12 @@ from stator.model.log.commit import (
     Upsert,
 )
 from stator.model.log.delta import Drop, Put
-from stator.model.log.seal import tagged
+from stator.model.log.secret_bytes import redacted_reading
 from stator.model.records.tables import ONCE
 from stator.model.records.types import CallStatus, Effect, Record
 from stator.model.values import canon
 
-Scrub = Callable[[str, str | None], str]
+Scrub = canon.Scrub
 Course = Literal["replay", "run", "in doubt", "awaiting"]
 """What to do about a call that the record knows: give its outcome, run it (again), ask its tool what
 happened, or keep waiting for a person."""
@@ -396,26 +397,22 @@ def _did(commit: Commit, change: Change, scrub: Scrub | None) -> bool:
 def _holds(record: Record, wish: Record, scrub: Scrub | None) -> bool:
     """Whether every field the caller set is in the record, compared by canonical bytes."""
     kept: dict[str, Any] = msgspec.to_builtins(record)
-    wanted: dict[str, Any] = msgspec.to_builtins(tagged(wish, None))
-    for plain in (None, scrub):
-        named = {
-            name: canon.dumps(canon.from_plain(value), scrub=_named(plain, wanted))
+    for how in (None, scrub):
+        wanted: dict[str, Any] = msgspec.to_builtins(clean_record(wish, how))
+        if all(
+            name in kept and canon.encode(kept[name]) == canon.encode(value)
             for name, value in wanted.items()
-        }
-        if all(name in kept and canon.encode(kept[name]) == named[name] for name in named):
+        ):
             return True
     return False
-
-
-def _named(scrub: Scrub | None, wanted: dict[str, Any]) -> Scrub | None:
-    name = str(wanted.get("name", "value"))
-    return None if scrub is None else lambda text, key: scrub(text, key or name)
 
 
 def is_redacted(commit: Commit, name: str) -> bool:
     """Whether a secret was taken out of a content field before it was recorded."""
     item = commit.content.get(name)
-    return isinstance(item, bytes) and PLACEHOLDER in item
+    if not isinstance(item, bytes):
+        return False
+    return PLACEHOLDER in item or any(map(redacted_reading, canon.bytes_within(item)))
 
 
 def provider_id(origin: tuple[str, str] | None) -> str:

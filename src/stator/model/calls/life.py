@@ -38,6 +38,7 @@ from stator.errors import (
 from stator.model.calls import backoff
 from stator.model.calls.backoff import ONCE, Policy
 from stator.model.log.commit import Change
+from stator.model.log.shown_text import cut_short
 from stator.model.records.types import CallStatus, Effect
 from stator.model.values import canon
 from stator.model.values.ids import short
@@ -363,7 +364,7 @@ def _outcome(asked: Asked, status: CallStatus, **fields: Any) -> Outcome:
 
 
 def _safe(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()[:MESSAGE_MAX]
+    return cut_short(text.encode("utf-8", "replace").decode(), MESSAGE_MAX)
 
 
 def verdict(effect: Effect, error: BaseException) -> tuple[CallStatus, str]:

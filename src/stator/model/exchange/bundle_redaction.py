@@ -6,10 +6,8 @@ verifies; it reads as not in the bundle, and a store that has the content keeps 
 
 from __future__ import annotations
 
-import binascii
-import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from stator.model.log.redact import Redactor
 
 PATTERN_MAX = 1000
-_BYTES = re.compile(rb'\{"\$[bu]":"([A-Za-z0-9+/=]*)"\}')
 
 
 class Sieve:
@@ -97,23 +94,26 @@ class Sieve:
             raise _cannot(commit, "the session's own record")
         if asked or fixed or (name == "key" and commit.kind == "open"):
             return asked
-        if self._redactor is not None and _hit(canon.decode(item), None, self._redactor):
+        if self._redactor is not None and self._has_secret(item, self._redactor):
             self.secrets += 1
             return True
         return False
+
+    def _has_secret(self, item: bytes, redactor: Redactor) -> bool:
+        """Whether the rules about secrets would replace something in a recorded value or record."""
+        before = redactor.hits
+        canon.to_plain(canon.loads(item), scrub=redactor.scrub)
+        return redactor.hits > before
 
     def _has_word(self, item: bytes) -> bool:
         text = item.decode(errors="replace").casefold()
         if any(word in text for word in self._spelled):
             return True
-        for match in _BYTES.finditer(item):
-            try:
-                raw = binascii.a2b_base64(match[1]).decode(errors="replace").casefold()
-            except binascii.Error:
-                continue
-            if any(word in raw for word in self._words):
-                return True
-        return False
+        return any(
+            word in raw.decode(errors="replace").casefold()
+            for raw in canon.bytes_within(item)
+            for word in self._words
+        )
 
     def _check_structure(self, commit: Commit) -> None:
         """What no salt covers cannot be left out: better nothing travels than half of what was meant."""
@@ -138,18 +138,3 @@ def _cannot(commit: Commit, where: str) -> StatorError:
         session=commit.session,
         seq=commit.seq,
     )
-
-
-def _hit(plain: Any, key: str | None, redactor: Redactor) -> bool:
-    """Whether the rules about secrets would replace something in a recorded value."""
-    if type(plain) is str:
-        return redactor.scrub(plain, key) is not plain
-    if type(plain) is list:
-        return any(_hit(item, key, redactor) for item in plain)
-    if type(plain) is dict:
-        return any(
-            redactor.scrub(name) is not name or _hit(item, name, redactor)
-            for name, item in plain.items()
-            if name not in ("$b", "$f", "$i")
-        )
-    return False

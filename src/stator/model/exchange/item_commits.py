@@ -45,6 +45,7 @@ from stator.model.log.commit import (
     Source,
     Upsert,
 )
+from stator.model.log.shown_text import cut_short
 from stator.model.records.types import (
     ChildRecord,
     FileRecord,
@@ -470,4 +471,4 @@ def legible(text: object) -> str:
     """Text that a record can hold: bounded, no NUL, a lone surrogate as its escape."""
     whole = text if isinstance(text, str) else str(text)
     plain = whole.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
-    return plain if len(plain) <= TEXT_MAX else plain[: TEXT_MAX - 1] + "…"
+    return plain if len(plain) <= TEXT_MAX else cut_short(plain, TEXT_MAX - 1) + "…"

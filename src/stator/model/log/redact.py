@@ -1,4 +1,4 @@
-"""Replaces secrets by placeholders in every text, before it is hashed or written.
+"""Replaces secrets by placeholders in every text, also in bytes, before it is hashed or written.
 
 A secret becomes ``‹secret:KIND:DIGEST›``. KIND is one of ``KINDS``; DIGEST is the first 12 hex
 digits of HMAC-SHA256(key, secret), so equal secrets of one session have equal placeholders and a guess cannot
@@ -10,9 +10,9 @@ Two ways to be found: a *shape* (a vendor's prefix, a JWT, a PEM block, a passwo
 caller passes as ``name``).
 
 What this cannot find: a secret with neither a known shape nor a known name (a password in a sentence, a
-key of a vendor not listed, a positional argument, ``curl -u user:pass``, ``DB_PASS=…``, a
+key of a vendor not listed, a positional argument, ``curl -u user:pass``, a
 passphrase, ``<password>`` in XML); one that is encoded, encrypted, compressed, wrapped over lines
-or split between two texts; a value on the line after its name; in free text, an unquoted value
+or split between two texts; a number; a value on the line after its name; in free text, an unquoted value
 that reads like code or a word (``token = fetch()``, ``secret=letmein``). Conversely, a harmless
 value beside a secret name is redacted too. It lowers the risk of a leak; it proves nothing.
 
@@ -24,17 +24,28 @@ length of any text.
 
 from __future__ import annotations
 
-from stator.model.log.secret_names import name_sort, name_spans, named_value, url_spans
+from itertools import pairwise
+
+from stator.model.log.secret_bytes import Reading, may_hold, reading, wide_readings
+from stator.model.log.secret_names import (
+    has_name,
+    name_sort,
+    name_spans,
+    named_value,
+    url_spans,
+)
 from stator.model.log.secret_shapes import run_spans
 from stator.model.log.secret_spans import (
     PLACEHOLDER_HEAD,
     Span,
     late_pattern,
 )
+from stator.model.values.value_names import VALUES, name_after, name_beside
 
 TYPE_CHECKING = False  # as type checkers know it: a hook cannot wait until `typing` is loaded
 if TYPE_CHECKING:
-    from typing import Final
+    from collections.abc import Sequence
+    from typing import Any, AnyStr, Final
 
 __all__ = ["KINDS", "Redactor", "has_placeholder", "placeholder_pattern"]
 
@@ -48,6 +59,7 @@ KINDS: Final[tuple[tuple[str, str], ...]] = (
     ("basic-auth", "credentials of an HTTP Basic authorization header"),
     ("basic-auth-url", "password, or long token, before the host of a URL"),
     ("bearer", "token of an HTTP authorization header"),
+    ("cookie", "values of a Cookie or Set-Cookie header"),
     ("databricks", "Databricks access token"),
     ("digitalocean", "DigitalOcean token"),
     ("discord", "Discord bot token, or the token of a webhook URL"),
@@ -99,10 +111,53 @@ class Redactor:
         self.hits = 0
         """Secrets replaced so far, over all texts."""
 
-    def scrub(self, text: str, name: str | None = None) -> str:
-        """The text without its secrets; the same object if it has none. `name` is the dict key of the text:
-        under a secret-looking name the whole value is replaced, in any shape.
+    def passes(self, texts: Sequence[str]) -> bool:
+        """Whether one look at all of some texts shows that none of them holds a secret."""
+        joined = '"' + '"\n"'.join(texts)
+        data = joined.encode("ascii", "replace")
+        return not (run_spans(joined, data) or has_name(data) or b":/" in data)
+
+    def scrub_json(self, value: Any, name: str | None = None) -> Any:
+        """A value of JSON without its secrets, in every text and every key."""
+        if isinstance(value, str):
+            return self._text(value, name)
+        if isinstance(value, dict):
+            clean = {}
+            for key, item in value.items():
+                named = name_beside(value, key) if key in VALUES else key
+                clean[self._text(key, None)] = self.scrub_json(item, named)
+            return clean
+        if isinstance(value, list):
+            names = [name, *(name_after(flag, item, name) for flag, item in pairwise(value))]
+            return list(map(self.scrub_json, value, names))
+        return value
+
+    def scrub(self, text: AnyStr, name: str | None = None) -> AnyStr:
+        """The text or bytes without their secrets; the same object if there is none. `name` is the name of the
+        value, mostly its dict key: under a secret-looking name the whole value is replaced, in any shape.
         """
+        if isinstance(text, str):
+            if name is None and len(text) < _SHORTEST and text.isidentifier():
+                return text  # most dict keys
+            return self._text(text, name)
+        return self._bytes(text, name)
+
+    def _bytes(self, data: bytes, name: str | None) -> bytes:
+        if b"\0" in data:
+            for wide in wide_readings(data):
+                if (clean := self._read(wide, name)) is not None:
+                    data, name = clean, None
+                    break
+        if not may_hold(data) and (name is None or name_sort(name) is None):
+            return data
+        return self._read(reading(data), name) or data
+
+    def _read(self, found: Reading, name: str | None) -> bytes | None:
+        """The bytes of a text without its secrets; none if it has none."""
+        clean = self._text(found.text, name)
+        return None if clean is found.text else found.with_text(clean)
+
+    def _text(self, text: str, name: str | None) -> str:
         plain = len(text) < _SHORTEST and _WORDLIKE.fullmatch(text)
         if plain and (name is None or name_sort(name) is None):
             return text
@@ -136,7 +191,7 @@ class Redactor:
 
 # --- all together --------------------------------------------------------------------------------
 
-_GENERIC: Final = frozenset(("assigned", "basic-auth", "basic-auth-url", "bearer"))
+_GENERIC: Final = frozenset(("assigned", "basic-auth", "basic-auth-url", "bearer", "cookie"))
 
 
 def _spans(text: str) -> list[Span]:

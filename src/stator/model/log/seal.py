@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import sha256
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
 
-from stator.errors import InvalidInput, TooLarge
+from stator.errors import TooLarge
 from stator.model.log.chain import (
     SALT_BYTES,
     Preimage,
@@ -23,7 +24,9 @@ from stator.model.log.chain import (
     put_item,
 )
 from stator.model.log.check import check_draft, encode_checked, encode_record
+from stator.model.log.clean_record import clean_record
 from stator.model.log.commit import (
+    CONTENT,
     Change,
     Commit,
     Draft,
@@ -33,8 +36,7 @@ from stator.model.log.commit import (
 )
 from stator.model.log.delta import Delta, Put
 from stator.model.log.reduce import StateView, reduce
-from stator.model.records.tables import COLLECTIONS
-from stator.model.records.types import DecisionRecord, Record, SessionRecord
+from stator.model.records.types import SessionRecord
 from stator.model.sessions.lifecycle import (
     cause_after_close,
     check_transition,
@@ -52,6 +54,15 @@ SUMMARISED = 200
 """Outputs shorter than this many bytes are their own summary."""
 SHORT = 12
 """Structural text below this length cannot hold a secret worth a scan."""
+_CHECKED = frozenset(("id", "session", "kind", "actor", "call", "parent", "run"))
+"""Texts of a draft that are refused unless they are ids or one of a few words."""
+_STRUCTURE = tuple(
+    field.name
+    for field in msgspec.structs.fields(Draft)
+    if field.type is str and field.name not in _CHECKED and field.name not in CONTENT
+)
+"""All other texts of a draft that are not content. A new field is one of them by itself."""
+_structure: Callable[[Draft], tuple[str, ...]] = attrgetter(*_STRUCTURE)
 
 if TYPE_CHECKING:  # its patterns take a while to compile, and only writing needs them
     from stator.model.log.redact import Redactor
@@ -249,11 +260,7 @@ def scrub(
         check_id(draft.run, "run")
     found: dict[str, Any] = {}
     if redactor is not None and (
-        len(draft.tool) + len(draft.cause) + len(draft.trace) + len(draft.status) >= SHORT
-        or len(draft.effect) >= SHORT
-        or draft.origin
-        or draft.inputs
-        or draft.usage
+        len("".join(_structure(draft))) >= SHORT or draft.origin or draft.inputs or draft.usage
     ):
         found = _scrub_structure(draft, redactor)
     if draft.changes:
@@ -266,13 +273,7 @@ def scrub(
 def _scrub_structure(draft: Draft, redactor: Redactor) -> dict[str, Any]:
     """The structural fields that held a secret, as they are without it."""
     found: dict[str, Any] = {}
-    for name, text in (
-        ("tool", draft.tool),
-        ("cause", draft.cause),
-        ("trace", draft.trace),
-        ("status", draft.status),
-        ("effect", draft.effect),
-    ):
+    for name, text in zip(_STRUCTURE, _structure(draft), strict=True):
         if len(text) >= SHORT and (clean := redactor.scrub(text)) is not text:
             found[name] = clean
     if draft.origin:
@@ -293,49 +294,14 @@ def _scrub_change(
         encode_checked(change.collection, change.record)  # it was scrubbed when it was recorded
     if not isinstance(change, Upsert):
         return change
-    record = tagged(change.record, redactor.scrub if redactor else None)
+    if redactor is None:
+        record = clean_record(change.record, None)
+    else:
+        record = clean_record(change.record, redactor.scrub, redactor.passes)
     data = encode_checked(change.collection, record)
-    # One scan over the encoded record, which has a secret in few cases. `scrub` returns the same object if it
-    # found none; only else is the record taken apart and scanned field by field.
-    if redactor is None or redactor.scrub(text := data.decode()) is text:
-        if encoded is not None:
-            encoded[id(record)] = data
-        return change if record is change.record else Upsert(change.collection, record)
-    # The record has its tags by now: they are read first, because a tag that is tagged again is another value.
-    fields = canon.from_plain(msgspec.to_builtins(record))
-    plain = canon.to_plain(fields, path=f"$.{change.collection}", scrub=redactor.scrub)
-    return Upsert(change.collection, _typed(change.collection, plain))
-
-
-def tagged(record: Record, scrub: canon.Scrub | None) -> Record:
-    """The record with its foreign values in tagged form: the only place where those of records are tagged.
-
-    The name of a record counts as the dict key of its value.
-    """
-    if isinstance(record, DecisionRecord):
-        if not record.factors:
-            return record
-        factors = canon.to_plain(record.factors, path="$.factors")
-        return msgspec.structs.replace(record, factors=factors)
-    if not hasattr(record, "value"):
-        return record
-    value: Any = record.value
-    name: str = getattr(record, "name", "value")
-    if type(value) is int and abs(value) < 2**53:
-        return record
-    plain = canon.to_plain(value, path="$.value", scrub=scrub and _named(scrub, name))
-    return msgspec.structs.replace(record, value=plain)
-
-
-def _named(scrub: canon.Scrub, name: str) -> canon.Scrub:
-    return lambda text, key: scrub(text, key or name)
-
-
-def _typed(collection: str, plain: Any) -> Record:
-    try:
-        return msgspec.convert(plain, COLLECTIONS[collection].type)
-    except msgspec.ValidationError as error:
-        raise InvalidInput(f"not a {collection} record: {error}", path=f"$.{collection}") from None
+    if encoded is not None:
+        encoded[id(record)] = data
+    return change if record is change.record else Upsert(change.collection, record)
 
 
 def same_origin(draft: Draft, commit: Commit) -> bool:

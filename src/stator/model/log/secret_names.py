@@ -74,6 +74,8 @@ def name_sort(name: str) -> NameSort | None:
         return "token"
     if "credential" in words or "credentials" in words:
         return "credential"
+    if words and words[-1] in ("cookie", "cookies"):
+        return "cookie"
     return "auth" if words and words[-1] == "auth" else None
 
 
@@ -87,10 +89,12 @@ _FILLER_WORDS: Final = _words(
 )
 _FILLER: Final = late_pattern(
     r"""(?xi) [*x.•\#?_=~+-]{1,200} | \$[a-z_]\w{0,100} | \$[{(].{0,200} | <[^<>]{0,200}>
-    | %[a-z_]\w{0,100}%? | %\(\w{0,100}\)s | \{{1,2}[^{}]{0,200}\}{1,2} | \[[^\[\]]{0,200}\]"""
+    | %[a-z_]\w{0,100}%? | (?:%[sdr][:@/]?){1,4} | %\(\w{0,100}\)s | \{{1,2}[^{}]{0,200}\}{1,2} | \[[^\[\]]{0,200}\]"""
 )
 """Masks and templates that appear in place of a secret."""
 _NUMBER: Final = late_pattern(r"[+-]?[0-9][0-9_.,]{0,40}")
+_VERSION: Final = late_pattern(r"[\^~<>=v ]{0,4}[0-9]{1,4}(?:\.[0-9x*]{1,6}){1,3}[a-z0-9.+-]{0,20}")
+"""Of a package, whose name may be that of a secret: "jsonwebtoken": "^9.0.2"."""
 _LABEL: Final = late_pattern(r"[A-Za-z]{1,20}(?:[ _-][A-Za-z]{1,20}){0,5}:? ?")
 _CODE: Final = late_pattern(
     r"[(\[{<$]|[&*!@]?[A-Za-z_]\w{0,100}+(?:(?:\.|::|->|\?\.)[A-Za-z_]\w{0,100}+){0,8}[(\[{<]"
@@ -101,6 +105,8 @@ _CODE: Final = late_pattern(
 
 def _is_filler(value: str, sort: NameSort) -> bool:
     if value.lower() in _FILLER_WORDS or _FILLER.fullmatch(value):
+        return True
+    if sort != "password" and _VERSION.fullmatch(value):
         return True
     # Passwords of digits exist; tokens and keys of digits are counts.
     return _NUMBER.fullmatch(value) is not None and (sort != "password" or len(value) < 4)
@@ -137,6 +143,9 @@ def named_value(text: str, name: str) -> list[Span] | None:
         return None
     if _is_filler(text, sort) or _is_working_directory(name, text):
         return None
+    if sort == "cookie" and (cookies := _COOKIES.match(text)) is not None:
+        found = _cookie_values(cookies)
+        return None if found is None else [found]
     scheme = _SCHEME.fullmatch(text)
     if scheme is not None and sort != "password":
         kind = "basic-auth" if scheme[1].lower() == "basic" else "bearer"
@@ -156,26 +165,35 @@ def _fits_password(value: str) -> bool:
 def _fits_token(value: str, sort: NameSort) -> bool:
     if len(value) < 6 or any(map(str.isspace, value)):
         return False
-    return sort != "auth" or _is_strong(value)
+    return sort not in ("auth", "cookie") or _is_strong(value)
 
 
 # --- a name beside a value -----------------------------------------------------------------------
 
-_ASSIGNMENT: Final = late_pattern(
-    r"""(?x)
+_NAME_END: Final = r"""(?x)
     (?P<rest>[A-Za-z0-9_-]{1,48}+)
     (?:\\{0,7}["'`])? \]?
     (?:\s{0,2}:\s{0,2}(?:str|bytes|[sS]tring)(?:\s?\|\s?None)?(?=\s{0,2}=))?
-    (?P<op>[ \t]{0,8}(?:=>|:=|=|:)(?![=:])[ \t]{0,8}|[ \t]{1,4})
+    """
+_GIVEN: Final = r"""
     (?:
         \\{1,7}["'`] (?P<escaped>[^\n"'`\\‹›]{1,4096}+)
       | [bruBRU]{0,2}" (?P<double>[^"\\\n‹›]{0,4096}+(?:\\.[^"\\\n‹›]{0,400}+){0,40}) (?:"|\Z)
       | [bruBRU]{0,2}' (?P<single>[^'\\\n‹›]{0,4096}+(?:\\.[^'\\\n‹›]{0,400}+){0,40}) (?:'|\Z)
       | ` (?P<ticks>[^`\\\n‹›]{1,400}+) (?:`|\Z)
-      | (?P<bare>[^\s"'`\\‹›]{1,256}+(?:\\(?![nrtbfu"'`\\/])[^\s"'`\\‹›]{0,256}+){0,8}) (?![‹"'`])
+      | (?P<bare>[^\s"'`\\‹›]{1,256}+(?:\\(?![nrtbfu"'`\\/])[^\s"'`\\‹›]{0,256}+){0,8}) (?!‹)
     )
     """
+_ASSIGNMENT: Final = late_pattern(
+    _NAME_END + r"(?P<op>[ \t]{0,8}(?:=>|:=|=|:)(?![=:])[ \t]{0,8}|[ \t]{1,4})" + _GIVEN
 )
+_BESIDE: Final = late_pattern(
+    _NAME_END
+    + r"""(?P<op>[ ]{0,4},?(?:\s|\\[nrt]){0,64}+\\{0,7}["']?[vV]alue\\{0,7}["']?[ ]{0,4}[:=][ ]{0,4})"""
+    + _GIVEN
+)
+"""A name, and beside it what is called its value: {"name": "API_KEY", "value": "…"}."""
+_BESIDE_MAX: Final = 160
 _KIND_OF: Final = (
     (late_pattern(r"(?i).{0,60}secret.?access.?key"), late_pattern(r"[A-Za-z0-9/+]{40}"), "aws"),
     (
@@ -189,6 +207,8 @@ _KIND_OF: Final = (
 def _assignment(text: str, at: int) -> Span | None:
     """The value that belongs to the secret name at position `at`."""
     match = _ASSIGNMENT.match(text, at)
+    if match is None and "alue" in text[at : at + _BESIDE_MAX]:
+        match = _BESIDE.match(text, at)
     if match is None:
         return None
     start, name = _whole_name(text, at, match["rest"])
@@ -200,7 +220,12 @@ def _assignment(text: str, at: int) -> Span | None:
     if form == "bare":
         last = _bare_end(text, start, first, last)
         value = text[first:last]
-        fits = _Bare(text, start, last, name, sort, match["op"], value).fits()
+        bare = _Bare(text, start, last, name, sort, match["op"], value)
+        fits = (
+            bare.fits_in_quotes()
+            if text[match.end("bare") : match.end("bare") + 1] in _QUOTES
+            else bare.fits()
+        )
     else:
         value = text[first:last]
         fits = _quoted_fits(sort, value) and (name[0] == "-" or not match["op"].isspace())
@@ -280,6 +305,8 @@ class _Bare(GivenValue):
             return False
         if _is_filler(value, self.sort) or _CODE.match(value) or _is_label(value):
             return False
+        if self.sort == "cookie":
+            return _is_strong(value)
         if self.name[0] == "-":
             return self._fits_flag()
         if self.sort != "password" and "://" in value:
@@ -287,6 +314,15 @@ class _Bare(GivenValue):
         if self.op == "=" and self.name.isupper():
             return self.sort in ("password", "token") or _has_digit(value)
         return _is_strong(value) or self._fits_line(op)
+
+    def fits_in_quotes(self) -> bool:
+        """The same where a quote follows: it must end a string that the name is in, as in "PASSWORD=…"."""
+        quote = self.text[self.last : self.last + 1]
+        before = self.text[max(0, self.start - _QUOTED_MAX) : self.start].rpartition("\n")[2]
+        if quote not in before or not (self.value[-1].isalnum() or self.value[-1] in "=!"):
+            return False
+        tight = self.op == "=" and self.name.isupper() and self.sort in ("password", "token")
+        return (tight or self.name[0] == "-" or _is_strong(self.value)) and self.fits()
 
     def _is_long(self) -> bool:
         return len(self.value) >= (3 if self.sort == "password" else 6)
@@ -310,6 +346,9 @@ class _Bare(GivenValue):
         return _is_line(self.text, self.start, self.last)
 
 
+_QUOTES: Final = ('"', "'", "`")
+_QUOTED_MAX: Final = 200
+"""How far before its end the string of a name and its value may begin."""
 _SYMBOL: Final = frozenset("!@#$%^*+~?/=")
 
 
@@ -330,6 +369,41 @@ def _auth_assignment(text: str, at: int) -> Span | None:
         return None
     kind = "basic-auth" if match[1].lower() == "basic" else "bearer"
     return Span(*match.span(2), kind)
+
+
+_COOKIE: Final = late_pattern(
+    r"""(?xi) kies? \\{0,7}["'`]? \]? [ \t]{0,4} [:=,\s] [ \t]{0,4} [bruf]{0,2} \\{0,7}["'`]? (?=[\w.$-]{1,128}=)"""
+)
+_COOKIES: Final = late_pattern(r"""[\w.$-]{1,128}=[^\n\r"'`\\<>{}‹›]{8,4096}+""")
+"""A cookie after another, each a name and a value."""
+_ATTRIBUTES: Final = _words("path domain expires max-age samesite")
+"""What a server says about a cookie; it is no part of it."""
+
+
+def _cookie(text: str, at: int) -> Span | None:
+    """The values of a Cookie or Set-Cookie header, or of what is called a cookie."""
+    header = _COOKIE.match(text, at)
+    cookies = None if header is None else _COOKIES.match(text, header.end())
+    return _assignment(text, at) if cookies is None else _cookie_values(cookies)
+
+
+def _cookie_values(cookies: re.Match[str]) -> Span | None:
+    """From the first value that looks like an identity up to the end of the last one."""
+    start, end, at = -1, -1, cookies.start()
+    for part in cookies[0].split(";"):
+        name, _, rest = part.partition("=")
+        value = rest.partition(" ")[0]
+        if name.strip().lower() not in _ATTRIBUTES and _is_cookie(value):
+            end = at + len(name) + 1 + len(value)
+            start = end - len(value) if start < 0 else start
+        at += len(part) + 1
+    return None if start < 0 else Span(start, end, "cookie")
+
+
+def _is_cookie(value: str) -> bool:
+    if len(value) < 8 or not _has_digit(value) or _LETTER.search(value) is None:
+        return False
+    return not (_is_filler(value, "cookie") or _CODE.match(value) or PLAIN.fullmatch(value))
 
 
 _PEM_MAX: Final = 16384
@@ -376,6 +450,8 @@ def _private_key_tail(text: str, at: int) -> Span | None:
 def _key(text: str, at: int) -> Span | None:
     if text[max(0, at - 8) : at] == "PRIVATE ":
         return _private_key(text, at)
+    if text[max(0, at - 3) : at + 3].lower() == "cookie":
+        return _cookie(text, at)
     return _assignment(text, at)
 
 
@@ -387,26 +463,57 @@ _Finder = Callable[[str, int], Span | None]
 _FOLD: Final = bytes(range(256)).lower().replace(b"w", b"k")
 # Each pattern begins with a letter, so that `re` looks for the letter in C, and looks ahead to what
 # follows a name that has a value: most occurrences in code end here.
-_NAME_TAIL: Final = (
-    rb"""(?=[a-z0-9_-]{0,48}+(?:[\\"'`\]]{0,9}[ \t]{0,8}([=:,])|[ \t]{1,4}[^\s=:(]))"""
-)
+_NAME_TAIL: Final = rb"""(?=[a-z0-9_-]{0,48}+(?:[\\"'`\]]{0,9}[ \t]{0,8}([=:,]|\s{1,64}value)|[ \t]{1,4}[^\s=:(]))"""
 _PEM_MARK: Final = rb"(?<=private key)(?=(?: block)? ?(-))"
 NAMES: Final[tuple[tuple[re.Pattern[bytes], _Finder], ...]] = (
     (
         late_pattern(
-            rb"k(?:ey|en(?<=token)|[od](?<=ssk.)|d(?<=pkd))(?:%b|%b)" % (_NAME_TAIL, _PEM_MARK)
+            rb"k(?:ey|en(?<=token)|[od](?<=ssk.)|d(?<=pkd)|ie(?<=cookie))(?:%b|%b)"
+            % (_NAME_TAIL, _PEM_MARK)
         ),
         _key,
     ),
     (late_pattern(rb"cre(?:t(?<=secret)|de)" + _NAME_TAIL), _assignment),
     (late_pattern(rb"uth(?<=auth)" + _NAME_TAIL), _auth_assignment),
+    (late_pattern(rb"""_pass(?=[0-9]{0,2}[\\"'`\]]{0,9}[ \t]{0,8}([=:]))"""), _assignment),
 )
+
+
+_ANY_NAME: Final = late_pattern(
+    rb"k(?:ey|en(?<=token)|[od](?<=ssk.)|d(?<=pkd)|ie(?<=cookie))"
+    rb"|cre(?:t(?<=secret)|de)|uth(?<=auth)|_pass"
+)
+"""How each of `NAMES` begins. One look for all of them is faster than one for each, in a short text."""
+_SHORT: Final = 160
+
+
+def has_name(data: bytes) -> bool:
+    """Whether bytes have a name that a secret may stand beside."""
+    folded = data.translate(_FOLD)
+    if len(folded) < _SHORT and _ANY_NAME.search(folded) is None:
+        return False
+    flags = b"--" in folded  # a blank before the value is enough for them only
+    for pattern, find in _names_for(folded):
+        for match in pattern.finditer(folded):
+            if match.lastindex is None:
+                if flags:
+                    return True
+            elif match[1] != b"," or find is _auth_assignment or b"value" in folded:
+                return True  # a comma comes before a header's value, or before what is called value
+    return False
+
+
+def _names_for(folded: bytes) -> tuple[tuple[re.Pattern[bytes], _Finder], ...]:
+    """Without the last one where it cannot match: a look for a text is faster than one for a pattern."""
+    return NAMES if b"_pass" in folded else NAMES[:-1]
 
 
 def name_spans(text: str, data: bytes) -> list[Span]:
     found: list[Span] = []
     folded = data.translate(_FOLD)
-    for pattern, find in NAMES:
+    if len(folded) < _SHORT and _ANY_NAME.search(folded) is None:
+        return found
+    for pattern, find in _names_for(folded):
         done = 0
         for match in pattern.finditer(folded):
             at = match.start()
@@ -424,12 +531,12 @@ def name_spans(text: str, data: bytes) -> list[Span]:
 # --- sieve three: URLs ---------------------------------------------------------------------------
 
 _USERINFO: Final = late_pattern(
-    r"""://(?:[^\s/?#"'`<>@:\\‹›]{0,128}+:([^\s/?#"'`<>\\‹›]{1,256})|([A-Za-z0-9_.~%-]{20,256}+))@"""
+    r""":/{1,3}(?:[^\s/?#"'`<>@:\\‹›]{0,128}+:([^\s/?#"'`<>\\‹›]{1,256})|([A-Za-z0-9_.~%-]{20,256}+))@"""
 )
 
 
 def _url_password(text: str, at: int) -> Span | None:
-    """The password between the ``://`` at `at` and ``@``."""
+    """The password between the ``://`` at `at` and ``@``. In a path that was normalised, one slash is left."""
     match = _USERINFO.match(text, at)
     if match is None or not _is_url_secret(match[1], match[2]):
         return None
@@ -444,9 +551,9 @@ def _is_url_secret(password: str | None, user: str | None) -> bool:
 
 def url_spans(text: str) -> list[Span]:
     found: list[Span] = []
-    at = text.find("://")
+    at = text.find(":/")
     while at >= 0:
         if (span := _url_password(text, at)) is not None:
             found.append(span)
-        at = text.find("://", at + 3)
+        at = text.find(":/", at + 2)
     return found

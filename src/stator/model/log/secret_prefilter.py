@@ -14,6 +14,7 @@ NAMES = (
     b"secret",
     b"cred",
     b"auth",
+    b"cookie",
     b"\xe2\x84\xaa",
     b"\\u212a",
 )
@@ -47,7 +48,7 @@ def suspicious(data: bytes) -> bool:
         folded = folded.replace(harmless, b"")
     if any(name in folded for name in NAMES) or any(mark in data for mark in MARKS):
         return True
-    if b"@" in data and b"//" in data.replace(b"\\/", b"/"):
+    if b"@" in data and b":/" in data.replace(b"\\/", b"/"):
         return True
     return _spells(folded) or _has_bare(data)
 

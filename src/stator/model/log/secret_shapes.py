@@ -98,7 +98,7 @@ SHAPES: Final[tuple[_Shape, ...]] = (
     *_at("openrouter", "sk-or-v1-", r"[0-9a-f]{32,128}+", word=False),
     *_at("perplexity", "pplx-", r"[A-Za-z0-9]{32,255}+"),
     *_at("pypi", "pypi-AgE", r"[A-Za-z0-9_-]{40,1024}+", word=False),
-    *_at("replicate", "r8_", r"[A-Za-z0-9]{30,255}+"),
+    *_at("replicate", "r8_", r"(?<![_-]r8_)[A-Za-z0-9]{30,255}+"),
     *_at("sendgrid", "SG.", r"[A-Za-z0-9_-]{20,64}\.[A-Za-z0-9_-]{32,128}+"),
     *_at("shopify", "shpat_ shpca_ shppa_ shpss_", r"[0-9a-fA-F]{32,128}+"),
     *_at("slack", "xoxb- xoxp- xoxa- xoxr- xoxs- xoxe-", r"[A-Za-z0-9.-]{15,512}+", word=False),
@@ -155,8 +155,13 @@ _RUN_BACK: Final = 40
 
 
 _QUOTED_HEX: Final = late_pattern(r"(?:[a-z]_)?[0-9a-f]{20,64}+")
-"""A digest or an id, whole in its quotes: no vendor's key, and its name is looked at elsewhere."""
+"""A digest or an id, whole in its quotes or the whole text: no vendor's key, and its name is looked at elsewhere."""
 _QUOTE: Final = ord('"')
+
+
+def has_run(data: bytes) -> bool:
+    """Whether bytes have a run that is long enough for a vendor's key."""
+    return _RUN in data.translate(_IS_WORD)
 
 
 def run_spans(text: str, data: bytes) -> list[Span]:
@@ -167,8 +172,8 @@ def run_spans(text: str, data: bytes) -> list[Span]:
         end = runs.find(b"\0", start + _RUN_MIN)
         if end < 0:
             end = len(runs)
-        quoted = start and data[start - 1] == _QUOTE
-        if not (quoted and _QUOTED_HEX.fullmatch(text, start, end)) and (
+        whole = data[start - 1] == _QUOTE if start else end == len(runs)
+        if not (whole and _QUOTED_HEX.fullmatch(text, start, end)) and (
             PLAIN.fullmatch(text, start, end) is None
         ):
             found += _shape_spans(text, start, end)

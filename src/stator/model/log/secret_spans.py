@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         op: str
         value: str
 
-    NameSort = Literal["password", "token", "credential", "auth"]
+    NameSort = Literal["password", "token", "credential", "auth", "cookie"]
 else:
     from collections import namedtuple
 

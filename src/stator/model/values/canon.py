@@ -34,9 +34,11 @@ through the base class, everything else is refused with its path. Nothing here t
 
 from __future__ import annotations
 
+import binascii
 import math
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+import re
+from collections.abc import Iterator
+from typing import Any, AnyStr, Final, Protocol
 
 from stator.errors import BadNumber, BadText, BadType, Cyclic, TooDeep, TooLarge
 from stator.model.values.canon_load import load
@@ -62,6 +64,7 @@ from stator.model.values.tagged import (
     type_name,
     would_be_ruined,
 )
+from stator.model.values.value_names import VALUES, name_after, name_beside
 
 __all__ = [
     "BYTES_MAX",
@@ -72,6 +75,7 @@ __all__ = [
     "Foreign",
     "Plain",
     "Scrub",
+    "bytes_within",
     "decode",
     "dumps",
     "encode",
@@ -79,8 +83,15 @@ __all__ = [
     "loads",
     "to_plain",
 ]
-Scrub: TypeAlias = Callable[[str, str | None], str]
-"""(text, nearest dict key or None) -> the text to record instead."""
+
+
+class Scrub(Protocol):
+    """What is recorded instead of a text or of bytes; the same object where nothing changes."""
+
+    def __call__(self, text: AnyStr, name: str | None, /) -> AnyStr:
+        """`name` is the name of the value: the nearest dict key, or what `value_names` says."""
+
+
 NODES_MAX: Final = 1_000_000
 """Values in one value, itself and all those inside; dict keys are not counted apart."""
 _SURELY_FITS: Final = BYTES_MAX // 8
@@ -97,11 +108,23 @@ def loads(data: bytes) -> Any:
     return from_plain(decode(data))
 
 
+def bytes_within(data: bytes) -> Iterator[bytes]:
+    """The bytes that tags in canonical bytes hold, and the UTF-8 of texts that had to be tagged."""
+    for match in _BYTES.finditer(data):
+        try:
+            yield binascii.a2b_base64(match[1])
+        except binascii.Error:
+            continue  # no tag of ours
+
+
+_BYTES: Final = re.compile(rb'\{"\$[bu]":"([A-Za-z0-9+/=]*)"\}')
+
+
 def to_plain(value: object, *, path: str = "$", scrub: Scrub | None = None) -> Plain:
     """A foreign value as plain data, or an `InvalidInput` that names the place in it.
 
-    `scrub` sees every string and dict key; its answer is recorded instead. Bytes are not shown to
-    it. Strings that stay as they are come back as the same object.
+    `scrub` sees every leaf that can hold text: strings, bytes and dict keys; its answer is recorded instead.
+    Strings that stay as they are come back as the same object.
     """
     if type(value) is str and value.isascii() and len(value) < _SURELY_FITS:
         return value if scrub is None else scrub(value, None)
@@ -149,7 +172,7 @@ class _Walk:
 
     def _rare(self, value: Any, kind: type, key: str | None, depth: int) -> Plain:
         if kind is bytes:
-            return self._bytes(value)
+            return self._bytes(value, key)
         if kind is Foreign:
             return self._container(value, Foreign, key, depth)
         for codec in CODECS:
@@ -168,7 +191,7 @@ class _Walk:
         if issubclass(kind, float):
             return _float_plain(value)
         if issubclass(kind, bytes):
-            return self._bytes(bytes.__bytes__(value))
+            return self._bytes(bytes.__bytes__(value), key)
         for base in (dict, list, tuple):
             if issubclass(kind, base):
                 return self._container(value, base, key, depth)
@@ -197,12 +220,16 @@ class _Walk:
     def _items(self, items: Any, key: str | None, depth: int) -> list[Plain]:
         self._count(len(items))
         out: list[Plain] = []
+        flag = ""
         try:
             for item in items:
                 kind = type(item)
                 if kind is str:
-                    out.append(self._text(item, key))
-                elif kind is int and INT_MIN <= item <= INT_MAX:
+                    out.append(self._text(item, name_after(flag, item, key) if flag else key))
+                    flag = item if item[:2] == "--" else ""
+                    continue
+                flag = ""
+                if kind is int and INT_MIN <= item <= INT_MAX:
                     out.append(item)
                 else:
                     out.append(self.value(item, key, depth))
@@ -229,6 +256,8 @@ class _Walk:
                     self._room -= len(at.encode("utf-8", "surrogatepass"))
                     ascii_only = False
                 kind = type(item)
+                if key in VALUES:
+                    key = name_beside(value, key)
                 if kind is str:
                     out[at] = self._text(item, key)
                 elif kind is int and INT_MIN <= item <= INT_MAX:
@@ -251,8 +280,10 @@ class _Walk:
         tag = value.tag
         if type(tag) is not str or tag[:1] != "$" or has_surrogate(tag):
             raise Refusal(BadType, "a Foreign whose tag is not text that starts with $")
+        if self._scrub is not None:
+            tag = self._scrubbed(tag, None)
         self._count(1)
-        self._spend(len(tag))
+        self._spend(len(tag.encode()))
         try:
             return {tag: self.value(value.value, key, depth)}
         except Refusal as refusal:
@@ -285,7 +316,11 @@ class _Walk:
         self._spend(len(text))
         return {"$i": text}
 
-    def _bytes(self, value: bytes) -> Plain:
+    def _bytes(self, value: bytes, key: str | None) -> Plain:
+        if self._scrub is not None:
+            if len(value) > self._room:
+                refuse_size()
+            value = self._scrub(value, key)
         self._spend((len(value) + 2) // 3 * 4)
         return {"$b": to_base64(value)}
 

@@ -153,8 +153,7 @@ class Rules:
         if len(look.data) > self.max_bytes:
             return "size"
         if look.digest not in self._clean:
-            text = decoded(look.data)
-            self._clean[look.digest] = self._scrub(text, None) is text
+            self._clean[look.digest] = self._scrub(look.data, None) is look.data
         return "" if self._clean[look.digest] else "secret"
 
 
@@ -374,14 +373,6 @@ def look_at(base: str, file: FileRecord, limit: int = safe_io.DIGEST_MAX) -> Loo
         return safe_io.look(base, file.path, limit)
     full = full_path(base, file)
     return safe_io.look("/", full.lstrip("/"), limit) if isabs(full) else safe_io.UNREADABLE
-
-
-def decoded(data: bytes) -> str:
-    """A content as text, to look for secrets in: also one that is not text."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return data.decode("latin-1")
 
 
 def _recordable(data: bytes) -> str | bytes:

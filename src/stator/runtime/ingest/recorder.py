@@ -32,6 +32,7 @@ from stator.model.exchange.items import (
 )
 from stator.model.log.commit import Commit, Draft, Upsert
 from stator.model.log.query import SessionQuery, SessionRow
+from stator.model.log.shown_text import cut_short
 from stator.model.records.text import prompt_text
 from stator.model.records.types import (
     READ_POSITION,
@@ -505,7 +506,7 @@ def name_of(conversation: Conversation) -> str:
     """What a session is called: its title on the other side, else which it is."""
     given = " ".join(legible(conversation.name).split())
     if given:
-        return given if len(given) <= NAME_MAX else given[: NAME_MAX - 1] + "…"
+        return given if len(given) <= NAME_MAX else cut_short(given, NAME_MAX - 1) + "…"
     return unnamed(conversation)
 
 

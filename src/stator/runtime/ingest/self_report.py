@@ -15,6 +15,7 @@ import msgspec
 from stator.errors import Busy, Conflict, IdReused, InvalidInput, NotFound, WrongState
 from stator.model.log.commit import Commit, Draft, Upsert
 from stator.model.log.query import SessionQuery, SessionRow
+from stator.model.log.shown_text import without_secrets
 from stator.model.records.types import ChildRecord, Parent, SessionRecord
 from stator.model.sessions.lifecycle import check_name, lent_upto
 from stator.model.values.ids import derived, short
@@ -126,7 +127,7 @@ def begin(
 
 def named_after(purpose: str, identifier: str) -> str:
     """`Fix the login bug` → `fix-the-login-bug-7f2a91bc`."""
-    words = _NOT_A_WORD.sub("-", purpose.casefold())[:NAME_MAX].strip("-_")
+    words = _NOT_A_WORD.sub("-", without_secrets(purpose).casefold())[:NAME_MAX].strip("-_")
     return check_name(f"{words or 'session'}-{short(identifier)[2:]}")
 
 

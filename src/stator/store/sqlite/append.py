@@ -19,6 +19,7 @@ import msgspec
 
 from stator.errors import BadTurn, Conflict, IdReused, InvalidInput
 from stator.model.log import chain
+from stator.model.log.clean_record import clean_record
 from stator.model.log.commit import (
     CONTINUED,
     Commit,
@@ -402,9 +403,10 @@ class Appender:
     def _scrub_names(
         self, record: SessionRecord, drafts: Sequence[Draft]
     ) -> tuple[SessionRecord, Sequence[Draft]]:
-        """What a session is found by, redacted under the store's key: the same name, the same session."""
+        """The record without secrets, because the session's row has it too. What a session is found by is
+        redacted under the store's key: the same name, the same session."""
         scrub = _redactor(self._blob_key.hex()).scrub
-        clean = msgspec.structs.replace(
+        found = msgspec.structs.replace(
             record,
             name=scrub(record.name),
             agent=scrub(record.agent),
@@ -412,6 +414,7 @@ class Appender:
             tenant=scrub(record.tenant),
             aliases=[[scrub(part) for part in alias] for alias in record.aliases],
         )
+        clean = clean_record(found, _redactor(drafts[0].key).scrub if drafts[0].key else scrub)
         changes = tuple(
             Upsert("session", clean) if getattr(change, "record", None) is record else change
             for change in drafts[0].changes

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET
 
+from stator.model.log.shown_text import cut_short
 from stator.model.values.escape import visible
 
 TEXT_MAX = 2_000
@@ -223,7 +224,7 @@ def call_result(answer: RpcResponse) -> CallResult:
 
 def _failed(error: Any) -> CallResult:
     code, message = member(error, "code"), text_of(error, "message")
-    output = {"error": f"JSON-RPC error {code}", "message": message[:TEXT_MAX]}
+    output = {"error": f"JSON-RPC error {code}", "message": cut_short(message, TEXT_MAX)}
     if (data := member(error, "data")) is not None:
         output["data"] = data
     return CallResult("error", cause=f"JSON-RPC error {code}", output=output)
@@ -261,7 +262,7 @@ def task_result(answer: RpcResponse) -> CallResult | None:
 def _error_text(result: Any) -> str:
     content = member(result, "content")
     texts = [text_of(part, "text") for part in content] if isinstance(content, list) else []
-    return "\n".join(text for text in texts if text)[:TEXT_MAX]
+    return cut_short("\n".join(text for text in texts if text), TEXT_MAX)
 
 
 def error_answer(id: str, code: int, message: str) -> bytes:
