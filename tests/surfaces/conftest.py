@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import pytest
@@ -12,12 +13,22 @@ from stator.surfaces.cli.main import main
 from surfaces.recorded import Answer, World, record
 
 
+def up_to(pid, processes):
+    for process in processes:
+        yield process
+        if process.pid == pid:
+            return
+
+
 @pytest.fixture(autouse=True)
 def environment(monkeypatch, tmp_path):
     """Nothing of the machine's own: its stores, its terminal, its time zone."""
     names = ("STATOR_STORE", "STATOR_SESSION", "FORCE_COLOR", "NO_COLOR", "PAGER", "LESS")
     for name in (*names, *ancestry.VARIABLES):
         monkeypatch.delenv(name, raising=False)
+    # An agent may run these tests; what a command in this process runs below must not depend on it.
+    everything = ancestry.ancestors
+    monkeypatch.setattr(ancestry, "ancestors", lambda pid: up_to(os.getpid(), everything(pid)))
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))

@@ -37,7 +37,8 @@ def test_an_agent_is_known_by_its_program(words, name):
     assert agent_name(words) == name
 
 
-def test_a_marked_process_above_this_one_is_found():
+def test_a_marked_process_above_this_one_is_found(monkeypatch):
+    monkeypatch.setattr(ancestry, "ancestors", ancestors)  # not those up to this test alone
     assert ancestry.below({os.getppid(): "driver 1 (a.py)"}, {}) == "driver 1 (a.py)"
 
 

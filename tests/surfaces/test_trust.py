@@ -119,6 +119,14 @@ def test_a_trusted_store_acts_and_the_grants_of_its_maker_still_do_not(download,
     assert ask("approve", "--pattern", "pay", "-s", "helpful").code == 0
 
 
+def test_an_agent_cannot_say_yes_for_its_user(download, ask, monkeypatch):
+    monkeypatch.setenv("CLAUDECODE", "1")
+    answer = ask("trust", "--yes")
+    assert answer.code == 2
+    assert "a store is not trusted by an agent" in answer.err
+    assert ask("trust", "--json").code == 1
+
+
 def test_a_store_that_git_tracks_cannot_be_trusted(clone, ask):
     answer = ask("trust", "--yes")
     assert answer.code == 5

@@ -311,6 +311,11 @@ class AsyncStore(AsyncRunner, AsyncKeeper, AsyncOutsideDoors):
 
     info = awaited(Store.info)
 
+    @property
+    def foreign(self) -> str:
+        """Why the store is not this user's own; empty if it is. A foreign store can be read, and nothing in it acts."""
+        return self._sync.foreign
+
     async def close(self) -> None:
         if not self._pool.closed:
             await self._pool.run(self._sync.close)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stator.connect import connect_at, listed_stores, locate, withdraw_trust
-from stator.errors import BadQuery
+from stator.errors import BadQuery, NotProven
 from stator.locations import path_of
 from stator.model.log.query import SessionQuery
 from stator.runtime.base.pages import matching
@@ -53,7 +53,7 @@ def trust(
     Parameters
     ----------
     yes
-        Trust it without asking.
+        Trust it without asking. An agent cannot do that: it is refused below one.
     grants
         Also confirm the approvals that a release before 0.7 recorded in it.
     withdraw
@@ -76,6 +76,11 @@ def trust(
             if not screen.json:
                 screen.lines(_about(opened, foreign, found))
                 screen.flush()
+            if yes and (below := opened.context.below(opened.port)):
+                raise NotProven(
+                    f"this command runs below {below}: a store is not trusted by an agent",
+                    hint="run stator trust in a terminal of your own, and answer its question",
+                )
             if not (yes or (can_ask() and not json and asks_yes("Trust it?"))):
                 return _show(screen, opened, done="")
             keep = grants or (
