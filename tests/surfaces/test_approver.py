@@ -20,14 +20,14 @@ from surfaces.paying_agent import PROGRAM, typed
 WORDS = "correct horse battery"
 
 
-BELOW = ancestry.below({}, {})
+AGENT_ABOVE = ancestry.below({}, {})
 """The agent that runs these tests: commands of their own processes would be refused below it."""
 
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
     monkeypatch.setenv("COLUMNS", "240")
-    if BELOW:
+    if AGENT_ABOVE:
         pytest.skip("the tests themselves run below an agent")
 
 

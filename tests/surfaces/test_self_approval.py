@@ -53,7 +53,7 @@ BELOW = {
 }
 
 
-BELOW = ancestry.below({}, {})
+AGENT_ABOVE = ancestry.below({}, {})
 """The agent that runs these tests: commands of their own processes would be refused below it."""
 
 
@@ -65,7 +65,7 @@ def alone(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "240")
     for variable in ancestry.VARIABLES:
         monkeypatch.delenv(variable, raising=False)
-    if BELOW:
+    if AGENT_ABOVE:
         pytest.skip("the tests themselves run below an agent")
 
 
