@@ -30,6 +30,7 @@ class SharedMemory:
         self.path = path + "-shm"
         self._store = store
         self._users = 0
+        self._is_left = False
         self._file: LockFile | None = None
         # None is there to be held where a store is read as it is, in a folder that cannot be written.
         with contextlib.suppress(OSError):
@@ -39,8 +40,8 @@ class SharedMemory:
 
     @property
     def is_ours(self) -> bool:
-        """False in a forked child, which has no connections of its own yet."""
-        return self._file is None or self._file.is_open
+        """False in a forked child, which has no connections of its own yet, and once the last user has left."""
+        return not self._is_left and (self._file is None or self._file.is_open)
 
     def is_lost(self) -> bool:
         """The file was removed or replaced: what others write from now on, we would not see, and overwrite."""
@@ -61,6 +62,7 @@ class SharedMemory:
         with _guard:
             self._users -= 1
             if self._users <= 0:
+                self._is_left = True
                 if _open.get(self._store) is self:
                     del _open[self._store]
                 if self._file is not None:
@@ -69,7 +71,8 @@ class SharedMemory:
 
 _open: dict[Identity, SharedMemory] = {}
 """By the identity of the store's file: SQLite shares one mapping among all connections of a process."""
-_guard = threading.Lock()
+_guard = threading.RLock()
+"""A store that is garbage leaves its files at any moment, also while this thread is in `use`: so it can be taken twice."""
 os.register_at_fork(
     before=_guard.acquire, after_in_parent=_guard.release, after_in_child=_guard.release
 )
@@ -81,10 +84,12 @@ def use(path: str) -> SharedMemory:
     with _guard:
         if store is None:
             return SharedMemory(path, (0, 0)).join()
-        found = _open.get(store)
-        if found is None or not found.is_ours:
-            found = _open[store] = SharedMemory(path, store)
-        return found.join()
+        while True:
+            found = _open.get(store)
+            if found is None or not found.is_ours:
+                found = _open[store] = SharedMemory(path, store)
+            if found.join().is_ours:  # else its last user was garbage, and has just left it
+                return found
 
 
 def identity(path: str) -> Identity | None:
