@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stator.connect import FILE, FOLDER, connect, prepare_folder, trust_project
+from stator.connect import FILE, FOLDER, connect, prepare_folder, trust_project, write_new
 from stator.errors import BadQuery, NotAStore
 from stator.owner.projects import FILE as PROJECT_FILE
+from stator.owner.projects import SIZE_MAX as ID_MAX
+from stator.owner.regular_file import read_regular
 from stator.surfaces.agent_settings.agents import (
     AGENTS,
     HOOK,
@@ -278,11 +280,12 @@ def _project(root: Path, store: str | None) -> tuple[list[str], Path, str]:
     file = Path(os.path.abspath(store)) if store is not None else folder / FILE
     try:
         made = _make(root, folder, file)
+        id = read_regular(folder / PROJECT_FILE, ID_MAX).decode("utf-8", "replace").strip()
     except OSError as error:
         raise NotAStore(
             f"{error.filename or root}: {error.strerror}", hint="choose another folder"
         ) from None
-    return made, file, (folder / PROJECT_FILE).read_text(encoding="utf-8").strip()
+    return made, file, id
 
 
 def _show_made(screen: Screen, made: list[str]) -> None:
@@ -298,8 +301,8 @@ def _make(root: Path, folder: Path, file: Path) -> list[str]:
         made.append(f"{folder}{os.sep} (ignored by git)")
     prepare_folder(str(folder))
     identity = folder / PROJECT_FILE
-    if not identity.exists():
-        identity.write_text(f"p_{secrets.token_hex(16)}\n", encoding="utf-8")
+    if not os.path.lexists(identity):
+        write_new(identity, f"p_{secrets.token_hex(16)}\n")
         trust_project(root)
         made.append(str(identity))
     if not os.path.lexists(file):
