@@ -112,6 +112,30 @@ def test_a_hard_link_to_the_file_of_another_project_does_not_give_its_id(folder,
         assert project_id(folder, store.port) != mine.read_text().strip()
 
 
+def test_a_store_whose_file_alone_was_removed_can_be_made_again(folder):
+    path = folder / ".stator" / "store.db"
+    connect(path).close()
+    path.unlink()
+    with connect(path) as store:
+        assert store.foreign == ""
+
+
+def test_init_says_what_a_policy_that_came_along_allows(folder, capsys):
+    (folder / "stator.toml").write_text('[[approval]]\ntool = "pay"\naction = "allow"\n')
+    assert main(["init"]) == 0
+    assert "stator.toml was here already" in capsys.readouterr().out
+    assert main(["init"]) == 0
+    assert "stator.toml" not in capsys.readouterr().out
+
+
+def test_a_list_that_cannot_be_read_is_named_with_what_to_do(folder, home):
+    path = folder / ".stator" / "store.db"
+    connect(path).close()
+    (home / ".local/share/stator/stores").chmod(0o666)
+    with connect(path) as store:
+        assert "other users can write it (make it your own: chown, chmod 600)" in store.foreign
+
+
 def test_a_link_that_leads_nowhere_has_nothing_written_elsewhere(folder, tmp_path, capsys):
     for name in (".gitignore", "project"):
         (folder / ".stator" / name).symlink_to(tmp_path / f"outside{name}")

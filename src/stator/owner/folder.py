@@ -40,6 +40,10 @@ class UserFolder:
             descriptor = os.open(path, _READ)
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:
+            if os.path.islink(path):
+                raise PermissionError(error.errno, "it is a link", path) from None
+            raise
         try:
             _check_private(path, os.fstat(descriptor))
             pieces = []

@@ -88,7 +88,9 @@ def _names_any(index: bytes, names: list[bytes]) -> bool:
             for name in _compressed(index, entries, id_bytes)
         )
     lower = index.lower()  # its flags are no letters: they are read from the index itself
-    return any(_has(index, lower, beginning) for beginning in [*(n + b"\0" for n in names), belonging])
+    return any(
+        _has(index, lower, beginning) for beginning in [*(n + b"\0" for n in names), belonging]
+    )
 
 
 def _has(index: bytes, lower: bytes, beginning: bytes) -> bool:
@@ -136,4 +138,3 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
             return value, at
         value += 1
     return value, at
-

@@ -15,8 +15,8 @@ from stator.owner.folder import KEY_VARIABLE
 from stator.owner.key import owner_key
 from stator.owner.register import CONFIRMED, DECLINED, STORE, Listed
 
-LOGS = ("-wal", "-journal", "-shm")
-"""What SQLite's own files beside a store are called, after the store."""
+LOGS = ("-wal", "-journal")
+"""The files beside a store that SQLite writes into it when it is opened."""
 RUNS = "-runs"
 _made: set[tuple[str, str]] = set()
 """Stores that this process made and could not write down: path and id."""
@@ -48,18 +48,27 @@ def check_place(environ: Mapping[str, str], path: str) -> None:
     real = os.path.realpath(path)
     if standing.is_at_home(environ, real):
         return
-    beside = [real + end for end in LOGS if os.path.lexists(real + end)]
+    beside = [real + end for end in LOGS if _has_content(real + end)]
     if standing.register_of(environ) is not None and waits(spool_of(real)):
         beside.append(spool_of(real))
     with contextlib.suppress(OSError):
         if os.listdir(real + RUNS):
             beside.append(real + RUNS)
-    if beside and not os.path.lexists(path):  # else another process was faster, and they are its own
+    if beside and not os.path.lexists(
+        path
+    ):  # else another process was faster, and they are its own
         raise NotAStore(
             f"{path}: cannot be created: {beside[0]} is there already, from somebody else or from a store that is gone",
             hint="move it away",
             store=path,
         )
+
+
+def _has_content(path: str) -> bool:
+    try:
+        return os.lstat(path).st_size > 0
+    except OSError:
+        return False
 
 
 def announced(environ: Mapping[str, str], path: str) -> Callable[[str, os.stat_result], None]:
@@ -85,7 +94,7 @@ def trust_store(environ: Mapping[str, str], path: str, id: str, *, old_grants: b
     if standing.is_brought_by_git(path):
         raise ForeignStore(
             f"{path} {standing.TRACKED}: it cannot be trusted",
-            hint=f"git rm --cached {path}, then stator trust",
+            hint=f"git rm --cached -r '{path}*', then stator trust",
             store=path,
         )
     try:

@@ -12,7 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stator.connect import FILE, FOLDER, connect, prepare_folder, trust_project, write_new
+from stator.approvals import parse_policy
+from stator.connect import (
+    FILE,
+    FOLDER,
+    POLICY_FILE,
+    connect,
+    policy_text,
+    prepare_folder,
+    trust_project,
+    write_new,
+)
 from stator.errors import BadQuery, NotAStore
 from stator.owner.projects import FILE as PROJECT_FILE
 from stator.owner.projects import SIZE_MAX as ID_MAX
@@ -55,6 +65,7 @@ stator init claude-code --remove   remove our settings again
 stator init --approver             set the passphrase that proves who approves
 stator init --json | jq -r .store
 """
+TOOLS_SHOWN = 5
 WORDS = {"create": "create", "change": "change", "delete": "remove", "nothing": "unchanged"}
 STYLES = {"create": "added", "change": "changed", "delete": "removed", "nothing": "dim"}
 
@@ -136,7 +147,7 @@ def init(
         if not made:
             screen.line(Line("nothing to do: ", "dim").add(str(file)).add(" exists already", "dim"))
         _show_made(screen, made)
-        screen.line(Line(f"project {project}", "dim"))
+        _show_project(screen, project, root, is_new=str(file) in made)
     return OK
 
 
@@ -291,6 +302,17 @@ def _project(root: Path, store: str | None) -> tuple[list[str], Path, str]:
 def _show_made(screen: Screen, made: list[str]) -> None:
     for name in made:
         screen.line(Line("created ", "added").add(name))
+
+
+def _show_project(screen: Screen, id: str, root: Path, *, is_new: bool) -> None:
+    """Name the project, and say what a policy file that was here before it allows: it may have come with a clone, and
+    counts from now on."""
+    screen.line(Line(f"project {id}", "dim"))
+    rules = parse_policy(policy_text(root)) if is_new else []
+    if allowed := [rule.tool for rule in rules if rule.action == "allow"]:
+        tools = ", ".join(allowed[:TOOLS_SHOWN]) + (", …" if allowed[TOOLS_SHOWN:] else "")
+        known = f"{POLICY_FILE} was here already and counts from now on; without asking it allows: "
+        screen.line(Line(known, "doubt").add(tools))
 
 
 def _make(root: Path, folder: Path, file: Path) -> list[str]:
