@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import secrets
@@ -12,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stator.approvals import parse_policy
 from stator.connect import (
     FILE,
     FOLDER,
@@ -23,7 +23,8 @@ from stator.connect import (
     trust_project,
     write_new,
 )
-from stator.errors import BadQuery, NotAStore
+from stator.errors import BadQuery, NotAStore, StatorError
+from stator.model.calls.approval import parse_policy
 from stator.owner.projects import FILE as PROJECT_FILE
 from stator.owner.projects import SIZE_MAX as ID_MAX
 from stator.owner.regular_file import read_regular
@@ -308,7 +309,11 @@ def _show_project(screen: Screen, id: str, root: Path, *, is_new: bool) -> None:
     """Name the project, and say what a policy file that was here before it allows: it may have come with a clone, and
     counts from now on."""
     screen.line(Line(f"project {id}", "dim"))
-    rules = parse_policy(policy_text(root)) if is_new else []
+    rules = []
+    with contextlib.suppress(
+        StatorError
+    ):  # one that cannot be used is an error to who drives a session
+        rules = parse_policy(policy_text(root)) if is_new else []
     if allowed := [rule.tool for rule in rules if rule.action == "allow"]:
         tools = ", ".join(allowed[:TOOLS_SHOWN]) + (", …" if allowed[TOOLS_SHOWN:] else "")
         known = f"{POLICY_FILE} was here already and counts from now on; without asking it allows: "
