@@ -5,6 +5,7 @@ Reads git's index itself. To run git in a folder of unknown origin would carry o
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import struct
@@ -16,11 +17,10 @@ SIZE_MAX = 2**30
 HEADER = 12
 ENTRY = 40
 """Bytes of an entry before its object id."""
-ID_BYTES = (20, 32)
-"""How long the ids of objects are: SHA-1 and SHA-256."""
 NAME_MASK, EXTENDED = 0x0FFF, 0x4000
 FILE_MAX = 4096
 """Bytes of a `.git` file that is read."""
+CONFIG_MAX = 2**20
 
 
 def is_tracked(path: str) -> bool:
@@ -35,7 +35,7 @@ def is_tracked(path: str) -> bool:
         if found := _git_folder(folder):
             parts = os.path.relpath(full, folder).split(os.sep)
             names = [os.fsencode("/".join(parts[: n + 1])).lower() for n in range(len(parts))]
-            if any(_names_any(index, names) for index in _indexes(found)):
+            if any(_names_any(index, names, found) for index in _indexes(found)):
                 return True
         above = os.path.dirname(folder)
         if above == folder:
@@ -72,7 +72,7 @@ def _indexes(folder: str) -> list[bytes]:
     return found
 
 
-def _names_any(index: bytes, names: list[bytes]) -> bool:
+def _names_any(index: bytes, names: list[bytes], folder: str) -> bool:
     """Whether an index has an entry of one of these names, or of what belongs to the last one."""
     if index[:4] != b"DIRC" or len(index) < HEADER:
         return False
@@ -84,8 +84,7 @@ def _names_any(index: bytes, names: list[bytes]) -> bool:
         wanted = set(names)
         return any(
             name.lower() in wanted or name.lower().startswith(belonging)
-            for id_bytes in ID_BYTES
-            for name in _compressed(index, entries, id_bytes)
+            for name in _compressed(index, entries, _id_bytes(folder))
         )
     lower = index.lower()  # its flags are no letters: they are read from the index itself
     return any(
@@ -138,3 +137,15 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
             return value, at
         value += 1
     return value, at
+
+
+def _id_bytes(folder: str) -> int:
+    """How long the ids of a repository's objects are; a worktree's settings are in the folder that it shares."""
+    with contextlib.suppress(OSError):
+        shared = os.fsdecode(read_regular(os.path.join(folder, "commondir"), FILE_MAX).strip())
+        folder = os.path.join(folder, shared)
+    try:
+        text = read_regular(os.path.join(folder, "config"), CONFIG_MAX).lower()
+    except OSError:
+        return 20
+    return 32 if b"objectformat" in text and b"sha256" in text else 20
