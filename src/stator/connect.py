@@ -52,6 +52,7 @@ from stator.owner import stores as owners
 from stator.owner.approver import KnownApprovers
 from stator.owner.projects import FILE as PROJECT_FILE
 from stator.owner.register import Listed
+from stator.owner.regular_file import read_regular
 from stator.runtime.base.context import Context, Launch
 from stator.runtime.base.pages import matching
 from stator.runtime.facade.store import Store
@@ -341,6 +342,7 @@ def _open_sqlite(
         folder = os.path.dirname(path)
         if folder and os.path.basename(folder) == FOLDER:
             prepare_folder(folder)
+        owners.check_place(os.environ, path)
         sqlite.create(path, owners.announced(os.environ, path))
     return sqlite.SqliteStore(path, durability=durability, read_only=read_only, redact=redact)
 
@@ -418,9 +420,15 @@ class _Listed:
 def prepare_folder(folder: str) -> None:
     """Create a `.stator` folder that git ignores."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    ignore = Path(folder, ".gitignore")
-    if not ignore.exists():
-        ignore.write_text("*\n", encoding="utf-8")
+    with contextlib.suppress(FileExistsError):
+        write_new(Path(folder, ".gitignore"), "*\n")
+
+
+def write_new(path: Path, text: str) -> None:
+    """Make a file. `FileExistsError` if anything has its name, also a link that leads nowhere: a folder that was
+    cloned may bring one, to have a file written elsewhere."""
+    with builtins.open(path, "x", encoding="utf-8") as file:
+        file.write(text)
 
 
 def locate(
@@ -501,8 +509,7 @@ def policy_text(root: Path) -> str:
     empty policy allows everything.
     """
     try:
-        with builtins.open(root / POLICY_FILE, encoding="utf-8", errors="replace") as file:
-            return file.read(POLICY_MAX)
+        return read_regular(root / POLICY_FILE, POLICY_MAX).decode("utf-8", "replace")
     except FileNotFoundError:
         return ""
     except OSError as error:

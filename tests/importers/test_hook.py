@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import stator
 from importers.hook_lines import HOOK, HookedStore, before_tool, hook_input, prompt
 from stator.hooks.spool import SpoolLine, parse_spool_line
 from stator.locations import CURRENT, KEY
@@ -210,6 +211,7 @@ def test_without_a_store_nearby_the_users_store_is_used(tmp_path, hooked):
 @pytest.mark.parametrize("given", ["sqlite:///{}", "{}"])
 def test_the_environment_variable_selects_the_store(hooked, tmp_path, given):
     named = tmp_path / "other.db"
+    stator.connect(named).close()
     hooked.hook(prompt(), STATOR_STORE=given.format(named).replace("sqlite:////", "sqlite:////"))
     assert (tmp_path / "other.db-spool" / CURRENT).exists()
 

@@ -143,3 +143,48 @@ def test_the_index_is_read_as_git_reads_it(tmp_path_factory, names, version):
         git(folder, "update-index", "--index-version", version)
     tracked = set(git(folder, "ls-files", "-z").decode().split("\0"))
     assert {name for name in written if is_tracked(str(folder / name))} == tracked - {""}
+
+
+@pytest.mark.parametrize("version", ["2", "4"])
+@pytest.mark.parametrize(
+    "name", [".stator/store.db-wal", ".stator/store.db-spool/current", ".Stator/Store.db"]
+)
+def test_what_belongs_to_a_file_is_tracked_with_it_under_any_case(repository, name, version):
+    write(repository, name)
+    git(repository, "add", "-f", name)
+    git(repository, "update-index", "--index-version", version)
+    assert is_tracked(str(repository / ".stator/store.db"))
+    assert not is_tracked(str(repository / ".stator/store"))
+    assert not is_tracked(str(repository / "a/.stator/store.db"))
+
+
+def test_a_name_in_other_letters_is_found_as_it_is_written(repository):
+    write(repository, "Ä/store.db")
+    git(repository, "add", "-f", ".")
+    assert is_tracked(str(repository / "Ä/store.db"))
+
+
+def test_a_repository_within_another_does_not_hide_what_the_outer_one_tracks(repository):
+    write(repository, "inner/.stator/store.db")
+    git(repository, "add", "-f", ".")
+    git(repository / "inner", "init", "-q")
+    assert is_tracked(str(repository / "inner/.stator/store.db"))
+
+
+def test_a_worktree_of_a_repository_with_long_ids_is_read(tmp_path):
+    folder = tmp_path / "repo"
+    folder.mkdir()
+    git(folder, "init", "-q", "--object-format=sha256")
+    write(folder, ".stator/store.db", "b")
+    git(folder, "add", "-f", ".")
+    git(folder, "commit", "-qm", "x")
+    git(folder, "worktree", "add", "-q", str(tmp_path / "tree"))
+    git(tmp_path / "tree", "update-index", "--index-version", "4")
+    assert is_tracked(str(tmp_path / "tree" / ".stator" / "store.db"))
+
+
+@pytest.mark.parametrize("name", [".git", ".git/index"])
+def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(tmp_path, name):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    os.mkfifo(tmp_path / name)
+    assert not is_tracked(str(tmp_path / "store.db"))

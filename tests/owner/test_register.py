@@ -126,5 +126,14 @@ def test_a_list_that_is_a_link_does_not_count(register, tmp_path):
     file = tmp_path / "data" / "stator" / FILE
     os.rename(file, tmp_path / "elsewhere")
     file.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OSError, match="symbolic links"):
+    with pytest.raises(OSError, match="it is a link"):
         register.by_id(STORE, "a" * 32)
+
+
+def test_a_line_that_was_not_written_to_its_end_does_not_spoil_the_next(register, tmp_path):
+    register.add(line())
+    path = tmp_path / "data" / "stator" / FILE
+    path.write_bytes(path.read_bytes() + b"store\tbbbb")
+    register.add(line("c" * 32))
+    assert len(register.by_id(STORE, "a" * 32)) == 1
+    assert len(register.by_id(STORE, "c" * 32)) == 1

@@ -206,3 +206,13 @@ def test_a_denial_needs_no_proof(passphrase):
     )
     assert "pay denied: no" in done.stderr
     assert not is_paid()
+
+
+def test_a_terminal_that_is_asked_for_and_missing_is_an_error_not_a_weaker_proof(monkeypatch):
+    from stator.errors import NotProven
+    from stator.surfaces.cli.parts import person
+
+    monkeypatch.setattr(person, "is_terminal", lambda: False)
+    with pytest.raises(NotProven, match="no terminal"):
+        person.Person(proof="terminal").recognise("", lambda: "")
+    assert person.Person().recognise("", lambda: "").proof == "program"

@@ -21,7 +21,7 @@ KEY_VARIABLE = "STATOR_OWNER_KEY"
 """The variable that holds the owner's key where there is no such folder."""
 SIZE_MAX = 4 * 2**20
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class UserFolder:
@@ -40,6 +40,10 @@ class UserFolder:
             descriptor = os.open(path, _READ)
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:
+            if os.path.islink(path):
+                raise PermissionError(error.errno, "it is a link", path) from None
+            raise
         try:
             _check_private(path, os.fstat(descriptor))
             pieces = []
@@ -71,7 +75,10 @@ class UserFolder:
             _check_private(path, found)
             if not locks.lock_whole(descriptor, shared=True) or not _is_at(path, found):
                 return False
-            os.write(descriptor, line)
+            if found.st_size and os.pread(descriptor, 1, found.st_size - 1) != b"\n":
+                line = b"\n" + line  # the one before was not written to its end
+            if os.write(descriptor, line) < len(line):
+                raise OSError(28, "there is no space left for it", path)
             os.fsync(descriptor)
             return True
         finally:

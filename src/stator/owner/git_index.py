@@ -5,29 +5,38 @@ Reads git's index itself. To run git in a folder of unknown origin would carry o
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import struct
 
-SIZE_MAX = 256 * 2**20
+from stator.owner.regular_file import read_regular
+
+SIZE_MAX = 2**30
+"""Of a longer index it is not known what it tracks; everything, then."""
 HEADER = 12
 ENTRY = 40
 """Bytes of an entry before its object id."""
 NAME_MASK, EXTENDED = 0x0FFF, 0x4000
 FILE_MAX = 4096
 """Bytes of a `.git` file that is read."""
+CONFIG_MAX = 2**20
 
 
 def is_tracked(path: str) -> bool:
-    """Whether the work tree around a path tracks it, or a link or folder on the way to it."""
+    """Whether a work tree around a path tracks it, what belongs to it, or a link or folder on the way to it.
+
+    What belongs to `store.db` has that name and a hyphen: `store.db-wal`, which SQLite writes into the store, and all
+    that is in `store.db-spool`. Upper and lower case are the same: on some filesystems they are.
+    """
     full = os.path.abspath(path)
     folder = os.path.dirname(full)
     while True:
-        found = _git_folder(folder)
-        if found:
+        if found := _git_folder(folder):
             parts = os.path.relpath(full, folder).split(os.sep)
-            names = [os.fsencode("/".join(parts[: n + 1])) for n in range(len(parts))]
-            return any(_names_any(index, names, found) for index in _indexes(found))
+            names = [os.fsencode("/".join(parts[: n + 1])).lower() for n in range(len(parts))]
+            if any(_names_any(index, names, found) for index in _indexes(found)):
+                return True
         above = os.path.dirname(folder)
         if above == folder:
             return False
@@ -40,8 +49,7 @@ def _git_folder(folder: str) -> str:
     try:
         if stat.S_ISDIR(os.stat(path).st_mode):
             return path
-        with open(path, "rb") as file:
-            given = file.read(FILE_MAX)
+        given = read_regular(path, FILE_MAX)
     except OSError:
         return ""
     if not given.startswith(b"gitdir:"):
@@ -58,29 +66,38 @@ def _indexes(folder: str) -> list[bytes]:
     found = []
     for name in ["index", *names]:
         try:
-            with open(os.path.join(folder, name), "rb") as file:
-                found.append(file.read(SIZE_MAX))
+            found.append(read_regular(os.path.join(folder, name), SIZE_MAX))
         except OSError:
             continue  # a repository without a commit has none
     return found
 
 
 def _names_any(index: bytes, names: list[bytes], folder: str) -> bool:
+    """Whether an index has an entry of one of these names, or of what belongs to the last one."""
     if index[:4] != b"DIRC" or len(index) < HEADER:
         return False
+    if len(index) >= SIZE_MAX:
+        return True
     version, entries = struct.unpack(">II", index[4:HEADER])
+    belonging = names[-1] + b"-"
     if version == 4:
         wanted = set(names)
-        return any(name in wanted for name in _compressed(index, entries, _id_bytes(folder)))
-    return any(_has(index, name) for name in names)
+        return any(
+            name.lower() in wanted or name.lower().startswith(belonging)
+            for name in _compressed(index, entries, _id_bytes(folder))
+        )
+    lower = index.lower()  # its flags are no letters: they are read from the index itself
+    return any(
+        _has(index, lower, beginning) for beginning in [*(n + b"\0" for n in names), belonging]
+    )
 
 
-def _has(index: bytes, name: bytes) -> bool:
-    """Whether an entry of exactly that name is in an index whose names are whole (versions 2 and 3)."""
+def _has(index: bytes, lower: bytes, beginning: bytes) -> bool:
+    """Whether an entry whose name begins so is in an index whose names are whole (versions 2 and 3)."""
     at = -1
-    while (at := index.find(name + b"\0", at + 1)) >= 0:
+    while (at := lower.find(beginning, at + 1)) >= 0:
         # The length of the name stands in the flags before it, so that the end of a longer name is told apart.
-        length = min(len(name), NAME_MASK)
+        length = min(index.find(b"\0", at) - at, NAME_MASK)
         (flags,) = struct.unpack(">H", index[at - 2 : at])
         if flags & NAME_MASK == length and not flags & EXTENDED:
             return True
@@ -123,10 +140,12 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _id_bytes(folder: str) -> int:
-    """How long the ids of a repository's objects are."""
+    """How long the ids of a repository's objects are; a worktree's settings are in the folder that it shares."""
+    with contextlib.suppress(OSError):
+        shared = os.fsdecode(read_regular(os.path.join(folder, "commondir"), FILE_MAX).strip())
+        folder = os.path.join(folder, shared)
     try:
-        with open(os.path.join(folder, "config"), "rb") as file:
-            text = file.read(SIZE_MAX).lower()
+        text = read_regular(os.path.join(folder, "config"), CONFIG_MAX).lower()
     except OSError:
         return 20
     return 32 if b"objectformat" in text and b"sha256" in text else 20

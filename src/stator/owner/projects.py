@@ -10,6 +10,7 @@ from pathlib import Path
 from stator.locations import FOLDER
 from stator.owner import standing
 from stator.owner.register import PROJECT, Listed
+from stator.owner.regular_file import read_regular
 
 FILE = "project"
 SIZE_MAX = 4096
@@ -20,8 +21,7 @@ ID = re.compile(r"[!-~]{1,200}")
 def written_id(root: Path) -> str:
     """The id that `init` wrote for the project in a folder; empty without one."""
     try:
-        with open(root / FOLDER / FILE, encoding="utf-8", errors="replace") as file:
-            return file.read(SIZE_MAX).strip()
+        return read_regular(root / FOLDER / FILE, SIZE_MAX).decode("utf-8", "replace").strip()
     except OSError:
         return ""
 

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-TRACKED = "is tracked by git, so that others can replace it"
+TRACKED = "is tracked by git, or a file that belongs to it is, so that others can replace it"
 UNKNOWN = "is not on the list of your stores"
 REPLACED = "is not the file that you made or trusted there: it was replaced"
 COPIED = "is a copy of a store of yours"
@@ -57,7 +57,12 @@ def of_store(
     try:
         return _listed(register.by_id(STORE, id), real, real if named else unlinked(path))
     except OSError as error:
-        return StoreStanding(f"cannot be looked up in {error.filename}: {error.strerror}")
+        what_to_do = (
+            " (make it your own: chown, chmod 600)" if isinstance(error, PermissionError) else ""
+        )
+        return StoreStanding(
+            f"cannot be looked up in {error.filename}: {error.strerror}{what_to_do}"
+        )
 
 
 def unlinked(path: str) -> str:
@@ -71,7 +76,8 @@ def _listed(lines: list[Listed], real: str, met: str) -> StoreStanding:
     """What the list says of a file; `met` is the path under which it was found."""
     file = os.stat(real)
     fitting = [line for line in lines if line.is_file(real, file.st_ino, file.st_dev)]
-    if fitting and met != real and all(line.path != met for line in fitting):
+    is_link = met != real or _is_hard_link(file, real, fitting)
+    if fitting and is_link and all(line.path != met for line in fitting):
         # A project that links to another one's folder would get what was approved there.
         return StoreStanding(LINKED)
     if fitting:
@@ -86,16 +92,23 @@ def _listed(lines: list[Listed], real: str, met: str) -> StoreStanding:
     return StoreStanding(UNKNOWN)
 
 
+def _is_hard_link(file: os.stat_result, path: str, fitting: list[Listed]) -> bool:
+    """Whether a file has other names, and this is none of those on the list: it need not have been moved."""
+    return file.st_nlink > 1 and all(line.path != path for line in fitting)
+
+
 def is_own_spool(environ: Mapping[str, str], path: str, *, named: bool) -> bool:
     """Whether hooks may write beside the store at a path: the same question, without opening the store."""
     real = os.path.realpath(path)
-    if is_at_home(environ, real) or (named and environ.get(KEY_VARIABLE)):
+    if is_at_home(environ, real):
         return True
     register = register_of(environ)
     try:
         file = os.stat(real)
     except FileNotFoundError:
-        return True  # whoever opens it makes it
+        return register is None  # no store is made where lines of unknown origin wait for it
+    if named and environ.get(KEY_VARIABLE):
+        return True
     if register is None:
         return False
     lines = register.by_path(STORE, real) or register.by_file(STORE, file.st_ino, file.st_dev)
@@ -115,7 +128,7 @@ def is_own_project(environ: Mapping[str, str], path: str, id: str) -> bool:
         return False
     fitting = [line for line in lines if line.is_file(met, file.st_ino, file.st_dev)]
     return any(line.path == met for line in fitting) or (
-        bool(fitting) and met == os.path.realpath(path)
+        bool(fitting) and met == os.path.realpath(path) and not _is_hard_link(file, met, fitting)
     )
 
 

@@ -7,13 +7,17 @@ import functools
 import os
 from collections.abc import Callable, Mapping
 
-from stator.errors import ForeignStore, NoOwner
+from stator.errors import ForeignStore, NoOwner, NotAStore
+from stator.locations import spool_of, waits
 from stator.model.sessions.ownership import Ownership
 from stator.owner import standing
 from stator.owner.folder import KEY_VARIABLE
 from stator.owner.key import owner_key
 from stator.owner.register import CONFIRMED, DECLINED, STORE, Listed
 
+LOGS = ("-wal", "-journal")
+"""The files beside a store that SQLite writes into it when it is opened."""
+RUNS = "-runs"
 _made: set[tuple[str, str]] = set()
 """Stores that this process made and could not write down: path and id."""
 
@@ -36,6 +40,35 @@ def ownership(
     return Ownership(
         found.foreign, path=path, was_found=was_found, old_grants=found.old_grants, key=key
     )
+
+
+def check_place(environ: Mapping[str, str], path: str) -> None:
+    """Refuse to make a store where files of unknown origin would become part of it: a log that SQLite writes into it,
+    lines of hooks, recorded commands."""
+    real = os.path.realpath(path)
+    if standing.is_at_home(environ, real):
+        return
+    beside = [real + end for end in LOGS if _has_content(real + end)]
+    if standing.register_of(environ) is not None and waits(spool_of(real)):
+        beside.append(spool_of(real))
+    with contextlib.suppress(OSError):
+        if os.listdir(real + RUNS):
+            beside.append(real + RUNS)
+    if beside and not os.path.lexists(
+        path
+    ):  # else another process was faster, and they are its own
+        raise NotAStore(
+            f"{path}: cannot be created: {beside[0]} is there already, from somebody else or from a store that is gone",
+            hint="move it away",
+            store=path,
+        )
+
+
+def _has_content(path: str) -> bool:
+    try:
+        return os.lstat(path).st_size > 0
+    except OSError:
+        return False
 
 
 def announced(environ: Mapping[str, str], path: str) -> Callable[[str, os.stat_result], None]:
@@ -61,7 +94,7 @@ def trust_store(environ: Mapping[str, str], path: str, id: str, *, old_grants: b
     if standing.is_brought_by_git(path):
         raise ForeignStore(
             f"{path} {standing.TRACKED}: it cannot be trusted",
-            hint=f"git rm --cached {path}, then stator trust",
+            hint=f"git rm --cached -r '{path}*', then stator trust",
             store=path,
         )
     try:

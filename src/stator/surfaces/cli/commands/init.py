@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import secrets
@@ -12,9 +13,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stator.connect import FILE, FOLDER, connect, prepare_folder, trust_project
-from stator.errors import BadQuery, NotAStore
+from stator.connect import (
+    FILE,
+    FOLDER,
+    POLICY_FILE,
+    connect,
+    policy_text,
+    prepare_folder,
+    trust_project,
+    write_new,
+)
+from stator.errors import BadQuery, NotAStore, StatorError
+from stator.model.calls.approval import parse_policy
 from stator.owner.projects import FILE as PROJECT_FILE
+from stator.owner.projects import SIZE_MAX as ID_MAX
+from stator.owner.regular_file import read_regular
 from stator.surfaces.agent_settings.agents import (
     AGENTS,
     HOOK,
@@ -53,6 +66,7 @@ stator init claude-code --remove   remove our settings again
 stator init --approver             set the passphrase that proves who approves
 stator init --json | jq -r .store
 """
+TOOLS_SHOWN = 5
 WORDS = {"create": "create", "change": "change", "delete": "remove", "nothing": "unchanged"}
 STYLES = {"create": "added", "change": "changed", "delete": "removed", "nothing": "dim"}
 
@@ -134,7 +148,7 @@ def init(
         if not made:
             screen.line(Line("nothing to do: ", "dim").add(str(file)).add(" exists already", "dim"))
         _show_made(screen, made)
-        screen.line(Line(f"project {project}", "dim"))
+        _show_project(screen, project, root, is_new=str(file) in made)
     return OK
 
 
@@ -278,16 +292,32 @@ def _project(root: Path, store: str | None) -> tuple[list[str], Path, str]:
     file = Path(os.path.abspath(store)) if store is not None else folder / FILE
     try:
         made = _make(root, folder, file)
+        id = read_regular(folder / PROJECT_FILE, ID_MAX).decode("utf-8", "replace").strip()
     except OSError as error:
         raise NotAStore(
             f"{error.filename or root}: {error.strerror}", hint="choose another folder"
         ) from None
-    return made, file, (folder / PROJECT_FILE).read_text(encoding="utf-8").strip()
+    return made, file, id
 
 
 def _show_made(screen: Screen, made: list[str]) -> None:
     for name in made:
         screen.line(Line("created ", "added").add(name))
+
+
+def _show_project(screen: Screen, id: str, root: Path, *, is_new: bool) -> None:
+    """Name the project, and say what a policy file that was here before it allows: it may have come with a clone, and
+    counts from now on."""
+    screen.line(Line(f"project {id}", "dim"))
+    rules = []
+    with contextlib.suppress(
+        StatorError
+    ):  # one that cannot be used is an error to who drives a session
+        rules = parse_policy(policy_text(root)) if is_new else []
+    if allowed := [rule.tool for rule in rules if rule.action == "allow"]:
+        tools = ", ".join(allowed[:TOOLS_SHOWN]) + (", …" if allowed[TOOLS_SHOWN:] else "")
+        known = f"{POLICY_FILE} was here already and counts from now on; without asking it allows: "
+        screen.line(Line(known, "doubt").add(tools))
 
 
 def _make(root: Path, folder: Path, file: Path) -> list[str]:
@@ -298,8 +328,8 @@ def _make(root: Path, folder: Path, file: Path) -> list[str]:
         made.append(f"{folder}{os.sep} (ignored by git)")
     prepare_folder(str(folder))
     identity = folder / PROJECT_FILE
-    if not identity.exists():
-        identity.write_text(f"p_{secrets.token_hex(16)}\n", encoding="utf-8")
+    if not os.path.lexists(identity):
+        write_new(identity, f"p_{secrets.token_hex(16)}\n")
         trust_project(root)
         made.append(str(identity))
     if not os.path.lexists(file):

@@ -38,9 +38,14 @@ class Person:
             return Recognised("signed", self._key().sign)
         if wanted == "passphrase":
             return Recognised("passphrase", unlocked(own_approver(), self.passphrase_file).sign)
-        if not is_terminal():
-            return PROGRAM
-        return TERMINAL
+        if is_terminal():
+            return TERMINAL
+        if self.proof == "terminal":
+            raise NotProven(
+                "there is no terminal that could prove a person; nothing was recorded",
+                hint="run it in a terminal, or leave out --proof",
+            )
+        return PROGRAM
 
     def _wanted(self, demand: str) -> str:
         check_proof(self.proof, "$.proof")
