@@ -20,6 +20,7 @@ from stator.model.calls.workflow import (
     values_for,
 )
 from stator.model.log.query import SessionQuery
+from stator.model.log.shown_text import cut_short
 from stator.model.records.types import SessionRecord
 from stator.model.sessions.lifecycle import check_name
 from stator.runtime.base.context import Context
@@ -163,7 +164,8 @@ def _chain(
         done = _one(turn, call, values, outputs, tools, made, f"$.calls[{place}].input")
         made.append(done)
         if done.status != "ok" and call.on_error == "stop":
-            raise _Stopped(f"{call.id} ({call.tool}) ended {done.status}: {done.error}"[:500])
+            why = f"{call.id} ({call.tool}) ended {done.status}: {done.error}"
+            raise _Stopped(cut_short(why, 500))
 
 
 def _one(
