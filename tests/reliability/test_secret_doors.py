@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,9 +19,11 @@ from typing import Any
 import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
+from msgspec import UNSET
 
 import stator
 import stator.aio
+import stator.workflows
 from importers.hook_lines import HookedStore
 from importers.import_helpers import DATA, FORMAT_NAMES
 from importers.test_opencode import database
@@ -398,3 +401,37 @@ def test_no_coroutine_leaks_a_secret(tmp_path, plant):
 
     asyncio.run(main())
     assert leaks_of(plant, place) == []
+
+
+# -- files made from a store that holds secrets ---------------------------------------------------
+
+
+@pytest.fixture
+def unredacted(tmp_path):
+    """A store that was told to keep everything as it is."""
+    place = tmp_path / "store.db"
+    send = stator.tool(lambda given, number: f"sent {KEY}", name="send", effect="write")
+    with connect(place, project="test", redact=False) as store, store.open("main") as session:
+        for number in range(2):
+            with session.turn(f"use {KEY}") as t:
+                t.call(send, KEY, number=number)
+                t.call(send, {"password": "hunter2" + MARK}, number=number)
+                t.say(KEY)
+    return place
+
+
+def test_a_workflow_that_is_extracted_has_no_secret(plant, unredacted):
+    with connect(unredacted, project="test") as store:
+        made = stator.workflows.extract(store.read("main"))
+    assert plant.leaks(repr(made).encode()) == []
+    assert [one.default for one in made.parameters] == [UNSET, UNSET]
+
+
+def test_a_transcript_that_is_exported_has_no_secret(tmp_path, plant, unredacted):
+    made = tmp_path / "out.jsonl"
+    words = ["export", "main", "--as", "claude-code", "-o", str(made), "--store", str(unredacted)]
+    subprocess.run([sys.executable, "-m", "stator", *words], check=True, capture_output=True)
+    assert "‹secret:github:" in "".join(
+        str(json.loads(line)) for line in made.read_text().splitlines()
+    )
+    assert plant.leaks(made.read_bytes()) == []

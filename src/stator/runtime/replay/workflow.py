@@ -6,6 +6,7 @@ again in the same session with the same parameters: it is an interrupted turn li
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from stator.model.calls.workflow import (
     values_for,
 )
 from stator.model.log.query import SessionQuery
+from stator.model.log.redact import Redactor
 from stator.model.log.shown_text import cut_short
 from stator.model.records.types import SessionRecord
 from stator.model.sessions.lifecycle import check_name
@@ -82,7 +84,10 @@ def extract(view: SessionReader, turns: str | None = None, *, name: str = "") ->
     source = f"{view.name} {view.id}"
     if found:
         source += f" t{found[0].begun.turn}..t{found[-1].begun.turn}"
-    made = model.extract(name or view.name, prompts, calls, source=source)
+    scrub = Redactor(
+        secrets.token_bytes(32)
+    ).scrub  # the store may hold secrets: see `redact=False`
+    made = model.extract(name or view.name, prompts, calls, source=source, scrub=scrub)
     there = {chain.begun.turn for chain in found}
     gone = [f"t{turn}: left out, it was rewound" for turn in rewound(view, turns) - there]
     return msgspec.structs.replace(made, notes=[*sorted(gone), *made.notes])
