@@ -539,6 +539,7 @@ def context(
         index=search_index,
         approvers=KnownApprovers(os.environ),
         below=lambda store: machine.below(store, os.environ),
+        started_by=machine.started_by,
         boot=machine.boot,
     )
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from stator.model.log.query import SessionQuery
+from stator.model.log.query import Holder, SessionQuery
 from stator.runtime.base.pages import matching
 from stator.store.port import StorePort
 
@@ -42,15 +42,35 @@ def boot() -> str:
 
 def below(store: StorePort, environ: Mapping[str, str]) -> str:
     """The driver or agent of a store that this process runs below; empty if none is found."""
-    from stator.hooks.ingest import agent_processes
     from stator.owner import ancestry
 
+    drivers = _drivers(row.holder for row in matching(store, SessionQuery(status="active")))
+    return ancestry.below({**_agents(store), **drivers}, environ)
+
+
+def started_by(store: StorePort, session: str) -> str:
+    """The driver of a session, or an agent whose hooks record in the store, if one of them started this process;
+    of a project's own session, the driver of any. Empty if none did."""
+    from stator.owner import ancestry
+
+    row = store.session(session)
+    everyone = SessionQuery(status="active")
+    rows = matching(store, everyone) if row.record.mode == "project" else [row]
+    return ancestry.started_by({**_agents(store), **_drivers(one.holder for one in rows)})
+
+
+def _drivers(holders: Iterable[Holder | None]) -> dict[int, str]:
+    """The processes on this machine that hold a lease, in words."""
     here = os.uname().nodename
-    holders = [row.holder for row in matching(store, SessionQuery(status="active")) if row.holder]
-    drivers = {
+    return {
         holder.pid: f"driver {holder.pid} ({holder.program})"
         for holder in holders
-        if holder.live and holder.host == here
+        if holder is not None and holder.live and holder.host == here
     }
-    agents = {pid: f"agent {name}, process {pid}" for pid, name in agent_processes(store).items()}
-    return ancestry.below({**agents, **drivers}, environ)
+
+
+def _agents(store: StorePort) -> dict[int, str]:
+    """The processes of the agents that are recorded, in words."""
+    from stator.hooks.ingest import agent_processes
+
+    return {pid: f"agent {name}, process {pid}" for pid, name in agent_processes(store).items()}

@@ -36,7 +36,9 @@ from stator.runtime.driving.proofs import Recognised
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 own = Signer(Ed25519PrivateKey.generate())
 with stator.connect() as store:
-    context = replace(store.context, below=lambda store: "")
+    context = replace(
+        store.context, below=lambda store: "", started_by=lambda store, session: ""
+    )
     for proof in ("passphrase", "signed"):
         how = Recognised(proof, own.sign)
         approvals.grant(store.port, context, store.read("x").id, "pay", by="local:ann", how=how)
@@ -104,7 +106,7 @@ def grants() -> list[dict[str, str]]:
     ]
 
 
-@pytest.mark.parametrize("proof", ["terminal", "passphrase"])
+@pytest.mark.parametrize("proof", ["", "terminal", "passphrase"])
 @pytest.mark.parametrize("how", BELOW)
 def test_an_agent_cannot_approve_from_its_own_shell(passphrase, how, proof):
     command = BELOW[how]
@@ -113,17 +115,29 @@ def test_an_agent_cannot_approve_from_its_own_shell(passphrase, how, proof):
     said = run(proof, *command)
     run(proof)
     assert not is_paid()
-    assert "this command runs below driver" in said.replace("\r", "")
+    said = said.replace("\r", "")
+    assert "this command runs below driver" in said or "an agent does not approve its own" in said
     waiting()
 
 
-def test_without_a_demand_the_agent_can_approve_and_the_record_says_so():
-    run("", *APPROVE)
+def test_without_a_demand_a_process_without_ancestors_can_approve():
+    """The known limit of ancestry: only a passphrase or a signature proves a person."""
+    run("", sys.executable, AGENT, "orphaned", *APPROVE)
     run("")
     assert is_paid()
-    line = program("log", "x").out
-    assert "by local:" in line
-    assert " · below driver " in line
+
+
+def test_the_driver_itself_may_record_the_answer_of_its_user_and_the_record_says_so():
+    program_text = (
+        "import stator\n"
+        "store = stator.connect()\n"
+        "with store.open('x', rules=[stator.Rule(tool='pay')]) as s, s.turn('pay') as t:\n"
+        "    store.approvals.grant('x', 'pay', by='local:ann')\n"
+        "    t.call(stator.tool(lambda: open('paid', 'w').close(), name='pay', effect='write'))\n"
+    )
+    subprocess.run([sys.executable, "-c", program_text], check=True)
+    assert is_paid()
+    assert " · below driver " in program("log", "x").out
 
 
 def test_a_guessed_passphrase_approves_nothing_even_from_a_process_without_ancestors(passphrase):

@@ -61,6 +61,12 @@ def below(marked: Mapping[int, str], environ: Mapping[str, str]) -> str:
     return ""
 
 
+def started_by(marked: Mapping[int, str]) -> str:
+    """The nearest of the marked processes above this one, in words; empty if none of them started it."""
+    above = [process.pid for process in ancestors(os.getpid())][1:]
+    return next((marked[pid] for pid in above if pid in marked), "")
+
+
 def ancestors(pid: int) -> Iterator[Process]:
     """A process and those above it, nearest first."""
     listed = None if os.path.exists("/proc/self/stat") else _listed()

@@ -93,7 +93,10 @@ class Approver:
     def list_key(self, public: str, signer: Signer | None) -> None:
         """Accept signatures of another key; where a passphrase is set, its key vouches for the line."""
         vouched = signer.sign(_LISTED + bytes.fromhex(public)).partition(":")[2] if signer else "-"
-        self._folder.append(KEYS_FILE, f"{public} {vouched}\n".encode())
+        if not self._folder.append(KEYS_FILE, f"{public} {vouched}\n".encode()):
+            raise NotProven(
+                f"{self.keys_path} is in use by another process", hint="run the command again"
+            )
 
     def listed(self) -> list[str]:
         """The other public keys that may sign. Where a passphrase is set, only those it vouched for."""

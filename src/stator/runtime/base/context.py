@@ -91,6 +91,8 @@ class Context:
     approvers: Approvers = field(default_factory=NoApprovers)
     below: Callable[[StorePort], str] = lambda store: ""
     """The driver or agent of a store that this process runs below, in words; empty if none is found."""
+    started_by: Callable[[StorePort, str], str] = lambda store, session: ""
+    """The driver of a session, or an agent that is recorded, if one of them started this process; in words."""
     boot: Callable[[], str] = str
     """The boot of this machine and the µs since, suspended time included, as `7f0c…:81000000`; empty if unknown."""
 

@@ -47,10 +47,11 @@ def with_proof(
     """The grant with what is known of the person who gives it, signed where the person can sign.
 
     `NotProven` if the call it answers demands more, or demands a proof and this process runs below a driver or an
-    agent.
+    agent; also without a demand, if the driver that it answers, or an agent that is recorded, started this process.
     """
     below = context.below(store)
     if record.verdict == "approved":
+        refuse_started(context.started_by(store, session))
         refuse_below(below, demand)
         refuse_weaker(how.proof, demand)
     known = msgspec.structs.replace(
@@ -65,6 +66,15 @@ def with_proof(
         return known
     signature = how.sign(signed_bytes(known, session, store.info().id))
     return msgspec.structs.replace(known, signature=signature)
+
+
+def refuse_started(started_by: str) -> None:
+    """Refuse an approval from a process that the agent itself started: a tool, a shell of its own."""
+    if started_by:
+        raise NotProven(
+            f"{started_by} started this process: an agent does not approve its own calls",
+            hint="approve it in another terminal, one that no agent started",
+        )
 
 
 def refuse_below(below: str, demand: str) -> None:
