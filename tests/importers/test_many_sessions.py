@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import apsw
 import pytest
 
 import stator
 from stator.model.exchange.items import Called, Conversation, Prompted, Returned
 from stator.runtime.ingest.recorder import Recorder, find
-from stator.store.sqlite import projection
+from stator.store.sqlite import connection, projection
 from stator.store.sqlite.queries import session_list
 
 SESSIONS = 80
@@ -27,13 +25,13 @@ def record(store: stator.Store, number: int) -> None:
 
 
 @pytest.fixture
-def path(tmp_path) -> Path:
+def path(tmp_path):
     return tmp_path / "store.db"
 
 
 def test_the_ids_of_one_session_are_indexed_without_reading_those_of_the_others(path, monkeypatch):
     read: list[int] = []
-    plain = projection.many
+    plain = connection.many
 
     def counted(*given):
         found = plain(*given)

@@ -15,7 +15,6 @@ from typing import Literal
 import msgspec
 
 from stator.errors import BadPosition, InvalidInput
-from stator.model.log.shown_text import cut_short, without_secrets
 from stator.model.values.ids import SHORT_DIGITS
 
 Status = Literal["running", "done", "failed", "stopped", "lost"]
@@ -242,7 +241,7 @@ def session_name(command: Sequence[str], run: str) -> str:
     program = _last(words[0]) if words else "run"
     if len(words) > 1 and _INTERPRETER.match(program) and not words[1].startswith("-"):
         program = _last(words[1])
-    return f"{cut_short(program, 80) or 'run'}-{run[-SHORT_DIGITS:]}"
+    return f"{program[:80] or 'run'}-{run[-SHORT_DIGITS:]}"
 
 
 def _last(path: str) -> str:
@@ -250,5 +249,5 @@ def _last(path: str) -> str:
 
 
 def title(info: RunInfo) -> str:
-    """The run on one line, for people."""
-    return without_secrets(info.title or " ".join(info.command))
+    """The run on one line."""
+    return info.title or " ".join(info.command)
