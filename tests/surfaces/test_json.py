@@ -168,3 +168,9 @@ def test_output_is_ascii_for_any_recorded_text(tmp_path, world, ask):
     answer = ask("log", "--json", "--store", str(tmp_path / "u.db"))
     assert answer.out.isascii()
     assert [c["input"] for c in items(answer) if c["kind"] == "turn"] == ["⏎\x9b"]
+
+
+def test_every_column_of_a_query_is_in_its_json(store, ask):
+    answer = ask("sql", "SELECT 1 AS a, 2 AS a, 9e999 AS b, -9e999 AS b", "--json")
+    assert "Infinity" not in answer.out
+    assert items(answer) == [{"a": 1, "a:1": 2, "b": None, "b:1": None}]

@@ -39,6 +39,7 @@ from stator.model.exchange.items import (
 )
 from stator.model.log.query import SessionQuery
 from stator.model.log.redact import has_placeholder
+from stator.model.log.shown_text import without_secrets
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import matching
 from stator.runtime.ingest.recorder import Recorder, find, noted_cursor
@@ -580,4 +581,4 @@ def _is_fork(lines: list[spool.SpoolLine]) -> bool:
 
 
 def _error_text(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:400]
+    return without_secrets(f"{type(error).__name__}: {error}")[:400]

@@ -289,7 +289,7 @@ class ClaudeCodeReader:
                 at=timestamp_of(record),
                 within=within,
                 status="interrupted",
-                why=text.strip(" []\n")[:200],
+                why=cut_short(text.strip(" []\n"), 200),
             )
             return
         by_user = not (record.get("isMeta") or start.startswith(NOTICES))

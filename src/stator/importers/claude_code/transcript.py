@@ -29,6 +29,7 @@ from stator.importers.reading.jsonl import (
 )
 from stator.importers.reading.line_boundary import looked_at, whole_line
 from stator.model.exchange.items import Conversation, Cursor, Item
+from stator.model.log.shown_text import cut_short
 
 SEARCHED_BYTES = 4 * 2**20
 """The bytes at the start of a file in which its first prompt is searched for."""
@@ -236,7 +237,7 @@ def _title(path: Path) -> str:
 
 def _first_line(text: str) -> str:
     line = next((line.strip() for line in text.split("\n") if line.strip()), "")
-    return line if len(line) <= 60 else f"{line[:59]}…"
+    return line if len(line) <= 60 else f"{cut_short(line, 59)}…"
 
 
 def _subagent_files(folder: Path) -> list[Path]:

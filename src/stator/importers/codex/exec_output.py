@@ -30,6 +30,7 @@ from stator.model.exchange.items import (
     Unknown,
     text_id,
 )
+from stator.model.log.shown_text import cut_short
 from stator.model.values.json_text import shown
 from stator.model.window.reply import usage_of
 
@@ -81,7 +82,7 @@ def read(rows: Iterable[JsonlLine]) -> Iterator[Item]:
             read = _item(item, f"{turn}/{key}", kind == "item.completed", started)
             yield from whole_line(read, line.number)
         elif kind in ("turn.completed", "turn.failed"):
-            why = text(record(value.get("error")).get("message"))[:400]
+            why = cut_short(text(record(value.get("error")).get("message")), 400)
             spent = usage_of({"output": [], "usage": record(value.get("usage"))})
             if spent and turn:
                 # the only place with the cost of the turn
@@ -156,11 +157,14 @@ def _call(item: dict[str, Any], name: str, done: bool, started: set[str]) -> Ite
 
 
 def _command_words(command: str) -> Any:
-    """The words of a command: the shell and its arguments."""
+    """The words of a command: the shell, its options and the script. Any other command stays whole: in separate words
+    a secret and its name would be told apart."""
     try:
-        return shlex.split(command)
+        words = shlex.split(command)
     except ValueError:
         return command
+    is_shell = len(words) == 3 and words[1].startswith("-")
+    return words if is_shell else command
 
 
 def _changes_by_path(item: dict[str, Any]) -> dict[str, Any]:

@@ -72,6 +72,7 @@ from stator.model.exchange.items import (
     Unknown,
     text_id,
 )
+from stator.model.log.shown_text import cut_short
 from stator.model.values.json_text import parse_object
 from stator.model.window.reply import usage_of
 
@@ -420,7 +421,7 @@ class CodexReader:
         elif kind in RESULT_NOTICES and text(notice.get("call_id")):
             self._keep_notice(notice["call_id"], notice)
         elif kind == "error":
-            self._error = text(notice.get("message"))[:400]
+            self._error = cut_short(text(notice.get("message")), 400)
             yield Noise(kind="event_msg/error")
         elif kind == "collab_agent_spawn_end":
             yield from self._spawned(text(notice.get("new_thread_id")), notice, at)

@@ -18,6 +18,7 @@ from stator.importers.reading.fields import record, records, text
 from stator.importers.reading.shell_effects import files_touched
 from stator.model.exchange.items import Step, Touch, digest_of
 from stator.model.log.commit import Source
+from stator.model.log.shown_text import cut_short
 from stator.model.records.types import Effect, StepStatus
 from stator.model.values.json_text import parse_object
 
@@ -147,7 +148,7 @@ def _status_and_cause(
     failed = text(notice.get("status")) == "failed" or notice.get("success") is False
     failed = failed or bool(record(notice.get("result")).get("isError")) or succeeded is False
     if failed or first.startswith(FAILURES):
-        return "error", head.partition("\n")[0][:200]
+        return "error", cut_short(head.partition("\n")[0], 200)
     return "ok", ""
 
 

@@ -32,6 +32,7 @@ from stator.model.exchange.items import (
     text_id,
 )
 from stator.model.log.commit import Source
+from stator.model.log.shown_text import cut_short
 from stator.model.records.types import Effect, StepStatus
 from stator.model.values.json_text import canonical
 
@@ -153,7 +154,7 @@ def outcome_of(tool: str, status: str, output: Any) -> CallOutcome:
         return CallOutcome(status="in doubt" if doubtful else "cancelled", cause="interrupted")
     if status == "error":
         first = message_text or plain_text(record(record(output).get("error")).get("message"))
-        return CallOutcome(status="error", cause=first.partition("\n")[0][:200])
+        return CallOutcome(status="error", cause=cut_short(first.partition("\n")[0], 200))
     found = _EXIT.search(message_text) if tool == "run_shell_command" else None
     if found and int(found[1]):
         return CallOutcome(status="error", cause=f"exit code {found[1]}")

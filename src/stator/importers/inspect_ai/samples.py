@@ -42,6 +42,7 @@ from stator.model.exchange.items import (
     Unknown,
     text_id,
 )
+from stator.model.log.shown_text import cut_short
 from stator.model.records.types import Effect, FileOp
 from stator.model.values.json_text import canonical
 
@@ -122,9 +123,9 @@ def _conversation(sample: Sample) -> Conversation:
     return Conversation(
         source=NAME,
         id=text(given.get("uuid")) or place,
-        name=f"{headline(task) or NAME} {str(given.get('id'))[:40]}"
+        name=f"{headline(task) or NAME} {cut_short(str(given.get('id')), 40)}"
         + (f" epoch {given['epoch']}" if given.get("epoch") not in (None, 1) else ""),
-        labels={name: value[:200] for name, value in labels.items() if value},
+        labels={name: cut_short(value, 200) for name, value in labels.items() if value},
     )
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from stator.importers.reading.shell_effects import files_touched
 from stator.model.exchange.items import Step, Touch
+from stator.model.log.shown_text import cut_short
 from stator.model.window.reply import ANSWER_COST_MAX
 
 MICROS = 1_000_000
@@ -112,8 +113,10 @@ def usage_units(
 
 def headline(words: Any) -> str:
     """A name for a conversation without a title: the first line of its first prompt."""
-    line = next((line.strip() for line in text(words)[:4000].splitlines() if line.strip()), "")
-    return line if len(line) <= HEADLINE_MAX else line[: HEADLINE_MAX - 1] + "…"
+    line = next(
+        (line.strip() for line in cut_short(text(words), 4000).splitlines() if line.strip()), ""
+    )
+    return line if len(line) <= HEADLINE_MAX else cut_short(line, HEADLINE_MAX - 1) + "…"
 
 
 class UniqueIds:

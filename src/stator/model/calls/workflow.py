@@ -288,14 +288,23 @@ def literal(node: Any, path: str, depth: int = 1) -> Any:
 
 
 def extract(
-    name: str, prompts: Sequence[Any], calls: Sequence[KnownCall], *, source: str = ""
+    name: str,
+    prompts: Sequence[Any],
+    calls: Sequence[KnownCall],
+    *,
+    source: str = "",
+    scrub: canon.Scrub | None = None,
 ) -> Workflow:
     """The chain of calls that worked, with parameters for what came from outside.
 
     A value becomes a reference where an earlier call gave it, and a parameter where the prompt says it or
-    several calls have it. What was a secret is always a parameter, and has no default.
+    several calls have it. What was a secret, or is one for `scrub`, is always a parameter, and has no default.
     """
-    made = _Making("\n".join(_texts(prompts))[:PROMPT_MAX])
+
+    def clean(value: Any) -> Any:
+        return value if scrub is None else canon.loads(canon.dumps(value, scrub=scrub))
+
+    made = _Making("\n".join(_texts(clean(list(prompts))))[:PROMPT_MAX])
     notes: list[str] = []
     kept: list[KnownCall] = []
     for call in calls:
@@ -306,16 +315,17 @@ def extract(
             kept.append(call)
         else:
             notes.append(f"t{call.turn} @{call.seq} {call.tool}: left out, {CALLS_MAX} is the most")
-    made.count([call.given for call in kept])
+    inputs = [clean(call.given) for call in kept]
+    made.count(inputs)
     found: list[CallTemplate] = []
-    for place, call in enumerate(kept, 1):
+    for place, (call, arguments) in enumerate(zip(kept, inputs, strict=True), 1):
         identifier = f"c{place}"
         given = {
             key: made.template(item, key, f"{identifier}/{escape(key)}")
-            for key, item in call.given.items()
+            for key, item in arguments.items()
         }
         found.append(CallTemplate(id=identifier, tool=call.tool, effect=call.effect, input=given))
-        made.learn(identifier, None if call.ending is None else call.ending.known("output"))
+        made.learn(identifier, None if call.ending is None else clean(call.ending.known("output")))
     return Workflow(
         schema=SCHEMA,
         name=name,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from stator.errors import BadNumber, InvalidInput
+from stator.model.log.shown_text import cut_short
 
 THOUSANDTHS_MAX = 2**53 - 1
 CAUSE_MAX = 500
@@ -56,7 +57,7 @@ def thousandths(value: object, name: str) -> int:
 
 def cause(value: str) -> str:
     """A reason as it may be in a commit's structure: short, and text that UTF-8 can hold."""
-    return value[:CAUSE_MAX].encode("utf-8", "replace").decode()
+    return cut_short(value, CAUSE_MAX).encode("utf-8", "replace").decode()
 
 
 def _expected(what: str, value: object, name: str) -> InvalidInput:

@@ -23,6 +23,7 @@ from stator.model.calls.life import (
     Outcome,
 )
 from stator.model.log.commit import Commit, Draft
+from stator.model.log.shown_text import cut_short
 from stator.model.records.types import FileRecord
 from stator.model.values import canon
 from stator.model.window.reply import Reply, requests, usage_of
@@ -320,7 +321,7 @@ class OpenTurn:
             end = self.draft(
                 "turn_end",
                 status=status,
-                cause=cause[:500],
+                cause=cut_short(cause, 500),
                 actor="system",
                 usage=self.driver.elapsed(),
                 input={"git": git} if git else UNSET,

@@ -9,6 +9,7 @@ import msgspec
 
 from stator.errors import Ambiguous, InvalidInput, NotFound
 from stator.model.log.commit import Commit
+from stator.model.log.shown_text import cut_short
 from stator.model.records.types import CallRecord
 from stator.model.sessions import detached_run as decide
 from stator.model.sessions.detached_run import GRACE_S, RunInfo, Status, StopRequest
@@ -152,7 +153,7 @@ def start_function(
     """Call a function in a process of its own; see `Runner.run`."""
     called = prepare.target(function, args)
     name = called["function"].partition(":")[2]
-    title = f"{name}({', '.join(map(repr, args))})"[:TITLE_MAX]
+    title = cut_short(f"{name}({', '.join(map(repr, args))})", TITLE_MAX)
     command = processes.python_command(called)
     return start(
         store, context, command, session=session, restart=restart, program=name, title=title

@@ -386,7 +386,7 @@ class Recorder:
             self._context,
             self.session,
             upto=head if kept is None else kept - 1,
-            summary=item.summary[: compaction.SUMMARY_MAX],
+            summary=cut_short(item.summary, compaction.SUMMARY_MAX),
             origin=(self.conversation.source, legible(item.id)),
             tokens=(item.before, item.after),
             happened=item.at,
@@ -422,7 +422,7 @@ def mended(draft: Draft) -> Draft:
 def _beginning(value: Any) -> str:
     """The beginning of a value that is too large or too deep to be shown."""
     if isinstance(value, str):
-        return value[:200]
+        return cut_short(value, 200)
     return (
         ", ".join(list(map(str, value))[:20]) if isinstance(value, dict) else type(value).__name__
     )
@@ -512,14 +512,14 @@ def name_of(conversation: Conversation) -> str:
 
 def unnamed(conversation: Conversation) -> str:
     """The name of a session before anything in it is known."""
-    return f"{conversation.source} {legible(conversation.id)[:NAME_MAX]}"
+    return f"{conversation.source} {cut_short(legible(conversation.id), NAME_MAX)}"
 
 
 def asked_first(items: Iterable[Item]) -> str:
     """The words a conversation began with, for one without a title."""
     for item in items:
         if isinstance(item, Prompted) and not item.within:
-            return prompt_text(item.content)[: NAME_MAX * 4]
+            return cut_short(prompt_text(item.content), NAME_MAX * 4)
     return ""
 
 

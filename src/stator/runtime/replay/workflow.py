@@ -20,6 +20,8 @@ from stator.model.calls.workflow import (
     values_for,
 )
 from stator.model.log.query import SessionQuery
+from stator.model.log.redact import Redactor
+from stator.model.log.shown_text import cut_short
 from stator.model.records.types import SessionRecord
 from stator.model.sessions.lifecycle import check_name
 from stator.runtime.base.context import Context
@@ -81,7 +83,10 @@ def extract(view: SessionReader, turns: str | None = None, *, name: str = "") ->
     source = f"{view.name} {view.id}"
     if found:
         source += f" t{found[0].begun.turn}..t{found[-1].begun.turn}"
-    made = model.extract(name or view.name, prompts, calls, source=source)
+    # The store may hold secrets: those of `redact=False`, or what only this release finds.
+    opening = next(iter(view.log()))
+    scrub = Redactor(bytes.fromhex(opening.known("key", "00"))).scrub
+    made = model.extract(name or view.name, prompts, calls, source=source, scrub=scrub)
     there = {chain.begun.turn for chain in found}
     gone = [f"t{turn}: left out, it was rewound" for turn in rewound(view, turns) - there]
     return msgspec.structs.replace(made, notes=[*sorted(gone), *made.notes])
@@ -163,7 +168,8 @@ def _chain(
         done = _one(turn, call, values, outputs, tools, made, f"$.calls[{place}].input")
         made.append(done)
         if done.status != "ok" and call.on_error == "stop":
-            raise _Stopped(f"{call.id} ({call.tool}) ended {done.status}: {done.error}"[:500])
+            why = f"{call.id} ({call.tool}) ended {done.status}: {done.error}"
+            raise _Stopped(cut_short(why, 500))
 
 
 def _one(

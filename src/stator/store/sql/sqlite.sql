@@ -87,8 +87,13 @@ WHERE dirty = 0 AND (updated, s) < (:updated, :s)
   AND (:mode IS NULL OR mode = :mode)
   AND (:parent IS NULL OR parent = :parent)
   AND (:suffix IS NULL OR substr(lower(hex(id)), -length(:suffix)) = :suffix)
-  AND (:source IS NULL OR s IN (SELECT alias.s FROM alias WHERE source = :source
-                                AND foreign_id = :foreign_id))
+  AND (:source IS NULL OR s IN (
+    -- tenant by tenant, because the key of an alias begins with it
+    WITH RECURSIVE tenants(t) AS (
+      SELECT min(tenant) FROM alias
+      UNION ALL SELECT (SELECT min(tenant) FROM alias WHERE tenant > t) FROM tenants WHERE t IS NOT NULL)
+    SELECT alias.s FROM tenants CROSS JOIN alias ON alias.tenant = t
+    WHERE source = :source AND foreign_id = :foreign_id))
 ORDER BY updated DESC, s DESC LIMIT :limit;
 
 -- name: session_counts
@@ -116,7 +121,7 @@ SELECT k FROM commit_ix WHERE slot = ?;
 SELECT id FROM log WHERE k = ?;
 
 -- name: commit_taken
-SELECT slot, k FROM commit_ix WHERE slot BETWEEN ? AND ?;
+SELECT slot, k FROM commit_ix WHERE slot BETWEEN ? AND ? LIMIT ?;
 
 -- name: commit_insert
 INSERT INTO commit_ix (slot, k) VALUES (?, ?);

@@ -329,6 +329,10 @@ def write_key_names(connection: apsw.Connection, s: int, names: Iterable[KeyName
     connection.executemany(SQL["origin_insert"], rows)
 
 
+NEIGHBOURS_MAX = 256
+"""Ids of other commits that one query may read; reading more takes longer than to look up each id."""
+
+
 def commit_slot(identifier: bytes) -> int:
     """Where a commit's id is looked for first."""
     # 63 bits, because SQLite's rowids are signed. Ids made here begin with the time, so that the ids of
@@ -351,13 +355,16 @@ def _flush_ids(connection: apsw.Connection, base: int, tail: Tail) -> None:
     wanted = [(commit_slot(item.id), base | item.seq) for item in tail.commits]
     low, high = min(wanted)[0], max(wanted)[0] + len(wanted)
     # One query for the whole range instead of one for each id.
-    taken = dict(many(connection, SQL["commit_taken"], (low, high)))
+    most = NEIGHBOURS_MAX + len(wanted)
+    taken = dict(many(connection, SQL["commit_taken"], (low, high, most)))
+    if len(taken) == most:
+        # Ids that were derived, as those of a transcript, are no neighbours: the range is most of the index.
+        taken, high = {}, low - 1
     rows = []
     for first, key in wanted:
         slot = first
-        if slot in taken:
-            while (found := _slot(connection, taken, slot, high)) is not None and found != key:
-                slot += 1
+        while (found := _slot(connection, taken, slot, high)) is not None and found != key:
+            slot += 1
         if slot not in taken:
             taken[slot] = key
             rows.append((slot, key))

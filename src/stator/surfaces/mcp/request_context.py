@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stator.model.log.query import SessionRow
+from stator.model.log.shown_text import cut_short
 from stator.model.records.text import arguments_text
 from stator.model.values.escape import visible
 from stator.runtime.base.context import Context
@@ -52,7 +53,7 @@ class RequestContext:
 
 def client_name(name: str | None) -> str:
     """Return a client's name in the form that is recorded: visible, on one line, short."""
-    return visible((name or "").strip()[:CLIENT_MAX]) or "unknown"
+    return visible(cut_short((name or "").strip(), CLIENT_MAX)) or "unknown"
 
 
 def session_fields(row: SessionRow) -> dict[str, Any]:

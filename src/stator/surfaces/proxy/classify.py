@@ -15,11 +15,13 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET
 
-from stator.model.log.shown_text import cut_short
+from stator.model.log.shown_text import cut_short, without_secrets
 from stator.model.values.escape import visible
 
 TEXT_MAX = 2_000
 """Characters of an error's text."""
+SECRET_MAX = 4_096
+"""Bytes beyond an excerpt that are looked at, so that no secret in it is cut."""
 CALL, LIST, CANCELLED = "tools/call", "tools/list", "notifications/cancelled"
 CLAUDE_CALL = "claudecode/toolUseId"
 """The member of `_meta` in which Claude Code puts the id of its tool use."""
@@ -273,4 +275,6 @@ def error_answer(id: str, code: int, message: str) -> bytes:
 
 def excerpt(data: bytes, limit: int = 200) -> str:
     """Return the first bytes as text that is safe to print."""
-    return visible(data[:limit].decode("utf-8", "backslashreplace").strip())
+    # More than is returned: a secret that begins within the limit is then whole, and recognised.
+    text = data[: limit + SECRET_MAX].decode("utf-8", "backslashreplace").strip()
+    return visible(without_secrets(text)[:limit])

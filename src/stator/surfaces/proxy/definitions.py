@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Any
 
 from stator.errors import InvalidInput
+from stator.model.log.shown_text import cut_short
 from stator.model.records.types import Effect
 from stator.model.values import canon
 from stator.model.values.escape import visible
@@ -78,7 +79,7 @@ def suspicion(tool: Any) -> str:
         if hidden:
             return f"characters that do not show in {where}: {visible(''.join(hidden[:8]))}"
         if found := _INSTRUCTIONS.search(text):
-            return f"instructions to the model in {where}: {visible(found[0][:120])}"
+            return f"instructions to the model in {where}: {visible(found[0])}"
     return ""
 
 
@@ -94,7 +95,7 @@ def _texts(value: Any, where: str, depth: int) -> Iterator[tuple[str, str]]:
     elif isinstance(value, dict) and depth < DEPTH_MAX:
         for name, inner in value.items():
             yield from _texts(name, f"{where} (a name)", depth)
-            yield from _texts(inner, f"{where}.{visible(name[:40])}", depth + 1)
+            yield from _texts(inner, f"{where}.{visible(cut_short(name, 40))}", depth + 1)
     elif isinstance(value, list) and depth < DEPTH_MAX:
         for index, inner in enumerate(value):
             yield from _texts(inner, f"{where}[{index}]", depth + 1)

@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 
+from stator.model.log.shown_text import cut_short
 from stator.surfaces.proxy.classify import (
     CALL,
     CANCELLED,
@@ -158,8 +159,8 @@ class PendingRequests:
             tool=text_of(message.params, "name") or "?",
             input={} if arguments is None else arguments,
             at=self._recorder.now(),
-            request=message.id[:100],
-            use=text_of(message.params, "_meta", CLAUDE_CALL)[:200],
+            request=cut_short(message.id, 100),
+            use=cut_short(text_of(message.params, "_meta", CLAUDE_CALL), 200),
         )
 
     def _handle_notification(self, message: RpcNotification) -> list[PendingWrite]:

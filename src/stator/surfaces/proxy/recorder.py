@@ -27,6 +27,7 @@ from stator.model.exchange.items import (
     Unknown,
 )
 from stator.model.log.query import SessionQuery
+from stator.model.log.shown_text import without_secrets
 from stator.model.records.types import Effect, ToolRecord
 from stator.model.values.escape import visible
 from stator.runtime.base.pages import commit_at
@@ -264,7 +265,7 @@ class ProxyRecorder:
             return
         self.lost += 1
         what = error if isinstance(error, StatorError) else f"{type(error).__name__}: {error}"
-        self._say(f"a message could not be recorded: {visible(str(what)[:300])}")
+        self._say(f"a message could not be recorded: {visible(without_secrets(str(what))[:300])}")
 
     def _opened_recorder(self) -> Recorder:
         if self._recorder is None:
@@ -368,7 +369,7 @@ class ProxyRecorder:
         return items
 
     def _flagged(self, name: str, on: str, why: str, at: int) -> list[Item]:
-        self._say(f"{name}: {visible(why)}")
+        self._say(f"{name}: {visible(without_secrets(why))}")
         return [Flagged(id=self._item_id("flag"), at=at, name=name, on=on, why=why)]
 
     def _pinned_digest(self, recorder: Recorder, name: str) -> str:

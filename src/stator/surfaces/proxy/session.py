@@ -7,12 +7,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import PurePath
 from urllib.parse import urlsplit
 
 from stator.errors import NotFound
 from stator.model.exchange.items import Conversation, Ended
 from stator.model.log.query import SessionQuery, SessionRow
+from stator.model.log.shown_text import without_secrets
 from stator.model.values.ids import is_id, short
 from stator.runtime.facade.store import Store
 from stator.runtime.ingest.recorder import Recorder
@@ -113,7 +115,8 @@ def _own_session(
 def server_name(command: Sequence[str], url: str = "") -> str:
     """Derive a server's name from its program or its host."""
     words = [urlsplit(url).hostname or "server"] if url else list(command)
-    plain = [word for word in words if not word.startswith("-") and word not in _SUBCOMMANDS]
+    shown = [word for before, word in pairwise(["", *words]) if not _is_secret(before, word)]
+    plain = [word for word in shown if not word.startswith("-") and word not in _SUBCOMMANDS]
     # skip NAME=VALUE and addresses: either may hold a secret
     plain = [word for word in plain if "=" not in word and "://" not in word]
     program = next((w for w in plain if not _LAUNCHERS.match(PurePath(w).name)), words[0])
@@ -124,4 +127,11 @@ def server_name(command: Sequence[str], url: str = "") -> str:
 
 def clean_name(name: str) -> str:
     """Return a name in the form that tool names use: `mcp__NAME__tool`."""
-    return re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:NAME_MAX].strip("_") or "server"
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", without_secrets(name))
+    return plain[:NAME_MAX].strip("_") or "server"
+
+
+def _is_secret(before: str, word: str) -> bool:
+    """Whether a word of a command is a secret, by itself or by the word before it."""
+    both = f"{before} {word}"
+    return without_secrets(both) != both and without_secrets(before) == before

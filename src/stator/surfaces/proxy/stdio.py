@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 
 from stator.errors import InvalidInput
+from stator.model.log.shown_text import without_secrets
 from stator.surfaces.proxy.classify import RpcResponse, classify, error_answer, excerpt
 from stator.surfaces.proxy.frames import (
     LINE_MAX,
@@ -422,7 +423,7 @@ def _intent_error(calls: Sequence[ProxiedCall]) -> str | None:
     for call in calls:
         error = call.done.exception()
         if error is not None:
-            return str(error)[:300]
+            return without_secrets(str(error))[:300]
     return None
 
 

@@ -35,6 +35,8 @@ BELOW, DIRTY_BELOW = (
     for statement in (SQL["session_page"], DIRTY)
 )
 """Both of what came from one session: by an index that is of no use to a filter that may be left out."""
+ALIASED = SQL["session_page"].replace("(:source IS NULL OR s IN (", "(s IN (", 1)
+"""The page of what has one alias: it begins with the alias, which the filter that may be left out does not."""
 
 
 def page(
@@ -56,6 +58,8 @@ def page(
             return _one(db, drivers, named[1], query.mode, cursor)
     updated, s = cursor if cursor is not None else FIRST
     pages, tails = (SQL["session_page"], DIRTY) if query.parent is None else (BELOW, DIRTY_BELOW)
+    if query.alias and query.parent is None:
+        pages = ALIASED
     clean = many(db, pages, _filters(query, updated, s, limit + 1))
     found = [(row[4], row[0], row) for row in clean]
     for row in many(db, tails, _filters(query, *FIRST, -1)):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from stator.connect import connect
 from stator.errors import BadQuery, InvalidInput
+from stator.model.log.shown_text import without_secrets
 from stator.model.sessions import detached_run as decide
 from stator.model.values.ids import short
 from stator.runtime.facade import run as runs
@@ -68,7 +69,7 @@ def run(
                     "--again takes no command, --session or --restart: it uses the recorded ones"
                 )
             found = opened.attach(again)
-            note(f"running again: {decide.title(found.info)}")
+            note(f"running again: {without_secrets(decide.title(found.info))}")
             info = _start_again(opened, found, detach=detach, json=json)
         else:
             found, info = _start_new(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadQuery
@@ -55,8 +57,9 @@ def sql(
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         names, rows = opened.store.port.sql(_checked(query), row_limit=count, seconds=seconds)
         if json:
+            keys = _distinct(names)
             for row in rows:
-                screen.item(dict(zip(names, row, strict=True)))
+                screen.item(dict(zip(keys, map(_in_json, row), strict=True)))
         else:
             _table(screen, names, rows)
         if not rows:
@@ -73,6 +76,20 @@ def _checked(query: str) -> str:
     except UnicodeEncodeError:
         raise BadQuery("the query is not valid UTF-8") from None
     return query
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """The names of columns as keys of one object: a name that is taken gets a number, as in SQLite's subqueries."""
+    found: dict[str, None] = {}
+    for name in names:
+        free = (f"{name}:{number}" if number else name for number in itertools.count())
+        found[next(one for one in free if one not in found)] = None
+    return list(found)
+
+
+def _in_json(cell: Any) -> Any:
+    """JSON has no infinity."""
+    return None if isinstance(cell, float) and math.isinf(cell) else cell
 
 
 def _table(screen: Screen, names: list[str], rows: list[tuple[Any, ...]]) -> None:

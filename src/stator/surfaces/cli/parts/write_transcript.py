@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from stator.errors import BadQuery, Conflict, InvalidInput
+from stator.model.log.redact import Redactor
 from stator.model.records.types import CallRecord
 from stator.model.values.ids import short
 from stator.runtime.base.pages import commit_at, commits
@@ -79,7 +80,9 @@ def rewrite(
         if output
         else _transcript_folder(claude.folder_of(folder)) / f"{about.id}.jsonl"
     )
-    _write(path, "".join(json.dumps(line) + "\n" for line in claude.lines(about, messages)))
+    redactor = Redactor(secrets.token_bytes(32))  # the store may hold secrets: see `redact=False`
+    said = [redactor.scrub_json(line) for line in claude.lines(about, messages)]
+    _write(path, "".join(json.dumps(line) + "\n" for line in said))
     return WrittenTranscript(
         path=str(path),
         agent=agent,
