@@ -76,9 +76,10 @@ def test_a_link_to_a_folder_is_not_followed(hooked, tmp_path):
 
 
 @pytest.mark.parametrize("what", ["file", "folder"])
-def test_doctor_names_what_belongs_to_another_user(hooked, what, capsys):
+def test_doctor_names_what_belongs_to_another_user(hooked, what, capsys, monkeypatch):
     from stator.surfaces.cli.main import main
 
+    monkeypatch.setenv("COLUMNS", "1000")
     hooked.write(*conversation_lines())
     path = hooked.spool if what == "folder" else hooked.spool / "current"
     os.chown(path, STRANGER, -1)

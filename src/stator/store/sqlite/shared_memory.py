@@ -72,7 +72,7 @@ class SharedMemory:
 _open: dict[Identity, SharedMemory] = {}
 """By the identity of the store's file: SQLite shares one mapping among all connections of a process."""
 _guard = threading.RLock()
-"""A store that is garbage leaves its files at any moment, also while this thread is in `use`: so it can be taken twice."""
+"""Can be taken twice: a store that is garbage leaves its files at any moment, also while this thread is in `use`."""
 os.register_at_fork(
     before=_guard.acquire, after_in_parent=_guard.release, after_in_child=_guard.release
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stator.connect import FOLDER, decline_store, is_declined, trust_project, trust_store
 from stator.locations import path_of
-from stator.owner.standing import UNKNOWN
+from stator.owner.standing import TRACKED, UNKNOWN
 from stator.runtime.driving import approvals
 from stator.runtime.driving.approvals import Grant
 from stator.runtime.facade.store import Store
@@ -28,8 +28,9 @@ def warn_if_foreign(store: Store) -> None:
         if _is_own(store, path):
             return
         decline_store(store)
+    first = "git rm --cached it, then " if why == TRACKED else ""
     note(
-        f"foreign store: {path} {why}; nothing in it acts. If you know where it comes from: stator trust"
+        f"foreign store: {path} {why}; nothing in it acts. If you know where it comes from: {first}stator trust"
     )
 
 
