@@ -31,6 +31,7 @@ EXCEPTIONS: dict[tuple[type, str], str] = {
     (SessionView, "id"): "known without asking, so it stays a property",
     (Session, "id"): "known without asking, so it stays a property",
     (Turn, "ended"): "known without asking, so it stays a property",
+    (Store, "foreign"): "known without asking, so it stays a property",
     **{
         (Store, name): "the object itself is at hand, its methods are awaited"
         for name in ("approvals", "budgets", "lifecycle", "doubts")

@@ -1,4 +1,4 @@
-"""Reads a file that somebody else may have put there: only a regular one, so that a pipe keeps no program waiting."""
+"""Reads a file of unknown origin: only a regular one, so that a pipe keeps no program waiting."""
 
 from __future__ import annotations
 

@@ -57,12 +57,8 @@ def of_store(
     try:
         return _listed(register.by_id(STORE, id), real, real if named else unlinked(path))
     except OSError as error:
-        what_to_do = (
-            " (make it your own: chown, chmod 600)" if isinstance(error, PermissionError) else ""
-        )
-        return StoreStanding(
-            f"cannot be looked up in {error.filename}: {error.strerror}{what_to_do}"
-        )
+        hint = " (make it your own: chown, chmod 600)" * isinstance(error, PermissionError)
+        return StoreStanding(f"cannot be looked up in {error.filename}: {error.strerror}{hint}")
 
 
 def unlinked(path: str) -> str:

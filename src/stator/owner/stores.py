@@ -54,11 +54,10 @@ def check_place(environ: Mapping[str, str], path: str) -> None:
     with contextlib.suppress(OSError):
         if os.listdir(real + RUNS):
             beside.append(real + RUNS)
-    if beside and not os.path.lexists(
-        path
-    ):  # else another process was faster, and they are its own
+    # If there is a store by now, another process was faster, and they are its own.
+    if beside and not os.path.lexists(path):
         raise NotAStore(
-            f"{path}: cannot be created: {beside[0]} is there already, from somebody else or from a store that is gone",
+            f"{path}: cannot be created: {beside[0]} is there already, of unknown origin or from a store that is gone",
             hint="move it away",
             store=path,
         )

@@ -310,9 +310,7 @@ def _show_project(screen: Screen, id: str, root: Path, *, is_new: bool) -> None:
     counts from now on."""
     screen.line(Line(f"project {id}", "dim"))
     rules = []
-    with contextlib.suppress(
-        StatorError
-    ):  # one that cannot be used is an error to who drives a session
+    with contextlib.suppress(StatorError):  # who drives a session gets the error
         rules = parse_policy(policy_text(root)) if is_new else []
     if allowed := [rule.tool for rule in rules if rule.action == "allow"]:
         tools = ", ".join(allowed[:TOOLS_SHOWN]) + (", …" if allowed[TOOLS_SHOWN:] else "")
