@@ -34,11 +34,10 @@ from stator.errors import (
 )
 from stator.locations import (
     ELSEWHERE,
-    foreign_spool_of,
     nearest,
     path_of,
     scheme_of,
-    spool_of,
+    spools_of,
     users,
     waits,
 )
@@ -51,7 +50,6 @@ from stator.owner import projects
 from stator.owner import stores as owners
 from stator.owner.approver import KnownApprovers
 from stator.owner.projects import FILE as PROJECT_FILE
-from stator.owner.register import Listed
 from stator.owner.regular_file import read_regular
 from stator.runtime.base.context import Context, Launch
 from stator.runtime.base.pages import matching
@@ -81,7 +79,7 @@ class StorePlace:
 
 
 def connect(
-    url: str | os.PathLike[str] | None = None,
+    url: str | os.PathLike[str] | StorePlace | None = None,
     *,
     durability: port.Durability = "full",
     create: bool = True,
@@ -105,23 +103,7 @@ def connect(
         raise InvalidInput(
             f"unknown durability {durability!r:.40}", hint="full, barrier or relaxed"
         )
-    return connect_at(
-        locate(url), durability=durability, create=create, read_only=read_only, redact=redact,
-        project=project, trust=trust,
-    )  # fmt: skip
-
-
-def connect_at(
-    place: StorePlace,
-    *,
-    durability: port.Durability = "full",
-    create: bool = True,
-    read_only: bool = False,
-    redact: bool = True,
-    project: str | None = None,
-    trust: bool = False,
-) -> Store:
-    """Open the store at a place that `locate` gave."""
+    place = locate(url)
     if create and not read_only and place.why == USERS:
         os.makedirs(os.path.dirname(place.url), mode=0o700, exist_ok=True)
     store = _open(place.url, durability, create=create, read_only=read_only, redact=redact)
@@ -135,10 +117,8 @@ def connect_at(
 def spools(store: port.StorePort) -> list[str]:
     """The folders in which hooks queue for a store: beside it, and where they did while it was foreign. None of a
     store that still is: what is queued there waits until the user trusts it."""
-    path = path_of(store.info().url) if not store.ownership.foreign else ""
-    if not path:
-        return []
-    return [found for found in (spool_of(path), foreign_spool_of(path, os.environ)) if found]
+    path = _path(store)
+    return spools_of(path, os.environ) if path and not store.ownership.foreign else []
 
 
 def _ownership(store: port.StorePort, place: StorePlace, *, trust: bool = False) -> Ownership:
@@ -172,27 +152,6 @@ def _look_again(store: Store) -> None:
     store.port.ownership = _ownership(store.port, place)
 
 
-def decline_store(store: Store) -> None:
-    """Write down that this user was asked whether a store is theirs, and said no."""
-    info = store.info()
-    owners.decline_store(os.environ, path_of(info.url), info.id)
-
-
-def is_declined(store: Store) -> bool:
-    """Whether that was written down before."""
-    return owners.is_declined(os.environ, store.info().id)
-
-
-def listed_stores() -> list[Listed]:
-    """The stores and projects that this user made or trusted."""
-    return owners.listed(os.environ)
-
-
-def trust_project(root: Path) -> bool:
-    """Write the project in a folder down as this user's own."""
-    return projects.trust_project(os.environ, root)
-
-
 def _with_spool(store: port.StorePort, folder: str, *, read_only: bool) -> port.StorePort:
     """A store with its hook queue: imported, or applied as an overlay where nothing may be written. A failure
     of that does not keep the store from opening; `stator doctor` says what is left.
@@ -211,13 +170,12 @@ def _with_spool(store: port.StorePort, folder: str, *, read_only: bool) -> port.
 def catch_up(store: Store) -> None:
     """Import what hooks queued since a store was opened: for programs that keep one open for long."""
     waiting = [folder for folder in spools(store.port) if waits(folder)]
-    info = store.info()
+    if waiting and store.info().read_only:  # a store that is opened to write imports them
+        with contextlib.suppress(StatorError):
+            connect(_path(store.port), create=False).close()
+        return
     for folder in waiting:
-        if info.read_only:  # whoever opens it to write takes it in
-            with contextlib.suppress(StatorError):
-                connect(path_of(info.url), create=False).close()
-        else:
-            _with_spool(store.port, folder, read_only=False)
+        _with_spool(store.port, folder, read_only=False)
 
 
 def _overlaid(store: port.StorePort, folder: str) -> port.StorePort:
@@ -433,10 +391,13 @@ def write_new(path: Path, text: str) -> None:
 
 
 def locate(
-    url: str | os.PathLike[str] | None = None, environ: dict[str, str] | None = None
+    url: str | os.PathLike[str] | StorePlace | None = None, environ: dict[str, str] | None = None
 ) -> StorePlace:
-    """Choose the store: argument, `$STATOR_STORE`, nearest `.stator`, user data folder."""
+    """Choose the store: argument, `$STATOR_STORE`, nearest `.stator`, user data folder. A place that was chosen
+    before is kept, with what is known of how it was chosen."""
     given = os.environ if environ is None else environ
+    if isinstance(url, StorePlace):
+        return url
     if url is not None:
         if not os.fspath(url):
             raise NotAStore("a store needs a path, got an empty one", hint="for example: stator.db")

@@ -94,6 +94,12 @@ def foreign_spool_of(path: str, environ: Mapping[str, str]) -> str | None:
     return os.path.join(base, "foreign", name + SPOOL)
 
 
+def spools_of(path: str, environ: Mapping[str, str]) -> list[str]:
+    """The folders in which hooks queue for a store: beside it, and where they do while it is foreign."""
+    foreign = foreign_spool_of(path, environ)
+    return [spool_of(path)] if foreign is None else [spool_of(path), foreign]
+
+
 def is_spooled(name: str) -> bool:
     """Whether a file of the spool holds hook lines."""
     return name == CURRENT or name.startswith((OWN, TAKEN))

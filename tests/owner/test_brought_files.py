@@ -19,16 +19,6 @@ AUTHOR = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=fal
 POISON = {"hook_event_name": "UserPromptSubmit", "session_id": "c1", "prompt": "poison"}
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    folder = tmp_path / "home"
-    folder.mkdir()
-    monkeypatch.setenv("HOME", str(folder))
-    for name in ("XDG_DATA_HOME", "STATOR_STORE", "STATOR_OWNER_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    return folder
-
-
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder that came from elsewhere, with a `.stator` and no store."""

@@ -14,25 +14,25 @@ from stator.owner.key import FILE, owner_key
 
 
 @pytest.fixture
-def environ(tmp_path):
-    return {"HOME": str(tmp_path)}
+def environ(home):
+    return {"HOME": str(home)}
 
 
-def file_of(tmp_path):
-    return tmp_path / ".local" / "share" / "stator" / FILE
+def file_of(home):
+    return home / ".local" / "share" / "stator" / FILE
 
 
-def test_a_key_is_made_once_and_only_its_user_can_read_it(environ, tmp_path):
+def test_a_key_is_made_once_and_only_its_user_can_read_it(environ, home):
     key = owner_key(environ, make=True)
     assert key is not None
     assert len(key) == 32
     assert owner_key(environ, make=True) == owner_key(environ, make=False) == key
-    assert stat.S_IMODE(os.stat(file_of(tmp_path)).st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(file_of(home)).st_mode) == 0o600
 
 
-def test_reading_makes_no_key(environ, tmp_path):
+def test_reading_makes_no_key(environ, home):
     assert owner_key(environ, make=False) is None
-    assert list(tmp_path.iterdir()) == []
+    assert list(home.iterdir()) == []
 
 
 def test_processes_that_make_the_key_at_once_get_the_same(environ):
@@ -66,27 +66,27 @@ def test_a_home_folder_that_cannot_be_written_has_no_key():
         owner_key({"HOME": "/proc/nowhere"}, make=True)
 
 
-def test_a_key_file_that_others_can_write_is_refused(environ, tmp_path):
+def test_a_key_file_that_others_can_write_is_refused(environ, home):
     owner_key(environ, make=True)
-    os.chmod(file_of(tmp_path), 0o660)
+    os.chmod(file_of(home), 0o660)
     with pytest.raises(NoOwner, match="other users can write it"):
         owner_key(environ, make=False)
 
 
-def test_a_key_file_of_another_user_is_refused(environ, tmp_path):
+def test_a_key_file_of_another_user_is_refused(environ, home):
     if os.geteuid() != 0:
         pytest.skip("only root can give a file away")
     owner_key(environ, make=True)
-    os.chown(file_of(tmp_path), 12345, -1)
+    os.chown(file_of(home), 12345, -1)
     with pytest.raises(NoOwner, match="another user"):
         owner_key(environ, make=False)
 
 
 @pytest.mark.parametrize("content", [b"", b"abc", b"\xff" * 64, b"00" * 31])
-def test_a_damaged_key_file_is_refused_and_kept(environ, tmp_path, content):
-    file_of(tmp_path).parent.mkdir(parents=True)
-    file_of(tmp_path).write_bytes(content)
-    os.chmod(file_of(tmp_path), 0o600)
+def test_a_damaged_key_file_is_refused_and_kept(environ, home, content):
+    file_of(home).parent.mkdir(parents=True)
+    file_of(home).write_bytes(content)
+    os.chmod(file_of(home), 0o600)
     with pytest.raises(NoOwner, match="does not hold a key"):
         owner_key(environ, make=True)
-    assert file_of(tmp_path).read_bytes() == content
+    assert file_of(home).read_bytes() == content

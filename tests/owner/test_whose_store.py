@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 import stator
-from stator.connect import NEAREST, StorePlace, connect, connect_at, trust_project, trust_store
+from stator.connect import NEAREST, StorePlace, connect, trust_store
 from stator.errors import CallDenied, ForeignStore, NoOwner
 from stator.owner import standing
+from stator.owner.projects import trust_project
 from stator.runtime.facade import run as runs
 
 RULES = [stator.Rule(effect="write", action="ask", why="every write asks")]
@@ -25,23 +26,13 @@ def deploy(to):
     return f"deployed to {to}"
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    folder = tmp_path / "home"
-    folder.mkdir()
-    monkeypatch.setenv("HOME", str(folder))
-    for name in ("XDG_DATA_HOME", "STATOR_STORE", "STATOR_OWNER_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    return folder
-
-
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """A project of the user's own, with a store, a session and a grant for the whole project."""
     folder = tmp_path / "shop"
     (folder / ".stator").mkdir(parents=True)
     (folder / ".stator" / "project").write_text("p_" + "1" * 32 + "\n")
-    trust_project(folder)
+    trust_project(os.environ, folder)
     monkeypatch.chdir(folder)
     with connect(folder / ".stator" / "store.db") as store:
         with store.open("work") as s, s.turn("begin") as t:
@@ -396,7 +387,7 @@ def test_a_folder_that_links_to_another_project_does_not_get_its_grants(
     folder.mkdir()
     (folder / ".stator").symlink_to("../shop/.stator")
     monkeypatch.chdir(folder)
-    with connect_at(StorePlace(str(folder / ".stator" / "store.db"), NEAREST)) as store:
+    with connect(StorePlace(str(folder / ".stator" / "store.db"), NEAREST)) as store:
         assert store.port.ownership.foreign == standing.LINKED
         assert store.context.project == str(folder)
     with pytest.raises(ForeignStore):

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from stator.connect import trust_project
 from stator.owner import ancestry
+from stator.owner.projects import trust_project
 from stator.surfaces.cli.main import main
 from surfaces.recorded import Answer, World, record
 
@@ -39,7 +39,7 @@ def environment(monkeypatch, tmp_path):
     work = tmp_path / "work"
     (work / ".stator").mkdir(parents=True)
     (work / ".stator" / "project").write_text("shop\n")
-    assert trust_project(work)
+    assert trust_project(os.environ, work)
     monkeypatch.chdir(work)
     yield
     monkeypatch.undo()

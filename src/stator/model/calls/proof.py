@@ -26,7 +26,7 @@ _PURPOSE = "stator approval 1"
 
 
 def check_proof(value: object, path: str) -> None:
-    """Refuse what is no proof; empty is none."""
+    """Refuse a text that names no proof. An empty one demands nothing."""
     if value and value not in PROOFS:
         raise InvalidInput(
             f"unknown proof {value!r:.40}", path=path, hint=f"one of: {', '.join(PROOFS)}"

@@ -39,7 +39,6 @@ from stator.model.log.commit import (
 )
 from stator.model.log.query import SessionRow
 from stator.model.records.types import ApprovalRecord, CallRecord, Entry
-from stator.model.sessions.ownership import Ownership
 from stator.model.values.ids import short
 from stator.runtime.base import project_session
 from stator.runtime.base.context import Context
@@ -230,49 +229,45 @@ def grants(
 ) -> list[Grant]:
     """Every grant, also those no longer in force, newest session first. Without a context, no signature can be
     verified."""
-    here, owner = store.info().id, store.ownership
     now = time_known(store, now)
     found = list(rows_of(store, session=session, project=project))
     if session is not None and (own := project_session.known(store, found[0].record)):
         found.append(own)
-    listed = [
+    return [grant for row in found for grant in _grants_of(store, context, row, now)]
+
+
+def _grants_of(store: StorePort, context: Context | None, row: SessionRow, now: int) -> list[Grant]:
+    found = store.entries(row.id, "approvals")
+    here, upto = (store.info().id, imported_upto(store, row.record)) if found else ("", 0)
+    return [
         Grant(
             id=entry.id,
             session=row.id,
             name=row.record.name,
-            record=entry.record,
+            record=record,
             seq=entry.seq,
-            state=_state(entry, row.id, here, owner, now, imported_upto(store, row.record)),
-            is_old=approval.is_old(entry.record, row.id, here),
+            state=_state(store, context, entry, row.id, now, upto),
+            is_old=approval.is_old(record, row.id, here),
         )
-        for row in found
-        for entry in store.entries(row.id, "approvals")
-        if isinstance(entry.record, ApprovalRecord)
+        for entry in found
+        if isinstance(record := entry.record, ApprovalRecord)
     ]
-    return [_proven(store, context, grant, now) for grant in listed]
 
 
-def _proven(store: StorePort, context: Context | None, grant: Grant, now: int) -> Grant:
-    """The grant as expired or void, if a clock or a signature says so."""
-    if grant.state != "standing":
-        return grant
-    boot = context.boot() if context is not None else ""
-    if is_expired(grant.record, now, boot):
-        return msgspec.structs.replace(grant, state="expired")
-    entry = _entry(store.entries(grant.session, "approvals"), grant.id)
-    void = proofs.is_void(store, context, entry, grant.session)
-    return msgspec.structs.replace(grant, state="void") if void else grant
-
-
-def _state(entry: Entry, session: str, store: str, owner: Ownership, now: int, upto: int) -> str:
-    record = cast("ApprovalRecord", entry.record)
+def _state(
+    store: StorePort, context: Context | None, entry: Entry, session: str, now: int, upto: int
+) -> str:
+    record, owner = cast("ApprovalRecord", entry.record), store.ownership
     if owner.foreign:
         return "foreign"
-    if not is_own(record, session, store, owner):
-        return "unconfirmed" if approval.is_old(record, session, store) else "imported"
+    here = store.info().id
+    if not is_own(record, session, here, owner):
+        return "unconfirmed" if approval.is_old(record, session, here) else "imported"
     if _is_brought(entry, upto):
         return "imported"
-    return "expired" if is_expired(record, now) else "standing"
+    if is_expired(record, now, context.boot() if context is not None else ""):
+        return "expired"
+    return "void" if proofs.is_void(store, context, entry, session) else "standing"
 
 
 # -- saying ---------------------------------------------------------------------------------------

@@ -13,14 +13,14 @@ from msgspec.structs import replace
 from stator.connect import (
     POLICY_FILE,
     StorePlace,
-    connect_at,
+    connect,
     known_stores,
     locate,
     verify_damaged,
 )
 from stator.errors import LogDamaged, SchemaChanged, StatorError, StoreCorrupt, StoreError
 from stator.hooks.spool import BAD, foreign_files, status_of
-from stator.locations import NOTE, foreign_spool_of, path_of, spool_of
+from stator.locations import NOTE, path_of, spools_of
 from stator.model.calls.approval import parse_policy, parse_proof
 from stator.model.calls.budget import parse_prices
 from stator.model.calls.proof import demanded
@@ -90,7 +90,7 @@ def doctor(
     about["approvals"], about["approvals_hint"] = what_is_proven()
     broken = OK
     try:
-        with connect_at(place, create=False, read_only=not rebuild) as opened:
+        with connect(place, create=False, read_only=not rebuild) as opened:
             if rebuild:
                 findings.append(_rebuilt(opened))
             info = opened.info()
@@ -417,10 +417,11 @@ def _owner(store: Store) -> Iterator[Finding]:
 
 
 def _queues(place: StorePlace) -> list[str]:
-    """The folders in which hooks queue for a store: beside it, or while it is foreign in the user's data folder."""
+    """The folders in which hooks queue for a store, as far as they are there."""
     path = path_of(place.url)
-    found = (spool_of(path), foreign_spool_of(path, os.environ)) if path else ()
-    return [folder for folder in found if folder and os.path.isdir(folder)]
+    return (
+        [folder for folder in spools_of(path, os.environ) if os.path.isdir(folder)] if path else []
+    )
 
 
 def _hook_queue(folder: str, now: int) -> Iterator[Finding]:

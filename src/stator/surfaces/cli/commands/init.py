@@ -20,13 +20,13 @@ from stator.connect import (
     connect,
     policy_text,
     prepare_folder,
-    trust_project,
     write_new,
 )
 from stator.errors import BadQuery, NotAStore, StatorError
 from stator.model.calls.approval import parse_policy
 from stator.owner.projects import FILE as PROJECT_FILE
 from stator.owner.projects import SIZE_MAX as ID_MAX
+from stator.owner.projects import trust_project
 from stator.owner.regular_file import read_regular
 from stator.surfaces.agent_settings.agents import (
     AGENTS,
@@ -328,7 +328,7 @@ def _make(root: Path, folder: Path, file: Path) -> list[str]:
     identity = folder / PROJECT_FILE
     if not os.path.lexists(identity):
         write_new(identity, f"p_{secrets.token_hex(16)}\n")
-        trust_project(root)
+        trust_project(os.environ, root)
         made.append(str(identity))
     if not os.path.lexists(file):
         made.append(str(file))

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from stator.connect import FILE, NEAREST, connect, connect_at, locate, user_folder
+from stator.connect import FILE, NEAREST, connect, locate, user_folder
 from stator.errors import BadQuery, InvalidInput
 from stator.model.values.ids import short
 from stator.surfaces.cli.exits import write_stderr
@@ -115,7 +115,7 @@ def _recorded_in(store: str | None) -> Store:
     """The store to record in. One that was only found and is not this user's own gets nothing: the user's own store
     records instead, because an agent must not lose its connection by that."""
     place = locate(store)
-    opened = connect_at(place, durability="barrier")
+    opened = connect(place, durability="barrier")
     if not opened.port.ownership.foreign or place.why != NEAREST:
         return opened
     _say(f"{place.url} {opened.port.ownership.foreign}; recording in your own store (stator trust)")

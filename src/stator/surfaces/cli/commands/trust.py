@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stator.connect import connect_at, listed_stores, locate, withdraw_trust
-from stator.errors import BadQuery, NotProven
+from stator.connect import connect, locate, withdraw_trust
+from stator.errors import BadQuery
 from stator.locations import path_of
 from stator.model.log.query import SessionQuery
+from stator.owner.stores import listed
 from stator.runtime.base.pages import matching
 from stator.runtime.driving import approvals
 from stator.runtime.driving.approvals import Grant
@@ -17,6 +19,7 @@ from stator.surfaces.cli.exits import FINDING, OK
 from stator.surfaces.cli.parts.confirm import asks_yes, can_ask
 from stator.surfaces.cli.parts.foreign import old_grants
 from stator.surfaces.cli.parts.foreign import trust as trust_it
+from stator.surfaces.cli.parts.person import refuse_agents
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen
@@ -66,7 +69,7 @@ def trust(
     with Screen(json=json, pager=not no_pager) as screen:
         if list:
             return _list(screen)
-        with connect_at(locate(store), create=False, read_only=True) as opened:
+        with connect(locate(store), create=False, read_only=True) as opened:
             if withdraw:
                 withdraw_trust(opened)
                 return _show(screen, opened, done="withdrawn")
@@ -76,10 +79,9 @@ def trust(
             if not screen.json:
                 screen.lines(_about(opened, foreign, found))
                 screen.flush()
-            if yes and (below := opened.context.below(opened.port)):
-                raise NotProven(
-                    f"this command runs below {below}: a store is not trusted by an agent",
-                    hint="run stator trust in a terminal of your own, and answer its question",
+            if yes:
+                refuse_agents(
+                    opened.context.below(opened.port), "a store is not trusted by an agent"
                 )
             if not (yes or (can_ask() and not json and asks_yes("Trust it?"))):
                 return _show(screen, opened, done="")
@@ -139,7 +141,7 @@ def _show(screen: Screen, store: Store, *, done: str) -> int:
 
 
 def _list(screen: Screen) -> int:
-    for line in listed_stores():
+    for line in listed(os.environ):
         if screen.json:
             screen.item({"kind": line.kind, "id": line.id, "path": line.path})
         else:

@@ -10,7 +10,7 @@ from stator.owner import ancestry
 from stator.owner.approver import VARIABLE, approver_of, read_public
 from stator.surfaces.cli.parts import passphrase
 from stator.surfaces.cli.parts.open_store import open_to_read
-from stator.surfaces.cli.parts.person import own_approver, unlocked
+from stator.surfaces.cli.parts.person import own_approver, refuse_agents, unlocked
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
@@ -67,11 +67,7 @@ def _refuse_agents(store: str | None) -> None:
     below = ancestry.below({}, os.environ)
     with suppress(StatorError), open_to_read(store) as opened:
         below = below or opened.store.context.below(opened.store.port)
-    if below:
-        raise NotProven(
-            f"this command runs below {below}: who may approve is not set by an agent",
-            hint="use another terminal, one that no agent started",
-        )
+    refuse_agents(below, "who may approve is not set by an agent")
 
 
 def what_is_proven() -> tuple[str, str]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from stator.connect import FOLDER, decline_store, is_declined, trust_project, trust_store
+from stator.connect import FOLDER, trust_store
 from stator.locations import path_of
+from stator.owner.projects import trust_project
 from stator.owner.standing import TRACKED, UNKNOWN
+from stator.owner.stores import decline_store, is_declined
 from stator.runtime.driving import approvals
 from stator.runtime.driving.approvals import Grant
 from stator.runtime.facade.store import Store
@@ -24,10 +26,10 @@ def warn_if_foreign(store: Store) -> None:
     if not why:
         return
     path = path_of(store.info().url)
-    if why == UNKNOWN and can_ask() and not is_declined(store):
+    if why == UNKNOWN and can_ask() and not is_declined(os.environ, store.info().id):
         if _is_own(store, path):
             return
-        decline_store(store)
+        decline_store(os.environ, path, store.info().id)
     first = "git rm --cached it, then " if why == TRACKED else ""
     note(
         f"foreign store: {path} {why}; nothing in it acts. If you know where it comes from: {first}stator trust"
@@ -38,7 +40,7 @@ def trust(store: Store, *, old_grants: bool) -> bool:
     """Write a store, and the project beside it, down as this user's own; returns whether there is such a project."""
     trust_store(store, old_grants=old_grants)
     folder = os.path.dirname(os.path.abspath(store.port.ownership.path))
-    return os.path.basename(folder) == FOLDER and trust_project(Path(folder).parent)
+    return os.path.basename(folder) == FOLDER and trust_project(os.environ, Path(folder).parent)
 
 
 def old_grants(store: Store) -> list[Grant]:

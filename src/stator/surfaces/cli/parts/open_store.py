@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from stator.connect import StorePlace, catch_up, connect_at, known_stores, locate
+from stator.connect import StorePlace, catch_up, connect, known_stores, locate
 from stator.errors import BadPosition, NotFound, Removed, StatorError
 from stator.model.log.query import SessionRow
 from stator.model.values.ids import short
@@ -139,7 +139,7 @@ class _Names(dict[str, str]):
 def open_to_read(store: str | None) -> Iterator[OpenedStore]:
     """Open the store for reading."""
     place = locate(store)
-    with connect_at(place, create=False, read_only=True) as opened:
+    with connect(place, create=False, read_only=True) as opened:
         warn_if_foreign(opened)
         yield OpenedStore(opened, place)
 
@@ -152,7 +152,7 @@ def open_to_follow(store: str | None) -> Iterator[OpenedStore]:
     """
     place = locate(store)
     with contextlib.suppress(StatorError):
-        connect_at(place, create=False).close()
+        connect(place, create=False).close()
     with open_to_read(store) as opened:
         yield opened
 
@@ -161,7 +161,7 @@ def open_to_follow(store: str | None) -> Iterator[OpenedStore]:
 def open_to_write(store: str | None) -> Iterator[OpenedStore]:
     """Open the store to change something in it."""
     place = locate(store)
-    with connect_at(place, create=False) as opened:
+    with connect(place, create=False) as opened:
         warn_if_foreign(opened)
         yield OpenedStore(opened, place)
 

@@ -70,6 +70,15 @@ class Person:
         return found
 
 
+def refuse_agents(below: str, what: str) -> None:
+    """Refuse a command that only a person may run, if it runs below a driver or an agent."""
+    if below:
+        raise NotProven(
+            f"this command runs below {below}: {what}",
+            hint="use another terminal, one that no agent started",
+        )
+
+
 def is_terminal() -> bool:
     """Whether a person can be at a terminal: stdin and stderr are one, and /dev/tty can be opened."""
     if not (sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty()):
