@@ -2,9 +2,11 @@
 read them, and know where its agent stores them.
 
 Each format lives in one module or folder and has one object of this kind, `FORMAT`. `read` yields
-items (`model.exchange.items`) in the order in which they happened. Every item's id must be the same
-each time the same file is read, also after the file has grown: recording an id twice adds nothing,
-so stable ids are what makes a repeated import safe.
+items (`model.exchange.items`) in the order in which they happened. Reading is a pure function of what
+the file holds: the items of a file that is still growing are the first items of the whole file, each
+with the same id and the same content. So the end of a file is no evidence of anything. What may still
+get more (a message whose next block is not written yet) is held back until a line comes that cannot
+precede its end.
 """
 
 from __future__ import annotations
@@ -23,6 +25,9 @@ class Format(Protocol):
     name: str
     """The format's name, such as claude-code or codex; it is recorded as the source of the session.
     """
+    mapper: int
+    """The version of the mapping from lines to items. It is recorded in the session, and is increased
+    when the same file would give other items."""
 
     def recognizes(self, path: Path, begin: bytes) -> bool:
         """Whether a file is of this format, judging by its first bytes (decompressed, up to 64 KB)."""
@@ -34,12 +39,18 @@ class Format(Protocol):
         ...
 
     def read(
-        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
+        self,
+        found: FoundConversation,
+        cursor: Cursor | None,
+        progress: Progress | None,
+        *,
+        at_rest: bool = True,
     ) -> Iterator[Item]:
-        """Read what happened in a conversation, starting at a cursor.
+        """Read what happened in a conversation, from a cursor to the last whole line.
 
-        A `Cursor` among the items marks a place, always the start of a turn, at which the next
-        import may begin to read. Items after the last cursor are read again then.
+        A `Cursor` among the items marks a place at which a later read may begin: from there, it yields
+        exactly the items that follow. The last item is a cursor for the end of what was read. With
+        `at_rest`, nothing more is expected: then what was held back follows, and another cursor.
         """
         ...
 

@@ -8,6 +8,7 @@ in a transcript as in a hook.
     Prompted     a user asked for something: a turn begins
     Answered     the model's answer, as the provider gave it
     Noted        something else that was shown to the model
+    Configured   what the agent runs with: its model, its permission mode
     Called       a tool call, before its effect is known
     Returned     what became of it (its id is the call's)
     Touched      files, where no call says so
@@ -48,6 +49,10 @@ Via = Literal["import", "hook", "proxy"]
 """The channel something was recorded through; it is in the principal of every commit: `import:codex`."""
 
 
+Author = Literal["user", "agent", "system"]
+"""Whose words a text is."""
+
+
 class Touch(msgspec.Struct, frozen=True, kw_only=True):
     """A file as an agent names it: absolute, or relative to its folder."""
 
@@ -78,6 +83,8 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, tag="Item"):
 
 class Prompted(Item, frozen=True, tag="Prompted"):
     content: Any
+    by: Author = "user"
+    """Whose words they are. Only what a person typed is the user's; a sub-agent's prompt is an agent's."""
 
 
 class Answered(Item, frozen=True, tag="Answered"):
@@ -90,7 +97,15 @@ class Answered(Item, frozen=True, tag="Answered"):
 
 class Noted(Item, frozen=True, tag="Noted"):
     content: Any
-    by: Literal["user", "system"] = "system"
+    by: Author = "system"
+    """Whose words they are: text that a program adds is the system's, what another agent reports is an agent's."""
+
+
+class Configured(Item, frozen=True, tag="Configured"):
+    """What the agent runs with from here on: model, permission mode and the like, by name. A name that is
+    missing is unchanged."""
+
+    settings: dict[str, Any]
 
 
 class Called(Item, frozen=True, tag="Called"):
@@ -200,7 +215,8 @@ class Noise(Item, frozen=True, tag="Noise"):
 
 
 class Cursor(Item, frozen=True, tag="Cursor"):
-    """Where to continue: an offset at which a turn begins, and what the reader must know there."""
+    """Where to continue, after any line: an offset, and all that the reader must know there. Reading from a cursor
+    gives exactly the items that come after it."""
 
     offset: int
     line: int = 0

@@ -76,7 +76,11 @@ class SessionRecord(Record, frozen=True):
     created: int = 0
     labels: dict[str, str] = {}
     lineage: list[Segment] = []
+    mapper: str = ""
+    """Which mapping made the commits of a recorded session: the format's name and its version."""
     mode: Mode = "driven"
+    orderer: str = ""
+    """What decides the order of a recorded session: its transcript, its hooks or a proxy."""
     parent: Parent | None = None
     project: str = ""
     reason: str = ""
