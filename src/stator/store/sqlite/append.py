@@ -55,8 +55,8 @@ from stator.store.sqlite import (
 )
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.driver_lock import DriverLocks
-from stator.store.sqlite.live_session import Live, in_project
-from stator.store.sqlite.projection import SEQ_BITS, SEQ_MASK, SQL, Ledger
+from stator.store.sqlite.live_session import Live, in_project, located
+from stator.store.sqlite.projection import SEQ_BITS, SQL, Ledger
 from stator.store.sqlite.queries import (
     commits,
     keys,
@@ -308,8 +308,8 @@ class Appender:
         if seq is None:
             key = projection.find_commit(db, identifier)
             if key is not None:
-                owner, seq = key >> SEQ_BITS, key & SEQ_MASK
-                if not any(x.s == owner and seq <= x.upto for x in live.place.segments):
+                seq = located(db, live.place, draft.id)
+                if not seq:
                     raise IdReused(f"commit {draft.id} is in another session", commit=draft.id)
         if seq is not None:
             commit = self._read_at(db, live.place, seq)
@@ -534,6 +534,12 @@ class _Past:
 
     def all(self, collection: str) -> Sequence[Entry]:
         return state.read_entries(self._db, self._place, collection, self._at, None)
+
+    def locate(self, identifier: str) -> int:
+        seq = self._place.tail.ids.get(to_bytes(identifier)) or located(
+            self._db, self._place, identifier
+        )
+        return seq if seq <= self._at else 0
 
 
 def next_turn(draft: Draft, live: Live) -> int:
