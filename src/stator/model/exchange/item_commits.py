@@ -20,6 +20,7 @@ from stator.model.exchange.items import (
     Answered,
     Began,
     Called,
+    Configured,
     Ended,
     Flagged,
     Item,
@@ -36,6 +37,7 @@ from stator.model.exchange.items import (
     Via,
     commit_id,
 )
+from stator.model.exchange.settings import changes_of
 from stator.model.log.commit import (
     Actor,
     Change,
@@ -99,6 +101,8 @@ class DraftingState:
     calls: dict[str, Open] = field(default_factory=dict)
     """Open calls by the id they have on the other side."""
     plan: dict[str, PlanRecord] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    """What the agent runs with: the fingerprint of each value by its name."""
     since: list[str] = field(default_factory=list)
     """Commits since the last answer."""
     answer: str = ""
@@ -144,7 +148,7 @@ class Drafter:
 
     def draft(self, item: Item) -> list[Draft]:
         """What an item adds to the log, in order."""
-        if self.standing.past and isinstance(item, (Planned, TurnEnded, Began, Ended)):
+        if self.standing.past and isinstance(item, (Planned, Configured, TurnEnded, Began, Ended)):
             return []
         return list(self._make(item))
 
@@ -202,6 +206,13 @@ class Drafter:
         )
         self._shown(draft)
         yield draft
+
+    @_make.register
+    def _(self, item: Configured) -> Iterator[Draft]:
+        given = {legible(name): value for name, value in item.settings.items() if name}
+        changes = changes_of(self.standing.settings, given)
+        if changes:
+            yield self._draft("settings", item.id, item.at, actor="system", changes=changes)
 
     @_make.register
     def _(self, item: Called) -> Iterator[Draft]:

@@ -30,6 +30,7 @@ from stator.model.exchange.items import (
     Via,
     commit_id,
 )
+from stator.model.exchange.settings import fingerprint
 from stator.model.log.commit import Commit, Draft, Upsert
 from stator.model.log.query import SessionQuery, SessionRow
 from stator.model.log.shown_text import cut_short
@@ -42,6 +43,7 @@ from stator.model.records.types import (
     PlanRecord,
     ScratchRecord,
     SessionRecord,
+    SettingRecord,
 )
 from stator.model.sessions.lifecycle import ENDED
 from stator.model.values import canon
@@ -191,6 +193,11 @@ class Recorder:
             prompt=prompt,
             turn_at=asked,
             calls=self._open_calls(),
+            settings={
+                entry.record.name: fingerprint(canon.from_plain(entry.record.value))
+                for entry in store.entries(session, "settings")
+                if isinstance(entry.record, SettingRecord)
+            },
             plan={
                 entry.record.step: entry.record
                 for entry in store.entries(session, "plan")
