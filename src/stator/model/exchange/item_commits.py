@@ -24,6 +24,7 @@ from stator.model.exchange.items import (
     Began,
     Called,
     Compacted,
+    Configured,
     Ended,
     Flagged,
     Item,
@@ -41,6 +42,7 @@ from stator.model.exchange.items import (
     commit_id,
     text_id,
 )
+from stator.model.exchange.settings import changes_of
 from stator.model.log.commit import (
     Actor,
     Change,
@@ -116,6 +118,8 @@ class DraftingState(msgspec.Struct, omit_defaults=True):
     plan: dict[str, list[str]] = {}
     """The plan's steps: a digest of each one's name → its name, and a digest of the step. Digests, because a name
     that holds a secret is kept without it."""
+    settings: dict[str, str] = {}
+    """What the agent runs with: the fingerprint of each value by its name."""
     first: str = ""
     """The first commit in the agent's view, and the last one."""
     last: str = ""
@@ -223,6 +227,13 @@ class Drafter:
         )
         self._show(item.id, draft)
         yield draft
+
+    @_make.register
+    def _(self, item: Configured) -> Iterator[Draft]:
+        given = {legible(name): value for name, value in item.settings.items() if name}
+        changes = changes_of(self.state.settings, given)
+        if changes:
+            yield self._draft("settings", item.id, item.at, actor="system", changes=changes)
 
     @_make.register
     def _(self, item: Called) -> Iterator[Draft]:

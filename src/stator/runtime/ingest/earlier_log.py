@@ -11,8 +11,10 @@ import msgspec
 
 from stator.model.exchange.item_commits import DraftingState, OpenCall, step_digest
 from stator.model.exchange.items import commit_id, text_id
+from stator.model.exchange.settings import fingerprint
 from stator.model.log.commit import Commit, Draft
-from stator.model.records.types import CallRecord, PlanRecord
+from stator.model.records.types import CallRecord, PlanRecord, SettingRecord
+from stator.model.values import canon
 from stator.runtime.base.pages import commit_at
 from stator.store.port import StorePort
 
@@ -106,6 +108,11 @@ def state_of_log(store: StorePort, session: str) -> DraftingState:
         text_id(entry.record.step): step_digest(entry.record)
         for entry in store.entries(session, "plan")
         if isinstance(entry.record, PlanRecord)
+    }
+    state.settings = {
+        entry.record.name: fingerprint(canon.from_plain(entry.record.value))
+        for entry in store.entries(session, "settings")
+        if isinstance(entry.record, SettingRecord)
     }
     page = store.commits(session, newest_first=True, limit=VIEWED, load=False)
     shown = [commit for commit in page if commit.kind in SHOWN]
