@@ -43,7 +43,8 @@ from stator.locations import (
 )
 from stator.locations import FILE as FILE
 from stator.locations import FOLDER as FOLDER
-from stator.model.log.query import Finding, SessionQuery, VerifyReport
+from stator.model.log.commit import Draft
+from stator.model.log.query import Finding, SessionQuery, SessionRow, VerifyReport
 from stator.model.sessions.ownership import OWN, Ownership
 from stator.model.values.ids import PREFIXES, Kind
 from stator.owner import projects
@@ -108,9 +109,10 @@ def connect(
         os.makedirs(os.path.dirname(place.url), mode=0o700, exist_ok=True)
     store = _open(place.url, durability, create=create, read_only=read_only, redact=redact)
     store.ownership = _ownership(store, place, trust=trust)
-    for folder in spools(store):
-        if waits(folder):
-            store = _with_spool(store, folder, read_only=read_only)
+    if not read_only:
+        for folder in spools(store):
+            if waits(folder):
+                _take_quietly(store, folder)
     return Store(store, context(project=project, store=store))
 
 
@@ -152,19 +154,14 @@ def _look_again(store: Store) -> None:
     store.port.ownership = _ownership(store.port, place)
 
 
-def _with_spool(store: port.StorePort, folder: str, *, read_only: bool) -> port.StorePort:
-    """A store with its hook queue: imported, or applied as an overlay where nothing may be written. A failure
-    of that does not keep the store from opening; `stator doctor` says what is left.
-    """
+def _take_quietly(store: port.StorePort, folder: str) -> None:
+    """Import a hook queue. A failure of that does not keep the store from opening; `stator doctor` says what is left."""
     try:
-        if read_only:
-            return _overlaid(store, folder)
         take_spool(store, folder)
     except Exception as error:
         warnings.warn(
             f"what hooks left in {folder} was not taken in: {error}", RuntimeWarning, stacklevel=3
         )
-    return store
 
 
 def catch_up(store: Store) -> None:
@@ -175,19 +172,30 @@ def catch_up(store: Store) -> None:
             connect(_path(store.port), create=False).close()
         return
     for folder in waiting:
-        _with_spool(store.port, folder, read_only=False)
+        _take_quietly(store.port, folder)
 
 
-def _overlaid(store: port.StorePort, folder: str) -> port.StorePort:
-    """The store as it would be with the hook queue imported."""
+def advance(
+    store: port.StorePort, session: str, result: IngestResult | None = None
+) -> bool:
+    """Read the transcript of a recorded session as far as it is written; return False if none is known."""
     from stator.hooks import ingest
-    from stator.store.memory import MemoryStore
-    from stator.store.overlay import Overlay
 
-    laid = Overlay(store, MemoryStore())
-    ingest.preview(laid, worlds(store), folder)
-    laid.freeze()
-    return laid
+    return ingest.advance(
+        store, worlds(store), session, folders=spools(store), result=result
+    )
+
+
+def _at_rest(store: port.StorePort, row: SessionRow) -> bool:
+    from stator.hooks import unplaced
+
+    return unplaced.at_rest(store, row, now())
+
+
+def _unplaced(store: port.StorePort, row: SessionRow) -> list[Draft]:
+    from stator.hooks import unplaced
+
+    return unplaced.unplaced(store, worlds(store), spools(store), row)
 
 
 def verify_damaged(url: str, refused: StoreError) -> VerifyReport:
@@ -510,6 +518,8 @@ def context(
         below=lambda store: machine.below(store, os.environ),
         started_by=machine.started_by,
         boot=machine.boot,
+        at_rest=_at_rest,
+        unplaced=_unplaced,
     )
 
 

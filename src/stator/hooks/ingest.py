@@ -18,6 +18,7 @@ from stator.errors import StoreError
 from stator.hooks import spool, witnesses
 from stator.hooks.hook_note import HookNote, hook_note, is_running, rests
 from stator.hooks.mappers import load_mapper
+from stator.hooks.witness import AGENT as WITNESS
 from stator.hooks.transcript_file import TranscriptFile, transcript_path
 from stator.importers.conversation import Report, subagent_conversation
 from stator.model.exchange.items import (
@@ -275,7 +276,9 @@ class Intake:
         self._result.starts += any(_hook_name(line) in STARTS for line in lines)
         note.transcript = next(filter(None, map(transcript_path, reversed(lines))), note.transcript)
         note.cwd = note.cwd or conversation.cwd
-        note.process, note.at = lines[-1].process, lines[-1].at
+        own = [line for line in lines if line.agent != WITNESS]
+        if own:
+            note.process, note.at = own[-1].process, own[-1].at
         orderer = row.record.orderer if row is not None and row.record.orderer else ""
         if not orderer:
             orderer = "transcript" if note.transcript else "hooks"

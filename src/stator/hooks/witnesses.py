@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
@@ -19,6 +20,7 @@ from stator.errors import InvalidInput
 from stator.hooks import spool
 from stator.hooks.mappers import load_mapper
 from stator.importers.reading.jsonl import open_regular_file
+from stator.locations import HELD
 from stator.model.exchange.item_commits import NOT_TOLD, Drafter, legible
 from stator.model.exchange.items import (
     Called,
@@ -41,8 +43,6 @@ from stator.model.values import canon
 from stator.runtime.ingest.earlier_log import state_of_log
 from stator.store.port import StorePort
 
-HELD = "held"
-"""The folder in a spool with the lines that wait for their place, one file per session."""
 LINES_MAX = 20_000
 """Lines of one session that are looked at."""
 KINDS: dict[type[Item], tuple[str, ...]] = {
@@ -104,10 +104,10 @@ def keep_only(folder: str, session: str, lines: list[spool.SpoolLine]) -> None:
     """Keep these lines of a session and no others."""
     path = _path(folder, session)
     if not lines:
-        try:
+        with suppress(FileNotFoundError):
             os.unlink(path)
-        except FileNotFoundError:
-            pass
+        with suppress(OSError):  # while other sessions have lines there
+            os.rmdir(os.path.dirname(path))
         return
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(path + ".new", flags, 0o600), "wb") as file:
@@ -171,20 +171,32 @@ ANOTHER_ID = "witness"
 CALLS_COMPARED = 200
 
 
-def landing(
+def drafts_of(
     store: StorePort, session: str, conversation: Conversation, items: list[Item], *, has_turns: bool
 ) -> list[Draft]:
-    """The drafts that record at the end of a log what only witnesses saw. A prompt is an entry there: turns are those of
-    the transcript, unless there is none (`has_turns`)."""
+    """The drafts of what witnesses saw, at the end of a log. With `has_turns`, a prompt is an entry: turns are those of the
+    transcript."""
+    if not items:
+        return []
     drafter = Drafter(session, conversation.source, state_of_log(store, session), via="hook")
     drafts: list[Draft] = []
     for item in items:
         if isinstance(item, Prompted) and has_turns:
             item = Noted(id=item.id, at=item.at, content=item.content, by=item.by)
         drafts += drafter.draft(item)
+    return drafts
+
+
+def landing(
+    store: StorePort, session: str, conversation: Conversation, items: list[Item], *, has_turns: bool
+) -> list[Draft]:
+    """The drafts that record at the end of a log what only witnesses saw."""
+    found = drafts_of(store, session, conversation, items, has_turns=has_turns)
     return [
-        msgspec.structs.replace(draft, cause=f"{NOT_TOLD}: {draft.cause}" if draft.cause else NOT_TOLD)
-        for draft in drafts
+        msgspec.structs.replace(
+            draft, cause=f"{NOT_TOLD}: {draft.cause}" if draft.cause else NOT_TOLD
+        )
+        for draft in found
     ]
 
 

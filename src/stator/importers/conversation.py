@@ -40,6 +40,8 @@ from stator.store.port import StorePort
 
 REST_US = 600_000_000
 """A conversation in which nothing happened for this long, in µs, is at rest."""
+TAIL_MAX = 8 * 2**20
+"""Bytes of a file beyond what was recorded that are looked at for a reader."""
 ATTEMPTS = 50
 """How often reading starts again because another process was first."""
 BATCH_ITEMS = 3_000
@@ -194,6 +196,25 @@ def read_note(store: StorePort, session: str, name: str) -> tuple[int, ReadingNo
         return kept.number, msgspec.convert(kept.value, ReadingNote)
     except msgspec.ValidationError:
         return kept.number, None
+
+
+def unrecorded_drafts(
+    store: StorePort, context: Context, format: Format, found: FoundConversation
+) -> list[Draft]:
+    """The drafts of what a file holds beyond what was recorded, also of what may still change; nothing is written."""
+    row = find(store, found.conversation)
+    note = None if row is None else read_note(store, row.id, found.cursor_name)[1]
+    at = 0 if note is None else note.offset
+    if found.size - at > TAIL_MAX:
+        return []
+    cursor = None if note is None else Cursor(offset=at, line=note.line, state=note.state)
+    state = None if note is None else note.drafting.get("")
+    teller = Foreteller(store, context, found.conversation, set(), state=state)
+    for item in format.read(found, cursor, None, at_rest=True):
+        if not isinstance(item, (Cursor, Skipped, Noise)) and not item.within:
+            teller.take(item)
+    teller.flush()
+    return teller.told()
 
 
 class _ConversationImport:

@@ -9,7 +9,7 @@ same order. `flush` appends what was handed in, all or nothing, together with a 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -36,7 +36,7 @@ from stator.model.log.query import SessionQuery, SessionRow
 from stator.model.log.reading import Reading
 from stator.model.log.shown_text import cut_short
 from stator.model.records.text import prompt_text
-from stator.model.records.types import ApprovalRecord, Parent, SessionRecord
+from stator.model.records.types import ApprovalRecord, CallRecord, Parent, SessionRecord
 from stator.model.sessions.lifecycle import ENDED, check_transition
 from stator.model.values import canon
 from stator.model.values.ids import derived, short
@@ -53,6 +53,15 @@ from stator.store.port import StorePort
 T = TypeVar("T")
 NAME_MAX = 80
 """Characters a name is made from."""
+
+
+class SeenCall(NamedTuple):
+    """A call without an outcome: its id on the other side, its tool, when it began and what it was given."""
+
+    foreign: str
+    tool: str
+    at: int
+    input: Any
 
 
 class Recorder:
@@ -157,6 +166,16 @@ class Recorder:
     def forget(self) -> None:
         """Let go of what was taken and could not be recorded."""
         self._pending = []
+
+    def open_calls(self) -> list[SeenCall]:
+        """Calls in the log that have no outcome yet."""
+        found = []
+        for entry in self._store.entries(self.session, "calls"):
+            intent = commit_at(self._store, self.session, entry.seq)
+            record = entry.record
+            if intent.origin is not None and isinstance(record, CallRecord) and record.status == "started":
+                found.append(SeenCall(intent.origin[1], record.tool, record.since, intent.known("input")))
+        return found
 
     # -- appending --------------------------------------------------------------------------------
 
