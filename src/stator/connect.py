@@ -175,15 +175,11 @@ def catch_up(store: Store) -> None:
         _take_quietly(store.port, folder)
 
 
-def advance(
-    store: port.StorePort, session: str, result: IngestResult | None = None
-) -> bool:
+def advance(store: port.StorePort, session: str, result: IngestResult | None = None) -> bool:
     """Read the transcript of a recorded session as far as it is written; return False if none is known."""
     from stator.hooks import ingest
 
-    return ingest.advance(
-        store, worlds(store), session, folders=spools(store), result=result
-    )
+    return ingest.advance(store, worlds(store), session, folders=spools(store), result=result)
 
 
 def _at_rest(store: port.StorePort, row: SessionRow) -> bool:

@@ -294,7 +294,9 @@ class Intake:
         context = self._context_for(conversation.cwd)
         file = TranscriptFile(self._store, context, conversation, note.transcript)
         conversation = file.describe(conversation)
-        recorder = Recorder(self._store, context, conversation, via="hook", row=find(self._store, conversation))
+        recorder = Recorder(
+            self._store, context, conversation, via="hook", row=find(self._store, conversation)
+        )
         kept = []
         refuse = lambda line, error: self._refuse(line, _error_text(error))  # noqa: E731
         for seen in witnesses.reported(lines, note.state, refuse):
@@ -382,7 +384,9 @@ class Intake:
             missing = [
                 item
                 for item in seen.items
-                if not witnesses.is_placed(self._store, _owner(self._store, source, session, item), source, item)
+                if not witnesses.is_placed(
+                    self._store, _owner(self._store, source, session, item), source, item
+                )
             ]
             if missing:
                 left.append(seen)
@@ -404,9 +408,7 @@ class Intake:
                 if not witnesses.is_same_call(self._store, owner, item):
                     by_owner.setdefault(owner, []).append(item)
         for owner, items in by_owner.items():
-            drafts = witnesses.landing(
-                self._store, owner, conversation, items, has_turns=has_turns
-            )
+            drafts = witnesses.landing(self._store, owner, conversation, items, has_turns=has_turns)
             head = self._store.head(owner).seq
             answers = self._store.append(owner, drafts)
             self._result.commits += sum(commit.seq > head for commit in answers)
@@ -417,7 +419,9 @@ class Intake:
             if session in self._touched or session.endswith(".new"):
                 continue
             lines = witnesses.held_lines(self._folder, session)
-            conversation = load_mapper(lines[-1].agent).conversation(lines[-1].payload) if lines else None
+            conversation = (
+                load_mapper(lines[-1].agent).conversation(lines[-1].payload) if lines else None
+            )
             if conversation is None or find(self._store, conversation) is None:
                 continue
             self.catch_up(conversation.source, conversation, hook_note(self._store, session))

@@ -98,11 +98,7 @@ def _tail(
 def _seen(store: StorePort, folder: str, session: str, conversation: Conversation) -> list[Item]:
     """What hooks reported of a conversation that its log does not hold."""
     lines = witnesses.held_lines(folder, session)
-    lines += [
-        line
-        for line in islice(spool.peek(folder), LINES_MAX)
-        if _is_of(line, conversation)
-    ]
+    lines += [line for line in islice(spool.peek(folder), LINES_MAX) if _is_of(line, conversation)]
     found: list[Item] = []
     for seen in witnesses.reported(lines, {}, lambda line, error: None):
         found += [
@@ -118,6 +114,8 @@ def _seen(store: StorePort, folder: str, session: str, conversation: Conversatio
 def _is_of(line: spool.SpoolLine, conversation: Conversation) -> bool:
     try:
         found = load_mapper(line.agent).conversation(line.payload)
-    except Exception:  # a mapper may raise anything on hostile input; whoever ingests the line refuses it
+    except (
+        Exception
+    ):  # a mapper may raise anything on hostile input; whoever ingests the line refuses it
         return False
     return found is not None and (found.source, found.id) == (conversation.source, conversation.id)

@@ -172,7 +172,12 @@ CALLS_COMPARED = 200
 
 
 def drafts_of(
-    store: StorePort, session: str, conversation: Conversation, items: list[Item], *, has_turns: bool
+    store: StorePort,
+    session: str,
+    conversation: Conversation,
+    items: list[Item],
+    *,
+    has_turns: bool,
 ) -> list[Draft]:
     """The drafts of what witnesses saw, at the end of a log. With `has_turns`, a prompt is an entry: turns are those of the
     transcript."""
@@ -188,7 +193,12 @@ def drafts_of(
 
 
 def landing(
-    store: StorePort, session: str, conversation: Conversation, items: list[Item], *, has_turns: bool
+    store: StorePort,
+    session: str,
+    conversation: Conversation,
+    items: list[Item],
+    *,
+    has_turns: bool,
 ) -> list[Draft]:
     """The drafts that record at the end of a log what only witnesses saw."""
     found = drafts_of(store, session, conversation, items, has_turns=has_turns)

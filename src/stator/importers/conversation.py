@@ -278,9 +278,7 @@ class _ConversationImport:
         last = max([self._latest, *states], default=0) or self._found.changed
         return self._context.clock() - last >= REST_US
 
-    def _read(
-        self, progress: Progress | None, stop: Callable[[], bool], *, at_rest: bool
-    ) -> bool:
+    def _read(self, progress: Progress | None, stop: Callable[[], bool], *, at_rest: bool) -> bool:
         note = self._note
         cursor = (
             None if note is None else Cursor(offset=note.offset, line=note.line, state=note.state)

@@ -115,9 +115,7 @@ def _start_ingester(path: str, cwd: str, *, named: bool) -> None:
     os.posix_spawn(sys.executable, arguments, os.environ, file_actions=actions, setsid=True)
 
 
-def append_line(
-    folder: str, agent: str, cwd: str, said: dict[str, Any], *, durable: bool
-) -> None:
+def append_line(folder: str, agent: str, cwd: str, said: dict[str, Any], *, durable: bool) -> None:
     """Write a line of another witness to a spool, without its secrets."""
     import json
 

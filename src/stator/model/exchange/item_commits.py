@@ -490,9 +490,7 @@ def lifecycle_draft(
     `ended_at` is when a closed session was closed: a start from before that, which is read only now, does not resume it.
     """
     if isinstance(item, Began):
-        over = record.status == "archived" or (
-            record.status == "closed" and item.at <= ended_at
-        )
+        over = record.status == "archived" or (record.status == "closed" and item.at <= ended_at)
         kind = "run" if over or record.status == "open" else "resume"
         cause, why = "", item.how
     else:

@@ -173,8 +173,14 @@ class Recorder:
         for entry in self._store.entries(self.session, "calls"):
             intent = commit_at(self._store, self.session, entry.seq)
             record = entry.record
-            if intent.origin is not None and isinstance(record, CallRecord) and record.status == "started":
-                found.append(SeenCall(intent.origin[1], record.tool, record.since, intent.known("input")))
+            if (
+                intent.origin is not None
+                and isinstance(record, CallRecord)
+                and record.status == "started"
+            ):
+                found.append(
+                    SeenCall(intent.origin[1], record.tool, record.since, intent.known("input"))
+                )
         return found
 
     # -- appending --------------------------------------------------------------------------------
@@ -318,7 +324,11 @@ class Recorder:
         if not talk.parent or not talk.parent_call:
             return ""
         parent = _known(self._store, talk.source, talk.parent)
-        owner = Conversation(source=talk.source, id=talk.parent).session if parent is None else parent.id
+        owner = (
+            Conversation(source=talk.source, id=talk.parent).session
+            if parent is None
+            else parent.id
+        )
         return commit_id(owner, "call", (talk.source, legible(talk.parent_call)), 1)
 
     def _identify(self, kind: str, origin: tuple[str, str], attempt: int) -> str:

@@ -41,7 +41,17 @@ PATIENCE_S = 1.0
 class AppendRequest:
     """One thread's append, from the queue to its answer."""
 
-    __slots__ = ("barrier", "done", "drafts", "error", "fresh", "if_head", "reading", "result", "session")
+    __slots__ = (
+        "barrier",
+        "done",
+        "drafts",
+        "error",
+        "fresh",
+        "if_head",
+        "reading",
+        "result",
+        "session",
+    )
 
     def __init__(
         self,

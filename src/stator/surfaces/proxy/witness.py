@@ -44,7 +44,9 @@ class WitnessRecorder(Recorder):
         """Write the calls to the spool, on disk where a call may have an effect; append the rest."""
         if self._seen:
             said = payload(self.conversation.source, self.conversation.id, self._seen)
-            durable = any(isinstance(item, Called) and item.effect == "write" for item in self._seen)
+            durable = any(
+                isinstance(item, Called) and item.effect == "write" for item in self._seen
+            )
             append_line(self._folder, AGENT, "", said, durable=durable)
             self._seen = []
         return super().flush(reading=reading, barrier=barrier)

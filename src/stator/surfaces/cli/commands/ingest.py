@@ -52,9 +52,7 @@ def ingest(
         chosen = [OpenedStore(opened, place).session(session).id] if session is not None else []
         if transcripts:
             chosen += [row.id for row in matching(opened.port, SessionQuery(mode="recorded"))]
-        died = end_dead_conversations(
-            opened.port, worlds(opened.port), folders=spools(opened.port)
-        )
+        died = end_dead_conversations(opened.port, worlds(opened.port), folders=spools(opened.port))
         read = sum(advance(opened.port, one, done) for one in chosen)
         if json:
             screen.document("stator.ingest/1", as_json(done) | {"transcripts": read, "died": died})
