@@ -50,7 +50,6 @@ from stator.model.values.ids import PREFIXES, Kind
 from stator.owner import projects
 from stator.owner import stores as owners
 from stator.owner.approver import KnownApprovers
-from stator.owner.projects import FILE as PROJECT_FILE
 from stator.owner.regular_file import read_regular
 from stator.runtime.base.context import Context, Launch
 from stator.runtime.base.pages import matching
@@ -448,26 +447,25 @@ def known_stores() -> list[StorePlace]:
 
 
 def project_root(start: Path | None = None) -> Path:
-    """The folder of a project: where `.stator` is, else the git root, else the working folder."""
-    here = (start or Path.cwd()).absolute()
-    for folder in (here, *here.parents):
-        if os.path.exists(folder / FOLDER / PROJECT_FILE):
-            return folder
-    for folder in (here, *here.parents):
-        if os.path.exists(folder / ".git"):
-            return folder
-    return here
+    """The folder of a project: the checkout of a repository, or where `.stator` is, else the working folder."""
+    return projects.project_root(start or Path.cwd())
 
 
 def project_id(root: Path, store: port.StorePort) -> str:
-    """The id that the project in a folder has in a store: the one that `init` wrote, else the folder."""
-    return _project(root, store)[0]
+    """The id that the project in a folder has in a store: the one that `init` wrote, else the repository's, else
+    the folder."""
+    return _project(root, store).id
 
 
-def _project(root: Path, store: port.StorePort | None) -> tuple[str, bool]:
-    path = _path(store) if store is not None else ""
-    is_own = store is not None and not store.ownership.foreign
-    return projects.project_of(os.environ, root, path, is_store_own=is_own)
+def _project(root: Path, store: port.StorePort | None) -> projects.Project:
+    if store is None:
+        return projects.project_of(os.environ, root, projects.StoreInUse())
+    in_use = projects.StoreInUse(
+        _path(store),
+        is_own=not store.ownership.foreign,
+        is_recorded=lambda id: bool(store.sessions(SessionQuery(project=id), limit=1).rows),
+    )
+    return projects.project_of(os.environ, root, in_use)
 
 
 def policy_text(root: Path) -> str:
@@ -492,7 +490,7 @@ def context(
 ) -> Context:
     """The context of this process: clock, ids and user; `start` is the folder in which it looks for the project."""
     root = project_root(start)
-    known, is_own = _project(root, store)
+    known = _project(root, store)
     return Context(
         clock=now,
         mint=mint,
@@ -504,10 +502,11 @@ def context(
         pid=os.getpid(),
         program=os.path.basename(sys.argv[0] or "python") if sys.argv else "python",
         principal=f"local:{machine.user()}",
-        project=known if project is None else project,
+        project=known.id if project is None else project,
         root=str(root),
         policy=lambda: policy_text(root),
-        policy_is_own=is_own,
+        policy_is_own=known.is_own,
+        is_joined=known.is_joined and project is None,
         launch=_launch(),
         index=search_index,
         approvers=KnownApprovers(os.environ),
