@@ -25,7 +25,6 @@ from stator.model.exchange.items import (
     Cursor,
     Item,
     Noise,
-    Prompted,
     Skipped,
     Via,
 )

@@ -1,9 +1,10 @@
 """Records a conversation that another program drives, item by item, into a session of its own.
 
-What orders the conversation (a transcript, hooks, a proxy) holds a `Recorder` and hands it items. The same conversation
-leads to the same session, and the same item to the same commit. Drafts are a function of the items alone, so it does not
-matter how often a source is read, or by how many processes: what is known by its id is skipped, and the rest follows in the
-same order. `flush` appends what was handed in, all or nothing, together with a note of how far the source was read.
+What orders the conversation (a transcript, hooks, a proxy) holds a `Recorder` and hands it items. The same
+conversation leads to the same session, and the same item to the same commit. Drafts are a function of the items alone,
+so it does not matter how often a source is read, or by how many processes: what is known by its id is skipped, and the
+rest follows in the same order. `flush` appends what was handed in, all or nothing, together with a note of how far the
+source was read.
 """
 
 from __future__ import annotations
