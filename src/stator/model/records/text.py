@@ -24,6 +24,7 @@ from stator.model.records.types import (
     RunRecord,
     ScoreRecord,
     SessionRecord,
+    TrustRecord,
     WorkingRecord,
 )
 from stator.model.values import canon
@@ -168,6 +169,10 @@ def approval_text(record: ApprovalRecord) -> str:
 
 def flag_text(record: FlagRecord) -> str:
     return because(_on(record.name, record.on), record.why)
+
+
+def trust_text(record: TrustRecord) -> str:
+    return f"{record.on} is {'believed' if record.believed else 'not believed any more'}"
 
 
 def score_text(record: ScoreRecord) -> str:
