@@ -434,13 +434,6 @@ ROWS: tuple[CommitKind, ...] = (
             line=text.setting_line,
             search=search_text.named_value,
             listed=65,
-            brief=Briefed(
-                title="Model: another one than this session began with",
-                place=75,
-                room=115,
-                weight=1,
-                more="stator state -c settings",
-            ),
         ),
     ),
     # -- about a session ------------------------------------------------------------------------
