@@ -134,10 +134,12 @@ class Drafter:
         *,
         via: Via = "import",
         root: str = "",
+        folder: str = "",
     ) -> None:
         self._session = session
         self._source = source
         self._root = root
+        self._folder = folder
         self._principal = f"{via}:{source}"
         self._trust = via != "import"
         self.standing = standing
@@ -459,7 +461,7 @@ class Drafter:
         path = legible(path.replace("\0", "")) if path else ""
         if not path.strip():
             return ".", ""
-        return paths.split(path, self._root)
+        return paths.split(path, self._root, self._folder)
 
 
 def _settled(status: str) -> str:

@@ -9,13 +9,13 @@ process appended first, the drafts are computed again.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
-from stator.errors import Conflict, HeadMoved, InvalidInput, NotFound
+from stator.errors import Conflict, HeadMoved, InvalidInput
 from stator.model.exchange.item_commits import (
     Drafter,
     DraftingState,
@@ -38,7 +38,6 @@ from stator.model.records.types import (
     READ_POSITION,
     ApprovalRecord,
     CallRecord,
-    Parent,
     PlanRecord,
     ScratchRecord,
     SessionRecord,
@@ -51,6 +50,9 @@ from stator.runtime.base.first_commit import opening
 from stator.runtime.base.pages import commit_at, commits
 from stator.runtime.base.project_flags import purged
 from stator.runtime.branches import fork
+from stator.runtime.ingest.placement import find as find
+from stator.runtime.ingest.placement import fork_point as fork_point
+from stator.runtime.ingest.placement import parent_of, root_of
 from stator.runtime.views.refs import Point
 from stator.runtime.window import compaction
 from stator.store.port import StorePort
@@ -88,7 +90,12 @@ class Recorder:
         self._unbegun = self._blank = self.is_new
         project = conversation.project or context.project
         self.session = conversation.session if row is None else row.id
-        self._root = root_of(context, project if row is None else row.record.project, conversation)
+        self._root = root_of(
+            context,
+            project if row is None else row.record.project,
+            conversation,
+            is_old=row is not None and not row.record.orderer,
+        )
         self._items: list[Item] = []
         self._latest = 0
         self._standing: DraftingState | None = None
@@ -137,8 +144,9 @@ class Recorder:
             standing = self._load()
             head = self._head
             drafter = Drafter(
-                self.session, self.conversation.source, standing, via=self._via, root=self._root
-            )
+                self.session, self.conversation.source, standing, via=self._via, root=self._root,
+                folder="" if self._root else self.conversation.cwd,
+            )  # fmt: skip
             drafts = [draft for item in self._items for draft in drafter.draft(item)]
             if conclude:
                 drafts += drafter.conclude(cause=conclude)
@@ -440,18 +448,6 @@ def noted_cursor(store: StorePort, session: str, name: str) -> Any:
     return getattr(entry.record, "value", None) if entry is not None else None
 
 
-def find(store: StorePort, conversation: Conversation) -> SessionRow | None:
-    """The session a conversation is recorded in, if it has begun."""
-    alias = conversation.source, legible(conversation.id)
-    rows = store.sessions(SessionQuery(alias=alias), limit=1).rows
-    if rows:
-        return rows[0]
-    try:
-        return store.session(conversation.session)
-    except NotFound:
-        return None
-
-
 def begin(
     store: StorePort,
     context: Context,
@@ -477,7 +473,7 @@ def begin(
         created=min(at or now, now),
         labels={legible(k): legible(v) for k, v in conversation.labels.items()},
         mode="recorded",
-        parent=_parent(store, conversation),
+        parent=parent_of(store, conversation, began=at),
         project=conversation.project or context.project,
     )
     first = msgspec.structs.replace(opening(context, record), happened=record.created)
@@ -521,47 +517,6 @@ def asked_first(items: Iterable[Item]) -> str:
         if isinstance(item, Prompted) and not item.within:
             return cut_short(prompt_text(item.content), NAME_MAX * 4)
     return ""
-
-
-def root_of(context: Context, project: str, conversation: Conversation) -> str:
-    """The folder that paths are relative to: the project's, where the agent worked below it, else the agent's own."""
-    here, cwd = context.root.rstrip("/"), conversation.cwd
-    below = here and (cwd == here or cwd.startswith(here + "/"))
-    return here if not cwd or (below and project == context.project) else cwd
-
-
-def _parent(store: StorePort, conversation: Conversation) -> Parent | None:
-    if not conversation.parent:
-        return None
-    parent = _known(store, conversation.source, conversation.parent)
-    if parent is None:
-        return None
-    origin = conversation.source, legible(conversation.parent_call)
-    intent = commit_id(parent.id, "call", origin, 1)
-    found = store.locate(intent, parent.id) if conversation.parent_call else []
-    seq = found[0][1] if found else store.head(parent.id).seq
-    commit = commit_at(store, parent.id, seq, load=False)
-    return Parent(session=parent.id, seq=seq, hash=commit.hash, kind="child")
-
-
-def _known(store: StorePort, source: str, foreign: str) -> SessionRow | None:
-    return find(store, Conversation(source=source, id=foreign))
-
-
-def fork_point(store: StorePort, conversation: Conversation) -> Point | None:
-    """Where in its parent a fork begins: after the last item they share."""
-    if not conversation.fork_of:
-        return None
-    parent = _known(store, conversation.source, conversation.fork_of)
-    if parent is None:
-        return None
-    seq = last_of(commits(store, parent.id, load=False), conversation.fork_ids)
-    return Point(parent.id, seq, f"@{seq}") if seq else None
-
-
-def last_of(log: Iterable[Commit], ids: Container[str]) -> int:
-    """The last place in a log at which one of those items was recorded; 0: none was."""
-    return max((c.seq for c in log if c.origin is not None and c.origin[1] in ids), default=0)
 
 
 def _forked(
