@@ -506,6 +506,33 @@ def _project(root: Path, store: port.StorePort | None) -> projects.Project:
     return projects.project_of(os.environ, root, in_use)
 
 
+def home_of(folder: str, store: port.StorePort) -> tuple[str, str] | None:
+    """The project that a folder belongs to, and the project's own folder. Of a folder that is gone, the project
+    around it, or the one that was recorded under its path; None if there is neither."""
+    if not os.path.isabs(folder) or "\0" in folder:
+        return None
+    if os.path.isdir(folder):
+        root = project_root(Path(folder))
+        return project_id(root, store), str(root)
+    if store.sessions(SessionQuery(project=folder), limit=1).rows:
+        return folder, folder
+    above = next(one for one in Path(folder).parents if os.path.isdir(one))
+    root = project_root(above)
+    return (project_id(root, store), str(root)) if projects.is_marked(root) else None
+
+
+def _homes(
+    store: port.StorePort | None, root: str, project: str | None
+) -> Callable[[str], tuple[str, str] | None]:
+    """The project of any folder; in the folder of this process, the one that a program named."""
+
+    def found(folder: str) -> tuple[str, str] | None:
+        home = None if store is None else home_of(folder, store)
+        return (project, root) if home and home[1] == root and project is not None else home
+
+    return found
+
+
 def policy_text(root: Path) -> str:
     """The project's policy file; empty if there is none. A file that cannot be read is an error, because an
     empty policy allows everything.
@@ -545,6 +572,7 @@ def context(
         policy=lambda: policy_text(root),
         policy_is_own=known.is_own,
         is_joined=known.is_joined and project is None,
+        home_of=functools.cache(_homes(store, str(root), project)),
         launch=_launch(),
         index=search_index,
         approvers=KnownApprovers(os.environ),

@@ -152,10 +152,12 @@ class Drafter:
         started_by: str = "",
         approvals: Callable[[str], list[str]] = lambda tool: [],
         identify: Identify | None = None,
+        folder: str = "",
     ) -> None:
         self._session = session
         self._source = source
         self._root = root
+        self._folder = folder
         self._principal = f"{via}:{source}"
         self._trust = via != "import"
         self._started_by = started_by
@@ -474,7 +476,7 @@ class Drafter:
         path = legible(path.replace("\0", "")) if path else ""
         if not path.strip():
             return ".", ""
-        return paths.split(path, self._root)
+        return paths.split(path, self._root, self._folder)
 
 
 def step_digest(record: PlanRecord) -> list[str]:

@@ -90,6 +90,8 @@ class Context:
     is_joined: bool = False
     """Whether the folder is the project's only as a clone of its repository, which could be anyone's copy: what was
     approved for the whole project does not answer there."""
+    home_of: Callable[[str], tuple[str, str] | None] = lambda folder: None
+    """The project of any folder of this machine, and that project's own folder; None where neither is known."""
     launch: Launch | None = None
     """Set where a supervisor started this program."""
     index: OpenIndex | None = None
