@@ -19,7 +19,7 @@ from stator.hooks.mappers import load_mapper
 from stator.model.log.query import SessionQuery
 from stator.model.values.escape import visible
 from stator.model.values.json_text import canonical
-from stator.runtime.ingest.recorder import find
+from stator.runtime.ingest.placement import find
 
 if TYPE_CHECKING:
     from stator.model.views.brief import Target
