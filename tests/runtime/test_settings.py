@@ -127,7 +127,9 @@ def test_the_system_prompt_is_found_where_providers_take_it(store, options):
         assert settings(s)["system_prompt"]["first"] == "You are careful."
 
 
-@pytest.mark.parametrize("options", [{"reasoning_effort": "high"}, {"reasoning": {"effort": "high"}}])
+@pytest.mark.parametrize(
+    "options", [{"reasoning_effort": "high"}, {"reasoning": {"effort": "high"}}]
+)
 def test_the_reasoning_effort_has_one_name(store, options):
     with store.open("main") as s, s.turn("go") as t:
         t.model(Model(says(text="yes")), **options)

@@ -80,7 +80,8 @@ class PiEntryReader:
         """`before` returns a reader that has read the file up to an entry; None if this one began there."""
         self._names = RecentNames(state.get("names"))
         self._calls: dict[str, _OpenCall] = {
-            name: _OpenCall.restored(record(given)) for name, given in record(state.get("calls")).items()
+            name: _OpenCall.restored(record(given))
+            for name, given in record(state.get("calls")).items()
         }
         """Calls without a result, by our id."""
         paths = state.get("paths")
@@ -255,7 +256,9 @@ def _configured(name: str, at: int, given: dict[str, Any]) -> Iterator[Item]:
     fields = {"model": "modelId", "provider": "provider", "reasoning_effort": "thinkingLevel"}
     settings = {ours: text(given.get(field)) for ours, field in fields.items()}
     known = {ours: value for ours, value in settings.items() if value}
-    yield Configured(id=name, at=at, settings=known) if known else Noise(kind=text(given.get("type")))
+    yield (
+        Configured(id=name, at=at, settings=known) if known else Noise(kind=text(given.get("type")))
+    )
 
 
 def _effect(tool: str, given: Any) -> Effect:
