@@ -204,8 +204,6 @@ def test_the_end_and_the_start_of_an_agent_record_no_outcomes_and_no_turn_ends(s
     assert kinds(view) == ["open", "run", "turn", "entry", "call", "pause", "resume"]
 
 
-
-
 def test_two_recorders_that_read_one_source_record_each_item_once_and_in_order(store):
     one, two = recorder(store), recorder(store)
     for recording, upto in ((one, 2), (two, 4)):
