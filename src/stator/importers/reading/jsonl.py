@@ -98,8 +98,11 @@ def fingerprint(path: str, offset: int) -> str:
     """Identify a file's content up to an offset, by its first bytes and the bytes right before the
     offset.
 
-    A file that has grown since keeps its fingerprint; a file that was rewritten does not.
+    A file that has grown since keeps its fingerprint; a file that was rewritten does not. Up to offset 0
+    there is nothing to compare, and a database must not be opened here.
     """
+    if not offset:
+        return sha256().hexdigest()[:32]
     with open_regular_file(path) as file:
         # nothing is ever appended to a compressed file, so its size identifies it
         if file.read(4)[:4] == ZSTD:
