@@ -90,7 +90,7 @@ class Recorder:
         self.session = conversation.session if row is None else row.id
         self._root = root_of(context, project if row is None else row.record.project, conversation)
         self._items: list[Item] = []
-        self._latest = 0
+        self._latest = conversation.dated
         self._standing: DraftingState | None = None
         self._head = ""
         self._seq = 0
@@ -174,7 +174,7 @@ class Recorder:
 
     def _load(self) -> DraftingState:
         if self._unbegun:
-            self._standing = DraftingState(known=self._is_known)
+            self._standing = DraftingState(known=self._is_known, at=self.conversation.dated)
             return self._standing
         head = self._store.head(self.session)
         if self._standing is not None and head.hash == self._head:
@@ -201,6 +201,7 @@ class Recorder:
             told=self._is_told,
             given_up=self._given_up,
             past=self._past,
+            at=self.conversation.dated,
         )
         return self._standing
 
@@ -328,7 +329,7 @@ class Recorder:
         named = self.conversation
         if not named.name.strip():
             named = msgspec.structs.replace(named, name=asked_first(self._items))
-        at = next((item.at for item in self._items if item.at > 0), 0)
+        at = next((item.at for item in self._items if item.at > 0), named.dated)
         row, is_ours = begin(self._store, self._context, named, drafts, at=at)
         self._unbegun = False
         if not is_ours:
@@ -389,7 +390,7 @@ class Recorder:
             summary=cut_short(item.summary, compaction.SUMMARY_MAX),
             origin=(self.conversation.source, legible(item.id)),
             tokens=(item.before, item.after),
-            happened=item.at,
+            happened=item.at or self.conversation.dated,
         )
         return [commit_at(self._store, self.session, found.seq)] if found.seq > head else []
 
