@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import stator
@@ -57,7 +59,8 @@ def store(request, tmp_path):
 
 
 def recorder(store, talk=TALK, **options):
-    return Recorder(store.port, store.context, talk, **options)
+    here = replace(store.context, root=TALK.cwd)
+    return Recorder(store.port, here, talk, **options)
 
 
 def record(store, items, talk=TALK, **options):
