@@ -50,6 +50,7 @@ MAPPERS = {
     "codex": "codex",
     "gemini": "gemini",
     "cursor": "cursor",
+    "opencode": "opencode",
 }
 """Agent → the module in this package that reads its hooks."""
 HOOKS = "hooks"
