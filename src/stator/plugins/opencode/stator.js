@@ -12,6 +12,7 @@ import { isAbsolute, join } from "node:path"
 
 const COMMAND = ["stator-hook", "opencode"]
 const WAIT_MS = 1000
+const ANSWER_MS = 3000 // for what the next session should know; the first request to the model waits for it
 const QUEUE_MAX = 1000
 const REMEMBERED_MAX = 2000
 
@@ -50,8 +51,8 @@ async function writeAll() {
   isWriting = false
 }
 
-function send(event) {
-  // Resolves when the line is written, and after WAIT_MS in any case.
+function send(event, ms = WAIT_MS) {
+  // Resolves with the answer when the line is written, and after some time in any case.
   if (isOff || queue.length >= QUEUE_MAX) return Promise.resolve("")
   let payload
   try {
@@ -62,7 +63,7 @@ function send(event) {
   const written = new Promise((resolve) => queue.push({ payload, resolve }))
   writeAll()
   let timer
-  const late = new Promise((resolve) => (timer = setTimeout(() => resolve(""), WAIT_MS)))
+  const late = new Promise((resolve) => (timer = setTimeout(() => resolve(""), ms)))
   return Promise.race([written, late]).finally(() => clearTimeout(timer))
 }
 
@@ -109,7 +110,8 @@ export const Stator = async ({ directory }) => {
   const start = (id, source) => {
     const info = sessions.get(id) || {}
     if (started.has(id) || info.parentID) return
-    remember(started, id, send(event("SessionStart", id, { source })).then(contextOf))
+    const answer = send(event("SessionStart", id, { source }), ANSWER_MS)
+    remember(started, id, answer.then(contextOf))
   }
 
   const toolPart = (part) => {
