@@ -75,6 +75,7 @@ class Cline:
     """The format of Cline's tasks."""
 
     name = NAME
+    mapper = 2
 
     def recognizes(self, path: Path, begin: bytes) -> bool:
         return _is_conversation(begin) or _is_other_task_file(begin)
@@ -97,7 +98,12 @@ class Cline:
         yield single_conversation(path, conversation)
 
     def read(
-        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
+        self,
+        found: FoundConversation,
+        cursor: Cursor | None,
+        progress: Progress | None,
+        *,
+        at_rest: bool = True,
     ) -> Iterator[Item]:
         whole = read_document(found.path, progress)
         reader = _ClineReader()

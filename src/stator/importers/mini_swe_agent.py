@@ -49,6 +49,7 @@ class MiniSweAgent:
     """The format of mini-swe-agent's trajectories."""
 
     name = NAME
+    mapper = 2
 
     def recognizes(self, path: Path, begin: bytes) -> bool:
         named = path.name.endswith(".traj.json")
@@ -75,7 +76,12 @@ class MiniSweAgent:
         yield single_conversation(path, conversation)
 
     def read(
-        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
+        self,
+        found: FoundConversation,
+        cursor: Cursor | None,
+        progress: Progress | None,
+        *,
+        at_rest: bool = True,
     ) -> Iterator[Item]:
         whole = read_document(found.path, progress)
         info = record(record(whole.value).get("info"))

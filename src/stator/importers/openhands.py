@@ -72,6 +72,7 @@ class OpenHands:
     """The format of OpenHands' trajectories and evaluation outputs."""
 
     name = NAME
+    mapper = 2
 
     def recognizes(self, path: Path, begin: bytes) -> bool:
         if begin.lstrip()[:1] == b"[":
@@ -96,7 +97,12 @@ class OpenHands:
                 )  # fmt: skip
 
     def read(
-        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
+        self,
+        found: FoundConversation,
+        cursor: Cursor | None,
+        progress: Progress | None,
+        *,
+        at_rest: bool = True,
     ) -> Iterator[Item]:
         if not found.part:
             whole = read_document(found.path, progress)

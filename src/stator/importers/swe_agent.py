@@ -53,6 +53,7 @@ class SweAgent:
     """The format of SWE-agent's trajectories."""
 
     name = NAME
+    mapper = 2
 
     def recognizes(self, path: Path, begin: bytes) -> bool:
         if begin.lstrip()[:1] != b"{" or not any(key in begin for key in _KEYS):
@@ -82,7 +83,12 @@ class SweAgent:
         yield single_conversation(path, conversation)
 
     def read(
-        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
+        self,
+        found: FoundConversation,
+        cursor: Cursor | None,
+        progress: Progress | None,
+        *,
+        at_rest: bool = True,
     ) -> Iterator[Item]:
         whole = read_document(found.path, progress)
         yield from _SweAgentReader(record(whole.value)).read()

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from stator.connect import NEAREST, StorePlace, connect_as_is, take_spools
 from stator.errors import NotFound
-from stator.hooks.ingest import IngestLimits, load_mapper
+from stator.hooks.ingest import IngestLimits
+from stator.hooks.mappers import load_mapper
 from stator.model.log.query import SessionQuery
 from stator.model.values.escape import visible
 from stator.model.values.json_text import canonical
@@ -28,7 +29,7 @@ SAID = "said"
 """The file in a spool that shows that the user was told whose store it is for."""
 MAX_TOKENS = 1500
 """The most tokens of the brief. Codex shows an agent about 2,500."""
-LIMITS = IngestLimits(lines=300, transcript=256 * 1024, wait_s=0.05)
+LIMITS = IngestLimits(lines=300, seconds=0.08, wait_s=0.05)
 SECONDS = 3
 """How long an agent has to wait at most, for example for the store's lock."""
 TARGETS: dict[str, Target] = {"claude-code": "claude-code", "codex": "codex"}

@@ -65,6 +65,7 @@ class Inspect:
     """The format of Inspect's evaluation logs."""
 
     name = NAME
+    mapper = 2
 
     def recognizes(self, path: Path, begin: bytes) -> bool:
         if begin.startswith(log_file.ZIP):
@@ -82,7 +83,12 @@ class Inspect:
         log_file.clear_cache()
 
     def read(
-        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
+        self,
+        found: FoundConversation,
+        cursor: Cursor | None,
+        progress: Progress | None,
+        *,
+        at_rest: bool = True,
     ) -> Iterator[Item]:
         for sample in read_samples(found.path, _is_zip(found.path), found.part):
             yield from _InspectReader(sample.given).read()

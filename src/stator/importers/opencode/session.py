@@ -49,6 +49,7 @@ class OpenCode:
     """The format of opencode's conversations."""
 
     name = NAME
+    mapper = 2
 
     def recognizes(self, path: Path, begin: bytes) -> bool:
         if begin.startswith(sqlite_source.MAGIC):
@@ -80,7 +81,12 @@ class OpenCode:
         )
 
     def read(
-        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
+        self,
+        found: FoundConversation,
+        cursor: Cursor | None,
+        progress: Progress | None,
+        *,
+        at_rest: bool = True,
     ) -> Iterator[Item]:
         skipped: list[Item] = []
         yield from items(_messages_only(_messages(found, progress), skipped))

@@ -71,6 +71,7 @@ class Pi:
     """The format of pi's sessions."""
 
     name = NAME
+    mapper = 2
 
     def recognizes(self, path: Path, begin: bytes) -> bool:
         try:
@@ -91,7 +92,12 @@ class Pi:
             )  # fmt: skip
 
     def read(
-        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
+        self,
+        found: FoundConversation,
+        cursor: Cursor | None,
+        progress: Progress | None,
+        *,
+        at_rest: bool = True,
     ) -> Iterator[Item]:
         tree = read_tree(found.path)
         reader = _PiReader(tree)

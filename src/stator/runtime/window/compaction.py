@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET
 
 from stator.errors import Conflict, InvalidInput, NotFound, TooLarge, WrongState
+from stator.model.exchange.items import commit_id
 from stator.model.log.commit import (
     Change,
     Commit,
@@ -384,7 +385,6 @@ def refuse_recorded(store: StorePort, session: str) -> None:
 
 def foreign(
     store: StorePort,
-    context: Context,
     session: str,
     *,
     upto: int,
@@ -408,7 +408,7 @@ def foreign(
     left = compaction.counted(items)
     said = {"kept": kept, "summary": summary, "tokens": list(tokens)}
     draft = Draft(
-        id=context.mint("commit"),
+        id=commit_id(session, "compaction", origin),
         session=session,
         kind="compaction",
         actor="agent",

@@ -47,6 +47,7 @@ from stator.model.log.query import (
 from stator.model.log.seal import (
     Salts,
 )
+from stator.model.log.reading import Reading
 from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import Entry, SessionRecord
 from stator.model.sessions.lifecycle import (
@@ -76,6 +77,7 @@ class KeptSession:
         self.commits: list[Commit] = []
         self.epoch = 0
         self.holder: Holder | None = None
+        self.readings: dict[str, Reading] = {}
 
     @property
     def low(self) -> int:
