@@ -87,6 +87,11 @@ class Context:
     """The text of the project's policy file, read when it is needed; empty without such a file."""
     policy_is_own: bool = True
     """Whether the project is this user's own: if not, its policy file may only ask and deny."""
+    is_joined: bool = False
+    """Whether the folder is the project's only as a clone of its repository, which could be anyone's copy: what was
+    approved for the whole project does not answer there."""
+    home_of: Callable[[str], tuple[str, str] | None] = lambda folder: None
+    """The project of any folder of this machine, and that project's own folder; None where neither is known."""
     launch: Launch | None = None
     """Set where a supervisor started this program."""
     index: OpenIndex | None = None
