@@ -16,6 +16,7 @@ from stator.errors import BadPosition, NotFound, Removed, StatorError
 from stator.model.log.query import SessionRow
 from stator.model.values.ids import short
 from stator.model.values.position import AtName, Range, parse_range
+from stator.model.views.unplaced import Unplaced, named
 from stator.runtime.base.context import nap
 from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
@@ -98,6 +99,12 @@ class OpenedStore:
                     hint="stator ls lists sessions, stator show their tags",
                 ) from None
         return view, text
+
+    def unplaced(self, session: str | None, text: str) -> Unplaced | None:
+        """What `text`, an id or the end of one, names that has no place in the log yet; None if nothing."""
+        owner, _, name = text.rpartition(":")
+        found = named(self.session(owner or session).unplaced(), name)
+        return found[0] if found else None
 
     def _session_or_none(self, text: str) -> SessionView | None:
         try:
