@@ -15,9 +15,9 @@ import stator
 from stator.importers.conversation import Report, import_conversation
 from stator.importers.registry import load
 from stator.model.log.commit import Draft, Gone, Upsert
+from stator.model.log.query import SessionQuery
 from stator.model.records.types import DecisionRecord
 from stator.runtime.base.pages import matching
-from stator.model.log.query import SessionQuery
 
 PLACEHOLDER = re.compile(r"‹[^›]*›|\[redacted[^\]]*\]|⟦[^⟧]*⟧")
 LONG_AGO = 1_700_000_000
