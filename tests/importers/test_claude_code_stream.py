@@ -13,7 +13,7 @@ import pytest
 from importers.claude_code_writer import SESSION, TranscriptWriter, as_block
 from stator.importers.claude_code import line_items, lines
 from stator.importers.claude_code.transcript import FORMAT
-from stator.importers.reading.jsonl import parse_line
+from stator.importers.reading.jsonl import JsonlLine, parse_line
 from stator.model.exchange.items import (
     About,
     Answered,
@@ -158,7 +158,7 @@ def test_a_sub_agent_in_the_same_file_comes_after_the_call_that_started_it(file,
         ("Prompted", "prompt/s1", f"{SESSION}/{agent}"),
         ("Spawned", f"child/{agent}/end", ""),
     ]
-    start = told[2]
+    start: Any = told[2]
     assert (start.call, start.child, start.name) == ("toolu_1", f"{SESSION}/{agent}", "look")
 
 
@@ -166,7 +166,7 @@ def started(file: TranscriptWriter, named: dict[str, str]) -> None:
     file.prompt("go")
     given = {"description": "look", "prompt": "look around"}
     file.says("msg_1", ("toolu_1", "Task", given))
-    side = {"isSidechain": True, **named}
+    side: dict[str, Any] = {"isSidechain": True, **named}
     file.prompt("look around", uuid="s1", parentUuid=None, **side)
     file.says("msg_s", "looking", parentUuid="s1", **side)
 
@@ -223,10 +223,13 @@ def test_ten_more_lines_of_a_long_turn_are_read_without_the_lines_before(file, m
         file.result(f"more_{number}", "ok")
     found = next(iter(FORMAT.conversations(file.path)))
     parsed: list[int] = []
+
+    def counted(line: JsonlLine) -> Any:
+        parsed.append(line.number)
+        return parse_line(line)
+
     for module in (lines, line_items):
-        monkeypatch.setattr(
-            module, "parse_line", lambda line: parsed.append(line.number) or parse_line(line)
-        )
+        monkeypatch.setattr(module, "parse_line", counted)
     told = list(FORMAT.read(found, cursor, None, at_rest=False))
     assert len([item for item in told if isinstance(item, Called)]) == 5
     assert len(parsed) <= 10 + 3
