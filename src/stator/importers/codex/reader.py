@@ -220,10 +220,14 @@ class CodexReader:
 
     def let_go(self) -> Iterator[Item]:
         """Give or forget everything that is held back."""
-        yield from self._close()
-        yield from self._results_from_notices()
+        yield from self._settle()
         self._calls.clear()
         yield from self._give_notes()
+
+    def _settle(self) -> Iterator[Item]:
+        """Give what cannot continue between two turns."""
+        yield from self._close()
+        yield from self._results_from_notices()
 
     def _unknown(self, value: dict[str, Any], line: JsonlLine) -> Item:
         return Unknown(
@@ -239,6 +243,7 @@ class CodexReader:
             # a fork copies the line of the session it was forked from
             yield Noise(kind="session_meta")
             return
+        yield from self._settle()  # it is written again when a session is resumed
         self._history_start = own_history_start(meta)
         self._is_child = bool(parent_of(meta))
         self._cwd = text(meta.get("cwd"))[:PATH_MAX] or self._cwd
@@ -323,8 +328,7 @@ class CodexReader:
         yield from self._begin(name, words_between(first.content), first.at, "agent")
 
     def _end(self, at: int, status: TurnStatus, why: str = "") -> Iterator[Item]:
-        yield from self._close()
-        yield from self._results_from_notices()
+        yield from self._settle()
         if self._is_open:
             self._is_open = False
             yield TurnEnded(id=f"end/{self._prompt}", at=at, status=status, why=why)
@@ -508,7 +512,7 @@ class CodexReader:
         elif kind == "thread_rolled_back":
             number = _number(notice.get("num_turns"))
             note = f"[the last {number} turns were taken back]"
-            yield from self._close()
+            yield from self._settle()
             yield Noted(id=f"line/{line.number}", at=at, content=note, by="user")
         elif kind in IGNORED_NOTICES:
             yield Noise(kind=f"event_msg/{kind}")

@@ -261,6 +261,7 @@ class GeminiReader:
 
     def _set(self, change: dict[str, Any]) -> Iterator[Item]:
         if text(change.get("summary")):
+            yield from self._close()  # a title is made when a session is over
             yield About(name=headline(text(change["summary"])))
         if not isinstance(change.get("messages"), list):
             yield Noise(kind="$set")
