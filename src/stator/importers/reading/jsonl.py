@@ -27,6 +27,8 @@ IDENTIFYING_BYTES = 4096
 """The number of bytes at the start of a file that identify it."""
 NO_ATIME = getattr(os, "O_NOATIME", 0)
 """Reading leaves the file's access time alone, where the system supports that."""
+CUT_OFF = "cut off"
+"""Why a record at the end of a file cannot be read: its end is missing, and may come."""
 ZSTD = b"\x28\xb5\x2f\xfd"
 UTF16: dict[bytes, str] = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
@@ -98,8 +100,11 @@ def fingerprint(path: str, offset: int) -> str:
     """Identify a file's content up to an offset, by its first bytes and the bytes right before the
     offset.
 
-    A file that has grown since keeps its fingerprint; a file that was rewritten does not.
+    A file that has grown since keeps its fingerprint; a file that was rewritten does not. Up to offset 0
+    there is nothing to compare, and a database must not be opened here.
     """
+    if not offset:
+        return sha256().hexdigest()[:32]
     with open_regular_file(path) as file:
         # nothing is ever appended to a compressed file, so its size identifies it
         if file.read(4)[:4] == ZSTD:
@@ -186,7 +191,7 @@ def _final_line(number: int, start: int, end: int, data: bytes, too_long: bool) 
     try:
         decode_json(line.data)
     except ValueError:
-        return JsonlLine(number, start, end, problem="cut off", is_cut=True, is_unended=True)
+        return JsonlLine(number, start, end, problem=CUT_OFF, is_cut=True, is_unended=True)
     return line
 
 
