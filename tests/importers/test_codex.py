@@ -37,6 +37,7 @@ from stator.importers.reading import zstd
 from stator.importers.reading.found_conversation import FoundConversation
 from stator.importers.reading.jsonl import read_beginning
 from stator.model.exchange.items import (
+    Called,
     Configured,
     Conversation,
     Cursor,
@@ -200,7 +201,12 @@ def test_a_turn_whose_program_died_is_interrupted(store, tmp_path):
     killed = [begun[0], prompt("go"), call("c1", cmd="x")]
     _, shown = import_rollout(store, written(tmp_path, *killed, begun[1], prompt("on")))
     assert [c.status for c in shown.log() if c.kind == "turn_end"] == ["interrupted"]
-    assert outcomes(shown) == [(1, "exec_command", "in doubt")]
+
+
+def test_a_command_that_only_reads_has_no_effect(tmp_path):
+    path = written(tmp_path, prompt("go"), call("c1", cmd="cat a | head -5"), call("c2", cmd="make"))
+    effects = {item.id: item.effect for item in told(path) if isinstance(item, Called)}
+    assert effects == {"c1": "read", "c2": "write"}
 
 
 def test_a_compaction_has_its_summary(store):
@@ -601,9 +607,9 @@ def test_a_result_without_its_call_is_an_orphan(store, tmp_path):
     assert (report.orphans, report.calls) == (1, 1)
 
 
-def test_a_call_without_a_result_is_in_doubt(store, tmp_path):
-    report, _ = import_rollout(store, written(tmp_path, prompt("go"), call("c1", cmd="x")))
-    assert report.in_doubt == 1
+def test_a_call_without_a_result_gets_none_from_the_end_of_the_file(store, tmp_path):
+    _, shown = import_rollout(store, written(tmp_path, prompt("go"), call("c1", cmd="x")))
+    assert [c.kind for c in shown.log() if c.kind in ("call", "outcome")] == ["call"]
 
 
 def test_a_result_that_is_only_in_a_notice_is_recorded(store, tmp_path):

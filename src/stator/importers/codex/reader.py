@@ -433,7 +433,8 @@ class CodexReader:
         name = text(item.get("call_id")) or text(item.get("id"))
         if not name:
             name = f"call/{text_id(tool, self._prompt, self._answers, at)}"
-        yield Called(id=name, at=at, tool=tool, input=arguments, effect=effect_of(tool))
+        effect = effect_of(tool, arguments)
+        yield Called(id=name, at=at, tool=tool, input=arguments, effect=effect)
         if item.get("type") in PROVIDER_CALLS:
             notice, _ = self._notices.pop(name, ({}, 0))
             failed = text(item.get("status")) not in ("", "completed")
@@ -460,7 +461,7 @@ class CodexReader:
     def _result(self, name: str, output: Any, at: int) -> Iterator[Item]:
         tool, arguments, cwd = self._calls.pop(name, ("", None, self._cwd))
         notice, _ = self._notices.pop(name, ({}, 0))
-        ended = tools.outcome_of(tool, output, notice)
+        ended = tools.outcome_of(tool, output, notice, arguments)
         result = record(notice.get("result"))
         result = record(result.get("Ok")) or result
         shown = result if "content" in result else tools.unwrap_output(output)[0]

@@ -390,7 +390,7 @@ class GeminiReader:
         if stage[1] == "new":
             stage[1] = "open"
             yield Called(
-                id=name, at=at, tool=tool, input=arguments, effect=tools.effect_of(tool),
+                id=name, at=at, tool=tool, input=arguments, effect=tools.effect_of(tool, arguments),
                 key=text(call.get("id")),
             )  # fmt: skip
             if text(call.get("agentId")):
