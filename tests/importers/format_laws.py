@@ -23,7 +23,8 @@ def told(given):
     return [
         item
         for item in given
-        if not isinstance(item, Cursor) and not (isinstance(item, Skipped) and item.why == "cut off")
+        if not isinstance(item, Cursor)
+        and not (isinstance(item, Skipped) and item.why == "cut off")
     ]
 
 
@@ -38,7 +39,9 @@ def assert_reading_is_lawful(name, path, versions, *, continues=True):
     """
     *shorter, whole = versions
     path.write_bytes(whole)
-    everything = {key: read(found, name, at_rest=True)[0] for key, found in by_id(path, name).items()}
+    everything = {
+        key: read(found, name, at_rest=True)[0] for key, found in by_id(path, name).items()
+    }
     settled = {key: read(found, name)[0] for key, found in by_id(path, name).items()}
     for number, version in enumerate(shorter):
         path.write_bytes(version)

@@ -48,7 +48,9 @@ def events():
 
 
 def written(path, rows):
-    path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows))
+    path.write_text(
+        "".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows)
+    )
     return path
 
 
@@ -80,7 +82,9 @@ def test_only_what_a_person_typed_is_a_prompt_of_the_user(shown):
 
 
 def test_calls_have_their_outcome(shown):
-    outcomes = {c.origin[1]: (c.tool, c.status, c.cause) for c in shown.log() if c.kind == "outcome"}
+    outcomes = {
+        c.origin[1]: (c.tool, c.status, c.cause) for c in shown.log() if c.kind == "outcome"
+    }
     assert outcomes == {
         "call_todo": ("update_todo", "ok", ""),
         "call_view": ("view", "ok", ""),
@@ -153,7 +157,9 @@ def test_a_call_of_the_user_begins_with_its_own_event(store, tmp_path):
 def test_lines_that_a_crash_damaged_are_skipped_and_the_rest_is_read(tmp_path):
     rows = events()
     half = json.dumps(rows[4])[:80]
-    path = written(tmp_path / "events.jsonl", [*rows[:4], half + json.dumps(rows[4]), "\0\0\0", *rows[5:]])
+    path = written(
+        tmp_path / "events.jsonl", [*rows[:4], half + json.dumps(rows[4]), "\0\0\0", *rows[5:]]
+    )
     skipped = [(item.line, item.why) for item in items(path) if isinstance(item, Skipped)]
     assert skipped == [(5, "not JSON"), (6, "NUL bytes")]
 

@@ -86,7 +86,11 @@ def test_a_recorded_file_that_grows_gives_the_beginning_of_the_whole(tmp_path, p
 def test_a_database_that_grows_row_by_row_gives_the_beginning_of_the_whole(tmp_path):
     (path,) = (RECORDINGS / "generated").glob("opencode-*/opencode.db")
     data = path.read_bytes()
-    with closing(apsw.Connection(f"file:{path}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)) as db:
+    with closing(
+        apsw.Connection(
+            f"file:{path}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        )
+    ) as db:
         ids = [one for (one,) in db.execute("select id from message order by time_created, id")]
     versions = []
     for count in range(1, len(ids)):
@@ -118,7 +122,9 @@ def test_the_state_of_a_cursor_does_not_grow_with_the_file(tmp_path):
         use = {"type": "toolCall", "id": f"call_{number}", "name": "write",
                "arguments": {"path": f"{number}.py", "content": "x"}}  # fmt: skip
         said = {"role": "assistant", "content": [use], "stopReason": "toolUse"}
-        lines.append(json.dumps({"type": "message", "id": f"e{number}", "parentId": parent, "message": said}))
+        lines.append(
+            json.dumps({"type": "message", "id": f"e{number}", "parentId": parent, "message": said})
+        )
     path = tmp_path / "a.jsonl"
     path.write_text("\n".join(lines) + "\n")
     (found,) = by_id(path, "pi").values()
@@ -159,7 +165,12 @@ def test_what_was_given_at_rest_is_not_given_again():
 
 def test_a_document_that_was_rewritten_is_given_from_its_beginning():
     whole = continued(document("a", "b", "c", settled=3), None)
-    assert ids(continued(document("a", "x", "y", "z", settled=4), whole[-1])) == ["a", "x", "y", "z"]
+    assert ids(continued(document("a", "x", "y", "z", settled=4), whole[-1])) == [
+        "a",
+        "x",
+        "y",
+        "z",
+    ]
     assert ids(continued(document("a", settled=1), whole[-1])) == ["a"]
 
 
@@ -202,7 +213,9 @@ def test_an_answer_of_opencode_is_given_when_it_is_complete_or_another_follows(t
     talk["messages"].append({"info": {"id": "msg_9", "role": "user", "time": {}}, "parts": []})
     path.write_text(json.dumps(talk))
     assert len(settled_ids(path, "opencode")) == 1
-    talk["messages"].append({"info": {"id": "msg_99", "role": "assistant", "time": {}}, "parts": []})
+    talk["messages"].append(
+        {"info": {"id": "msg_99", "role": "assistant", "time": {}}, "parts": []}
+    )
     path.write_text(json.dumps(talk))
     assert settled_ids(path, "opencode")[: len(complete)] == complete
 

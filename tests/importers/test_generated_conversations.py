@@ -42,8 +42,15 @@ def pi_lines(draw):
     for number in range(1, draw(st.integers(2, 14))):
         # mostly at the end, sometimes from an earlier entry, or one that does not exist
         parent = draw(st.sampled_from([known[-1], known[-1], known[-1], *known, "gone"]))
-        kind = draw(st.sampled_from(["user", "assistant", "result", "model", "compact", "bash", "odd"]))
-        entry = {"id": f"e{number}", "parentId": parent, "timestamp": time(number), "type": "message"}
+        kind = draw(
+            st.sampled_from(["user", "assistant", "result", "model", "compact", "bash", "odd"])
+        )
+        entry = {
+            "id": f"e{number}",
+            "parentId": parent,
+            "timestamp": time(number),
+            "type": "message",
+        }
         entries.append(entry | draw(pi_entry(kind, known)))
         known.append(f"e{number}")
         if draw(st.integers(0, 9)) == 0:
@@ -74,7 +81,14 @@ def pi_entry(draw, kind, known):
         kept = draw(st.sampled_from(known))
         return {"type": "compaction", "summary": draw(WORDS), "firstKeptEntryId": kept}
     if kind == "bash":
-        return {"message": {"role": "bashExecution", "command": draw(COMMANDS), "output": "", "exitCode": 0}}
+        return {
+            "message": {
+                "role": "bashExecution",
+                "command": draw(COMMANDS),
+                "output": "",
+                "exitCode": 0,
+            }
+        }
     return {"type": draw(st.sampled_from(["label", "hologram"]))}
 
 
@@ -95,7 +109,13 @@ def opencode_versions(draw):
     rests: list[int] = []
 
     def shown():
-        info = {"id": "ses_a1", "title": "Tax", "directory": "/shop", "version": "1", "time": {"updated": 9}}
+        info = {
+            "id": "ses_a1",
+            "title": "Tax",
+            "directory": "/shop",
+            "version": "1",
+            "time": {"updated": 9},
+        }
         versions.append(json.dumps({"info": info, "messages": messages}).encode())
 
     for number in range(draw(st.integers(1, 6))):
@@ -113,28 +133,52 @@ def opencode_versions(draw):
             messages[-1]["parts"] = parts
             shown()
             continue
-        info = {"id": f"msg_{number}", "role": "assistant", "time": {"created": created}, "modelID": "m"}
+        info = {
+            "id": f"msg_{number}",
+            "role": "assistant",
+            "time": {"created": created},
+            "modelID": "m",
+        }
         if draw(st.integers(0, 5)) == 0:
             info["summary"] = True
         parts: list[dict[str, object]] = []
         messages.append({"info": info, "parts": parts})
         for place in range(draw(st.integers(0, 3))):
-            part = {"id": f"prt_{number}_{place}", "type": "text", "text": "", "time": {"start": created + place}}
+            part = {
+                "id": f"prt_{number}_{place}",
+                "type": "text",
+                "text": "",
+                "time": {"start": created + place},
+            }
             if draw(st.booleans()):
                 state = {"status": "pending", "input": {}}
-                part = {"id": part["id"], "type": "tool", "tool": draw(TOOLS), "callID": draw(IDS), "state": state}
+                part = {
+                    "id": part["id"],
+                    "type": "tool",
+                    "tool": draw(TOOLS),
+                    "callID": draw(IDS),
+                    "state": state,
+                }
             parts.append(part)
             shown()
             if part["type"] == "text":
                 part["text"] = draw(WORDS)
-            for status in draw(st.sampled_from([[], ["running"], ["running", "completed"], ["running", "error"]])):
+            for status in draw(
+                st.sampled_from([[], ["running"], ["running", "completed"], ["running", "error"]])
+            ):
                 if part["type"] == "tool":
                     given = {"command": draw(COMMANDS), "filePath": "/shop/a.py"}
                     part["state"] = {"status": status, "input": given, "output": "x", "error": "Aborted",
                                      "time": {"start": created, "end": created + 9}}  # fmt: skip
             shown()
         if draw(st.integers(0, 4)):  # otherwise the program was killed here
-            parts.append({"id": f"prt_{number}_z", "type": "step-finish", "tokens": {"input": 5, "output": 2}})
+            parts.append(
+                {
+                    "id": f"prt_{number}_z",
+                    "type": "step-finish",
+                    "tokens": {"input": 5, "output": 2},
+                }
+            )
             info["finish"] = draw(st.sampled_from(["stop", "tool-calls"]))
             info["time"] = {**info["time"], "completed": created + 500}
             if draw(st.integers(0, 4)) == 0:
@@ -162,21 +206,30 @@ def test_a_conversation_of_opencode_that_rests_before_a_prompt_is_continued(made
 
 @st.composite
 def cline_messages(draw):
-    details = {"type": "text", "text": "<environment_details>\n# Current Time\n</environment_details>"}
-    told = [{"role": "user", "content": [{"type": "text", "text": "<task>\nadd tax\n</task>"}, details]}]
+    details = {
+        "type": "text",
+        "text": "<environment_details>\n# Current Time\n</environment_details>",
+    }
+    told = [
+        {"role": "user", "content": [{"type": "text", "text": "<task>\nadd tax\n</task>"}, details]}
+    ]
     for _ in range(draw(st.integers(1, 6))):
         asked = [
             {"type": "tool_use", "id": draw(IDS), "input": {"path": "a.py", "command": draw(COMMANDS)},
              "name": draw(st.sampled_from(["read_file", "execute_command", "attempt_completion"]))}
             for _ in range(draw(st.integers(0, 2)))
         ]  # fmt: skip
-        told.append({"role": "assistant", "content": [{"type": "text", "text": draw(WORDS)}, *asked]})
+        told.append(
+            {"role": "assistant", "content": [{"type": "text", "text": draw(WORDS)}, *asked]}
+        )
         results = [
             {"type": "text", "text": f"[{one['name']}] Result:\n{draw(WORDS)}"}
             for one in asked
             if draw(st.booleans())
         ]
-        told.append({"role": "user", "content": [*results, {"type": "text", "text": draw(WORDS)}, details]})
+        told.append(
+            {"role": "user", "content": [*results, {"type": "text", "text": draw(WORDS)}, details]}
+        )
     return told
 
 

@@ -248,11 +248,17 @@ def authors(path):
 
 def user_message(*parts):
     info = {"id": "msg_u", "role": "user", "time": {"created": 1794725173000}}
-    return {"info": info, "parts": [{"id": f"prt_{n}", "type": "text", **p} for n, p in enumerate(parts)]}
+    return {
+        "info": info,
+        "parts": [{"id": f"prt_{n}", "type": "text", **p} for n, p in enumerate(parts)],
+    }
 
 
 def test_a_prompt_of_a_sub_agent_is_the_agents(tmp_path):
-    talk = {"info": {**exported()["info"], "parentID": "ses_up"}, "messages": [user_message({"text": "look"})]}
+    talk = {
+        "info": {**exported()["info"], "parentID": "ses_up"},
+        "messages": [user_message({"text": "look"})],
+    }
     assert authors(written(tmp_path / "a.json", talk)) == [("Prompted", "agent")]
 
 
@@ -261,7 +267,10 @@ def test_text_that_opencode_adds_is_the_systems_and_begins_no_turn(tmp_path):
     talk = {"info": exported()["info"], "messages": [user_message(added)]}
     assert authors(written(tmp_path / "a.json", talk)) == [("Noted", "system")]
     talk["messages"] = [user_message({"text": "go"}, added)]
-    assert authors(written(tmp_path / "a.json", talk)) == [("Prompted", "user"), ("Noted", "system")]
+    assert authors(written(tmp_path / "a.json", talk)) == [
+        ("Prompted", "user"),
+        ("Noted", "system"),
+    ]
 
 
 def test_a_summary_that_was_aborted_compacts_nothing(store, tmp_path):

@@ -122,19 +122,31 @@ ASKED = {"id": 0, "timestamp": "2026-02-03T10:00:00", "source": "user", "action"
          "args": {"content": "tidy up"}}  # fmt: skip
 
 
-@pytest.mark.parametrize(("command", "status"), [("make all", "in doubt"), ("find . -name x", "timeout")])
+@pytest.mark.parametrize(
+    ("command", "status"), [("make all", "in doubt"), ("find . -name x", "timeout")]
+)
 def test_a_command_that_still_runs_is_in_doubt_if_it_may_write(store, tmp_path, command, status):
-    told = [ASKED, call(1, "run", command=command), observation(2, "run", 1, exit_code=-1, command_id=7)]
+    told = [
+        ASKED,
+        call(1, "run", command=command),
+        observation(2, "run", 1, exit_code=-1, command_id=7),
+    ]
     path = written(tmp_path / "a.json", told)
     import_file(store, path, "openhands")
     (shown,) = views(store, path, "openhands")
     assert [c.status for c in shown.log() if c.kind == "outcome"] == [status]
 
 
-@pytest.mark.parametrize(("kind", "steps"), [("error", []), ("task_tracking", [("fix it", "pending")])])
+@pytest.mark.parametrize(
+    ("kind", "steps"), [("error", []), ("task_tracking", [("fix it", "pending")])]
+)
 def test_only_a_plan_that_was_accepted_is_the_plan(store, tmp_path, kind, steps):
     tasks = [{"title": "fix it", "status": "todo"}]
-    told = [ASKED, call(1, "task_tracking", command="plan", task_list=tasks), observation(2, kind, 1, "x")]
+    told = [
+        ASKED,
+        call(1, "task_tracking", command="plan", task_list=tasks),
+        observation(2, kind, 1, "x"),
+    ]
     path = written(tmp_path / "a.json", told)
     import_file(store, path, "openhands")
     (shown,) = views(store, path, "openhands")

@@ -268,7 +268,9 @@ class _ClineReader:
 
     def _configured(self, info: dict[str, Any], answer: list[Item], at: int) -> Iterator[Item]:
         named = {"model": "modelId", "provider": "providerId", "agent_mode": "mode"}
-        settings = {name: text(info.get(field)) for name, field in named.items() if text(info.get(field))}
+        settings = {
+            name: text(info.get(field)) for name, field in named.items() if text(info.get(field))
+        }
         if settings and settings != self._settings and answer:
             self._settings = settings
             yield Configured(id=f"settings/{answer[0].id}", at=at, settings=dict(settings))
@@ -363,9 +365,7 @@ def _split_tagged_calls(words: str) -> tuple[str, list[RequestedCall]]:
     calls: list[RequestedCall] = []
     for one in found:
         given = {field.name: field.body.strip("\n") for field in tagged_texts(one.body)}
-        calls.append(
-            RequestedCall(tool=one.name, input=given, effect=_effect(one.name, given))
-        )
+        calls.append(RequestedCall(tool=one.name, input=given, effect=_effect(one.name, given)))
     for one in reversed(found):
         words = words[: one.start] + words[one.end :]
     return words.strip() if calls else words, calls

@@ -14,6 +14,7 @@ from typing import Any
 
 from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.call_outcome import CallStatus
+from stator.importers.reading.counted_items import Steps, counted_items, settled_count
 from stator.importers.reading.fields import (
     MICROS,
     files_touched_by,
@@ -24,7 +25,6 @@ from stator.importers.reading.fields import (
     text,
     whole_number,
 )
-from stator.importers.reading.counted_items import Steps, counted_items, settled_count
 from stator.importers.reading.found_conversation import FoundConversation, Progress
 from stator.importers.reading.json_document import (
     JsonDocument,

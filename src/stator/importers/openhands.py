@@ -88,7 +88,9 @@ class OpenHands:
         if read_beginning(str(path), 64).lstrip()[:1] == b"[":
             history = records(read_document(str(path)).value)
             if history:
-                yield single_conversation(path, _conversation(history, {}), first=_first_time(history))
+                yield single_conversation(
+                    path, _conversation(history, {}), first=_first_time(history)
+                )
             return
         for line in read_lines(str(path)):
             given = record(parse_line(line)[0])

@@ -110,7 +110,9 @@ class SweAgent:
     ) -> Iterator[Item]:
         whole = read_document(found.path, progress)
         return counted_items(
-            lambda: _SweAgentReader(record(whole.value)).steps(whole.skipped), cursor, at_rest=at_rest
+            lambda: _SweAgentReader(record(whole.value)).steps(whole.skipped),
+            cursor,
+            at_rest=at_rest,
         )
 
     def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
@@ -158,7 +160,8 @@ class _SweAgentReader:
         answers = [
             number
             for number, message in enumerate(self._history)
-            if record(message).get("role") == "assistant" and record(message).get("is_demo") is not True
+            if record(message).get("role") == "assistant"
+            and record(message).get("is_demo") is not True
         ]
         last = answers[-1] if answers and self._status else -1
         steps = [
@@ -209,9 +212,7 @@ class _SweAgentReader:
             yield Unknown(id=f"message/{number}", raw=message)
             return
         role, content = message.get("role"), message.get("content")
-        if message.get("is_demo") is True:
-            yield self._dialogue.note(strip_attachments(content))
-        elif role == "system":
+        if message.get("is_demo") is True or role == "system":
             yield self._dialogue.note(strip_attachments(content))
         elif role == "assistant":
             yield from self._answered(message, is_last)

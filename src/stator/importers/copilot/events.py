@@ -67,7 +67,11 @@ ABOUT_ITSELF = frozenset(
 def author_of(event: dict[str, Any], data: dict[str, Any]) -> Author:
     """Whose words a user message is. Copilot also sends messages of its own, of skills and of agents this way."""
     source = text(data.get("source"))
-    if source.startswith("agent") or text(event.get("agentId")) or text(data.get("parentToolCallId")):
+    if (
+        source.startswith("agent")
+        or text(event.get("agentId"))
+        or text(data.get("parentToolCallId"))
+    ):
         return "agent"
     is_typed = source in ("", "user") and data.get("isAutopilotContinuation") is not True
     return "user" if is_typed else "system"
@@ -136,9 +140,7 @@ class CopilotEventReader:
         else:
             yield Unknown(id=name, at=at, raw=strip_attachments(event))
 
-    def _answered(
-        self, name: str, at: int, data: dict[str, Any], is_child: bool
-    ) -> Iterator[Item]:
+    def _answered(self, name: str, at: int, data: dict[str, Any], is_child: bool) -> Iterator[Item]:
         blocks: list[dict[str, Any]] = []
         for field, kind in (("reasoningText", "thinking"), ("content", "text")):
             if words := text(data.get(field)):
@@ -165,7 +167,10 @@ class CopilotEventReader:
         self._calls.add(
             name,
             OpenCall(
-                tool=tool, effect=effect, files=files_of(tool, given), steps=steps_of(tool, arguments)
+                tool=tool,
+                effect=effect,
+                files=files_of(tool, given),
+                steps=steps_of(tool, arguments),
             ),
         )
         return Called(id=name, at=at, tool=tool, input=given, effect=effect)

@@ -87,7 +87,9 @@ def _failure(call: OpenCall, cause: str, words: str) -> CallOutcome:
     if _DENIED.search(words):
         return CallOutcome(status="denied", cause=cause)
     if _STOPPED.search(words):
-        return CallOutcome(status="in doubt" if call.effect == "write" else "cancelled", cause=cause)
+        return CallOutcome(
+            status="in doubt" if call.effect == "write" else "cancelled", cause=cause
+        )
     is_timeout = call.effect == "read" and "timed out" in words.lower()
     return CallOutcome(status="timeout" if is_timeout else "error", cause=cause)
 

@@ -162,7 +162,9 @@ class PiEntryReader:
                 tool, given = text(block.get("name")), strip_attachments(block.get("arguments"))
                 name = self._names.once(text(block.get("id")))
                 call = Called(id=name, at=at, tool=tool, input=given, effect=_effect(tool, given))
-                self._calls.add(name, OpenCall(effect=call.effect, files=_files(tool, record(given))))
+                self._calls.add(
+                    name, OpenCall(effect=call.effect, files=_files(tool, record(given)))
+                )
                 calls.append(call)
                 blocks.append(tool_use_block(name, tool, given))
             else:
@@ -232,7 +234,9 @@ def _configured(name: str, at: int, given: dict[str, Any]) -> Iterator[Item]:
     fields = {"model": "modelId", "provider": "provider", "reasoning_effort": "thinkingLevel"}
     settings = {ours: text(given.get(field)) for ours, field in fields.items()}
     known = {ours: value for ours, value in settings.items() if value}
-    yield Configured(id=name, at=at, settings=known) if known else Noise(kind=text(given.get("type")))
+    yield (
+        Configured(id=name, at=at, settings=known) if known else Noise(kind=text(given.get("type")))
+    )
 
 
 def _effect(tool: str, given: Any) -> Effect:

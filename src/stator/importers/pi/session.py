@@ -82,7 +82,10 @@ def _conversation(tree: PiTree, branch: str) -> Conversation:
     return Conversation(
         source=NAME,
         id=f"{session_id}/{branch}" if branch else session_id,
-        name=(not branch and tree.name) or tree.prompts.get(branch) or tree.name or tree.prompts.get("", ""),
+        name=(not branch and tree.name)
+        or tree.prompts.get(branch)
+        or tree.name
+        or tree.prompts.get("", ""),
         cwd=text(header.get("cwd")),
         fork_of=fork_of,
         fork_ids=frozenset((shared | calls) - {""}) if fork_of else frozenset(),

@@ -27,9 +27,7 @@ class AppendedLines:
         self._number = cursor.line if cursor is not None else 0
 
     def read(self, progress: Progress | None, *, at_rest: bool) -> Iterator[JsonlLine]:
-        lines = read_lines(
-            self._path, offset=self._offset, number=self._number, progress=progress
-        )
+        lines = read_lines(self._path, offset=self._offset, number=self._number, progress=progress)
         for line in lines:
             if line.is_unended and not at_rest:
                 return

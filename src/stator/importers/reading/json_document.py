@@ -33,9 +33,7 @@ class JsonDocument(msgspec.Struct, frozen=True):
     skipped: tuple[Skipped, ...] = ()
 
 
-def single_conversation(
-    path: Path, conversation: Conversation, *, first: int
-) -> FoundConversation:
+def single_conversation(path: Path, conversation: Conversation, *, first: int) -> FoundConversation:
     """The conversation of a file that holds only one. `first` is the earliest time in it; 0 if it has none."""
     stat = path.stat()
     changed = stat.st_mtime_ns // 1000

@@ -37,7 +37,6 @@ from stator.model.exchange.items import (
 from stator.model.records.types import Effect
 from stator.model.values.json_text import parse_object
 
-
 SHELLS = frozenset(("bash", "execute_bash", "run", "shell", "terminal"))
 """Names of tools that run a shell command."""
 

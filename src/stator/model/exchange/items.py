@@ -235,6 +235,8 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     project: str = ""
     """The project it belongs to; "" means the current one."""
     labels: dict[str, str] = {}
+    mapper: str = ""
+    """Which mapping reads its transcript: the format's name and its version."""
     parent: str = ""
     """The conversation it is a sub-agent of, and the call that started it."""
     parent_call: str = ""
