@@ -38,12 +38,13 @@ def conversations_in(path, name) -> list[FoundConversation]:
     return list(load(name).conversations(Path(path)))
 
 
-def import_file(store, path, name) -> conversation.Report:
-    """Import every conversation in a file."""
+def import_file(store, path, name, *, at_rest=None) -> conversation.Report:
+    """Import every conversation in a file; whether it is at rest is judged by its times, unless it is given."""
     report = conversation.Report()
     for found in conversations_in(path, name):
         here = context_of(store, found.conversation)
-        conversation.import_conversation(store.port, here, load(name), found, report)
+        form = load(name)
+        conversation.import_conversation(store.port, here, form, found, report, at_rest=at_rest)
     return report
 
 
@@ -63,7 +64,7 @@ def views(store, path, name):
 
 def kinds(shown):
     """What was recorded of the conversation, without our own notes about it."""
-    own = ("scratch", "settings")
+    own = ("scratch", "settings", "describe")
     return [commit.kind for commit in shown.log() if commit.kind not in own]
 
 

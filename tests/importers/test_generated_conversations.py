@@ -267,21 +267,23 @@ def copilot_lines(draw):
              "arguments": {"command": draw(COMMANDS), "path": "a.py", "todos": draw(WORDS)}}
             for _ in range(draw(st.integers(0, 2)))
         ]  # fmt: skip
-        events.append(
-            draw(
-                st.sampled_from(
-                    [
-                        {"type": "user.message", "data": {"content": draw(WORDS), "source": draw(st.sampled_from(["user", "system", "agent-1"]))}},
-                        {"type": "assistant.message", "data": {"content": draw(WORDS), "toolRequests": asked}, **agent},
-                        {"type": "tool.execution_start", "data": {"toolCallId": draw(IDS), "toolName": "bash"}, **agent},
-                        {"type": "tool.execution_complete", "data": {"toolCallId": draw(IDS), "success": draw(st.booleans()), "result": {"content": draw(WORDS)}}, **agent},
-                        {"type": "subagent.started", "data": {"toolCallId": draw(IDS), "agentName": "explore"}, "agentId": "a1"},
-                        {"type": draw(st.sampled_from(["assistant.turn_start", "assistant.turn_end", "abort", "hologram"])), "data": {}, **agent},
-                        {"type": "session.compaction_complete", "data": {"success": True, "summaryContent": draw(WORDS)}},
-                    ]
-                )
-            )
-        )  # fmt: skip
+        source = draw(st.sampled_from(["user", "system", "agent-1"]))
+        said = {"content": draw(WORDS), "source": source}
+        answer = {"content": draw(WORDS), "toolRequests": asked}
+        done = {"success": draw(st.booleans()), "result": {"content": draw(WORDS)}}
+        mark = draw(
+            st.sampled_from(["assistant.turn_start", "assistant.turn_end", "abort", "hologram"])
+        )
+        kinds = [
+            {"type": "user.message", "data": said},
+            {"type": "assistant.message", "data": answer, **agent},
+            {"type": "tool.execution_start", "data": {"toolCallId": draw(IDS), "toolName": "bash"}},
+            {"type": "tool.execution_complete", "data": {"toolCallId": draw(IDS), **done}, **agent},
+            {"type": "subagent.started", "data": {"toolCallId": draw(IDS)}, "agentId": "a1"},
+            {"type": mark, "data": {}, **agent},
+            {"type": "session.compaction_complete", "data": {"success": True}},
+        ]
+        events.append(draw(st.sampled_from(kinds)))
     rows = [{**event, "id": f"e{n}", "timestamp": time(n)} for n, event in enumerate(events)]
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 

@@ -7,6 +7,7 @@ import copy
 import json
 import os
 import random
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -216,17 +217,15 @@ def test_values_of_wrong_types_do_not_stop_the_import(tmp_path, name, path):
 
 
 @pytest.mark.parametrize(("name", "path"), ALL)
-def test_items_of_malformed_files_can_be_recorded(store, tmp_path, name, path):
+def test_items_of_malformed_files_can_be_recorded(tmp_path, name, path):
     by_line = path.suffix == ".jsonl"
     texts = path.read_text().splitlines() if by_line else [path.read_text()]
     chance = random.Random(7)
     for _ in range(5):
         changed = [json.dumps(odd(json.loads(one), chance)) for one in texts]
-        try:
-            import_file(store, put(tmp_path, path, "\n".join(changed).encode()), name)
-        except InvalidInput:
-            continue
-    assert sessions(store) >= 0
+        place = put(tmp_path, path, "\n".join(changed).encode())
+        with stator.connect("memory:", project="shop") as store, suppress(InvalidInput):
+            import_file(store, place, name)
 
 
 @pytest.mark.parametrize(("name", "path"), DOCUMENTS)
