@@ -43,7 +43,8 @@ from stator.locations import (
 )
 from stator.locations import FILE as FILE
 from stator.locations import FOLDER as FOLDER
-from stator.model.log.query import Finding, SessionQuery, VerifyReport
+from stator.model.log.commit import Draft
+from stator.model.log.query import Finding, SessionQuery, SessionRow, VerifyReport
 from stator.model.sessions.ownership import OWN, Ownership
 from stator.model.values.ids import PREFIXES, Kind
 from stator.owner import projects
@@ -65,6 +66,11 @@ POLICY_MAX = 1_000_000
 """Characters of a policy file that are read."""
 USERS = "user data folder"
 NEAREST = f"nearest {FOLDER} folder"
+PROMPT_LOOKS = 10
+PROMPT_PAUSE_S = 0.05
+"""How often, and in which steps, a prompt is awaited that a hook has seen and the transcript does not hold yet."""
+ACTIVE_MAX = 50
+"""Sessions of agents that work now whose transcripts are looked at."""
 MEMORY = ("memory:", ":memory:")
 DURABILITIES = ("full", "barrier", "relaxed")
 
@@ -107,9 +113,10 @@ def connect(
         os.makedirs(os.path.dirname(place.url), mode=0o700, exist_ok=True)
     store = _open(place.url, durability, create=create, read_only=read_only, redact=redact)
     store.ownership = _ownership(store, place, trust=trust)
-    for folder in spools(store):
-        if waits(folder):
-            store = _with_spool(store, folder, read_only=read_only)
+    if not read_only:
+        for folder in spools(store):
+            if waits(folder):
+                _take_quietly(store, folder)
     return Store(store, context(project=project, store=store))
 
 
@@ -151,19 +158,14 @@ def _look_again(store: Store) -> None:
     store.port.ownership = _ownership(store.port, place)
 
 
-def _with_spool(store: port.StorePort, folder: str, *, read_only: bool) -> port.StorePort:
-    """A store with its hook queue: imported, or applied as an overlay where nothing may be written. A failure
-    of that does not keep the store from opening; `stator doctor` says what is left.
-    """
+def _take_quietly(store: port.StorePort, folder: str) -> None:
+    """Import a hook queue. A failure does not keep the store from opening; `stator doctor` says what is left."""
     try:
-        if read_only:
-            return _overlaid(store, folder)
         take_spool(store, folder)
     except Exception as error:
         warnings.warn(
             f"what hooks left in {folder} was not taken in: {error}", RuntimeWarning, stacklevel=3
         )
-    return store
 
 
 def catch_up(store: Store) -> None:
@@ -174,19 +176,59 @@ def catch_up(store: Store) -> None:
             connect(_path(store.port), create=False).close()
         return
     for folder in waiting:
-        _with_spool(store.port, folder, read_only=False)
+        _take_quietly(store.port, folder)
 
 
-def _overlaid(store: port.StorePort, folder: str) -> port.StorePort:
-    """The store as it would be with the hook queue imported."""
+def advance(store: port.StorePort, session: str, result: IngestResult | None = None) -> bool:
+    """Read the transcript of a recorded session as far as it is written; return False if none is known."""
     from stator.hooks import ingest
-    from stator.store.memory import MemoryStore
-    from stator.store.overlay import Overlay
 
-    laid = Overlay(store, MemoryStore())
-    ingest.preview(laid, worlds(store), folder)
-    laid.freeze()
-    return laid
+    return ingest.advance(store, worlds(store), session, folders=spools(store), result=result)
+
+
+def reach_prompt(store: Store, row: SessionRow) -> None:
+    """Before something is added to a session that its transcript orders: read the transcript as far as it is
+    written, so that what is added belongs to the right turn. A prompt that a hook has seen is awaited for a moment."""
+    if row.record.orderer != "transcript":
+        return
+    for _ in range(PROMPT_LOOKS):
+        catch_up(store)
+        advance(store.port, row.id)
+        if not any(draft.kind == "turn" for draft in store.context.unplaced(store.port, row)):
+            return
+        store.context.sleep(PROMPT_PAUSE_S)
+
+
+def advance_active(store: Store, seen: dict[str, tuple[int, int]]) -> None:
+    """Take in what agents that work now have written since; `seen` remembers their transcripts from one time to the
+    next. Nothing where nothing may be written."""
+    if store.info().read_only or store.port.ownership.foreign:
+        return
+    from stator.hooks.hook_note import hook_note
+
+    catch_up(store)
+    query = SessionQuery(mode="recorded", status="active", project=store.context.project)
+    for row in store.port.sessions(query, limit=ACTIVE_MAX).rows:
+        path = hook_note(store.port, row.id).transcript
+        try:
+            found = os.stat(path) if path else None
+        except OSError:
+            continue
+        if found is not None and seen.get(path) != (found.st_size, found.st_mtime_ns):
+            seen[path] = found.st_size, found.st_mtime_ns
+            advance(store.port, row.id)
+
+
+def _at_rest(store: port.StorePort, row: SessionRow) -> bool:
+    from stator.hooks import unplaced
+
+    return unplaced.at_rest(store, row, now())
+
+
+def _unplaced(store: port.StorePort, row: SessionRow) -> list[Draft]:
+    from stator.hooks import unplaced
+
+    return unplaced.unplaced(store, worlds(store), spools(store), row)
 
 
 def verify_damaged(url: str, refused: StoreError) -> VerifyReport:
@@ -537,6 +579,8 @@ def context(
         below=lambda store: machine.below(store, os.environ),
         started_by=machine.started_by,
         boot=machine.boot,
+        at_rest=_at_rest,
+        unplaced=_unplaced,
     )
 
 

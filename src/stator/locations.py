@@ -21,6 +21,8 @@ OWN = "own-"
 """Prefix of a file that one hook wrote for itself, because the current one was being imported."""
 TAKEN = "taken-"
 """Prefix of a file that a process is importing, or was when it died."""
+HELD = "held"
+"""The folder of lines that wait for their place."""
 KEY = "key"
 """The key of its placeholders."""
 NOTE = "note"
@@ -130,6 +132,6 @@ def waits(folder: str) -> bool:
     """Whether hooks queued anything there that no store has imported."""
     try:
         with os.scandir(folder) as found:
-            return any(is_spooled(entry.name) for entry in found)
+            return any(is_spooled(entry.name) or entry.name == HELD for entry in found)
     except OSError:
         return False

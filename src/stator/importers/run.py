@@ -33,7 +33,8 @@ from stator.runtime.base.project_flags import Trash, purged
 from stator.runtime.bundles.report import Erasures, Imported
 from stator.runtime.facade.store import Store
 from stator.runtime.ingest.dry_run import is_foretold
-from stator.runtime.ingest.recorder import find, name_of
+from stator.runtime.ingest.placement import find
+from stator.runtime.ingest.recorder import name_of
 from stator.store import port
 
 Fate = Literal["new", "grown", "same", "left", "refused"]

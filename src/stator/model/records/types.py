@@ -293,6 +293,17 @@ class FlagRecord(Record, frozen=True):
     why: str = ""
 
 
+class TrustRecord(Record, frozen=True):
+    """A person's word about where content came from: it is believed, or it is not believed any more."""
+
+    on: str
+    """What it is about: the id of a commit, `host:NAME` or `tool:NAME`."""
+    believed: bool = True
+    by: str = ""
+    sure: str = ""
+    """The mark of the owner who said so: in another store, or in a bundle, it means nothing."""
+
+
 class ScratchRecord(Record, frozen=True):
     """A compactible note."""
 
@@ -310,6 +321,13 @@ class AppRecord(Record, frozen=True):
     name: str
     value: Any = None
     version: int = 1
+
+
+class SettingRecord(Record, frozen=True):
+    """One thing that the agent runs with: its model, its permission mode, a digest of its prompt."""
+
+    name: str
+    value: Any = None
 
 
 KEY_MAX = 4096

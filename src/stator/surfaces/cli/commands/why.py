@@ -124,7 +124,7 @@ def _turn(
     opened: OpenedStore, session: str, turn: int, reasons: list[Reason], *, wide: bool
 ) -> Iterator[Line]:
     """The reasons of one turn, under its prompt."""
-    view = SessionView(opened.store.port, session)
+    view = SessionView(opened.store.as_read, session)
     asked = view.beginning(turn)
     line = Line(f"t{turn}" if turn else "before any turn", "title")
     if wide:

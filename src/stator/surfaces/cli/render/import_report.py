@@ -97,10 +97,10 @@ def _row(one: ImportedConversation, names: int, agents: int) -> Line:
 def _remarks(result: ImportResult) -> Iterator[Line]:
     """Where sessions went, what was left out, and what needs attention, each kind with its count."""
     total = result.total
-    for project, sessions in sorted(result.projects.items(), key=lambda pair: (-pair[1], pair[0])):
+    for project, here in sorted(result.projects.items(), key=lambda pair: (-pair[1], pair[0])):
         where = "this one" if project == result.here else project or "(none)"
         seen = "" if project == result.here else "; see stator ls --all"
-        yield _remark("project", f"{where}: {count(sessions, 'session')}{seen}")
+        yield _remark("project", f"{where}: {count(here, 'session')}{seen}")
     yield from _numbers(total)
     if result.others and (result.changed or not result.taken):
         files = count(sum(result.others.values()), "file")
