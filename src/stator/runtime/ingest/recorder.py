@@ -222,7 +222,7 @@ class Recorder:
         talk = self.conversation
         above = known(self._store, talk.source, talk.fork_of or talk.parent)
         rests = above is None or self._context.at_rest(self._store, above)
-        if not is_ready(self._store, talk, began=self._earliest, at_rest=rests):
+        if not is_ready(self._store, talk, at_rest=rests):
             raise Waiting(talk.id)
 
     def _created_with(self, reading: Reading | None) -> list[Commit] | None:
