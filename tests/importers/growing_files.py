@@ -45,7 +45,7 @@ def import_while_growing(store, source, path, name):
                 load(name),
                 found,
                 Report(),
-                conclude=False,
+                at_rest=False,
             )
     return view(store, conversations_in(path, name)[0])
 
