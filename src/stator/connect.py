@@ -66,6 +66,11 @@ POLICY_MAX = 1_000_000
 """Characters of a policy file that are read."""
 USERS = "user data folder"
 NEAREST = f"nearest {FOLDER} folder"
+PROMPT_LOOKS = 10
+PROMPT_PAUSE_S = 0.05
+"""How often, and in which steps, a prompt is awaited that a hook has seen and the transcript does not hold yet."""
+ACTIVE_MAX = 50
+"""Sessions of agents that work now whose transcripts are looked at."""
 MEMORY = ("memory:", ":memory:")
 DURABILITIES = ("full", "barrier", "relaxed")
 
@@ -154,7 +159,7 @@ def _look_again(store: Store) -> None:
 
 
 def _take_quietly(store: port.StorePort, folder: str) -> None:
-    """Import a hook queue. A failure of that does not keep the store from opening; `stator doctor` says what is left."""
+    """Import a hook queue. A failure does not keep the store from opening; `stator doctor` says what is left."""
     try:
         take_spool(store, folder)
     except Exception as error:
@@ -179,6 +184,39 @@ def advance(store: port.StorePort, session: str, result: IngestResult | None = N
     from stator.hooks import ingest
 
     return ingest.advance(store, worlds(store), session, folders=spools(store), result=result)
+
+
+def reach_prompt(store: Store, row: SessionRow) -> None:
+    """Before something is added to a session that its transcript orders: read the transcript as far as it is
+    written, so that what is added belongs to the right turn. A prompt that a hook has seen is awaited for a moment."""
+    if row.record.orderer != "transcript":
+        return
+    for _ in range(PROMPT_LOOKS):
+        catch_up(store)
+        advance(store.port, row.id)
+        if not any(draft.kind == "turn" for draft in store.context.unplaced(store.port, row)):
+            return
+        store.context.sleep(PROMPT_PAUSE_S)
+
+
+def advance_active(store: Store, seen: dict[str, tuple[int, int]]) -> None:
+    """Take in what agents that work now have written since; `seen` remembers their transcripts from one time to the
+    next. Nothing where nothing may be written."""
+    if store.info().read_only or store.port.ownership.foreign:
+        return
+    from stator.hooks.hook_note import hook_note
+
+    catch_up(store)
+    query = SessionQuery(mode="recorded", status="active", project=store.context.project)
+    for row in store.port.sessions(query, limit=ACTIVE_MAX).rows:
+        path = hook_note(store.port, row.id).transcript
+        try:
+            found = os.stat(path) if path else None
+        except OSError:
+            continue
+        if found is not None and seen.get(path) != (found.st_size, found.st_mtime_ns):
+            seen[path] = found.st_size, found.st_mtime_ns
+            advance(store.port, row.id)
 
 
 def _at_rest(store: port.StorePort, row: SessionRow) -> bool:
@@ -468,6 +506,33 @@ def _project(root: Path, store: port.StorePort | None) -> projects.Project:
     return projects.project_of(os.environ, root, in_use)
 
 
+def home_of(folder: str, store: port.StorePort) -> tuple[str, str] | None:
+    """The project that a folder belongs to, and the project's own folder. Of a folder that is gone, the project
+    around it, or the one that was recorded under its path; None if there is neither."""
+    if not os.path.isabs(folder) or "\0" in folder:
+        return None
+    if os.path.isdir(folder):
+        root = project_root(Path(folder))
+        return project_id(root, store), str(root)
+    if store.sessions(SessionQuery(project=folder), limit=1).rows:
+        return folder, folder
+    above = next(one for one in Path(folder).parents if os.path.isdir(one))
+    root = project_root(above)
+    return (project_id(root, store), str(root)) if projects.is_marked(root) else None
+
+
+def _homes(
+    store: port.StorePort | None, root: str, project: str | None
+) -> Callable[[str], tuple[str, str] | None]:
+    """The project of any folder; in the folder of this process, the one that a program named."""
+
+    def found(folder: str) -> tuple[str, str] | None:
+        home = None if store is None else home_of(folder, store)
+        return (project, root) if home and home[1] == root and project is not None else home
+
+    return found
+
+
 def policy_text(root: Path) -> str:
     """The project's policy file; empty if there is none. A file that cannot be read is an error, because an
     empty policy allows everything.
@@ -507,6 +572,7 @@ def context(
         policy=lambda: policy_text(root),
         policy_is_own=known.is_own,
         is_joined=known.is_joined and project is None,
+        home_of=functools.cache(_homes(store, str(root), project)),
         launch=_launch(),
         index=search_index,
         approvers=KnownApprovers(os.environ),

@@ -26,13 +26,13 @@ def git(folder, *arguments):
 
 
 def made(folder, *, first="begin", commits=2):
-    """A repository with a few commits; `first` makes its first commit differ from that of others."""
+    """A repository with a few commits. Its first commit differs from that of others, in other tests too."""
     folder.mkdir(parents=True)
     git(folder, "init", "-q")
     for number in range(commits):
         (folder / "README.md").write_text(f"{first} {number}\n")
         git(folder, "add", "README.md")
-        git(folder, "commit", "-q", "-m", f"{first} {number}")
+        git(folder, "commit", "-q", "-m", f"{first} {number} in {folder}")
     return folder
 
 

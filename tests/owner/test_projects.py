@@ -1,4 +1,4 @@
-"""Which project a folder is: worktrees and clones of one repository are one project, and no folder can claim another."""
+"""Which project a folder is: checkouts of one repository share one, and no folder can claim another."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Records the lines of a spool in a store, one conversation after another.
 
-A conversation with a transcript has the order of its transcript: whenever lines arrive, the transcript is read as far as it
-is written. Of the lines themselves, only starts and ends are recorded at once, because nothing else tells them; the others
-wait for their place (`hooks.witnesses`). A conversation without a transcript has the order of its hooks.
+A conversation with a transcript has the order of its transcript: whenever lines arrive, the transcript is read as
+far as it is written. Of the lines themselves, only starts and ends are recorded at once, because nothing else tells
+them; the others wait for their place (`hooks.witnesses`). A conversation without a transcript has the order of its
+hooks.
 
 If this program dies at any point, the next one loses nothing and records nothing twice.
 """
@@ -10,7 +11,6 @@ If this program dies at any point, the next one loses nothing and records nothin
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
@@ -18,8 +18,8 @@ from stator.errors import StoreError
 from stator.hooks import spool, witnesses
 from stator.hooks.hook_note import HookNote, hook_note, is_running, rests
 from stator.hooks.mappers import load_mapper
-from stator.hooks.witness import AGENT as WITNESS
 from stator.hooks.transcript_file import TranscriptFile, transcript_path
+from stator.hooks.witness import AGENT as WITNESS
 from stator.importers.conversation import Report, subagent_conversation
 from stator.model.exchange.items import (
     Began,
@@ -31,7 +31,8 @@ from stator.model.log.query import SessionQuery
 from stator.model.log.shown_text import without_secrets
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import matching
-from stator.runtime.ingest.recorder import Recorder, find
+from stator.runtime.ingest.placement import find
+from stator.runtime.ingest.recorder import Recorder
 from stator.store.port import StorePort
 
 BATCH_LINES = 2_000

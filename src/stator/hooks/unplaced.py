@@ -30,8 +30,8 @@ LINES_MAX = 20_000
 
 
 def at_rest(store: StorePort, row: SessionRow, now: int) -> bool:
-    """Whether nothing more is expected of a recorded session: its agent has ended or died, or, where no hook shows that,
-    nothing happened for ten minutes."""
+    """Whether nothing more is expected of a recorded session: its agent has ended or died, or, where no hook shows
+    that, nothing happened for ten minutes."""
     if row.record.mode != "recorded":
         return row.record.status != "active"
     main = _main_session(store, row)

@@ -1,9 +1,9 @@
 """Keeps what hooks saw until the transcript of the session tells it too.
 
-A session with a transcript has the order of its transcript. What a hook reports has no place in it yet: it is *unplaced*.
-Its line is kept in a file of the spool (`held/SESSION`) and goes when the log holds all that it reports. If the
-conversation is at rest and its transcript still does not mention it (a program was killed right after the hook), it is
-recorded at the end, with the cause *not in the transcript*.
+A session with a transcript has the order of its transcript. What a hook reports has no place in it yet: it is
+*unplaced*. Its line is kept in a file of the spool (`held/SESSION`) and goes when the log holds all that it reports. If
+the conversation is at rest and its transcript still does not mention it (a program was killed right after the hook), it
+is recorded at the end, with the cause *not in the transcript*.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ KINDS: dict[type[Item], tuple[str, ...]] = {
     Flagged: ("flag",),
     Unknown: ("raw",),
 }
-"""What a witness can report that a log must hold, and the kinds of commits that record it. Everything else (the end of a
-turn, an answer, a compaction) has no meaning without its place."""
+"""What a witness can report that a log must hold, and the kinds of commits that record it. Everything else (the end
+of a turn, an answer, a compaction) has no meaning without its place."""
 
 
 class Witnessed(msgspec.Struct, frozen=True):
@@ -124,8 +124,8 @@ def reported(
     state: dict[str, Any],
     refuse: Callable[[spool.SpoolLine, Exception], None],
 ) -> Iterator[Witnessed]:
-    """What lines report, in order. `state` is what their mapper keeps between them; `refuse` gets a line whose shape the
-    mapper did not expect."""
+    """What lines report, in order. `state` is what their mapper keeps between them; `refuse` gets a line whose shape
+    the mapper did not expect."""
     for line in lines:
         known = deepcopy(state)
         try:
@@ -183,8 +183,8 @@ def drafts_of(
     *,
     has_turns: bool,
 ) -> list[Draft]:
-    """The drafts of what witnesses saw, at the end of a log. With `has_turns`, a prompt is an entry: turns are those of the
-    transcript."""
+    """The drafts of what witnesses saw, at the end of a log. With `has_turns`, a prompt is an entry: turns are those
+    of the transcript."""
     if not items:
         return []
     drafter = Drafter(session, conversation.source, state_of_log(store, session), via="hook")
@@ -215,7 +215,7 @@ def landing(
 
 
 def worth_landing(items: Iterable[Item]) -> list[Item]:
-    """The items that are recorded without their place: those that a log must hold, and the plan of a call among them."""
+    """The items that are recorded without their place: those that a log must hold, and plans."""
     found = list(items)
     return [item for item in found if isinstance(item, (*KINDS, Planned))]
 

@@ -25,7 +25,6 @@ from stator.model.exchange.items import (
     Cursor,
     Item,
     Noise,
-    Prompted,
     Skipped,
     Via,
 )
@@ -35,7 +34,8 @@ from stator.model.records.types import FileRecord
 from stator.model.sessions.lifecycle import split_cause
 from stator.runtime.base.context import Context
 from stator.runtime.ingest.dry_run import Foreteller, is_foretold
-from stator.runtime.ingest.recorder import Recorder, find
+from stator.runtime.ingest.placement import find
+from stator.runtime.ingest.recorder import Recorder, Waiting
 from stator.store.port import StorePort
 
 REST_US = 600_000_000
@@ -86,6 +86,8 @@ class Report(msgspec.Struct, kw_only=True):
     """Conversations that could not be imported, and why."""
     names: list[str] = []
     """Ids of the sessions in which something was recorded."""
+    waiting: int = 0
+    """Sub-agents and forks that begin at a place that is not recorded yet."""
     held: int = 0
     """Conversations that may still continue: what they end with is recorded when they are at rest."""
 
@@ -178,6 +180,9 @@ def import_conversation(
             is_all = importing.run(progress, at_rest, stop)
         except HeadMoved:
             continue
+        except Waiting:
+            report.waiting += 1
+            return False
         report.add(importing.report)
         return is_all
     raise Conflict(

@@ -80,6 +80,11 @@ def project_root(start: Path) -> Path:
     return tree or here
 
 
+def is_marked(root: Path) -> bool:
+    """Whether a folder is more than a folder: a checkout, or a project that `init` made."""
+    return os.path.exists(root / ".git") or os.path.exists(root / FOLDER / FILE)
+
+
 def project_of(environ: Mapping[str, str], root: Path, store: StoreInUse) -> Project:
     """The project in a folder: the one that `init` wrote down, else the repository's, else the folder.
 

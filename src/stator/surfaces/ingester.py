@@ -1,7 +1,7 @@
 """The program that takes in what hooks queued, and the transcripts they name. A hook starts it; nobody waits for it.
 
-A program that reports its end may still write to its transcript, so after a session's end it looks once more when the agent
-is gone.
+A program that reports its end may still write to its transcript, so after a session's end it looks once more when the
+agent is gone.
 """
 
 from __future__ import annotations

@@ -252,6 +252,14 @@ class Known:
         """Whether the record has more answers of the model than the program has reached."""
         return any(commit.seq not in self._taken for commit in self._entries)
 
+    @property
+    def has_more(self) -> bool:
+        """Whether the record has anything, but settings, that the program has not reached."""
+        seqs = [
+            commit.seq for commit in (*self._entries, *self._marks) if commit.kind != "settings"
+        ]
+        return any(seq not in self._taken for seq in (*seqs, *(call.seq for call in self.calls)))
+
     def entry(self) -> Commit | None:
         """The next recorded answer of the model."""
         for commit in self._entries:
@@ -356,11 +364,20 @@ class Known:
 
     def mark(self, draft: Draft, scrub: Scrub | None, *, loose: bool) -> Commit | None:
         """The commit that recorded what this draft would; `loose`: the next of its kind will do."""
+        found = self._mark(draft, scrub, loose)
+        if found is not None:
+            self._taken.add(found.seq)
+        return found
+
+    def has(self, draft: Draft, scrub: Scrub | None, *, loose: bool) -> bool:
+        """Whether there is one, which stays to be taken."""
+        return self._mark(draft, scrub, loose) is not None
+
+    def _mark(self, draft: Draft, scrub: Scrub | None, loose: bool) -> Commit | None:
         for commit in self._marks:
             if commit.seq in self._taken or commit.kind != draft.kind:
                 continue
             if loose or says(commit, draft, scrub):
-                self._taken.add(commit.seq)
                 return commit
         return None
 

@@ -1,8 +1,8 @@
 """Turns items (`model.exchange.items`) into drafts of commits, in the order of one source. Pure.
 
-Whoever orders a recorded session (its transcript, else its hooks or a proxy) gives items, and the drafts are a function of
-these items alone: not of the log, of the clock, or of how often the source was looked at. So the drafts of a source that is
-still growing are the first drafts of the whole one. What drafting must remember is small and can be kept
+What orders a recorded session (its transcript, else its hooks or a proxy) gives items, and the drafts are a function
+of these items alone: not of the log, of the clock, or of how often the source was looked at. So the drafts of a source
+that is still growing are the first drafts of the whole one. What drafting must remember is small and can be kept
 (`DraftingState`).
 
 A missing result is recorded only where the source itself shows that it will not come: at the next prompt. A call
@@ -136,9 +136,9 @@ class DraftingState(msgspec.Struct, omit_defaults=True):
 class Drafter:
     """Makes the drafts of one conversation's items.
 
-    `started_by` is the commit of the call that started a sub-agent. `approvals` gives the keys of what was approved for a
-    tool; only a proxy needs it. `identify` gives the id of an item's commit; a fork needs it, whose first items are in the
-    log of its parent.
+    `started_by` is the commit of the call that started a sub-agent. `approvals` gives the keys of what was approved
+    for a tool; only a proxy needs it. `identify` gives the id of an item's commit; a fork needs it, whose first items
+    are in the log of its parent.
     """
 
     def __init__(
@@ -152,10 +152,12 @@ class Drafter:
         started_by: str = "",
         approvals: Callable[[str], list[str]] = lambda tool: [],
         identify: Identify | None = None,
+        folder: str = "",
     ) -> None:
         self._session = session
         self._source = source
         self._root = root
+        self._folder = folder
         self._principal = f"{via}:{source}"
         self._trust = via != "import"
         self._started_by = started_by
@@ -474,7 +476,7 @@ class Drafter:
         path = legible(path.replace("\0", "")) if path else ""
         if not path.strip():
             return ".", ""
-        return paths.split(path, self._root)
+        return paths.split(path, self._root, self._folder)
 
 
 def step_digest(record: PlanRecord) -> list[str]:
@@ -487,7 +489,8 @@ def lifecycle_draft(
 ) -> Draft:
     """The draft of an agent's program that starts or leaves a conversation. It says nothing of calls or turns.
 
-    `ended_at` is when a closed session was closed: a start from before that, which is read only now, does not resume it.
+    `ended_at` is when a closed session was closed: a start from before that, which is read only now, does not resume
+    it.
     """
     if isinstance(item, Began):
         over = record.status == "archived" or (record.status == "closed" and item.at <= ended_at)

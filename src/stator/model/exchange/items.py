@@ -244,6 +244,8 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """The conversation it was forked from."""
     fork_ids: frozenset[str] = frozenset()
     """Ids of items they share: the fork begins after the last of them."""
+    dated: int = 0
+    """When things happened at the latest, in µs, for items without a time that come before any with one. 0: now."""
 
     @property
     def session(self) -> str:

@@ -69,3 +69,63 @@ def changes_of(known: dict[str, str], settings: Mapping[str, Any]) -> tuple[Chan
         known[name] = mark
         changes.append(Upsert("settings", SettingRecord(name=name, value=value)))
     return tuple(changes)
+
+
+_OPTIONS = {
+    "model": "model",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "seed": "seed",
+    "max_tokens": "max_tokens",
+    "max_output_tokens": "max_tokens",
+    "max_completion_tokens": "max_tokens",
+    "reasoning_effort": "reasoning_effort",
+}
+"""Options of a request to a model → the setting each of them is."""
+_SYSTEM = ("system", "instructions", "system_instruction")
+"""Where providers take the system prompt."""
+
+
+def request_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that a request to a model shows, by the names that providers have for them. The system prompt
+    is in there as text. An option that is missing says nothing."""
+    found = {
+        name: options[option]
+        for option, name in _OPTIONS.items()
+        if isinstance(options.get(option), (str, int, float))
+    }
+    reasoning, thinking = options.get("reasoning"), options.get("thinking")
+    if isinstance(reasoning, Mapping) and isinstance(reasoning.get("effort"), str):
+        found["reasoning_effort"] = reasoning["effort"]
+    if isinstance(thinking, Mapping):
+        found["thinking"] = dict(thinking)
+    prompt = next(filter(None, (prompt_text(options.get(name)) for name in _SYSTEM)), "")
+    prompt = prompt or _system_message(options.get("messages") or options.get("input"))
+    if prompt:
+        found["system_prompt"] = prompt
+    inner = options.get("config")
+    return {**request_settings(inner), **found} if isinstance(inner, Mapping) else found
+
+
+def answer_settings(said: Any, model: str = "") -> dict[str, Any]:
+    """The settings that a model's answer shows: which model it is of."""
+    named = model or (said.get("model") if isinstance(said, Mapping) else "")
+    return {"model": named} if isinstance(named, str) and named else {}
+
+
+def prompt_text(prompt: Any) -> str:
+    """A system prompt as one text, given as text or as a list of blocks."""
+    if isinstance(prompt, str):
+        return prompt
+    blocks = prompt if isinstance(prompt, (list, tuple)) else ()
+    texts = [block.get("text") for block in blocks if isinstance(block, Mapping)]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _system_message(messages: Any) -> str:
+    """The system prompt that is the first of the messages, where a provider takes it there."""
+    first = messages[0] if isinstance(messages, (list, tuple)) and messages else None
+    if not isinstance(first, Mapping) or first.get("role") not in ("system", "developer"):
+        return ""
+    return prompt_text(first.get("content"))

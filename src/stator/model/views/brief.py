@@ -45,6 +45,13 @@ _OTHERS: dict[SectionName, Briefed] = {
     "goal": Briefed(
         title="Goal: the current request", place=10, room=10, weight=6, more="stator log"
     ),
+    "model": Briefed(
+        title="The model was changed",
+        place=75,
+        room=115,
+        weight=1,
+        more="stator state -c settings",
+    ),
     "failed": Briefed(
         title="Calls that failed lately",
         place=90,

@@ -90,6 +90,8 @@ class Context:
     is_joined: bool = False
     """Whether the folder is the project's only as a clone of its repository, which could be anyone's copy: what was
     approved for the whole project does not answer there."""
+    home_of: Callable[[str], tuple[str, str] | None] = lambda folder: None
+    """The project of any folder of this machine, and that project's own folder; None where neither is known."""
     launch: Launch | None = None
     """Set where a supervisor started this program."""
     index: OpenIndex | None = None
@@ -101,9 +103,9 @@ class Context:
     at_rest: Callable[[StorePort, SessionRow], bool] = lambda store, row: (
         row.record.status != "active"
     )
-    """Whether nothing more is expected of a recorded session."""
+    """Whether nothing more is expected of the agent of a recorded session for now."""
     unplaced: Callable[[StorePort, SessionRow], list[Draft]] = lambda store, row: []
-    """What is known of a recorded session and has no place in its log yet."""
+    """What hooks and the end of a transcript report of a recorded session and its log does not hold yet, in order."""
     boot: Callable[[], str] = str
     """The boot of this machine and the µs since, suspended time included, as `7f0c…:81000000`; empty if unknown."""
 

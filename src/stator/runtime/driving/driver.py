@@ -10,7 +10,7 @@ import contextlib
 import contextvars
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol, Self, TypeVar
 
@@ -39,14 +39,17 @@ from stator.model.calls.life import (
 from stator.model.log.commit import (
     Commit,
     Draft,
+    Named,
     Provenance,
     Remove,
     Upsert,
 )
+from stator.model.log.edges import Edge, as_inputs
 from stator.model.log.query import Lease, SessionRow
-from stator.model.records.tables import SHOWN
+from stator.model.records.tables import DERIVED
 from stator.model.records.types import FileRecord, RunRecord
-from stator.model.values.ids import run_id
+from stator.model.values.ids import retype, run_id
+from stator.model.window.reply import Dialect
 from stator.model.window.transcript import Transcript
 from stator.runtime.base.arguments import cause, text
 from stator.runtime.base.context import Context
@@ -61,15 +64,16 @@ from stator.runtime.driving.policy import (
     Terms,
     answer,
 )
-from stator.runtime.driving.tools import Tool
+from stator.runtime.driving.settings import Settings
+from stator.runtime.driving.tools import Tool, call_in
 from stator.runtime.files import git
 from stator.runtime.files.capture import ContentKeeper, record_kept, scrub_of
+from stator.runtime.window.shown import ShownRanges
 from stator.runtime.window.transcript import Rendering
 from stator.store.port import StorePort
 
 T = TypeVar("T")
 FROM_TOOL = Provenance("tool", "unverified")
-INPUTS_MAX = 100
 PARALLEL_MAX = 32
 """Calls of one response that run at once."""
 ENDED = {"pause": "paused", "close": "closed"}
@@ -122,9 +126,16 @@ class Driver:
         self.on_leave: Callable[[str], None] = lambda status: None
         """Called with the session's status once the run has ended."""
         self._in_git = bool(context.root) and git.in_git(context.root)
-        self._since: list[int] = []
+        self._shown = ShownRanges(store, row.id)
+        self._rendered: tuple[Any, tuple[Named, ...]] = (None, ())
+        """The messages that were rendered last, and what they were made from."""
+        self.asked_by = ""
+        """Of a sub-agent: the commit of its parent that its turns were asked in."""
+        self.child_answers: dict[str, list[str]] = {}
+        """The last answers of the sub-agents that a call drove, by the call, until its outcome."""
         self._rendering = Rendering(store, row.id)
         self._offered = OfferedTools(store, row.id)
+        self._settings = Settings(store, row.id, lambda: self.scrub)
         last = recovery.last_run(store, row, program, context.launch)
         self._turns = TurnStarts(self, last)
         self._outside: OutsideRequests | None = None
@@ -166,10 +177,12 @@ class Driver:
             commits = self.store.append(self.id, drafts, fresh=True, if_head=if_head)
         except BaseException:
             outside.failed(len(drafts))
+            self.not_recorded(drafts)
             raise
         outside.landed(commits)
         self.doubts.landed(commits)
-        self._count(commits)
+        with self.lock:
+            self._shown.landed(commits)
         return commits
 
     def submit(self, draft: Draft) -> str:
@@ -180,19 +193,47 @@ class Driver:
         """Append the report of a file together with what the file holds."""
         return record_kept(keeper, record, plain, self.draft, self.append)
 
-    def _count(self, commits: Sequence[Commit]) -> None:
-        """Remember what the next answer of the model is derived from."""
-        with self.lock:
-            for commit in commits:
-                if commit.kind == "entry" and commit.actor == "model":
-                    self._since.clear()
-                elif commit.kind in SHOWN:
-                    self._since.append(commit.seq)
+    # -- what is made from what -------------------------------------------------------------------
 
-    def since_answer(self) -> tuple[int, ...]:
-        """The seqs of what the model was shown since its last answer."""
+    def made_from(self, kind: str, fields: Mapping[str, Any]) -> tuple[Named, ...]:
+        """What a commit of that kind is made from, if the program does not say: the call it is recorded in, else
+        what the model was shown."""
+        if kind == "entry":
+            return self.shown() if fields.get("actor") == "model" else ()
+        if kind not in DERIVED or fields.get("call"):  # the call it belongs to is implied
+            return ()
+        if inside := call_in(self.id):
+            return (retype(inside, "commit"),)
         with self.lock:
-            return tuple(self._since[-INPUTS_MAX:])
+            return as_inputs(self._shown.recent())
+
+    def shown(self) -> tuple[Named, ...]:
+        """Everything the model is shown now, and the call that asks it, if one does."""
+        inside = call_in(self.id)
+        with self.lock:
+            found = as_inputs(self._shown.whole())
+        return (*found, retype(inside, "commit")) if inside else found
+
+    def shown_in(self, given: Iterable[Any]) -> tuple[Named, ...]:
+        """What the model is shown that is asked with these arguments: the messages that were rendered last, if they
+        are among them, else everything in view."""
+        messages, found = self._rendered
+        inside = call_in(self.id)
+        if messages is None or not any(each is messages for each in given):
+            return self.shown()
+        return (*found, retype(inside, "commit")) if inside else found
+
+    def render(self, provider: Dialect, **options: Any) -> list[dict[str, Any]]:
+        """The transcript as a provider takes it; what it was made from is remembered."""
+        with self.lock:
+            transcript = self._rendering.current()
+            messages = transcript.render(provider, **options)
+            since, note = transcript.rendered_from, transcript.view.by
+            ranges = self._shown.whole(self._rendering.upto, since=since)
+            # Where turns were left out, the note about a compaction still comes first.
+            noted = (Edge(note, note),) if since and note and transcript.view.note else ()
+            self._rendered = messages, as_inputs((*noted, *ranges))
+        return messages
 
     @functools.cached_property
     def scrub(self) -> Scrub:
@@ -284,15 +325,43 @@ class Driver:
         """Record which tools the model is offered, where that changed since the last request."""
         with self.lock:
             changed = self._offered.changes(tools)
+            self._settings.see({"tools": self._offered.digests})
+            if changed is not None:
+                changed["changes"] += self._settings.take(only=("tools",))
         if changed is not None:
             self.submit(self.draft("tools", **changed))
+
+    # -- what the agent runs with -----------------------------------------------------------------
+
+    def configure(self, settings: Mapping[str, Any]) -> None:
+        """Take what the program says it runs with; it is recorded with what comes next."""
+        with self.lock:
+            self._settings.state(settings)
+
+    def see(self, shown: Mapping[str, Any]) -> None:
+        """Take what a request to the model shows of the settings."""
+        with self.lock:
+            self._settings.see(shown)
+
+    def settings_due(self) -> list[Draft]:
+        """The commit that records which settings changed; none if none did."""
+        with self.lock:
+            changes = self._settings.take()
+        return [self.draft("settings", changes=changes)] if changes else []
+
+    def not_recorded(self, drafts: Sequence[Draft]) -> None:
+        """These drafts did not get into the log: settings among them are still to be recorded."""
+        if any(draft.kind in ("settings", "tools") for draft in drafts):
+            with self.lock:
+                self._settings.forget()
 
     def forget_view(self) -> None:
         """After a rewind: read again what is shown, offered and matched."""
         with self.lock:
             self._rendering.forget()
             self._offered.forget()
-            self._since.clear()
+            self._shown.forget()
+            self._settings.forget()
             self._turns.forget()
 
     # -- calls ------------------------------------------------------------------------------------

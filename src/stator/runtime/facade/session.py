@@ -14,6 +14,7 @@ from msgspec import UNSET
 
 from stator.errors import BadTurn, InvalidInput
 from stator.model.calls.life import Outcome
+from stator.model.exchange.settings import answer_settings
 from stator.model.log.commit import Draft
 from stator.model.records.types import FileRecord
 from stator.model.sessions.lifecycle import check_budget
@@ -43,6 +44,7 @@ from stator.runtime.driving.loop import (
 )
 from stator.runtime.driving.open_turn import OpenTurn
 from stator.runtime.driving.recovery import Recovery
+from stator.runtime.driving.settings import stated
 from stator.runtime.driving.settlement import OpenDoubt
 from stator.runtime.driving.state_writer import TurnWriter, file_fields
 from stator.runtime.driving.tools import Tool, current_turn
@@ -100,8 +102,26 @@ class Turn(TurnWriter, Loop):
     def _place(self) -> tuple[StorePort, str]:
         return self._open.driver.store, self._open.driver.id
 
-    def _record_file(self, record: FileRecord, why: str) -> str:
-        return self._open.record_file(record, why)
+    def _record_file(self, record: FileRecord, why: str, made: Mapping[str, Any]) -> str:
+        return self._open.record_file(record, why, made)
+
+    def _reply_seq(self, given: Any) -> int:
+        return self._open.seq_of_reply(given)
+
+    def _check_verified(self, draft: Draft) -> None:
+        self._open.check_verified(draft)
+
+    def _heard(self, said: Any) -> None:
+        self._open.driver.see(answer_settings(said))
+
+    def configure(self, /, **settings: Any) -> None:
+        """Record what the agent runs with: `t.configure(model="…", system=prompt, temperature=0)`.
+
+        Only what changed is recorded. `system` is kept as its digest and first line, `instructions` (paths of
+        files) and `tools` as digests; any other name as it is. None takes a setting back. Requests that go
+        through `t.model` show most of it by themselves; what is stated here is not taken from them.
+        """
+        self._open.configure(stated(settings, self._root))
 
     @contextlib.contextmanager
     def batch(self) -> Iterator[None]:
@@ -171,16 +191,17 @@ class Session(SessionView, Marker, Generic[A]):
         self._turn: OpenTurn | None = None
 
     def _draft(self, kind: str, **fields: Any) -> Draft:
-        return self._driver.draft(kind, **fields)
+        made = () if "inputs" in fields else self._driver.made_from(kind, fields)
+        return self._driver.draft(kind, **(fields | {"inputs": made} if made else fields))
 
     def _submit(self, draft: Draft) -> str:
         return self._driver.submit(draft)
 
-    def _record_file(self, record: FileRecord, why: str) -> str:
+    def _record_file(self, record: FileRecord, why: str, made: Mapping[str, Any]) -> str:
         keeper = self._driver.keeper
         if keeper is None:
-            return super()._record_file(record, why)
-        plain = self._draft("file", **file_fields(record, why))
+            return super()._record_file(record, why, made)
+        plain = self._draft("file", **file_fields(record, why), **made)
         return self._driver.record_file(keeper, record, plain)
 
     @property
@@ -195,6 +216,15 @@ class Session(SessionView, Marker, Generic[A]):
         return [OpenDoubt(self._store, self.context, doubt) for doubt in found]
 
     # -- driving ----------------------------------------------------------------------------------
+
+    def configure(self, /, **settings: Any) -> None:
+        """State what the agent runs with, as `t.configure` does. Between turns, what changed is recorded when
+        the next turn begins."""
+        given = stated(settings, self._root)
+        if self._turn is None or self._turn.ended:
+            self._driver.configure(given)
+        else:
+            self._turn.configure(given)
 
     def turn(
         self, prompt: Any = None, *, key: str = "", new: bool = False, changed: Changed = "warn"
@@ -301,7 +331,7 @@ class Session(SessionView, Marker, Generic[A]):
         Its id is recorded here before it starts, and its end when the block ends. When the program runs
         again, the same name continues the same child.
         """
-        known, program = children.announce(self._turn_for(name), name)
+        known, program, asked_by = children.announce(self._turn_for(name), name)
         record = children.child_record(
             self._driver, known, agent=agent, budget=check_budget(mapping(budget, "budget"))
         )
@@ -309,6 +339,7 @@ class Session(SessionView, Marker, Generic[A]):
         driver = open_driver.drive(
             self._store, self.context, record, terms, busy=busy, program=program
         )
+        driver.asked_by = asked_by
         # The turn that is open when the child is left, which need not be the one it began in.
         driver.on_leave = lambda status: children.conclude(
             self._turn_for(name), known, driver, status

@@ -7,12 +7,8 @@ from stator.model.exchange.items import Compacted, Conversation, commit_id
 from stator.model.log.commit import Commit, Draft
 from stator.model.log.reading import Reading
 from stator.runtime.base.context import Context
-from stator.runtime.ingest.recorder import (
-    Recorder,
-    find,
-    fork_point,
-    mended,
-)
+from stator.runtime.ingest.placement import find, fork_point
+from stator.runtime.ingest.recorder import Recorder, mended
 from stator.store.port import StorePort
 
 SHARED = (("entry", 0), ("turn", 0), ("call", 1), ("outcome", 1))

@@ -1,8 +1,8 @@
 """Continues the logs of earlier releases, which were not a function of their source alone.
 
-Up to 0.7, hooks and transcript wrote into one log as they arrived. Such a log stays as it is: what it lacks is appended.
-Some of what it holds was a guess, which a result that is read now settles; and its turns may be others than those of the
-source.
+Up to 0.7, hooks and transcript wrote into one log as they arrived. Such a log stays as it is: what it lacks is
+appended. Some of what it holds was a guess, which a result that is read now settles; and its turns may be others than
+those of the source.
 """
 
 from __future__ import annotations

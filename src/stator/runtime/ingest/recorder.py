@@ -1,20 +1,21 @@
 """Records a conversation that another program drives, item by item, into a session of its own.
 
-What orders the conversation (a transcript, hooks, a proxy) holds a `Recorder` and hands it items. The same conversation
-leads to the same session, and the same item to the same commit. Drafts are a function of the items alone, so it does not
-matter how often a source is read, or by how many processes: what is known by its id is skipped, and the rest follows in the
-same order. `flush` appends what was handed in, all or nothing, together with a note of how far the source was read.
+What orders the conversation (a transcript, hooks, a proxy) holds a `Recorder` and hands it items. The same
+conversation leads to the same session, and the same item to the same commit. Drafts are a function of the items alone,
+so it does not matter how often a source is read, or by how many processes: what is known by its id is skipped, and the
+rest follows in the same order. `flush` appends what was handed in, all or nothing, together with a note of how far the
+source was read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
-from stator.errors import Conflict, InvalidInput, NotFound
+from stator.errors import Conflict, InvalidInput
 from stator.model.exchange.item_commits import (
     Drafter,
     DraftingState,
@@ -36,7 +37,7 @@ from stator.model.log.query import SessionQuery, SessionRow
 from stator.model.log.reading import Reading
 from stator.model.log.shown_text import cut_short
 from stator.model.records.text import prompt_text
-from stator.model.records.types import ApprovalRecord, CallRecord, Parent, SessionRecord
+from stator.model.records.types import ApprovalRecord, CallRecord, SessionRecord
 from stator.model.sessions.lifecycle import ENDED, check_transition
 from stator.model.values import canon
 from stator.model.values.ids import derived, short
@@ -46,6 +47,7 @@ from stator.runtime.base.pages import commit_at, commits
 from stator.runtime.base.project_flags import purged
 from stator.runtime.branches import fork
 from stator.runtime.ingest.earlier_log import Earlier, state_of_log
+from stator.runtime.ingest.placement import find, fork_point, is_ready, known, parent_of, root_of
 from stator.runtime.views.refs import Point
 from stator.runtime.window import compaction
 from stator.store.port import StorePort
@@ -62,6 +64,10 @@ class SeenCall(NamedTuple):
     tool: str
     at: int
     input: Any
+
+
+class Waiting(Exception):
+    """A conversation cannot be begun yet: what it hangs at, or was forked from, is not recorded so far."""
 
 
 class Recorder:
@@ -91,7 +97,12 @@ class Recorder:
         self._unbegun = self.is_new
         project = conversation.project or context.project
         self.session = conversation.session if row is None else row.id
-        root = root_of(context, project if row is None else row.record.project, conversation)
+        root = root_of(
+            context,
+            project if row is None else row.record.project,
+            conversation,
+            is_old=row is not None and not row.record.orderer,
+        )
         if state is None:
             from_log = row is not None and orderer != "transcript"
             state = state_of_log(store, self.session) if from_log else DraftingState()
@@ -101,6 +112,7 @@ class Recorder:
             state,
             via=via,
             root=root,
+            folder="" if root else conversation.cwd,
             started_by=self._started_by(),
             approvals=self._approvals,
             identify=self._identify if conversation.fork_of else None,
@@ -194,15 +206,24 @@ class Recorder:
 
     def _begin(self) -> bool:
         """Whether the session can begin with what was taken. A fork cannot: it begins with a place in its parent."""
-        self._unbegun = False
         if (gone := purged(self._store, self.conversation.session)) is not None:
             raise gone
+        self._check_ready()
         base = fork_point(self._store, self.conversation)
+        self._unbegun = False
         if base is None:
             return True
         row = _forked(self._store, self._context, self.conversation, base)
         self._seq = self._store.head(row.id).seq
         return False
+
+    def _check_ready(self) -> None:
+        """`Waiting` while the session that this one hangs at may still reach the place."""
+        talk = self.conversation
+        above = known(self._store, talk.source, talk.fork_of or talk.parent)
+        rests = above is None or self._context.at_rest(self._store, above)
+        if not is_ready(self._store, talk, began=self._earliest, at_rest=rests):
+            raise Waiting(talk.id)
 
     def _created_with(self, reading: Reading | None) -> list[Commit] | None:
         """Create the session with what was taken; None if another process has begun it."""
@@ -233,7 +254,7 @@ class Recorder:
             mapper=conversation.mapper if self._orderer == "transcript" else "",
             mode="recorded",
             orderer=self._orderer,
-            parent=_parent(self._store, conversation),
+            parent=parent_of(self._store, conversation, began=self._earliest),
             project=conversation.project or self._context.project,
         )
 
@@ -323,7 +344,7 @@ class Recorder:
         talk = self.conversation
         if not talk.parent or not talk.parent_call:
             return ""
-        parent = _known(self._store, talk.source, talk.parent)
+        parent = known(self._store, talk.source, talk.parent)
         owner = (
             Conversation(source=talk.source, id=talk.parent).session
             if parent is None
@@ -344,7 +365,7 @@ class Recorder:
         """The sessions that a fork continues, the nearest first."""
         if self._lineage is None:
             talk = self.conversation
-            parent = _known(self._store, talk.source, talk.fork_of)
+            parent = known(self._store, talk.source, talk.fork_of)
             parts = [] if parent is None else [part.session for part in parent.record.lineage]
             self._lineage = [] if parent is None else [parent.id, *reversed(parts)]
         return self._lineage
@@ -401,18 +422,6 @@ def _beginning(value: Any) -> str:
     )
 
 
-def find(store: StorePort, conversation: Conversation) -> SessionRow | None:
-    """The session a conversation is recorded in, if it has begun."""
-    alias = conversation.source, legible(conversation.id)
-    rows = store.sessions(SessionQuery(alias=alias), limit=1).rows
-    if rows:
-        return rows[0]
-    try:
-        return store.session(conversation.session)
-    except NotFound:
-        return None
-
-
 def _created(
     store: StorePort, drafts: list[Draft], record: SessionRecord, reading: Reading | None
 ) -> tuple[SessionRow, bool]:
@@ -450,47 +459,6 @@ def asked_first(items: Iterable[Item]) -> str:
         if isinstance(item, Prompted) and not item.within:
             return cut_short(prompt_text(item.content), NAME_MAX * 4)
     return ""
-
-
-def root_of(context: Context, project: str, conversation: Conversation) -> str:
-    """The folder that paths are relative to: the project's, where the agent worked below it, else the agent's own."""
-    here, cwd = context.root.rstrip("/"), conversation.cwd
-    below = here and (cwd == here or cwd.startswith(here + "/"))
-    return here if not cwd or (below and project == context.project) else cwd
-
-
-def _parent(store: StorePort, conversation: Conversation) -> Parent | None:
-    if not conversation.parent:
-        return None
-    parent = _known(store, conversation.source, conversation.parent)
-    if parent is None:
-        return None
-    origin = conversation.source, legible(conversation.parent_call)
-    intent = commit_id(parent.id, "call", origin, 1)
-    found = store.locate(intent, parent.id) if conversation.parent_call else []
-    seq = found[0][1] if found else store.head(parent.id).seq
-    commit = commit_at(store, parent.id, seq, load=False)
-    return Parent(session=parent.id, seq=seq, hash=commit.hash, kind="child")
-
-
-def _known(store: StorePort, source: str, foreign: str) -> SessionRow | None:
-    return find(store, Conversation(source=source, id=foreign))
-
-
-def fork_point(store: StorePort, conversation: Conversation) -> Point | None:
-    """Where in its parent a fork begins: after the last item they share."""
-    if not conversation.fork_of:
-        return None
-    parent = _known(store, conversation.source, conversation.fork_of)
-    if parent is None:
-        return None
-    seq = last_of(commits(store, parent.id, load=False), conversation.fork_ids)
-    return Point(parent.id, seq, f"@{seq}") if seq else None
-
-
-def last_of(log: Iterable[Commit], ids: Container[str]) -> int:
-    """The last place in a log at which one of those items was recorded; 0: none was."""
-    return max((c.seq for c in log if c.origin is not None and c.origin[1] in ids), default=0)
 
 
 def _forked(

@@ -26,7 +26,7 @@ from stator.model.records.tables import (
     NEWS,
     record_text,
 )
-from stator.model.records.text import arguments_text, prompt_text, value_text
+from stator.model.records.text import arguments_text, prompt_text, recorded_text, value_text
 from stator.model.records.types import (
     CallRecord,
     Entry,
@@ -41,6 +41,7 @@ from stator.model.records.types import (
 from stator.model.sessions.lifecycle import split_cause
 from stator.model.values.ids import is_id, short
 from stator.model.views import brief as briefs
+from stator.model.views import open_calls
 from stator.model.views.brief import (
     Brief,
     BriefItem,
@@ -60,11 +61,14 @@ from stator.model.window.transcript import CountTokens
 from stator.runtime.base.provenance import imported_upto
 from stator.runtime.files import disk_check
 from stator.runtime.files import git as worktree
-from stator.runtime.views import open_calls, reflog
+from stator.runtime.views import reflog
+from stator.runtime.views.as_read import to_settle
 from stator.runtime.views.file_changes import FileChange, files_before, net_files
 from stator.runtime.views.refs import Point, arguments_of, intent_of
 from stator.store.port import StorePort
 
+MODEL = "model"
+"""The setting whose change a brief mentions."""
 FEW = 8
 """Failed calls that are listed."""
 ITEMS_MAX = 500
@@ -130,9 +134,10 @@ class _Gathering:
             "plan": self._plan(),
             "files": self._files(),
             "failed": self._failed(),
-            "in_doubt": self._calls(open_calls.in_doubt(self._row, calls), "stator settle"),
+            "in_doubt": self._calls(to_settle(self._store, self._id), "stator settle"),
             "pending": self._pending(),
             "waiting": self._calls(_waiting(calls), "stator approve"),
+            "model": self._model(),
             "evicted": self._evicted(),
             "away": self._away(since, at, turns),
         }
@@ -231,6 +236,25 @@ class _Gathering:
         return self._topic(
             "pending", entries, chosen, lambda entry: self._told(entry, note=f"t{entry.turn}")
         )
+
+    def _model(self) -> Topic:
+        """The model and the one before it, where it changed; the other settings are not the next session's."""
+        now = self._store.find(self._id, "settings", MODEL)
+        before = now and self._store.find(self._id, "settings", MODEL, at=now.seq - 1)
+        if now is None or before is None:
+            return Topic(tells=[])
+        return Topic(tells=[functools.partial(_unless_erased, self._told_model(before), now)])
+
+    def _told_model(self, before: Entry) -> Callable[[Entry], BriefItem]:
+        def told(now: Entry) -> BriefItem:
+            text = " → ".join(
+                recorded_text(getattr(entry.record, "value", "(erased)")) for entry in (before, now)
+            )
+            return BriefItem(
+                text=text, note=f"t{now.turn}", source=self._source(now.seq), seq=now.seq
+            )
+
+        return told
 
     def _evicted(self) -> Topic:
         """What left the agent's view, what matters most first."""

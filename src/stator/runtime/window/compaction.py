@@ -41,7 +41,6 @@ from stator.model.window.compaction import (
 from stator.model.window.reply import Dialect
 from stator.model.window.transcript import CountTokens, Transcript, tokens
 from stator.runtime.base.arguments import texts
-from stator.runtime.base.context import Context
 from stator.runtime.base.pages import commit_at
 from stator.runtime.window.transcript import Rendering, latest, stands_for
 from stator.store.port import StorePort

@@ -44,10 +44,10 @@ from stator.model.log.query import (
     UsageBy,
     check_limit,
 )
+from stator.model.log.reading import Reading
 from stator.model.log.seal import (
     Salts,
 )
-from stator.model.log.reading import Reading
 from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import Entry, SessionRecord
 from stator.model.sessions.lifecycle import (

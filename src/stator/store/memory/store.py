@@ -34,6 +34,7 @@ from stator.model.log.query import (
     Lease,
     SessionRow,
 )
+from stator.model.log.reading import Reading
 from stator.model.log.redact import Redactor
 from stator.model.log.seal import (
     Place,
@@ -43,7 +44,6 @@ from stator.model.log.seal import (
     scrub,
     seal,
 )
-from stator.model.log.reading import Reading
 from stator.model.records.types import (
     SessionRecord,
 )

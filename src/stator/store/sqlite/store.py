@@ -158,11 +158,7 @@ class SqliteStore:
         """What the file says of itself; the connection that reads it is the first of the readers."""
         with self._readers.snapshot() as db:
             # not all rows: how far sources were read is there too, and can be long
-            rows = many(
-                db,
-                f"SELECT key, value FROM meta WHERE key IN ({', '.join('?' * len(OWN_META))})",
-                OWN_META,
-            )
+            rows = many(db, "SELECT key, value FROM meta WHERE key IN (?, ?, ?)", OWN_META)
             meta: dict[str, Any] = dict(rows)
             wrong = [
                 name
