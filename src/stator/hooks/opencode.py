@@ -26,6 +26,7 @@ from stator.model.exchange.items import (
     Spawned,
     TurnEnded,
 )
+from stator.model.records.types import Effect
 
 SOURCE = "opencode"
 COMPACTING = "compacting"
@@ -64,7 +65,7 @@ def items(payload: dict[str, Any], at: int, unique: str, state: dict[str, Any]) 
     elif kind == "PreToolUse" and call:
         tool = text(payload.get("tool_name"))
         arguments = strip_attachments(payload.get("tool_input"))
-        effect = "read" if tool in READS else "write"
+        effect: Effect = "read" if tool in READS else "write"
         yield Called(id=call, at=at, tool=tool, input=arguments, effect=effect)
     elif kind in ("PostToolUse", "PostToolUseFailure") and call:
         yield from _ended_call(record(payload.get("part")))

@@ -157,6 +157,11 @@ def is_placed(store: StorePort, session: str, source: str, item: Item) -> bool:
     )
 
 
+def needs_no_place(item: Item) -> bool:
+    """Whether an item means the same wherever it is recorded."""
+    return isinstance(item, tuple(KINDS))
+
+
 def is_same_call(store: StorePort, session: str, item: Item) -> bool:
     """Whether a log holds a call under another id that a witness without the agent's id saw: the same tool and
     the same input."""

@@ -66,6 +66,13 @@ _OTHERS: dict[SectionName, Briefed] = {
         weight=4,
         more="stator settle",
     ),
+    "unplaced": Briefed(
+        title="Done lately, not placed yet: the transcript has not reached it",
+        place=145,
+        room=40,
+        weight=3,
+        more="stator log",
+    ),
     "waiting": Briefed(
         title="Waiting for a person's word", place=120, room=80, weight=2, more="stator approvals"
     ),

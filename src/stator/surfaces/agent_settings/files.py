@@ -141,7 +141,7 @@ def _remove_empty(folders: tuple[str, ...]) -> None:
 def _same_settings(one: str, other: str | None) -> bool:
     """Whether two texts hold the same settings."""
     try:
-        return parsed_value(one) == (parsed_value(other) if other and other.strip() else {})
+        return bool(parsed_value(one) == (parsed_value(other) if other and other.strip() else {}))
     except ValueError:
         return False
 
