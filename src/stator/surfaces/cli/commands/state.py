@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadQuery
 from stator.model.records.tables import COLLECTIONS
@@ -57,7 +57,7 @@ def state(
                 name: {key: wire.record(record) for key, record in records.items()}
                 for name, records in found.items()
             }
-            whole = {"ref": f"{point.session}:@{point.seq}", **document}
+            whole: dict[str, Any] = {"ref": f"{point.session}:@{point.seq}", **document}
             if now:
                 whole["unplaced"] = unplaced_items.all_as_json(waiting)
             screen.document("stator.state/1", whole)
