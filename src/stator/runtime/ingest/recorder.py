@@ -105,7 +105,8 @@ class Recorder:
         )
         if state is None:
             from_log = row is not None and orderer != "transcript"
-            state = state_of_log(store, self.session) if from_log else DraftingState()
+            fresh = DraftingState(at=conversation.dated)
+            state = state_of_log(store, self.session) if from_log else fresh
         self._drafter = Drafter(
             self.session,
             conversation.source,
@@ -122,7 +123,7 @@ class Recorder:
         self._name = ""
         self._lineage: list[str] | None = None
         self._is_described = False
-        self._earliest = 0
+        self._earliest = conversation.dated
         self.mended = 0
         """Values that no commit can hold (too deep, too large): what is kept says so."""
 
@@ -222,7 +223,7 @@ class Recorder:
         talk = self.conversation
         above = known(self._store, talk.source, talk.fork_of or talk.parent)
         rests = above is None or self._context.at_rest(self._store, above)
-        if not is_ready(self._store, talk, began=self._earliest, at_rest=rests):
+        if not is_ready(self._store, talk, at_rest=rests):
             raise Waiting(talk.id)
 
     def _created_with(self, reading: Reading | None) -> list[Commit] | None:
@@ -382,7 +383,7 @@ class Recorder:
             summary=cut_short(item.summary, compaction.SUMMARY_MAX),
             origin=(self.conversation.source, legible(item.id)),
             tokens=(item.before, item.after),
-            happened=item.at,
+            happened=item.at or self.conversation.dated,
         )
         if found.seq <= head:
             return []

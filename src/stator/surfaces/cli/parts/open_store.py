@@ -25,7 +25,7 @@ from stator.surfaces.cli.parts.foreign import warn_if_foreign
 from stator.surfaces.cli.render.lines import Line, cells
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen, note
-from stator.surfaces.cli.render.times import ago
+from stator.surfaces.cli.render.times import used
 
 LAST = "last"
 
@@ -186,7 +186,7 @@ def heading(view: SessionView, now: int, *more: str, room: int) -> Line:
         line.add(f" · {row.record.agent}", "dim")
     line.add(" · ", "dim").status(row.shown)
     holds = f"{count(row.turns, 'turn')}, {count(row.head, 'commit')}"
-    for part in (f" · {holds}", f" · {ago(row.updated, now)}"):
+    for part in (f" · {holds}", f" · {used(row, now)}"):
         if line.width + cells(part) > room:
             break
         line.add(part, "dim")
