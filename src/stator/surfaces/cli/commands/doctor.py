@@ -25,10 +25,10 @@ from stator.locations import NOTE, path_of, spools_of
 from stator.model.calls.approval import parse_policy, parse_proof
 from stator.model.calls.budget import parse_prices
 from stator.model.calls.proof import demanded
+from stator.model.exchange.item_commits import NOT_TOLD
 from stator.model.log.log_walk import in_words
 from stator.model.log.query import CallRow, Finding, StoreInfo, VerifyReport
 from stator.model.values.ids import short
-from stator.model.views.unplaced import NOT_TOLD
 from stator.owner.approver import VARIABLE
 from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
