@@ -255,7 +255,9 @@ class Known:
     @property
     def has_more(self) -> bool:
         """Whether the record has anything, but settings, that the program has not reached."""
-        seqs = [commit.seq for commit in (*self._entries, *self._marks) if commit.kind != "settings"]
+        seqs = [
+            commit.seq for commit in (*self._entries, *self._marks) if commit.kind != "settings"
+        ]
         return any(seq not in self._taken for seq in (*seqs, *(call.seq for call in self.calls)))
 
     def entry(self) -> Commit | None:

@@ -53,7 +53,6 @@ from stator.runtime.base.context import Context
 from stator.runtime.driving import lifecycle, recovery
 from stator.runtime.driving.again.doubts_elsewhere import DoubtsElsewhere
 from stator.runtime.driving.again.turn_start import Changed, TurnStart, TurnStarts
-from stator.runtime.driving.offered_tools import OfferedTools
 from stator.runtime.driving.outside_requests import OutsideRequests
 from stator.runtime.driving.policy import (
     Gate,
@@ -61,7 +60,7 @@ from stator.runtime.driving.policy import (
     Terms,
     answer,
 )
-from stator.runtime.driving.settings import Settings
+from stator.runtime.driving.settings import OfferedTools, Settings
 from stator.runtime.driving.tools import Tool
 from stator.runtime.files import git
 from stator.runtime.files.capture import ContentKeeper, record_kept, scrub_of

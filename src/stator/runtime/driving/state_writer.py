@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
+import msgspec
+
 from stator.errors import InvalidInput
 from stator.model.log.commit import (
     Actor,
@@ -137,7 +139,7 @@ class StateWriter:
 
     def _record_file(self, record: FileRecord, why: str) -> str:
         """Record a reported file; a driver that keeps contents adds what is on disk."""
-        return self._submit(self._draft("file", **file_fields(record, why)))
+        return self._submit(with_entry(self._draft("file", **file_fields(record, why)), record))
 
     def fact(self, name: str, value: Any, *, verified: bool = False, why: str = "") -> str:
         """Record a durable statement under a name."""
@@ -261,6 +263,19 @@ class TurnWriter(StateWriter):
 def file_fields(record: FileRecord, why: str) -> dict[str, Any]:
     """The fields of the commit that reports a file, without the file's contents."""
     return {"changes": (Upsert("files", record),), "provenance": FROM_MODEL, "why": why}
+
+
+def with_entry(draft: Draft, record: FileRecord) -> Draft:
+    """The report of a file with its entry in the working set."""
+    return msgspec.structs.replace(draft, changes=(*draft.changes, *in_play(record)))
+
+
+def in_play(record: FileRecord) -> tuple[Change, ...]:
+    """The entry of a file in the working set. What an agent did not name is not what it works on: a build may
+    write a thousand files."""
+    if record.op in ("skipped", "deleted") or record.how == "observed":
+        return ()
+    return (Upsert("working_set", WorkingRecord(name=record.path, kind="file")),)
 
 
 def per_mille(confidence: float | None) -> int | None:

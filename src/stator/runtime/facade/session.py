@@ -46,7 +46,7 @@ from stator.runtime.driving.open_turn import OpenTurn
 from stator.runtime.driving.recovery import Recovery
 from stator.runtime.driving.settings import stated
 from stator.runtime.driving.settlement import OpenDoubt
-from stator.runtime.driving.state_writer import TurnWriter, file_fields
+from stator.runtime.driving.state_writer import TurnWriter, file_fields, with_entry
 from stator.runtime.driving.tools import Tool, current_turn
 from stator.runtime.facade.annotations import Marker
 from stator.runtime.facade.view import SessionView
@@ -195,7 +195,7 @@ class Session(SessionView, Marker, Generic[A]):
         if keeper is None:
             return super()._record_file(record, why)
         plain = self._draft("file", **file_fields(record, why))
-        return self._driver.record_file(keeper, record, plain)
+        return self._driver.record_file(keeper, record, with_entry(plain, record))
 
     @property
     def recovery(self) -> Recovery:
