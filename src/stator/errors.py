@@ -29,6 +29,7 @@ next.
     ├── LeaseLost             E_LEASE     this driver was displaced; its append was refused
     ├── ApprovalNeeded        E_APPROVAL  a call waits for a person's approval; its request is on disk
     ├── NotProven             E_PROOF     an approval does not prove what its call demands; nothing was recorded
+    ├── Unverified            E_UNVERIFIED  a fact rests on something that nobody vouches for; nothing was recorded
     ├── BudgetSpent           E_BUDGET_SPENT  a limit is used up; nothing more begins until it is raised
     ├── CallError             a call that did not end ok, carries its outcome
     │   ├── CallFailed        E_CALL_FAILED
@@ -243,6 +244,18 @@ class NotProven(StatorError):
     agent. Nothing was recorded."""
 
     code = "E_PROOF"
+
+
+class Unverified(StatorError):
+    """A fact cannot be verified: what it was made from came from the web, from a bundle or from a foreign store.
+    `path` leads from there to the fact, as the ids of the commits on the way; it is empty if too much lies behind
+    the fact to look at."""
+
+    code = "E_UNVERIFIED"
+
+    def __init__(self, what: str, *, path: list[str], hint: str = "", **ids: Any) -> None:
+        super().__init__(what, hint=hint, path=path, **ids)
+        self.path = path
 
 
 class BudgetSpent(StatorError):

@@ -55,7 +55,9 @@ def views(store, path, name):
 
 
 def kinds(shown):
-    return [commit.kind for commit in shown.log()]
+    """What was recorded of the conversation, without our own notes about it."""
+    own = ("scratch", "settings")
+    return [commit.kind for commit in shown.log() if commit.kind not in own]
 
 
 def prompts_of(shown):

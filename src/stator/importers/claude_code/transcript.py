@@ -67,6 +67,7 @@ class ClaudeCode:
     """The format of Claude Code's transcripts."""
 
     name = "claude-code"
+    mapper = 2
 
     def recognizes(self, path: Path, begin: bytes) -> bool:
         """Judge by the first lines that can be decoded."""
@@ -114,7 +115,12 @@ class ClaudeCode:
                 yield self._child(agent, child_summary, match["id"], session, conversation.name)
 
     def read(
-        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
+        self,
+        found: FoundConversation,
+        cursor: Cursor | None,
+        progress: Progress | None,
+        *,
+        at_rest: bool = True,
     ) -> Iterator[Item]:
         """Read the items, starting at a cursor."""
         copied = forks.copied_prompt_ids(Path(found.path), found.conversation.fork_of)

@@ -53,6 +53,7 @@ class Codex:
     """The format of Codex's files."""
 
     name = SOURCE
+    mapper = 2
 
     def recognizes(self, path: Path, begin: bytes) -> bool:
         """Judge by the first line: it describes the session, or says that a thread started."""
@@ -80,7 +81,12 @@ class Codex:
             yield _found(path, conversation)
 
     def read(
-        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
+        self,
+        found: FoundConversation,
+        cursor: Cursor | None,
+        progress: Progress | None,
+        *,
+        at_rest: bool = True,
     ) -> Iterator[Item]:
         """Read the items, starting at a cursor."""
         at = cursor or Cursor(offset=0)

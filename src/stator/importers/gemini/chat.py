@@ -82,6 +82,7 @@ class Gemini:
     """The format of Gemini CLI's chats."""
 
     name = SOURCE
+    mapper = 2
 
     def recognizes(self, path: Path, begin: bytes) -> bool:
         """Judge by the beginning: a session id and a project hash."""
@@ -101,7 +102,12 @@ class Gemini:
             )
 
     def read(
-        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
+        self,
+        found: FoundConversation,
+        cursor: Cursor | None,
+        progress: Progress | None,
+        *,
+        at_rest: bool = True,
     ) -> Iterator[Item]:
         """Read the items. Ids contain how often a text occurred before, so the whole file is read;
         items before the cursor are not yielded again."""

@@ -364,11 +364,20 @@ class Known:
 
     def mark(self, draft: Draft, scrub: Scrub | None, *, loose: bool) -> Commit | None:
         """The commit that recorded what this draft would; `loose`: the next of its kind will do."""
+        found = self._mark(draft, scrub, loose)
+        if found is not None:
+            self._taken.add(found.seq)
+        return found
+
+    def has(self, draft: Draft, scrub: Scrub | None, *, loose: bool) -> bool:
+        """Whether there is one, which stays to be taken."""
+        return self._mark(draft, scrub, loose) is not None
+
+    def _mark(self, draft: Draft, scrub: Scrub | None, loose: bool) -> Commit | None:
         for commit in self._marks:
             if commit.seq in self._taken or commit.kind != draft.kind:
                 continue
             if loose or says(commit, draft, scrub):
-                self._taken.add(commit.seq)
                 return commit
         return None
 

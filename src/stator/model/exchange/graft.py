@@ -113,6 +113,12 @@ class Graft:
         """The seq here of what had that seq elsewhere."""
         return seq + sum(cut < seq for cut in self._cuts)
 
+    def _moved_input(self, item: int | str) -> int | str:
+        """Both ends of a range move; its end is written as a negative seq."""
+        if isinstance(item, str):
+            return item
+        return self.moved(item) if item >= 0 else -self.moved(-item)
+
     def take(self, commit: Commit) -> Commit:
         content: dict[str, Item] = {}
         delta: Delta = []
@@ -131,7 +137,7 @@ class Graft:
             prev=self._prev,
             content={name: content[name] for name in commit.content},
             delta=delta,
-            inputs=[self.moved(i) if isinstance(i, int) else i for i in commit.inputs],
+            inputs=[self._moved_input(item) for item in commit.inputs],
             origin=self._origin(commit.origin),
         )
         moved = replace(made_of, hash=chain.rehash(made_of))

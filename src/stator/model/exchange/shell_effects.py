@@ -76,6 +76,18 @@ def files_touched(command: str, cwd: str = "") -> tuple[Touch, ...]:
     return tuple(found.values())[:TOUCHES_MAX]
 
 
+def simple_commands(command: str) -> list[tuple[list[str], bool]]:
+    """The commands in a command line: the words of each, "" for a word that the shell would expand, and
+    whether its output goes into a file. [] if the control flow is uncertain."""
+    if len(command) > COMMAND_MAX:
+        return []
+    return [
+        (part.words, any(path != "/dev/null" for path, _ in part.outputs))
+        for chain in _chains(command)
+        for part in chain
+    ]
+
+
 def _is_set_e(first: _Command) -> bool:
     """Whether the command is `set -e`; then a command that succeeded ran to its end."""
     options = [word for word in first.words[1:] if word.startswith("-")]

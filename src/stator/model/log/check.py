@@ -176,11 +176,21 @@ def _check_pair(value: object, path: str) -> None:
 def _check_inputs(value: object) -> None:
     if not isinstance(value, tuple):
         raise _expected("a tuple of commits", value, "$.inputs")
+    begins: object = 0
     for item in value:
         if type(item) is int:
             check_number(item, "$.inputs")
+            if item < 0 and not (type(begins) is int and 0 < begins < -item):
+                raise InvalidInput(
+                    f"{item} ends no range",
+                    path="$.inputs",
+                    hint="a range is n, -m, with n below m",
+                )
+        elif type(item) is tuple:
+            _check_pair(item, "$.inputs")
         else:
             check_text(item, "$.inputs")
+        begins = item
 
 
 def _check_usage(value: object) -> None:

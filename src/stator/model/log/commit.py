@@ -103,6 +103,12 @@ class Purge(msgspec.Struct, frozen=True):
 Change = Upsert | Remove | Erase | Reset | Purge
 
 
+Named = int | str | tuple[str, str]
+"""How a draft names commits it was made from: the seq of one, the id of one, or the ids of the first and the last
+of a range. A range means the commits in it that a model's view holds. Whoever knows the seqs of a range gives it as
+the log holds it: `n`, then `-m`."""
+
+
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """The caller's part of a commit. `input` and `output` are any recordable Python values."""
 
@@ -118,7 +124,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int = 0
     happened: int = 0
     input: Any = UNSET
-    inputs: tuple[int | str, ...] = ()
+    inputs: tuple[Named, ...] = ()
+    """What it was made from. Sealing replaces ids with seqs, as far as it finds them (`model.log.named`)."""
     key: str = ""
     origin: tuple[str, str] | None = None
     output: Any = UNSET
@@ -176,6 +183,8 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int = 0
     happened: int = 0
     inputs: list[int | str] = []
+    """What it was made from: n is a seq of this lineage; n and then -m is the range from n to m; a text is the id of
+    a commit that is elsewhere, or was not here yet. `model.log.edges` reads them."""
     origin: tuple[str, str] | None = None
     parent: str = ""
     provenance: Provenance = Provenance()

@@ -35,7 +35,8 @@ from stator.model.log.commit import (
     Upsert,
 )
 from stator.model.log.delta import Delta, Put
-from stator.model.log.reduce import StateView, reduce
+from stator.model.log.named import LogView, resolved, scrubbed_names
+from stator.model.log.reduce import reduce
 from stator.model.records.types import SessionRecord
 from stator.model.sessions.lifecycle import (
     cause_after_close,
@@ -98,11 +99,12 @@ def admitted(draft: Draft, record: SessionRecord) -> Draft:
 
 
 def seal(
-    draft: Draft, place: Place, view: StateView, redactor: Redactor | None, salts: Salts
+    draft: Draft, place: Place, view: LogView, redactor: Redactor | None, salts: Salts
 ) -> Sealed:
     """The commit a draft becomes at this place. Raises `InvalidInput` and changes nothing."""
     encoded: dict[int, bytes] = {}
     draft = scrub(draft, redactor, encoded)
+    inputs = resolved(draft.inputs, view, place.seq) if draft.inputs else []
     delta, keys = reduce(draft, view)
     content = encode_content(draft, redactor)
     salt = salts(SALT_BYTES)
@@ -129,7 +131,7 @@ def seal(
             draft.epoch,
             happened,
             draft.id,
-            draft.inputs,
+            inputs,
             draft.kind,
             draft.origin or (),
             draft.parent,
@@ -164,7 +166,7 @@ def seal(
         effect=draft.effect,
         epoch=draft.epoch,
         happened=happened,
-        inputs=list(draft.inputs),
+        inputs=inputs,
         origin=draft.origin,
         parent=draft.parent,
         provenance=draft.provenance,
@@ -279,9 +281,7 @@ def _scrub_structure(draft: Draft, redactor: Redactor) -> dict[str, Any]:
     if draft.origin:
         found["origin"] = (redactor.scrub(draft.origin[0]), redactor.scrub(draft.origin[1]))
     if draft.inputs:
-        found["inputs"] = tuple(
-            redactor.scrub(item) if isinstance(item, str) else item for item in draft.inputs
-        )
+        found["inputs"] = scrubbed_names(draft.inputs, redactor.scrub)
     if draft.usage:
         found["usage"] = {redactor.scrub(unit): n for unit, n in draft.usage.items()}
     return found
@@ -312,7 +312,7 @@ def same_origin(draft: Draft, commit: Commit) -> bool:
     )
 
 
-def same_part(draft: Draft, commit: Commit, view: StateView, redactor: Redactor | None) -> bool:
+def same_part(draft: Draft, commit: Commit, view: LogView, redactor: Redactor | None) -> bool:
     """Whether appending the draft again would give the existing commit, given the state before it."""
     draft = scrub(draft, redactor)
     shape = ("kind", "actor", "tool", "call", "parent", "attempt", "effect", "status", "cause")
@@ -320,7 +320,10 @@ def same_part(draft: Draft, commit: Commit, view: StateView, redactor: Redactor 
         return False
     if any(getattr(draft, name) != getattr(commit, name) for name in (*shape, "run", "trace")):
         return False
-    if draft.origin != commit.origin or list(draft.inputs) != commit.inputs:
+    if draft.origin != commit.origin:
+        return False
+    # Releases before 0.8 kept every id as text.
+    if commit.inputs not in (resolved(draft.inputs, view, commit.seq), list(draft.inputs)):
         return False
     content = encode_content(draft, redactor)
     delta, _ = reduce(draft, view)

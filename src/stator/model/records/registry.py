@@ -48,6 +48,7 @@ from stator.model.records.types import (
     StepStatus,
     TagRecord,
     ToolRecord,
+    TrustRecord,
     WorkingRecord,
 )
 
@@ -112,16 +113,17 @@ ROWS: tuple[CommitKind, ...] = (
             dropped_by_fork=30,
         ),
     ),
-    CommitKind(name="run_end", barrier=True, silent=True, quiet=True),
+    CommitKind(name="run_end", barrier=True, silent=True, quiet=True, operands="always"),
     CommitKind(name="resume", after_the_end=True, barrier=True, news=True, quiet=True),
     CommitKind(name="pause", barrier=True, quiet=True),
     CommitKind(name="pause_request", contributed=True),
     CommitKind(name="close", barrier=True, keeping=True, quiet=True),
     CommitKind(name="archive", barrier=True, keeping=True),
     CommitKind(name="adopt", silent=True),
+    CommitKind(name="describe", silent=True, quiet=True),
     CommitKind(name="purge", barrier=True, removes=True, silent=True),
     # -- turns ----------------------------------------------------------------------------------
-    CommitKind(name="turn", spoken=True, expires=True, shown=True, news=True),
+    CommitKind(name="turn", spoken=True, expires=True, shown=True, news=True, operands="continues"),
     CommitKind(name="turn_end", barrier=True, quiet=True),
     CommitKind(name="entry", once=True, compared=True, spoken=True, expires=True, shown=True),
     CommitKind(
@@ -156,6 +158,7 @@ ROWS: tuple[CommitKind, ...] = (
     # -- state ----------------------------------------------------------------------------------
     CommitKind(
         name="decision",
+        derived=True,
         contributed=True,
         once=True,
         compared=True,
@@ -195,6 +198,7 @@ ROWS: tuple[CommitKind, ...] = (
     ),
     CommitKind(
         name="fact",
+        derived=True,
         contributed=True,
         once=True,
         compared=True,
@@ -215,6 +219,7 @@ ROWS: tuple[CommitKind, ...] = (
     ),
     CommitKind(
         name="preference",
+        derived=True,
         contributed=True,
         once=True,
         compared=True,
@@ -236,6 +241,7 @@ ROWS: tuple[CommitKind, ...] = (
     ),
     CommitKind(
         name="file",
+        derived=True,
         contributed=True,
         once=True,
         compared=True,
@@ -257,6 +263,7 @@ ROWS: tuple[CommitKind, ...] = (
     ),
     CommitKind(
         name="plan",
+        derived=True,
         contributed=True,
         once=True,
         compared=True,
@@ -282,6 +289,7 @@ ROWS: tuple[CommitKind, ...] = (
     ),
     CommitKind(
         name="artifact",
+        derived=True,
         contributed=True,
         once=True,
         compared=True,
@@ -314,6 +322,7 @@ ROWS: tuple[CommitKind, ...] = (
     ),
     CommitKind(
         name="dead_end",
+        derived=True,
         contributed=True,
         once=True,
         compared=True,
@@ -334,6 +343,7 @@ ROWS: tuple[CommitKind, ...] = (
     ),
     CommitKind(
         name="pending",
+        derived=True,
         once=True,
         compared=True,
         collection=Collection(
@@ -352,6 +362,7 @@ ROWS: tuple[CommitKind, ...] = (
     ),
     CommitKind(
         name="use",
+        derived=True,
         once=True,
         compared=True,
         quiet=True,
@@ -367,6 +378,7 @@ ROWS: tuple[CommitKind, ...] = (
     ),
     CommitKind(
         name="scratch",
+        derived=True,
         once=True,
         compared=True,
         quiet=True,
@@ -383,6 +395,7 @@ ROWS: tuple[CommitKind, ...] = (
     ),
     CommitKind(
         name="app",
+        derived=True,
         once=True,
         compared=True,
         collection=Collection(
@@ -478,6 +491,21 @@ ROWS: tuple[CommitKind, ...] = (
             listed=100,
         ),
     ),
+    CommitKind(
+        name="trust",
+        contributed=True,
+        after_the_end=True,
+        barrier=True,
+        collection=Collection(
+            number=24,
+            name="trust",
+            type=TrustRecord,
+            key=("on",),
+            text=text.trust_text,
+            line=lambda r, show: [(text.trust_text(r), "" if r.believed else "doubt")],
+            rewound=False,
+        ),
+    ),
     CommitKind(name="budget", contributed=True, barrier=True),
     CommitKind(name="retention", barrier=True),
     CommitKind(
@@ -498,6 +526,7 @@ ROWS: tuple[CommitKind, ...] = (
     ),
     CommitKind(
         name="child",
+        derived=True,
         once=True,
         collection=Collection(
             number=4,
@@ -512,6 +541,8 @@ ROWS: tuple[CommitKind, ...] = (
     CommitKind(
         name="compaction",
         expires=True,
+        shown=True,
+        operands="always",
         news=True,
         collection=Collection(
             number=19,
@@ -530,7 +561,7 @@ ROWS: tuple[CommitKind, ...] = (
             ),
         ),
     ),
-    CommitKind(name="rewind", news=True, silent=True),
+    CommitKind(name="rewind", news=True, silent=True, operands="always"),
     CommitKind(
         name="erasure",
         contributed=True,

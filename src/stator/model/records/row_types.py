@@ -134,7 +134,11 @@ class CommitKind(msgspec.Struct, frozen=True, kw_only=True):
     expires: bool = False
     """Part of the transcript: retention erases its content when it is old."""
     shown: bool = False
-    """The model is shown its content: its next answer derives from it."""
+    """A model's view holds it: its next answer derives from it, and a range of `inputs` means it."""
+    derived: bool = False
+    """Its driver records what it was made from: outside a call, the last answer and what was shown since."""
+    operands: str = ""
+    """Its `inputs` are not what it was made from but what it is about: "always", or with this status only."""
     learned: bool = False
     """What it records about a call that is still in force stays known after a rewind."""
     news: bool = False

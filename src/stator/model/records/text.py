@@ -25,6 +25,7 @@ from stator.model.records.types import (
     ScoreRecord,
     SessionRecord,
     SettingRecord,
+    TrustRecord,
     WorkingRecord,
 )
 from stator.model.values import canon
@@ -182,6 +183,10 @@ def approval_text(record: ApprovalRecord) -> str:
 
 def flag_text(record: FlagRecord) -> str:
     return because(_on(record.name, record.on), record.why)
+
+
+def trust_text(record: TrustRecord) -> str:
+    return f"{record.on} is {'believed' if record.believed else 'not believed any more'}"
 
 
 def score_text(record: ScoreRecord) -> str:

@@ -293,6 +293,17 @@ class FlagRecord(Record, frozen=True):
     why: str = ""
 
 
+class TrustRecord(Record, frozen=True):
+    """A person's word about where content came from: it is believed, or it is not believed any more."""
+
+    on: str
+    """What it is about: the id of a commit, `host:NAME` or `tool:NAME`."""
+    believed: bool = True
+    by: str = ""
+    sure: str = ""
+    """The mark of the owner who said so: in another store, or in a bundle, it means nothing."""
+
+
 class ScratchRecord(Record, frozen=True):
     """A compactible note."""
 

@@ -80,6 +80,8 @@ class Transcript:
     up to there are included.
     """
 
+    rendered_from = 0
+    """The seq of the first entry of the last rendering, if older ones were left out of it; 0: none were."""
     stale = False
     """Whether the fed commits no longer suffice: read the log again, from where its view begins."""
 
@@ -144,6 +146,8 @@ class Transcript:
             if noted:
                 max_tokens -= count(msgspec.json.encode(voice.user(noted)).decode())
             left_out = _left_out(turns, provider, voice, seen, max_tokens, count)
+        first = [said.seq for turn in turns[left_out:] for said in turn.said[:1]]
+        self.rendered_from = first[0] if left_out and first else 0
         messages: list[Message] = voice.user(noted) if noted else []
         if left_out:
             messages += voice.user(_left_out_note(left_out))

@@ -91,6 +91,9 @@ class _Standing:
     def all(self, collection: str) -> Sequence[Entry]:
         return self._store.entries(self._session, collection) if self._session else ()
 
+    def locate(self, identifier: str) -> int:
+        return 0  # what a project's own session records was not made from other commits
+
 
 def known(store: StorePort, record: SessionRecord) -> SessionRow | None:
     """The same, if it is there."""

@@ -39,6 +39,7 @@ from stator.model.log.commit import (
     Change,
     Commit,
     Draft,
+    Named,
     Upsert,
 )
 from stator.model.records.types import CallRecord, Effect
@@ -57,6 +58,7 @@ from stator.runtime.driving.tools import (
     current_call,
     current_turn,
     declare,
+    enter_call,
 )
 
 ACTORS = {"call": "agent", "outcome": "tool"}
@@ -177,8 +179,10 @@ class Calling:
             fields["changes"] = (self._demanding(proof),)
         if intent:
             fields.update(origin=self.origin, parent=self.parent, key=self.tool.key)
+            fields["inputs"] = self._asked_from()
         elif kind == "outcome":
             fields["changes"] = self._consequences(fields)
+            fields["inputs"] = tuple(self.turn.driver.child_answers.pop(asked.call, ()))
         return self.turn.draft(
             kind,
             id=self._intent if own else "",
@@ -189,6 +193,13 @@ class Calling:
             provenance=FROM_MODEL if intent else FROM_TOOL,
             **fields,
         )
+
+    def _asked_from(self) -> tuple[Named, ...]:
+        """What the call is made from: the answer that asked for it. One that was made inside another call has that
+        as its parent, and no more."""
+        if self.origin is not None and self.origin[0] == known.MODEL:
+            return (int(self.origin[1].partition("/")[0]),)
+        return () if self.parent else self.turn.asked_from()
 
     def _demanding(self, proof: str) -> Change:
         """The waiting call with what its approval must prove: the person who answers has to know it."""
@@ -276,7 +287,7 @@ class Calling:
 
     def invoke(self) -> Any:
         """The function itself, with this call as the parent of those it makes."""
-        current_call.set(self.asked.call)
+        enter_call(self.turn.driver.id, self.asked.call)
         return self.finish(self.tool.function(*self.args, **self.kwargs))
 
     def finish(self, value: Any) -> Any:

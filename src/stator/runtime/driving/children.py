@@ -9,9 +9,11 @@ from stator.errors import BadTurn, NotFound
 from stator.model.log.commit import Commit, Upsert
 from stator.model.records.types import ChildRecord, Parent, SessionRecord
 from stator.model.sessions.lifecycle import check_name
+from stator.model.values.ids import retype
 from stator.model.window.reply import text_of
 from stator.runtime.driving.driver import Driver
 from stator.runtime.driving.open_turn import OpenTurn
+from stator.runtime.driving.tools import call_in
 from stator.store.port import StorePort
 
 MANY = 2**53
@@ -23,20 +25,21 @@ def full_name(parent: SessionRecord, name: str) -> str:
     return check_name(f"{parent.name}/{name}")
 
 
-def announce(turn: OpenTurn, name: str) -> tuple[ChildRecord, list[list[int]] | None]:
+def announce(turn: OpenTurn, name: str) -> tuple[ChildRecord, list[list[int]] | None, str]:
     """Put a child's id on record before it starts: a crash must not leave an unrecorded child.
 
     If this turn started it in an earlier run, also the turns it had begun then, which its program
-    will begin again.
+    will begin again. And the commit that its turns are asked in: the call it works for, else its start here.
     """
     parent = turn.driver
     known = _known(parent.store, parent.id, name)
     record = known or ChildRecord(session=parent.context.mint("session"), name=name)
     begun, ended = turn.known_child(record.session)
+    inside = retype(call, "commit") if (call := call_in(parent.id)) else ""
     if begun is not None:
         first = int(begun.value("input")["after"]) + 1
         last = int(ended.value("output")["turns"]) if ended is not None else MANY
-        return record, [[first, last]]
+        return record, [[first, last]], inside or begun.id
     draft = turn.draft(
         "child",
         status="started",
@@ -44,7 +47,7 @@ def announce(turn: OpenTurn, name: str) -> tuple[ChildRecord, list[list[int]] | 
         changes=(Upsert("children", msgspec.structs.replace(record, status="started")),),
     )
     turn.write([draft])
-    return record, None
+    return record, None, inside or draft.id
 
 
 def conclude(turn: OpenTurn, record: ChildRecord, child: Driver, status: str) -> None:
@@ -52,11 +55,17 @@ def conclude(turn: OpenTurn, record: ChildRecord, child: Driver, status: str) ->
     if turn.take_child_end(record.session):  # recorded by the run that is being repeated
         return
     ended = msgspec.structs.replace(record, status=status)
-    said = _last_said(child.store, child.id)
+    last = _last_answer(child.store, child.id)
+    if last is not None and (call := call_in(turn.driver.id)):
+        turn.driver.child_answers.setdefault(call, []).append(last.id)
     draft = turn.draft(
         "child",
         status=status,
-        output={"said": said, "turns": child.store.head(child.id).turn},
+        inputs=(last.id,) if last is not None else (),
+        output={
+            "said": text_of(last.value("output")) if last is not None else "",
+            "turns": child.store.head(child.id).turn,
+        },
         changes=(Upsert("children", ended),),
     )
     turn.write([draft])
@@ -106,13 +115,13 @@ def child_record(
     )
 
 
-def _last_said(store: StorePort, session: str) -> str:
+def _last_answer(store: StorePort, session: str) -> Commit | None:
     """The last answer of a session's model."""
     try:
         commits: list[Commit] = store.commits(session, newest_first=True, limit=200)
     except NotFound:
-        return ""
+        return None
     for commit in commits:
         if commit.kind == "entry" and commit.actor == "model" and not commit.status:
-            return text_of(commit.value("output"))
-    return ""
+            return commit
+    return None

@@ -10,7 +10,7 @@ import contextlib
 import contextvars
 import functools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol, Self, TypeVar
 
@@ -39,14 +39,17 @@ from stator.model.calls.life import (
 from stator.model.log.commit import (
     Commit,
     Draft,
+    Named,
     Provenance,
     Remove,
     Upsert,
 )
+from stator.model.log.edges import Edge, as_inputs
 from stator.model.log.query import Lease, SessionRow
-from stator.model.records.tables import SHOWN
+from stator.model.records.tables import DERIVED
 from stator.model.records.types import FileRecord, RunRecord
-from stator.model.values.ids import run_id
+from stator.model.values.ids import retype, run_id
+from stator.model.window.reply import Dialect
 from stator.model.window.transcript import Transcript
 from stator.runtime.base.arguments import cause, text
 from stator.runtime.base.context import Context
@@ -61,15 +64,15 @@ from stator.runtime.driving.policy import (
     answer,
 )
 from stator.runtime.driving.settings import OfferedTools, Settings
-from stator.runtime.driving.tools import Tool
+from stator.runtime.driving.tools import Tool, call_in
 from stator.runtime.files import git
 from stator.runtime.files.capture import ContentKeeper, record_kept, scrub_of
+from stator.runtime.window.shown import ShownRanges
 from stator.runtime.window.transcript import Rendering
 from stator.store.port import StorePort
 
 T = TypeVar("T")
 FROM_TOOL = Provenance("tool", "unverified")
-INPUTS_MAX = 100
 PARALLEL_MAX = 32
 """Calls of one response that run at once."""
 ENDED = {"pause": "paused", "close": "closed"}
@@ -122,7 +125,13 @@ class Driver:
         self.on_leave: Callable[[str], None] = lambda status: None
         """Called with the session's status once the run has ended."""
         self._in_git = bool(context.root) and git.in_git(context.root)
-        self._since: list[int] = []
+        self._shown = ShownRanges(store, row.id)
+        self._rendered: tuple[Any, tuple[Named, ...]] = (None, ())
+        """The messages that were rendered last, and what they were made from."""
+        self.asked_by = ""
+        """Of a sub-agent: the commit of its parent that its turns were asked in."""
+        self.child_answers: dict[str, list[str]] = {}
+        """The last answers of the sub-agents that a call drove, by the call, until its outcome."""
         self._rendering = Rendering(store, row.id)
         self._offered = OfferedTools(store, row.id)
         self._settings = Settings(store, row.id, lambda: self.scrub)
@@ -171,7 +180,8 @@ class Driver:
             raise
         outside.landed(commits)
         self.doubts.landed(commits)
-        self._count(commits)
+        with self.lock:
+            self._shown.landed(commits)
         return commits
 
     def submit(self, draft: Draft) -> str:
@@ -182,19 +192,47 @@ class Driver:
         """Append the report of a file together with what the file holds."""
         return record_kept(keeper, record, plain, self.draft, self.append)
 
-    def _count(self, commits: Sequence[Commit]) -> None:
-        """Remember what the next answer of the model is derived from."""
-        with self.lock:
-            for commit in commits:
-                if commit.kind == "entry" and commit.actor == "model":
-                    self._since.clear()
-                elif commit.kind in SHOWN:
-                    self._since.append(commit.seq)
+    # -- what is made from what -------------------------------------------------------------------
 
-    def since_answer(self) -> tuple[int, ...]:
-        """The seqs of what the model was shown since its last answer."""
+    def made_from(self, kind: str, fields: Mapping[str, Any]) -> tuple[Named, ...]:
+        """What a commit of that kind is made from, if the program does not say: the call it is recorded in, else
+        what the model was shown."""
+        if kind == "entry":
+            return self.shown() if fields.get("actor") == "model" else ()
+        if kind not in DERIVED or fields.get("call"):  # the call it belongs to is implied
+            return ()
+        if inside := call_in(self.id):
+            return (retype(inside, "commit"),)
         with self.lock:
-            return tuple(self._since[-INPUTS_MAX:])
+            return as_inputs(self._shown.recent())
+
+    def shown(self) -> tuple[Named, ...]:
+        """Everything the model is shown now, and the call that asks it, if one does."""
+        inside = call_in(self.id)
+        with self.lock:
+            found = as_inputs(self._shown.whole())
+        return (*found, retype(inside, "commit")) if inside else found
+
+    def shown_in(self, given: Iterable[Any]) -> tuple[Named, ...]:
+        """What the model is shown that is asked with these arguments: the messages that were rendered last, if they
+        are among them, else everything in view."""
+        messages, found = self._rendered
+        inside = call_in(self.id)
+        if messages is None or not any(each is messages for each in given):
+            return self.shown()
+        return (*found, retype(inside, "commit")) if inside else found
+
+    def render(self, provider: Dialect, **options: Any) -> list[dict[str, Any]]:
+        """The transcript as a provider takes it; what it was made from is remembered."""
+        with self.lock:
+            transcript = self._rendering.current()
+            messages = transcript.render(provider, **options)
+            since, note = transcript.rendered_from, transcript.view.by
+            ranges = self._shown.whole(self._rendering.upto, since=since)
+            # Where turns were left out, the note about a compaction still comes first.
+            noted = (Edge(note, note),) if since and note and transcript.view.note else ()
+            self._rendered = messages, as_inputs((*noted, *ranges))
+        return messages
 
     @functools.cached_property
     def scrub(self) -> Scrub:
@@ -321,8 +359,8 @@ class Driver:
         with self.lock:
             self._rendering.forget()
             self._offered.forget()
+            self._shown.forget()
             self._settings.forget()
-            self._since.clear()
             self._turns.forget()
 
     # -- calls ------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from stator.model.calls.life import (
 )
 from stator.model.calls.raised import as_raised
 from stator.model.exchange.settings import answer_settings, request_settings
-from stator.model.log.commit import Commit, Draft
+from stator.model.log.commit import Commit, Draft, Named
 from stator.model.window.reply import (
     Dialect,
     Request,
@@ -50,6 +50,8 @@ class ModelCalling(Calling):
 
     seq = 0
     """Of the entry, once it is in the log."""
+    _shown: tuple[Named, ...] = ()
+    """What the model is asked with."""
 
     def __init__(
         self,
@@ -88,13 +90,25 @@ class ModelCalling(Calling):
         due = self.answered(said)
         return [*due, self.draft(Note("outcome", fields)), self.entry(said)]
 
+    def draft(self, note: Note) -> Draft:
+        if note.kind == "call":  # what is appended while the model thinks, it does not see
+            self._shown = self.turn.driver.shown_in((*self.args, *self.kwargs.values()))
+        return super().draft(note)
+
+    def _asked_from(self) -> tuple[Named, ...]:
+        return ()  # its answer names what it was made from
+
     def answered(self, said: Any) -> list[Draft]:
         """The settings that the answer shows, where the question did not."""
         return [] if "model" in self.kwargs else seen_in(self.turn, said)
 
     def entry(self, said: Any, status: str = "") -> Draft:
         return self.turn.entry(
-            said, call=self.asked.call, model=self.given.get("model"), status=status
+            said,
+            call=self.asked.call,
+            model=self.given.get("model"),
+            status=status,
+            inputs=self._shown,
         )
 
     def landed(self, commits: Sequence[Commit]) -> None:
@@ -234,9 +248,7 @@ class Loop:
     ) -> list[dict[str, Any]]:
         """The session's transcript as a provider takes it: "anthropic", "openai", "openai-chat" or
         "plain". Valid for every history; the same bytes in every process."""
-        return self._open.driver.transcript().render(
-            provider, max_tokens=max_tokens, count_tokens=count_tokens
-        )
+        return self._open.driver.render(provider, max_tokens=max_tokens, count_tokens=count_tokens)
 
     # -- what it asks for -------------------------------------------------------------------------
 

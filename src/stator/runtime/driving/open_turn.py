@@ -22,8 +22,9 @@ from stator.model.calls.life import (
     EffectOf,
     Outcome,
 )
-from stator.model.log.commit import Commit, Draft
+from stator.model.log.commit import Commit, Draft, Named
 from stator.model.log.shown_text import cut_short
+from stator.model.records.tables import SHOWN
 from stator.model.records.types import FileRecord
 from stator.model.values import canon
 from stator.model.window.reply import Reply, requests, usage_of
@@ -31,8 +32,9 @@ from stator.runtime.base.arguments import cause as as_cause
 from stator.runtime.driving.again.turn_start import Changed
 from stator.runtime.driving.driver import Driver
 from stator.runtime.driving.state_writer import FROM_MODEL, file_fields, with_entry
-from stator.runtime.driving.tools import Tool
+from stator.runtime.driving.tools import Tool, call_in
 from stator.runtime.files.capture import record_kept
+from stator.runtime.views.derivation import check_verified
 
 
 class OpenTurn:
@@ -56,6 +58,8 @@ class OpenTurn:
         self._occurrences: dict[tuple[str, str], int] = {}
         self._replies: dict[int, tuple[Any, int]] = {}
         """Responses of this turn and the seqs of their entries, by identity."""
+        self._answer: int | str = 0
+        """The last answer that the program has reached in this turn."""
         began = driver.begin_turn(prompt, key=key, new=new, changed=changed)
         self.id, self.number, self.attempt = began.id, began.number, began.attempt
         self._began = began
@@ -94,7 +98,35 @@ class OpenTurn:
     # -- appending --------------------------------------------------------------------------------
 
     def draft(self, kind: str, **fields: Any) -> Draft:
+        """A commit of this turn, with what it is made from."""
+        if "inputs" not in fields:
+            made = self._batched(kind, fields) or self.driver.made_from(kind, fields)
+            if made:
+                fields["inputs"] = made
         return self.driver.draft(kind, **fields)
+
+    def _batched(self, kind: str, fields: Mapping[str, Any]) -> tuple[Named, ...]:
+        """The same in a batch in which something was shown that is not in the log yet."""
+        shown = [draft for draft in self._batch or () if draft.kind in SHOWN]
+        if not shown:
+            return ()
+        made = self.driver.made_from(kind, fields)
+        answers = [n for n, draft in enumerate(shown) if draft.actor == "model"]
+        if not made or call_in(self.driver.id):
+            return made
+        if answers and kind != "entry":
+            return tuple(draft.id for draft in shown[answers[-1] :])
+        return (*made, *(draft.id for draft in shown))
+
+    def check_verified(self, draft: Draft) -> None:
+        """Raise `Unverified` if a draft was made from something that nobody vouches for. What an earlier run recorded
+        was checked then."""
+        if self._known is None or not self._known.has(draft, self.driver.scrub, loose=self.reused):
+            check_verified(self.driver.store, self.driver.id, draft, self._batch or ())
+
+    def asked_from(self) -> tuple[Named, ...]:
+        """What a call by hand is made from: the last answer of the turn, else its prompt."""
+        return (self._answer or self.id,)
 
     def submit(self, draft: Draft) -> str:
         """Append a record, unless an earlier run of this turn has made it; its id."""
@@ -104,11 +136,13 @@ class OpenTurn:
             return recorded
         due = self.driver.settings_due() if draft.kind == "entry" else []
         self._collect([*due, draft])
+        if draft.kind == "entry" and draft.actor == "model":
+            self._answer = draft.id
         return draft.id
 
-    def record_file(self, record: FileRecord, why: str) -> str:
+    def record_file(self, record: FileRecord, why: str, made: Mapping[str, Any]) -> str:
         """Append the report of a file, with what it holds where contents are kept."""
-        plain = self.draft("file", **file_fields(record, why))
+        plain = self.draft("file", **file_fields(record, why), **made)
         self.check_open()
         # An earlier release recorded no entry of the working set with it, so that it is found without one.
         recorded = self.recorded(plain)
@@ -290,7 +324,15 @@ class OpenTurn:
 
     # -- what the model said ----------------------------------------------------------------------
 
-    def entry(self, said: Any, *, call: str = "", model: Any = "", status: str = "") -> Draft:
+    def entry(
+        self,
+        said: Any,
+        *,
+        call: str = "",
+        model: Any = "",
+        status: str = "",
+        inputs: tuple[Named, ...] = (),
+    ) -> Draft:
         """The model's answer, as it is recorded."""
         driver = self.driver
         return self.draft(
@@ -300,7 +342,7 @@ class OpenTurn:
             actor="model",
             status=status,
             provenance=FROM_MODEL,
-            inputs=driver.since_answer(),
+            inputs=inputs or driver.shown(),
             usage=driver.cost(usage_of(said), model) or None,
         )
 
@@ -309,6 +351,7 @@ class OpenTurn:
         reply = Reply(said) if isinstance(said, dict) else said
         # The reply itself is kept too: while it lives, no other object can have its `id()`.
         self._replies[id(reply)] = (reply, seq)
+        self._answer = seq
         return reply
 
     def seq_of_reply(self, reply: Any) -> int:

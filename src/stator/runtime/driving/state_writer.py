@@ -44,6 +44,7 @@ from stator.runtime.base.arguments import (
     texts,
     thousandths,
 )
+from stator.runtime.views.derivation import From, check_verified, named
 from stator.runtime.views.refs import find_decision
 from stator.store.port import StorePort
 
@@ -70,9 +71,23 @@ class StateWriter:
         raise NotImplementedError
 
     def _record(
-        self, kind: str, *changes: Change, provenance: Provenance = FROM_MODEL, **fields: Any
+        self,
+        kind: str,
+        *changes: Change,
+        provenance: Provenance = FROM_MODEL,
+        from_: From = None,
+        **fields: Any,
     ) -> str:
-        return self._submit(self._draft(kind, changes=changes, provenance=provenance, **fields))
+        made = {**fields, **self._made(from_)}
+        return self._submit(self._draft(kind, changes=changes, provenance=provenance, **made))
+
+    def _made(self, from_: From) -> dict[str, Any]:
+        """What a commit is made from, if the program says so."""
+        return {} if from_ is None else {"inputs": named(*self._place(), from_, self._reply_seq)}
+
+    def _reply_seq(self, given: Any) -> int:
+        """The seq of the entry that holds a response of the model; 0 if it is no recorded response."""
+        return 0
 
     def _superseded(self, given: str) -> str:
         return find_decision(*self._place(), given) if given else ""
@@ -87,12 +102,15 @@ class StateWriter:
         confidence: float | None = None,
         factors: Mapping[str, Any] | None = None,
         supersedes: str = "",
+        from_: From = None,
     ) -> str:
         """Record a choice and its reason. One on the same `topic` supersedes the current one
         there.
 
         `confidence` is from 0 to 1. `supersedes` names another decision that this one replaces, by the id that
-        `decide` returned for it, by the id of its record, or by a unique end of either.
+        `decide` returned for it, by the id of its record, or by a unique end of either. `from_` names what it
+        was made from, here and in the other methods: commits, ids, positions, outcomes, responses. Without it,
+        that is the last answer and what was shown since, or the call that it is recorded in.
         """
         record = DecisionRecord(
             what=text(what, "what"),
@@ -103,7 +121,7 @@ class StateWriter:
             factors=mapping(factors, "factors"),
             supersedes=self._superseded(text(supersedes, "supersedes")),
         )
-        return self._record("decision", Upsert("decisions", record))
+        return self._record("decision", Upsert("decisions", record), from_=from_)
 
     def file(
         self,
@@ -116,6 +134,7 @@ class StateWriter:
         how: Knowledge = "recorded",
         reason: str = "",
         why: str = "",
+        from_: From = None,
     ) -> str:
         """Record that a file was read, created, modified, deleted, renamed or skipped. Digests where they are known."""
         if op not in ("read", "created", "modified", "deleted", "renamed", "skipped"):
@@ -135,27 +154,48 @@ class StateWriter:
             reason=reason,
             root=root,
         )
-        return self._record_file(record, why)
+        return self._record_file(record, why, self._made(from_))
 
-    def _record_file(self, record: FileRecord, why: str) -> str:
+    def _record_file(self, record: FileRecord, why: str, made: Mapping[str, Any]) -> str:
         """Record a reported file; a driver that keeps contents adds what is on disk."""
-        return self._submit(with_entry(self._draft("file", **file_fields(record, why)), record))
+        plain = self._draft("file", **file_fields(record, why), **made)
+        return self._submit(with_entry(plain, record))
 
-    def fact(self, name: str, value: Any, *, verified: bool = False, why: str = "") -> str:
-        """Record a durable statement under a name."""
+    def fact(
+        self,
+        name: str,
+        value: Any,
+        *,
+        verified: bool = False,
+        why: str = "",
+        from_: From = None,
+    ) -> str:
+        """Record a durable statement under a name.
+
+        A fact cannot be `verified` while something it was made from came from the web, from a bundle or from a
+        foreign store: `Unverified` names the way there. Say with `from_` what it really rests on.
+        """
         record = FactRecord(name=text(name, "name"), value=value, verified=verified)
         trust = Provenance("model", "verified" if verified else "unverified")
-        return self._record("fact", Upsert("facts", record), why=why, provenance=trust)
+        made = {"changes": (Upsert("facts", record),), "provenance": trust, "why": why}
+        draft = self._draft("fact", **made, **self._made(from_))
+        if verified:
+            self._check_verified(draft)
+        return self._submit(draft)
 
-    def prefer(self, name: str, value: Any, *, why: str = "") -> str:
+    def _check_verified(self, draft: Draft) -> None:
+        """Raise `Unverified` if a draft was made from something that nobody vouches for."""
+        check_verified(*self._place(), draft)
+
+    def prefer(self, name: str, value: Any, *, why: str = "", from_: From = None) -> str:
         """Record how the user likes something done."""
         record = PreferenceRecord(name=text(name, "name"), value=value)
-        return self._record("preference", Upsert("preferences", record), why=why)
+        return self._record("preference", Upsert("preferences", record), why=why, from_=from_)
 
-    def dead_end(self, what: str, *, why: str = "") -> str:
+    def dead_end(self, what: str, *, why: str = "", from_: From = None) -> str:
         """Record an approach that does not work, so that it is not tried again."""
         record = DeadEndRecord(what=text(what, "what"), why=text(why, "why"))
-        return self._record("dead_end", Upsert("dead_ends", record))
+        return self._record("dead_end", Upsert("dead_ends", record), from_=from_)
 
     def plan(
         self,
@@ -166,6 +206,7 @@ class StateWriter:
         evidence: str = "",
         order: int = 0,
         why: str = "",
+        from_: From = None,
     ) -> str:
         """Record a step of the plan and its status, or a list of steps, all with that status."""
         steps = [step] if isinstance(step, str) else texts(step, "step")
@@ -185,10 +226,17 @@ class StateWriter:
             )
             for place, name in enumerate(steps, 1)
         ]
-        return self._record("plan", *(Upsert("plan", record) for record in records), why=why)
+        changes = [Upsert("plan", record) for record in records]
+        return self._record("plan", *changes, why=why, from_=from_)
 
     def artifact(
-        self, name: str, content: Any, *, media_type: str = "text/plain", why: str = ""
+        self,
+        name: str,
+        content: Any,
+        *,
+        media_type: str = "text/plain",
+        why: str = "",
+        from_: From = None,
     ) -> str:
         """Record a new version of a named document."""
         data = canon.dumps(content, path="$.content")
@@ -198,7 +246,8 @@ class StateWriter:
             size=len(data),
             media_type=media_type,
         )
-        return self._record("artifact", Upsert("artifacts", record), input=content, why=why)
+        change = Upsert("artifacts", record)
+        return self._record("artifact", change, input=content, why=why, from_=from_)
 
 
 class TurnWriter(StateWriter):
@@ -225,7 +274,15 @@ class TurnWriter(StateWriter):
             "entry", output=said, actor=actor, why=why, usage=usage and mapping(usage, "usage")
         )
 
-    def pend(self, what: str, *, on: str = "", why: str = "", done: bool = False) -> str:
+    def pend(
+        self,
+        what: str,
+        *,
+        on: str = "",
+        why: str = "",
+        done: bool = False,
+        from_: From = None,
+    ) -> str:
         """Record something intended and not begun; `done=True` takes it off again."""
         name = text(what, "what")
         change: Change = (
@@ -233,7 +290,7 @@ class TurnWriter(StateWriter):
             if done
             else Upsert("pending", PendingRecord(what=name, on=on, why=why))
         )
-        return self._record("pending", change)
+        return self._record("pending", change, from_=from_)
 
     def use(self, kind: UseKind, name: str, *, detail: str = "") -> str:
         """Record a file, app or data source that is in play."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from stator.errors import BadType, InvalidInput
@@ -42,6 +42,19 @@ current_turn: ContextVar[Surrounding | None] = ContextVar("stator_turn", default
 """The turn this code runs in."""
 current_call: ContextVar[str] = ContextVar("stator_call", default="")
 """The call this code runs in: the parent of the calls it makes."""
+_calling_session: ContextVar[str] = ContextVar("stator_calling_session", default="")
+"""The session of that call: the session of a sub-agent that the call drives is another one."""
+
+
+def enter_call(session: str, call: str) -> Token[str]:
+    """From here on, this code runs in that call. The token takes `current_call` back."""
+    _calling_session.set(session)
+    return current_call.set(call)
+
+
+def call_in(session: str) -> str:
+    """The call of that session which this code runs in; empty if it runs in none."""
+    return current_call.get() if _calling_session.get() == session else ""
 
 
 class Tool(Generic[P, R]):

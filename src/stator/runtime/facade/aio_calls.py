@@ -25,7 +25,7 @@ from stator.runtime.driving.call import Calling, found
 from stator.runtime.driving.effects import adrive
 from stator.runtime.driving.loop import Stream
 from stator.runtime.driving.policy import POLL_S
-from stator.runtime.driving.tools import current_call
+from stator.runtime.driving.tools import current_call, enter_call
 from stator.runtime.facade.aio_pool import Pool, settled
 
 
@@ -98,7 +98,7 @@ class LoopHands:
 
     async def _awaited(self) -> Any:
         calling = self._calling
-        token = current_call.set(calling.asked.call)
+        token = enter_call(calling.turn.driver.id, calling.asked.call)
         try:
             return await calling.tool.function(*calling.args, **calling.kwargs)
         finally:

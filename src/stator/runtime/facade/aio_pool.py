@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import functools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -53,8 +54,10 @@ class Pool:
     def _begin(self, operation: Callable[..., T], *args: Any, **kwargs: Any) -> asyncio.Future[T]:
         if self.closed:
             raise WrongProcess("this store is closed", hint="connect again")
+        # In a copy of this context: what is recorded must find the call it is recorded in.
+        context = contextvars.copy_context()
         return asyncio.get_running_loop().run_in_executor(
-            self._threads, functools.partial(operation, *args, **kwargs)
+            self._threads, functools.partial(context.run, operation, *args, **kwargs)
         )
 
     def later(self, operation: Callable[..., object], *args: Any) -> None:

@@ -102,8 +102,14 @@ class Turn(TurnWriter, Loop):
     def _place(self) -> tuple[StorePort, str]:
         return self._open.driver.store, self._open.driver.id
 
-    def _record_file(self, record: FileRecord, why: str) -> str:
-        return self._open.record_file(record, why)
+    def _record_file(self, record: FileRecord, why: str, made: Mapping[str, Any]) -> str:
+        return self._open.record_file(record, why, made)
+
+    def _reply_seq(self, given: Any) -> int:
+        return self._open.seq_of_reply(given)
+
+    def _check_verified(self, draft: Draft) -> None:
+        self._open.check_verified(draft)
 
     def _heard(self, said: Any) -> None:
         self._open.driver.see(answer_settings(said))
@@ -185,16 +191,17 @@ class Session(SessionView, Marker, Generic[A]):
         self._turn: OpenTurn | None = None
 
     def _draft(self, kind: str, **fields: Any) -> Draft:
-        return self._driver.draft(kind, **fields)
+        made = () if "inputs" in fields else self._driver.made_from(kind, fields)
+        return self._driver.draft(kind, **(fields | {"inputs": made} if made else fields))
 
     def _submit(self, draft: Draft) -> str:
         return self._driver.submit(draft)
 
-    def _record_file(self, record: FileRecord, why: str) -> str:
+    def _record_file(self, record: FileRecord, why: str, made: Mapping[str, Any]) -> str:
         keeper = self._driver.keeper
         if keeper is None:
-            return super()._record_file(record, why)
-        plain = self._draft("file", **file_fields(record, why))
+            return super()._record_file(record, why, made)
+        plain = self._draft("file", **file_fields(record, why), **made)
         return self._driver.record_file(keeper, record, with_entry(plain, record))
 
     @property
@@ -324,7 +331,7 @@ class Session(SessionView, Marker, Generic[A]):
         Its id is recorded here before it starts, and its end when the block ends. When the program runs
         again, the same name continues the same child.
         """
-        known, program = children.announce(self._turn_for(name), name)
+        known, program, asked_by = children.announce(self._turn_for(name), name)
         record = children.child_record(
             self._driver, known, agent=agent, budget=check_budget(mapping(budget, "budget"))
         )
@@ -332,6 +339,7 @@ class Session(SessionView, Marker, Generic[A]):
         driver = open_driver.drive(
             self._store, self.context, record, terms, busy=busy, program=program
         )
+        driver.asked_by = asked_by
         # The turn that is open when the child is left, which need not be the one it began in.
         driver.on_leave = lambda status: children.conclude(
             self._turn_for(name), known, driver, status

@@ -353,6 +353,9 @@ class ReplayTurn(OpenTurn):
         self.check_open()
         return self.recorded(draft) or draft.id
 
+    def check_verified(self, draft: Draft) -> None:
+        """What the record has was checked when it was recorded."""
+
     def recorded(self, draft: Draft) -> str | None:
         return self.driver.submit(draft)
 

@@ -41,6 +41,7 @@ from stator.model.records.types import (
 from stator.model.sessions.lifecycle import split_cause
 from stator.model.values.ids import is_id, short
 from stator.model.views import brief as briefs
+from stator.model.views import open_calls
 from stator.model.views.brief import (
     Brief,
     BriefItem,
@@ -60,7 +61,8 @@ from stator.model.window.transcript import CountTokens
 from stator.runtime.base.provenance import imported_upto
 from stator.runtime.files import disk_check
 from stator.runtime.files import git as worktree
-from stator.runtime.views import open_calls, reflog
+from stator.runtime.views import reflog
+from stator.runtime.views.as_read import to_settle
 from stator.runtime.views.file_changes import FileChange, files_before, net_files
 from stator.runtime.views.refs import Point, arguments_of, intent_of
 from stator.store.port import StorePort
@@ -132,7 +134,7 @@ class _Gathering:
             "plan": self._plan(),
             "files": self._files(),
             "failed": self._failed(),
-            "in_doubt": self._calls(open_calls.in_doubt(self._row, calls), "stator settle"),
+            "in_doubt": self._calls(to_settle(self._store, self._id), "stator settle"),
             "pending": self._pending(),
             "waiting": self._calls(_waiting(calls), "stator approve"),
             "model": self._model(),

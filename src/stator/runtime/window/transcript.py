@@ -34,6 +34,11 @@ class Rendering:
         self._transcript: Transcript | None = None
         self._fed = 0
 
+    @property
+    def upto(self) -> int:
+        """The seq up to which the transcript was read."""
+        return self._fed
+
     def forget(self) -> None:
         """After a rewind: read what is shown again."""
         self._transcript = None

@@ -10,7 +10,7 @@ module needs, the first of which is
 import pytest
 
 SUBJECTS = (
-    "append calls erasure fork idempotency ingest lease paging purge rewind sessions state turns"
+    "append calls erasure fork idempotency ingest inputs lease paging purge rewind sessions state turns"
     " verify"
 )
 pytest.register_assert_rewrite(*(f"stator.store.contract.{name}" for name in SUBJECTS.split()))
@@ -22,6 +22,7 @@ from stator.store.contract.fixtures import Capabilities, MakeStore, store, story
 from stator.store.contract.fork import TestFork  # noqa: E402
 from stator.store.contract.idempotency import TestIdempotency  # noqa: E402
 from stator.store.contract.ingest import TestIngest, elsewhere  # noqa: E402
+from stator.store.contract.inputs import TestInputs  # noqa: E402
 from stator.store.contract.lease import TestLease, TestLifecycle  # noqa: E402
 from stator.store.contract.pages import TestPaging  # noqa: E402
 from stator.store.contract.purge import TestPurge, TestUsage, project  # noqa: E402
@@ -41,6 +42,7 @@ __all__ = [
     "TestFork",
     "TestIdempotency",
     "TestIngest",
+    "TestInputs",
     "TestLease",
     "TestLifecycle",
     "TestPaging",

@@ -44,6 +44,7 @@ class LogState:
         log = list(log)
         self._state = fold(commit.delta for commit in log)
         self._last = {(v.op.collection, v.op.id): v for v in versions_from_start(log)}
+        self._seqs = {commit.id: commit.seq for commit in log}
 
     def all(self, collection: str) -> list[Entry]:
         """Live records, last touched first."""
@@ -56,6 +57,9 @@ class LogState:
 
     def find(self, collection: str, key: str) -> Entry | None:
         return next((entry for entry in self.all(collection) if entry.key == key), None)
+
+    def locate(self, identifier: str) -> int:
+        return self._seqs.get(identifier, 0)
 
 
 def versions_from_start(log: Iterable[Commit]) -> Iterator[Version]:

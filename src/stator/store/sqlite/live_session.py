@@ -14,7 +14,8 @@ import msgspec
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
 from stator.model.records.types import Entry, SessionRecord
-from stator.store.sqlite.projection import tailed
+from stator.model.values.ids import to_bytes
+from stator.store.sqlite.projection import SEQ_BITS, SEQ_MASK, find_commit, tailed
 from stator.store.sqlite.queries import state, turns
 from stator.store.sqlite.queries.lineage import SessionPlace
 
@@ -23,6 +24,19 @@ if TYPE_CHECKING:
 
 CACHE_MAX = 4096
 """Records kept by key; past it, those that came first go."""
+
+
+LOCATED_MAX = 256
+"""Seqs kept by id; past it, all go."""
+
+
+def located(db: apsw.Connection, place: SessionPlace, identifier: str) -> int:
+    """The seq of a commit of a session or its lineage, among those flushed; 0 if it is not there."""
+    key = find_commit(db, to_bytes(identifier))
+    if key is None:
+        return 0
+    owner, seq = key >> SEQ_BITS, key & SEQ_MASK
+    return seq if any(part.s == owner and seq <= part.upto for part in place.segments) else 0
 
 
 def in_project(record: SessionRecord, project: str) -> SessionRecord:
@@ -56,6 +70,8 @@ class Live:
         self.turn, self.turn_open = head.turn, head.turn_open
         self.generation = 0
         self._known: dict[tuple[str, str], Entry | None] = {}
+        self._located: dict[str, int] = {}
+        """Seqs of flushed commits, by id: each answer names where its view begins."""
 
     def find(self, collection: str, key: str) -> Entry | None:
         slot = (collection, key)
@@ -72,6 +88,17 @@ class Live:
 
     def all(self, collection: str) -> Sequence[Entry]:
         return state.read_entries(self.connection, self.place, collection, None, None)
+
+    def locate(self, identifier: str) -> int:
+        """The seq of the commit with that id in this session or its lineage; 0 if it is not there."""
+        seq = self.place.tail.ids.get(to_bytes(identifier)) or self._located.get(identifier)
+        if seq is None:
+            seq = located(self.connection, self.place, identifier)
+            if seq:
+                if len(self._located) >= LOCATED_MAX:
+                    self._located.clear()
+                self._located[identifier] = seq
+        return seq
 
     def advance(self, commit: Commit, keys: Sequence[str]) -> None:
         """Apply a commit that was just written."""

@@ -127,7 +127,7 @@ def _log(
     request: RequestContext, row: SessionRow, view: SessionView, address: ResourceAddress
 ) -> dict[str, Any]:
     head = head_fields(view)  # read first, so that a client that continues from it misses nothing
-    found = request.scope.store.port.commits(
+    found = request.scope.store.as_read.commits(
         row.id, after=address.after, limit=COMMITS_MAX, load=False
     )
     rest = found[-1].seq if found and found[-1].seq < head["seq"] else None

@@ -49,6 +49,7 @@ class RunWriter(Protocol):
     store: StorePort
     id: str
     context: Context
+    asked_by: str
 
     @property
     def scrub(self) -> Scrub: ...
@@ -105,6 +106,8 @@ class TurnStarts:
 
     def _append_turn(self, prompt: Any, **fields: Any) -> Commit:
         fields = {"attempt": self.place, "actor": "user", "provenance": FROM_USER, **fields}
+        if self._driver.asked_by:
+            fields.setdefault("inputs", (self._driver.asked_by,))
         return self._driver.append([self._driver.draft("turn", input=prompt, **fields)])[0]
 
     # -- turns without a key ----------------------------------------------------------------------

@@ -112,7 +112,7 @@ def _status(failed: bool, open: bool, status: str | None) -> str | None:
 
 
 def _line(row: CallRow, opened: OpenedStore, *, wide: bool) -> Line:
-    commit = SessionView(opened.store.port, row.session).commit(f"@{row.seq}")
+    commit = SessionView(opened.store.as_read, row.session).commit(f"@{row.seq}")
     line = Line().add(short(row.call), "id", width=11).add(f"@{row.seq}", "id", width=6).add(" ")
     line.add(stamp(commit.when) if wide else clock(commit.when), "dim").add(
         f" t{row.turn}", "dim", width=5

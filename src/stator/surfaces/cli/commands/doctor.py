@@ -362,7 +362,7 @@ def _calls(store: Store) -> Iterator[Finding]:
 
 def _export_hint(store: Store, session: str) -> str:
     """How to inform an agent that keeps its own transcript about a call in doubt."""
-    sources = {alias[0] for alias in SessionView(store.port, session).record.aliases}
+    sources = {alias[0] for alias in SessionView(store.as_read, session).record.aliases}
     written = sorted(sources & set(AGENTS))
     return (
         f"; or write a transcript that marks it in doubt: stator export --as {written[0]} {short(session)}"
@@ -373,7 +373,7 @@ def _export_hint(store: Store, session: str) -> str:
 
 def _open_call_hint(store: Store, row: CallRow) -> str:
     settle = f"record what happened: stator settle {short(row.call)}"
-    if SessionView(store.port, row.session).record.mode == "recorded":
+    if SessionView(store.as_read, row.session).record.mode == "recorded":
         return (
             "its agent may still be running it; if not, "
             + settle
@@ -545,5 +545,5 @@ def _duplicate_names(store: Store) -> Iterator[Finding]:
 
 
 def _has_driver(store: Store, session: str) -> bool:
-    holder = SessionView(store.port, session).row.holder
+    holder = SessionView(store.as_read, session).row.holder
     return holder is not None and holder.live

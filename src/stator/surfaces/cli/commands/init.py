@@ -25,8 +25,8 @@ from stator.connect import (
 from stator.errors import BadQuery, NotAStore, StatorError
 from stator.model.calls.approval import parse_policy
 from stator.owner.projects import FILE as PROJECT_FILE
+from stator.owner.projects import PREFIX, id_for_new, trust_project
 from stator.owner.projects import SIZE_MAX as ID_MAX
-from stator.owner.projects import trust_project
 from stator.owner.regular_file import read_regular
 from stator.surfaces.agent_settings.agents import (
     AGENTS,
@@ -327,7 +327,8 @@ def _make(root: Path, folder: Path, file: Path) -> list[str]:
     prepare_folder(str(folder))
     identity = folder / PROJECT_FILE
     if not os.path.lexists(identity):
-        write_new(identity, f"p_{secrets.token_hex(16)}\n")
+        id = id_for_new(os.environ, root) or PREFIX + secrets.token_hex(16)
+        write_new(identity, f"{id}\n")
         trust_project(os.environ, root)
         made.append(str(identity))
     if not os.path.lexists(file):

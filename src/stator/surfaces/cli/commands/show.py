@@ -57,7 +57,9 @@ def show(
         if ref is not None and (seq := view.at(ref).seq):
             point = view.at(ref)
             owner = (
-                view if point.session == view.id else SessionView(opened.store.port, point.session)
+                view
+                if point.session == view.id
+                else SessionView(opened.store.as_read, point.session)
             )
             _commit(screen, owner, owner.commit(f"@{seq}"), opened)
         else:

@@ -57,11 +57,11 @@ def top(
         )
     with open_to_follow(store) as opened, Screen(json=json, pager=False) as screen:
         if json:
-            for one in overview(opened.store.port, everything=all):
+            for one in overview(opened.store.as_read, everything=all):
                 screen.item(as_json(one, opened.now))
             return 0
         if once or not screen.is_terminal:
-            found = overview(opened.store.port, everything=all)
+            found = overview(opened.store.as_read, everything=all)
             screen.lines(_lines(found, opened.now))
             return 0 if found else opened.report_empty("no session is running or waiting for you")
         return _live(screen, opened, every, everything=all)
@@ -70,7 +70,7 @@ def top(
 def _live(screen: Screen, opened: OpenedStore, every: float, *, everything: bool) -> int:
     try:
         while True:
-            found, now = overview(opened.store.port, everything=everything), opened.now
+            found, now = overview(opened.store.as_read, everything=everything), opened.now
             room = max(1, screen.height - 3)
             screen.redraw()
             waiting = sum(bool(one.waiting) for one in found)

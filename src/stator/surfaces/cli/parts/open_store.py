@@ -53,15 +53,15 @@ class OpenedStore:
         """The session that is named, else $STATOR_SESSION, else the last one used."""
         wanted = name if name is not None else os.environ.get("STATOR_SESSION") or LAST
         try:
-            found = find_session(self.store.port, wanted, project=self.project or None)
+            found = find_session(self.store.as_read, wanted, project=self.project or None)
         except NotFound:
             if wanted != LAST:
                 raise
             found = self._newest()
-        return SessionView(self.store.port, found.id, sleep=self.wait)
+        return SessionView(self.store.as_read, found.id, sleep=self.wait)
 
     def _newest(self) -> SessionRow:
-        found = last_used(self.store.port)
+        found = last_used(self.store.as_read)
         if found is None:
             raise NotFound(f"no sessions in {self.place.url}", hint=self.other_stores())
         return found

@@ -113,7 +113,7 @@ def _turns(request: RequestContext, view: SessionView, given: Arguments) -> Page
     limit = _limit(given)
     place = read_cursor(given)
     least = view.head.turn - given["last"] if "last" in given else 0
-    turns = request.scope.store.port.turns(
+    turns = request.scope.store.as_read.turns(
         view.id,
         after=max(0, least),
         upto=place[0] - 1 if place else None,
@@ -163,7 +163,7 @@ def _decisions(request: RequestContext, view: SessionView, given: Arguments) -> 
 
 def _calls(request: RequestContext, view: SessionView, given: Arguments) -> Page:
     query = CallQuery(session=view.id, after=_seq_before_last_turns(view, given.get("last")))
-    page = list_calls(request.scope.store.port, query, read_cursor(given), _limit(given))
+    page = list_calls(request.scope.store.as_read, query, read_cursor(given), _limit(given))
     rows = [
         without_empty(
             call=call.call,

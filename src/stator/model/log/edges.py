@@ -1,0 +1,109 @@
+"""Gives the edges of a commit: the commits that it was made from, written and implied.
+
+Written edges are its `inputs`, unless its kind uses them as operands (`registry`, column `operands`). Implied ones
+are not written: an outcome was made by its call, what was recorded inside a call was made by that call, and a
+compaction was made from what it covers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from stator.model.log.commit import Commit
+from stator.model.records.tables import OPERANDS, SHOWN
+from stator.model.values.ids import retype
+
+ALWAYS = "always"
+PARTIAL = "partial"
+"""Status of an answer that broke off: no model is shown it."""
+
+
+class Edge(msgspec.Struct, frozen=True, order=True):
+    """One commit, or a range, that another commit was made from. Both seqs are of the commit's lineage."""
+
+    first: int = 0
+    last: int = 0
+    """The same as `first` for a single commit. A range means the commits in it that a model's view holds."""
+    id: str = ""
+    """The id of a commit instead: it is in another session, or was not in this one at the time. The id of a call
+    or a turn names the commit that began it."""
+
+    @property
+    def is_range(self) -> bool:
+        return self.first != self.last
+
+    def holds(self, commit: Commit) -> bool:
+        """Whether it leads to a commit of the same lineage."""
+        if self.id:
+            return retype(self.id, "commit") == commit.id
+        if not self.first <= commit.seq <= self.last:
+            return False
+        return not self.is_range or is_shown(commit)
+
+
+def is_shown(commit: Commit) -> bool:
+    """Whether a range of inputs means this commit."""
+    return commit.kind in SHOWN and not (commit.kind == "entry" and commit.status == PARTIAL)
+
+
+def uses_operands(commit: Commit) -> bool:
+    """Whether the inputs of a commit are what it is about, not what it was made from."""
+    status = OPERANDS.get(commit.kind)
+    return status is not None and status in (ALWAYS, commit.status)
+
+
+def edges_of(commit: Commit) -> list[Edge]:
+    """What a commit was made from. An edge never leads forward: in a log from elsewhere, one that would is
+    ignored."""
+    written = [] if uses_operands(commit) else written_edges(commit.inputs)
+    found = [*written, *_implied(commit)]
+    return [edge for edge in dict.fromkeys(found) if edge.id or edge.last < commit.seq]
+
+
+def written_edges(inputs: Sequence[int | str]) -> Iterator[Edge]:
+    """Inputs as edges. A negative number that ends no range means nothing."""
+    pending = 0
+    for item in inputs:
+        if isinstance(item, str):
+            if pending:
+                yield Edge(pending, pending)
+            yield Edge(id=item)
+            pending = 0
+        elif item > 0:
+            if pending:
+                yield Edge(pending, pending)
+            pending = item
+        elif pending:
+            yield Edge(min(pending, -item), max(pending, -item)) if item else Edge(pending, pending)
+            pending = 0
+    if pending:
+        yield Edge(pending, pending)
+
+
+def as_inputs(edges: Iterable[Edge]) -> tuple[int | str, ...]:
+    """Edges as a draft names them."""
+    found: list[int | str] = []
+    for edge in edges:
+        if edge.id:
+            found.append(edge.id)
+        else:
+            found += [edge.first, -edge.last] if edge.is_range else [edge.first]
+    return tuple(found)
+
+
+def _implied(commit: Commit) -> Iterator[Edge]:
+    # The answer of a model names what it was shown. The question it answers adds nothing to that.
+    if commit.call and commit.kind not in ("call", "entry"):
+        yield Edge(id=commit.call)
+    if commit.parent:
+        yield Edge(id=commit.parent)
+    if commit.kind == "compaction" and (covered := _covered(commit)):
+        yield Edge(1, covered)
+
+
+def _covered(commit: Commit) -> int:
+    """The seq up to which a compaction put a note in the place of what was said."""
+    numbers = [number for number in commit.inputs if isinstance(number, int)]
+    return max(0, min(numbers[-1], commit.seq - 1)) if len(numbers) >= 3 else 0
