@@ -147,6 +147,19 @@ def test_the_tool_set_has_one_digest_that_changes_with_any_definition(store):
     assert before != after
 
 
+def test_the_tools_of_a_wrapped_loop_are_its_tool_set(store):
+    with store.open("main") as s:
+        run = s.wrap({"look": lambda: "done"})
+        with s.turn("one"):
+            run("look", {})
+        assert settings(s).keys() == {"tools"}
+    with store.open("main") as s:
+        run = s.wrap({"look": lambda: "done", "pay": lambda: "done"})
+        with s.turn("two"):
+            run("look", {})
+        assert changed(s.diff("t2")).keys() == {"tools"}
+
+
 @pytest.mark.parametrize("how", ["reply", "say", "results", "stream"])
 def test_an_answer_names_its_model_where_no_request_did(store, how):
     answer = {**says(text="yes"), "model": HAIKU}

@@ -342,6 +342,11 @@ class Driver:
         with self.lock:
             self._settings.see(shown)
 
+    def see_wrapped(self, dispatch: Any) -> None:
+        """Take the tools that a wrapped loop calls."""
+        with self.lock:
+            self._settings.see_wrapped(dispatch)
+
     def settings_due(self) -> list[Draft]:
         """The commit that records which settings changed; none if none did."""
         with self.lock:

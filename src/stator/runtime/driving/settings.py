@@ -72,6 +72,11 @@ class Settings:
             self._seen[name], self._now[name] = value, make(value)
             self._due.add(name)
 
+    def see_wrapped(self, dispatch: Any) -> None:
+        """Take the names of the tools that a wrapped loop has, unless a request showed their definitions."""
+        if isinstance(dispatch, Mapping) and "tools" not in self._seen:
+            self.see({"tools": tool_set(dispatch)})
+
     def take(self, only: Iterable[str] = ()) -> tuple[Change, ...]:
         """The changes that record what is due, or only these names; they count as recorded from here on."""
         if not self._due:

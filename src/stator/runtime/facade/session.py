@@ -285,6 +285,8 @@ class Session(SessionView, Marker, Generic[A]):
         in doubt is returned to the model as a result (`in_doubt="raise"` raises instead); a failure raises.
         """
 
+        self._driver.see_wrapped(dispatch)
+
         def recorded(name: str, arguments: Mapping[str, Any]) -> Any:
             return unwrapped(self._wrapped(name, arguments, dispatch, effects).drive(), in_doubt)
 
