@@ -12,12 +12,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from stator.importers.reading import patch_text
 from stator.importers.reading.call_outcome import CallOutcome, CallStatus, resolve_touches
 from stator.importers.reading.fields import record, records, text
-from stator.importers.reading.shell_effects import files_touched
 from stator.importers.reading.shell_reads import only_reads
+from stator.model.exchange import patch_text
 from stator.model.exchange.items import Step, Touch, digest_of
+from stator.model.exchange.shell_effects import files_touched
 from stator.model.log.commit import Source
 from stator.model.log.shown_text import cut_short
 from stator.model.records.types import Effect, StepStatus

@@ -23,7 +23,6 @@ from stator.importers.reading.fields import (
     whole_number,
 )
 from stator.importers.reading.plain_text import plain_text, redaction_stable
-from stator.importers.reading.shell_effects import files_touched
 from stator.importers.reading.shell_reads import only_reads
 from stator.model.exchange.items import (
     Returned,
@@ -32,6 +31,7 @@ from stator.model.exchange.items import (
     digest_of,
     text_id,
 )
+from stator.model.exchange.shell_effects import files_touched
 from stator.model.log.commit import Source
 from stator.model.log.shown_text import cut_short
 from stator.model.records.types import Effect, StepStatus

@@ -247,6 +247,8 @@ class AsyncSession(AsyncView, AsyncMarker, Generic[A]):
     def wrap(
         self, dispatch: Dispatch, *, effects: Effects | None = None, in_doubt: DoubtMode = "tell"
     ) -> Callable[[str, Mapping[str, Any]], Awaitable[Any]]:
+        self._sync._driver.see_wrapped(dispatch)
+
         async def recorded(name: str, arguments: Mapping[str, Any]) -> Any:
             calling = self._sync._wrapped(name, arguments, dispatch, effects)
             outcome = await drive(calling, self._pool)

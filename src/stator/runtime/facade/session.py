@@ -46,7 +46,7 @@ from stator.runtime.driving.open_turn import OpenTurn
 from stator.runtime.driving.recovery import Recovery
 from stator.runtime.driving.settings import stated
 from stator.runtime.driving.settlement import OpenDoubt
-from stator.runtime.driving.state_writer import TurnWriter, file_fields
+from stator.runtime.driving.state_writer import TurnWriter, file_fields, with_entry
 from stator.runtime.driving.tools import Tool, current_turn
 from stator.runtime.facade.annotations import Marker
 from stator.runtime.facade.view import SessionView
@@ -202,7 +202,7 @@ class Session(SessionView, Marker, Generic[A]):
         if keeper is None:
             return super()._record_file(record, why, made)
         plain = self._draft("file", **file_fields(record, why), **made)
-        return self._driver.record_file(keeper, record, plain)
+        return self._driver.record_file(keeper, record, with_entry(plain, record))
 
     @property
     def recovery(self) -> Recovery:
@@ -284,6 +284,8 @@ class Session(SessionView, Marker, Generic[A]):
         """Wrap a dispatch function so that each call is recorded; arguments and results stay the same. A call
         in doubt is returned to the model as a result (`in_doubt="raise"` raises instead); a failure raises.
         """
+
+        self._driver.see_wrapped(dispatch)
 
         def recorded(name: str, arguments: Mapping[str, Any]) -> Any:
             return unwrapped(self._wrapped(name, arguments, dispatch, effects).drive(), in_doubt)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stator.importers.reading.shell_effects import files_touched
+from stator.model.exchange.shell_effects import files_touched
 
 
 @pytest.mark.parametrize(
