@@ -504,6 +504,7 @@ def context(
         root=str(root),
         policy=lambda: policy_text(root),
         policy_is_own=is_own,
+        call=os.environ.get("STATOR_CALL", ""),
         launch=_launch(),
         index=search_index,
         approvers=KnownApprovers(os.environ),

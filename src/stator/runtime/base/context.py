@@ -85,6 +85,8 @@ class Context:
     """The text of the project's policy file, read when it is needed; empty without such a file."""
     policy_is_own: bool = True
     """Whether the project is this user's own: if not, its policy file may only ask and deny."""
+    call: str = ""
+    """The call of a session that this process was started in, by its id: what it contributes was made in that call."""
     launch: Launch | None = None
     """Set where a supervisor started this program."""
     index: OpenIndex | None = None

@@ -22,7 +22,7 @@ from stator.model.calls.life import (
     life,
     verdict,
 )
-from stator.model.log.commit import Commit, Draft, Named
+from stator.model.log.commit import Commit, Draft, Named, Source
 from stator.model.window.reply import (
     Dialect,
     Request,
@@ -38,6 +38,8 @@ Dispatch = Callable[..., Any] | Mapping[str, Callable[..., Any]]
 """Runs a tool by its name: a function of name and arguments, or tools by name."""
 Effects = Mapping[str, Any]
 """What a tool of that name does: "read", "idempotent", "write", or a dict of `stator.tool`'s options."""
+Sources = Mapping[str, Source]
+"""Where the results of a tool of that name come from: "tool", "file", "web" or "import"."""
 DoubtMode = Literal["tell", "raise"]
 WORD_MAX = 200
 """Characters of a request's option that is worth keeping with the intent."""
@@ -91,9 +93,6 @@ class ModelCalling(Calling):
         if note.kind == "call":  # what is appended while the model thinks, it does not see
             self._shown = self.turn.driver.shown_in((*self.args, *self.kwargs.values()))
         return super().draft(note)
-
-    def _asked_from(self) -> tuple[Named, ...]:
-        return ()  # its answer names what it was made from
 
     def entry(self, said: Any, status: str = "") -> Draft:
         return self.turn.entry(
@@ -250,6 +249,7 @@ class Loop:
         dispatch: Dispatch,
         *,
         effects: Effects | None = None,
+        sources: Sources | None = None,
         parallel: bool = False,
         in_doubt: DoubtMode = "tell",
     ) -> list[dict[str, Any]]:
@@ -257,10 +257,10 @@ class Loop:
 
         A failure, a denial or a doubt is sent to the model, not raised (`in_doubt="raise"` raises
         doubts). Where a person must say yes first, the rest runs and then `ApprovalNeeded` is
-        raised; a later run continues from there.
+        raised; a later run continues from there. `sources` says where results come from, by tool.
         """
         turn = self._open
-        seq, calls = requested(turn, reply, dispatch, effects)
+        seq, calls = requested(turn, reply, dispatch, with_sources(effects, sources))
         attempts = [functools.partial(_attempt, call) for call in calls]
         ended = turn.driver.together(attempts) if parallel else [attempt() for attempt in attempts]
         return results_of(turn, seq, ended, in_doubt)
@@ -328,6 +328,18 @@ def by_name(
     tool = tool_for(request, dispatch, effects or {})
     named = isinstance(dispatch, Mapping) and name in dispatch
     return Calling(turn, tool, (), dict(given) if named else {}, given=dict(given))
+
+
+def with_sources(effects: Effects | None, sources: Sources | None) -> Effects | None:
+    """The options of tools, with where their results come from."""
+    if not sources:
+        return effects
+    found: dict[str, Any] = dict(effects or {})
+    for name, source in sources.items():
+        options = found.get(name, {})
+        options = {"effect": options} if isinstance(options, str) else dict(options)
+        found[name] = {**options, "source": source}
+    return found
 
 
 def unwrapped(outcome: Outcome, in_doubt: DoubtMode) -> Any:
