@@ -71,6 +71,7 @@ BY_ITSELF = {
     "approval": "approving a call puts the answer into `approvals`",
     "child": "starting a child puts it into `children`",
     "compaction": "a compaction puts what left the view into `evicted`",
+    "trust": "a person who vouches for something puts that into `trust`",
 }
 """The records that are made when something else is done."""
 
@@ -132,6 +133,7 @@ def record_everything(store: Any) -> str:
             late = t.try_call(pay, amount=7).call
             append(s, "settlement", call=late, tool="pay", status="ok", cause="late result")
             store.contribute("every").budget("turns=20")
+            store.contribute("every").vouch("tool:look", why="it is ours")
         with s.turn("and then") as t:
             t.say("be quick", actor="user")
             t.model(Model(says(text="all is said")))

@@ -27,6 +27,7 @@ def history(store: stator.Store) -> None:
     with store.open("main") as s, s.turn("lose one") as t:
         t.try_call(lose, order="A-1")
     store.approvals.grant("main", "pay")
+    store.contribute("main").vouch("tool:lose", why="it is ours")
     store.fork("main", "t2", as_name="branch")
 
 
