@@ -43,13 +43,13 @@ from stator.locations import (
 )
 from stator.locations import FILE as FILE
 from stator.locations import FOLDER as FOLDER
-from stator.model.log.query import Finding, SessionQuery, VerifyReport
+from stator.model.log.commit import Draft
+from stator.model.log.query import Finding, SessionQuery, SessionRow, VerifyReport
 from stator.model.sessions.ownership import OWN, Ownership
 from stator.model.values.ids import PREFIXES, Kind
 from stator.owner import projects
 from stator.owner import stores as owners
 from stator.owner.approver import KnownApprovers
-from stator.owner.projects import FILE as PROJECT_FILE
 from stator.owner.regular_file import read_regular
 from stator.runtime.base.context import Context, Launch
 from stator.runtime.base.pages import matching
@@ -66,6 +66,11 @@ POLICY_MAX = 1_000_000
 """Characters of a policy file that are read."""
 USERS = "user data folder"
 NEAREST = f"nearest {FOLDER} folder"
+PROMPT_LOOKS = 10
+PROMPT_PAUSE_S = 0.05
+"""How often, and in which steps, a prompt is awaited that a hook has seen and the transcript does not hold yet."""
+ACTIVE_MAX = 50
+"""Sessions of agents that work now whose transcripts are looked at."""
 MEMORY = ("memory:", ":memory:")
 DURABILITIES = ("full", "barrier", "relaxed")
 
@@ -108,9 +113,10 @@ def connect(
         os.makedirs(os.path.dirname(place.url), mode=0o700, exist_ok=True)
     store = _open(place.url, durability, create=create, read_only=read_only, redact=redact)
     store.ownership = _ownership(store, place, trust=trust)
-    for folder in spools(store):
-        if waits(folder):
-            store = _with_spool(store, folder, read_only=read_only)
+    if not read_only:
+        for folder in spools(store):
+            if waits(folder):
+                _take_quietly(store, folder)
     return Store(store, context(project=project, store=store))
 
 
@@ -152,19 +158,14 @@ def _look_again(store: Store) -> None:
     store.port.ownership = _ownership(store.port, place)
 
 
-def _with_spool(store: port.StorePort, folder: str, *, read_only: bool) -> port.StorePort:
-    """A store with its hook queue: imported, or applied as an overlay where nothing may be written. A failure
-    of that does not keep the store from opening; `stator doctor` says what is left.
-    """
+def _take_quietly(store: port.StorePort, folder: str) -> None:
+    """Import a hook queue. A failure does not keep the store from opening; `stator doctor` says what is left."""
     try:
-        if read_only:
-            return _overlaid(store, folder)
         take_spool(store, folder)
     except Exception as error:
         warnings.warn(
             f"what hooks left in {folder} was not taken in: {error}", RuntimeWarning, stacklevel=3
         )
-    return store
 
 
 def catch_up(store: Store) -> None:
@@ -175,19 +176,59 @@ def catch_up(store: Store) -> None:
             connect(_path(store.port), create=False).close()
         return
     for folder in waiting:
-        _with_spool(store.port, folder, read_only=False)
+        _take_quietly(store.port, folder)
 
 
-def _overlaid(store: port.StorePort, folder: str) -> port.StorePort:
-    """The store as it would be with the hook queue imported."""
+def advance(store: port.StorePort, session: str, result: IngestResult | None = None) -> bool:
+    """Read the transcript of a recorded session as far as it is written; return False if none is known."""
     from stator.hooks import ingest
-    from stator.store.memory import MemoryStore
-    from stator.store.overlay import Overlay
 
-    laid = Overlay(store, MemoryStore())
-    ingest.preview(laid, worlds(store), folder)
-    laid.freeze()
-    return laid
+    return ingest.advance(store, worlds(store), session, folders=spools(store), result=result)
+
+
+def reach_prompt(store: Store, row: SessionRow) -> None:
+    """Before something is added to a session that its transcript orders: read the transcript as far as it is
+    written, so that what is added belongs to the right turn. A prompt that a hook has seen is awaited for a moment."""
+    if row.record.orderer != "transcript":
+        return
+    for _ in range(PROMPT_LOOKS):
+        catch_up(store)
+        advance(store.port, row.id)
+        if not any(draft.kind == "turn" for draft in store.context.unplaced(store.port, row)):
+            return
+        store.context.sleep(PROMPT_PAUSE_S)
+
+
+def advance_active(store: Store, seen: dict[str, tuple[int, int]]) -> None:
+    """Take in what agents that work now have written since; `seen` remembers their transcripts from one time to the
+    next. Nothing where nothing may be written."""
+    if store.info().read_only or store.port.ownership.foreign:
+        return
+    from stator.hooks.hook_note import hook_note
+
+    catch_up(store)
+    query = SessionQuery(mode="recorded", status="active", project=store.context.project)
+    for row in store.port.sessions(query, limit=ACTIVE_MAX).rows:
+        path = hook_note(store.port, row.id).transcript
+        try:
+            found = os.stat(path) if path else None
+        except OSError:
+            continue
+        if found is not None and seen.get(path) != (found.st_size, found.st_mtime_ns):
+            seen[path] = found.st_size, found.st_mtime_ns
+            advance(store.port, row.id)
+
+
+def _at_rest(store: port.StorePort, row: SessionRow) -> bool:
+    from stator.hooks import unplaced
+
+    return unplaced.at_rest(store, row, now())
+
+
+def _unplaced(store: port.StorePort, row: SessionRow) -> list[Draft]:
+    from stator.hooks import unplaced
+
+    return unplaced.unplaced(store, worlds(store), spools(store), row)
 
 
 def verify_damaged(url: str, refused: StoreError) -> VerifyReport:
@@ -444,26 +485,52 @@ def known_stores() -> list[StorePlace]:
 
 
 def project_root(start: Path | None = None) -> Path:
-    """The folder of a project: where `.stator` is, else the git root, else the working folder."""
-    here = (start or Path.cwd()).absolute()
-    for folder in (here, *here.parents):
-        if os.path.exists(folder / FOLDER / PROJECT_FILE):
-            return folder
-    for folder in (here, *here.parents):
-        if os.path.exists(folder / ".git"):
-            return folder
-    return here
+    """The folder of a project: the checkout of a repository, or where `.stator` is, else the working folder."""
+    return projects.project_root(start or Path.cwd())
 
 
 def project_id(root: Path, store: port.StorePort) -> str:
-    """The id that the project in a folder has in a store: the one that `init` wrote, else the folder."""
-    return _project(root, store)[0]
+    """The id that the project in a folder has in a store: the one that `init` wrote, else the repository's, else
+    the folder."""
+    return _project(root, store).id
 
 
-def _project(root: Path, store: port.StorePort | None) -> tuple[str, bool]:
-    path = _path(store) if store is not None else ""
-    is_own = store is not None and not store.ownership.foreign
-    return projects.project_of(os.environ, root, path, is_store_own=is_own)
+def _project(root: Path, store: port.StorePort | None) -> projects.Project:
+    if store is None:
+        return projects.project_of(os.environ, root, projects.StoreInUse())
+    in_use = projects.StoreInUse(
+        _path(store),
+        is_own=not store.ownership.foreign,
+        is_recorded=lambda id: bool(store.sessions(SessionQuery(project=id), limit=1).rows),
+    )
+    return projects.project_of(os.environ, root, in_use)
+
+
+def home_of(folder: str, store: port.StorePort) -> tuple[str, str] | None:
+    """The project that a folder belongs to, and the project's own folder. Of a folder that is gone, the project
+    around it, or the one that was recorded under its path; None if there is neither."""
+    if not os.path.isabs(folder) or "\0" in folder:
+        return None
+    if os.path.isdir(folder):
+        root = project_root(Path(folder))
+        return project_id(root, store), str(root)
+    if store.sessions(SessionQuery(project=folder), limit=1).rows:
+        return folder, folder
+    above = next(one for one in Path(folder).parents if os.path.isdir(one))
+    root = project_root(above)
+    return (project_id(root, store), str(root)) if projects.is_marked(root) else None
+
+
+def _homes(
+    store: port.StorePort | None, root: str, project: str | None
+) -> Callable[[str], tuple[str, str] | None]:
+    """The project of any folder; in the folder of this process, the one that a program named."""
+
+    def found(folder: str) -> tuple[str, str] | None:
+        home = None if store is None else home_of(folder, store)
+        return (project, root) if home and home[1] == root and project is not None else home
+
+    return found
 
 
 def policy_text(root: Path) -> str:
@@ -488,7 +555,7 @@ def context(
 ) -> Context:
     """The context of this process: clock, ids and user; `start` is the folder in which it looks for the project."""
     root = project_root(start)
-    known, is_own = _project(root, store)
+    known = _project(root, store)
     return Context(
         clock=now,
         mint=mint,
@@ -500,17 +567,21 @@ def context(
         pid=os.getpid(),
         program=os.path.basename(sys.argv[0] or "python") if sys.argv else "python",
         principal=f"local:{machine.user()}",
-        project=known if project is None else project,
+        project=known.id if project is None else project,
         root=str(root),
         policy=lambda: policy_text(root),
-        policy_is_own=is_own,
+        policy_is_own=known.is_own,
         call=os.environ.get("STATOR_CALL", ""),
+        is_joined=known.is_joined and project is None,
+        home_of=functools.cache(_homes(store, str(root), project)),
         launch=_launch(),
         index=search_index,
         approvers=KnownApprovers(os.environ),
         below=lambda store: machine.below(store, os.environ),
         started_by=machine.started_by,
         boot=machine.boot,
+        at_rest=_at_rest,
+        unplaced=_unplaced,
     )
 
 

@@ -21,6 +21,8 @@ OWN = "own-"
 """Prefix of a file that one hook wrote for itself, because the current one was being imported."""
 TAKEN = "taken-"
 """Prefix of a file that a process is importing, or was when it died."""
+HELD = "held"
+"""The folder of lines that wait for their place."""
 KEY = "key"
 """The key of its placeholders."""
 NOTE = "note"
@@ -34,16 +36,37 @@ SCHEME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789+-.")
 
 
 def nearest(start: str) -> str | None:
-    """The nearest `.stator` folder upward that holds a store."""
+    """The nearest `.stator` folder upward that holds a store. A linked worktree without one has that of its
+    repository: of the main checkout, or upward from there.
+    """
     here = os.path.abspath(start)
     while True:
         folder = os.path.join(here, FOLDER)
         if os.path.exists(os.path.join(folder, FILE)):
             return folder
+        if os.path.isfile(os.path.join(here, ".git")) and (shared := _shared(here)):
+            return shared
         above = os.path.dirname(here)
         if above == here:
             return None
         here = above
+
+
+def _shared(tree: str) -> str | None:
+    """The `.stator` folder of the repository that a worktree was added to; None without one."""
+    from stator.worktrees import linked_trees, repository_at  # few folders are linked worktrees
+
+    found = repository_at(tree)
+    if found is None or not found.is_linked:
+        return None
+    if not found.has_main:
+        places = list(linked_trees(found.common))
+    else:
+        places = [found.home]
+        while places[-1] != os.path.dirname(places[-1]):
+            places.append(os.path.dirname(places[-1]))
+    folders = (os.path.join(place, FOLDER) for place in places)
+    return next((one for one in folders if os.path.exists(os.path.join(one, FILE))), None)
 
 
 def users(environ: Mapping[str, str]) -> str | None:
@@ -109,6 +132,6 @@ def waits(folder: str) -> bool:
     """Whether hooks queued anything there that no store has imported."""
     try:
         with os.scandir(folder) as found:
-            return any(is_spooled(entry.name) for entry in found)
+            return any(is_spooled(entry.name) or entry.name == HELD for entry in found)
     except OSError:
         return False

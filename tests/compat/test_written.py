@@ -93,7 +93,9 @@ def test_every_section_writes_the_same_commits_as_0_4_0(tmp_path):
     """A section that a later release writes otherwise on purpose is compared with what that release wrote:
     from 0.6.0 on, a write in doubt is not run in another turn either ("died"), and the old path of a renamed file
     is recorded as deleted ("items", "import-codex"), and an undone compaction puts notes back under their ids
-    ("branched"), and erasing a session keeps its redaction key ("erased")."""
+    ("branched"), and erasing a session keeps its redaction key ("erased"). From 0.8.0 on, a sub-agent's session hangs
+    at the call that started it, and not at where its parent's log ended ("hooks-claude-code", "import-codex",
+    "import-gemini")."""
     run("compat.wording", tmp_path / "run", str(tmp_path))
     written = {path.stem: commits.read(path) for path in tmp_path.glob("*.jsonl")}
     known = {path.stem: commits.read(path) for path in WORDING.glob("*.jsonl")}

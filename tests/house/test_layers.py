@@ -18,9 +18,10 @@ from source_tree import ANYTHING, Module, SourceTree, circles, is_below
 
 PARTS: dict[str, str] = {
     "errors": "model.log.shown_text",
-    "locations": "",
+    "worktrees": "",
+    "locations": "worktrees",
     "locks": "",
-    "owner": "errors locations locks model.sessions.ownership owner",
+    "owner": "errors locations locks worktrees model.sessions.ownership owner",
     "_moved": "",
     "extensions": "errors",
     "model": "errors _moved model",

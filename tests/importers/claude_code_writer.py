@@ -94,12 +94,12 @@ def items_of_type(kind: type, told: list[Any]) -> list[Any]:
     return [item for item in told if isinstance(item, kind)]
 
 
-def import_files(store: Any, *paths: Path, conclude: bool = True) -> Report:
+def import_files(store: Any, *paths: Path, at_rest: bool = True) -> Report:
     """Import files in the given order."""
     report = Report()
     for path in paths:
         for found in FORMAT.conversations(path):
-            import_conversation(store.port, store.context, FORMAT, found, report, conclude=conclude)
+            import_conversation(store.port, store.context, FORMAT, found, report, at_rest=at_rest)
     return report
 
 

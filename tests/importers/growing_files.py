@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importers.import_helpers import conversations_in, import_file, view
+from importers.import_helpers import context_of, conversations_in, import_file, view
 from stator.importers.conversation import Report, import_conversation
 from stator.importers.registry import load
 from stator.model.exchange.items import Called, Prompted, Returned
@@ -40,7 +40,12 @@ def import_while_growing(store, source, path, name):
         path.write_bytes(b"".join(lines[:end]))
         for found in conversations_in(path, name):
             import_conversation(
-                store.port, store.context, load(name), found, Report(), conclude=False
+                store.port,
+                context_of(store, found.conversation),
+                load(name),
+                found,
+                Report(),
+                at_rest=False,
             )
     return view(store, conversations_in(path, name)[0])
 

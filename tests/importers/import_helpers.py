@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -41,8 +42,14 @@ def import_file(store, path, name) -> conversation.Report:
     """Import every conversation in a file."""
     report = conversation.Report()
     for found in conversations_in(path, name):
-        conversation.import_conversation(store.port, store.context, load(name), found, report)
+        here = context_of(store, found.conversation)
+        conversation.import_conversation(store.port, here, load(name), found, report)
     return report
+
+
+def context_of(store, talk):
+    """The context of a store in a project whose folder is the one that the agent worked in."""
+    return replace(store.context, root=talk.cwd or store.context.root)
 
 
 def view(store, found) -> SessionView:
@@ -55,7 +62,9 @@ def views(store, path, name):
 
 
 def kinds(shown):
-    return [commit.kind for commit in shown.log()]
+    """What was recorded of the conversation, without our own notes about it."""
+    own = ("scratch", "settings")
+    return [commit.kind for commit in shown.log() if commit.kind not in own]
 
 
 def prompts_of(shown):

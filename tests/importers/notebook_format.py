@@ -38,6 +38,7 @@ AT = 1_700_000_000_000_000
 
 class Notebook:
     name = "notebook"
+    mapper = 2
 
     def recognizes(self, path: Path, begin: bytes) -> bool:
         return begin.lstrip().startswith(b'{"talk"')
@@ -60,7 +61,12 @@ class Notebook:
         )
 
     def read(
-        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
+        self,
+        found: FoundConversation,
+        cursor: Cursor | None,
+        progress: Progress | None,
+        *,
+        at_rest: bool = True,
     ) -> Iterator[Item]:
         begun = cursor or Cursor(offset=0)
         for line in read_lines(

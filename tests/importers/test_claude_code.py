@@ -102,11 +102,11 @@ def test_the_usage_of_a_message_on_several_lines_counts_once(file, store):
 def test_blocks_after_the_end_of_the_file_become_another_answer(file, store):
     file.prompt("go")
     file.says("msg_1", ("toolu_1", "Bash", {"command": "one"}))
-    import_files(store, file.path, conclude=False)
+    import_files(store, file.path, at_rest=False)
     file.says("msg_1", ("toolu_2", "Bash", {"command": "two"}))
-    import_files(store, file.path, conclude=False)
+    import_files(store, file.path, at_rest=False)
     file.says("msg_1", "and a word")
-    import_files(store, file.path, conclude=False)
+    import_files(store, file.path, at_rest=False)
     origins = [c.origin[1] for c in view(store).log() if c.kind == "entry"]
     assert origins == ["msg_1", "msg_1+1", "msg_1+2"]
 

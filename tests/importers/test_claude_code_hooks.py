@@ -89,7 +89,7 @@ WHOLE = {"turn": 3, "call": 6, "outcome": 5, "turn_end": 2, "compaction": 1, "pl
 
 @pytest.mark.parametrize("order", ["ht", "th", "hth", "tht"])
 def test_hooks_and_transcript_record_each_turn_and_call_once(store, order):
-    parts = {"h": lambda: record(store), "t": lambda: import_files(store, MAIN, conclude=False)}
+    parts = {"h": lambda: record(store), "t": lambda: import_files(store, MAIN, at_rest=False)}
     for part in order:
         parts[part]()
     assert tally(store) == WHOLE
@@ -103,16 +103,16 @@ def test_hooks_between_imports_record_each_turn_and_call_once(store, tmp_path):
     state: dict[str, Any] = {}
     for part in range(0, max(len(lines), len(TOLD)), 4):
         growing.write_bytes(b"".join(lines[: part + 4]))
-        import_files(store, growing, conclude=False)
+        import_files(store, growing, at_rest=False)
         record(store, TOLD[part : part + 4], state)
-    import_files(store, growing, conclude=False)
+    import_files(store, growing, at_rest=False)
     assert tally(store) == WHOLE
 
 
 def test_a_hook_and_the_transcript_record_the_same_for_a_call(store, tmp_path):
     record(store)
     with stator.connect(tmp_path / "b.db", project="demo") as other:
-        import_files(other, MAIN, conclude=False)
+        import_files(other, MAIN, at_rest=False)
         told, read = (
             {
                 c.origin[1]: (c.tool, c.status, c.effect)
@@ -131,7 +131,7 @@ def _view(store):
 def test_a_hook_and_the_transcript_record_the_same_files(store, tmp_path):
     record(store)
     with stator.connect(tmp_path / "b.db", project="demo") as other:
-        import_files(other, MAIN, conclude=False)
+        import_files(other, MAIN, at_rest=False)
         told, read = (
             {
                 (e.record.path, e.record.op, e.record.before, e.record.after)

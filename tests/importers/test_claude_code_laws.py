@@ -1,119 +1,168 @@
-"""Tests that the order and the pieces in which Claude Code's data arrives make no difference."""
+"""Tests that a Claude Code transcript gives the same items in whatever pieces it is read."""
 
 from __future__ import annotations
 
-import json
+import os
+import random
+import shutil
 import tempfile
-from collections import Counter
 from pathlib import Path
-from typing import Any
 
-from hypothesis import given, settings
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import stator
-from importers.claude_code_writer import SESSION, TranscriptWriter, import_files, items, view
-from importers.test_claude_code_hooks import MAIN, TOLD, WHOLE, record, tally
-from stator.model.exchange.items import Cursor, Noise, Skipped
+from importers.claude_code_events import EventWriter, transcripts
+from importers.claude_code_writer import SESSION, TranscriptWriter
+from stator.importers.claude_code.transcript import FORMAT
+from stator.importers.reading.found_conversation import FoundConversation
+from stator.model.exchange.items import Cursor, Item, Noise, Skipped
 
-LINES = MAIN.read_bytes().splitlines(keepends=True)
-GARDEN = MAIN.stem
-few = settings(max_examples=5, deadline=None)
-
-
-def said(seen: Any) -> dict[str, list[Any]]:
-    """The blocks of every answer, joined across commits."""
-    found: dict[str, list[Any]] = {}
-    for commit in seen.log():
-        if commit.kind == "entry" and commit.actor == "model":
-            reply = commit.value("output")
-            found.setdefault(reply["id"], []).extend(reply["content"])
-    return found
+DATA = Path(__file__).parent / "data" / "claude-code"
+REAL = os.environ.get("STATOR_TRANSCRIPTS", "")
+STATE_MAX = 16_000
+"""The most bytes of a cursor that this test allows; it is written with every append."""
+many = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-def outcome(seen: Any) -> Counter[Any]:
-    log = [c for c in seen.log() if c.kind in ("turn", "call", "outcome", "compaction", "plan")]
-    return Counter((c.kind, c.origin, c.tool, c.status) for c in log)
+class Growing:
+    """A transcript that is written piece by piece."""
+
+    def __init__(self, folder: str, source: Path) -> None:
+        (self.found, *_) = FORMAT.conversations(source)
+        self.data = source.read_bytes()
+        path = Path(folder) / source.name
+        if fork_of := self.found.conversation.fork_of:
+            shutil.copy(source.with_name(f"{fork_of}.jsonl"), folder)
+        self.path = path
+        self.found = msgspec.structs.replace(self.found, path=str(path))
+
+    def read(
+        self, end: int, cursor: Cursor | None = None, *, at_rest: bool = False
+    ) -> tuple[list[Item], Cursor]:
+        """Read the first bytes of the file from a cursor; return the items, and a cursor that was written as JSON."""
+        self.path.write_bytes(self.data[:end])
+        return read(self.found, cursor, at_rest=at_rest)
+
+    def lines(self) -> list[int]:
+        """The offsets after each line."""
+        return [place + 1 for place, byte in enumerate(self.data) if byte == 10]
 
 
-@few
-@given(st.lists(st.integers(0, sum(map(len, LINES))), max_size=6))
-def test_a_growing_file_yields_the_same_as_the_whole_file(cuts):
-    whole = MAIN.read_bytes()
-    with tempfile.TemporaryDirectory() as folder:
-        growing = Path(folder) / MAIN.name
-        with stator.connect("memory:") as store, stator.connect("memory:") as other:
-            for cut in [*sorted(cuts), len(whole)]:
-                growing.write_bytes(whole[:cut])
-                import_files(store, growing, conclude=False)
-            import_files(other, growing, conclude=False)
-            assert said(view(store, GARDEN)) == said(view(other, GARDEN))
-            assert outcome(view(store, GARDEN)) == outcome(view(other, GARDEN))
-
-
-@few
-@given(st.lists(st.tuples(st.booleans(), st.integers(1, 8)), max_size=12))
-def test_hooks_and_a_growing_transcript_record_everything_once_in_any_order(pieces):
-    state: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as folder, stator.connect("memory:") as store:
-        growing = Path(folder) / MAIN.name
-        read = told = 0
-        for is_read, step in [*pieces, (False, len(TOLD)), (True, len(LINES))]:
-            if is_read:
-                read += step
-                growing.write_bytes(b"".join(LINES[:read]))
-                import_files(store, growing, conclude=False)
-            else:
-                record(store, TOLD[told : told + step], state)
-                told += step
-        assert tally(store) == WHOLE
-
-
-junk = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
-names = st.sampled_from(
-    "type subtype uuid parentUuid sessionId timestamp message content role id isSidechain agentId cwd"
-    " isMeta promptId toolUseResult attachment rendered compactMetadata forkedFrom session_id".split()
-)
-kinds = st.sampled_from(["user", "assistant", "system", "attachment", "result", "summary", "new"])
-blocks = st.fixed_dictionaries(
-    {"type": st.sampled_from(["text", "tool_use", "tool_result", "image"])},
-    optional={
-        "id": junk,
-        "name": junk,
-        "input": junk,
-        "tool_use_id": junk,
-        "content": junk,
-        "text": junk,
-    },
-)
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    st.lists(
-        st.builds(
-            lambda fields, kind, content: {**fields, "type": kind, "message": {"content": content}},
-            st.dictionaries(names, junk, max_size=6),
-            kinds,
-            st.lists(blocks, max_size=3) | junk,
-        ),
-        max_size=6,
+def read(
+    found: FoundConversation, cursor: Cursor | None, *, at_rest: bool
+) -> tuple[list[Item], Cursor]:
+    told = list(FORMAT.read(found, cursor, None, at_rest=at_rest))
+    last = told[-1]
+    assert isinstance(last, Cursor)
+    written = msgspec.json.encode(last)
+    assert len(written) < STATE_MAX
+    return [item for item in told if not isinstance(item, Cursor)], msgspec.json.decode(
+        written, type=Cursor
     )
+
+
+def recorded(told: list[Item]) -> list[Item]:
+    """What is recorded, and not only counted."""
+    return [item for item in told if not isinstance(item, (Noise, Skipped))]
+
+
+def obeys(growing: Growing, cuts: list[int]) -> None:
+    """Each prefix gives a prefix of the items, and reading continues exactly where it stopped."""
+    whole, _ = growing.read(len(growing.data))
+    told: list[Item] = []
+    cursor: Cursor | None = None
+    for cut in [*sorted(cuts), len(growing.data)]:
+        more, cursor = growing.read(cut, cursor)
+        told += more
+        assert told == whole[: len(told)]
+        assert growing.read(cut)[0] == told
+    assert told == whole
+    at_rest, _ = growing.read(len(growing.data), at_rest=True)
+    assert growing.read(len(growing.data), cursor, at_rest=True)[0] == at_rest[len(told) :]
+
+
+def written(folder: str, events: list[tuple[str, int]]) -> tuple[Growing, EventWriter]:
+    source = Path(folder) / "source"
+    source.mkdir()
+    writer = EventWriter(TranscriptWriter(source / f"{SESSION}.jsonl"))
+    writer.play(events)
+    return Growing(folder, writer.file.path), writer
+
+
+@many
+@given(transcripts, st.lists(st.floats(0, 1), max_size=5), st.booleans())
+def test_a_transcript_read_in_pieces_gives_the_items_of_the_whole(events, places, is_bytes):
+    with tempfile.TemporaryDirectory() as folder:
+        growing, _ = written(folder, events)
+        ends = list(range(len(growing.data) + 1)) if is_bytes else [0, *growing.lines()]
+        obeys(growing, [ends[int(place * (len(ends) - 1))] for place in places])
+
+
+@many
+@given(transcripts, st.lists(st.floats(0, 1), max_size=4))
+def test_what_was_read_at_a_rest_and_then_continued_is_the_same_as_the_whole(events, places):
+    with tempfile.TemporaryDirectory() as folder:
+        growing, writer = written(folder, events)
+        ends = [0, *growing.lines()]
+        rests = [writer.rests[int(place * (len(writer.rests) - 1))] for place in places]
+        told: list[Item] = []
+        cursor: Cursor | None = None
+        for end in [*(ends[rest] for rest in sorted(rests)), len(growing.data)]:
+            more, cursor = growing.read(end, cursor, at_rest=True)
+            told += more
+        whole, _ = growing.read(len(growing.data), at_rest=True)
+        assert recorded(told) == recorded(whole)
+
+
+@many
+@given(transcripts, st.lists(st.integers(0, 10_000), min_size=1, max_size=4))
+def test_every_cursor_among_the_items_continues_with_the_items_after_it(events, chosen):
+    with tempfile.TemporaryDirectory() as folder:
+        growing, _ = written(folder, events)
+        growing.path.write_bytes(growing.data)
+        told = list(FORMAT.read(growing.found, None, None, at_rest=False))
+        places = [place for place, item in enumerate(told) if isinstance(item, Cursor)]
+        for number in chosen:
+            place = places[number % len(places)]
+            rest = [item for item in told[place:] if not isinstance(item, Cursor)]
+            assert read(growing.found, told[place], at_rest=False)[0] == rest
+
+
+FIXTURES = sorted(DATA.rglob("*.jsonl"))
+OTHERS = {"hooks.stdin.jsonl"}
+
+
+def files(folder: Path) -> list[Path]:
+    found = [path for path in sorted(folder.rglob("*.jsonl")) if path.name not in OTHERS]
+    return [path for path in found if any(True for _ in FORMAT.conversations(path))]
+
+
+@pytest.mark.parametrize("path", files(DATA), ids=lambda path: path.name)
+def test_each_fixture_read_in_pieces_gives_the_items_of_the_whole(path, tmp_path):
+    growing = Growing(str(tmp_path), path)
+    obeys(growing, growing.lines())
+    chance = random.Random(path.name)
+    obeys(growing, [chance.randrange(len(growing.data)) for _ in range(20)])
+
+
+REAL_FILES = (
+    [
+        path
+        for folder in ("claude-code", "generated/claude-code-2.1.325")
+        for path in files(Path(REAL) / folder)
+    ]
+    if REAL
+    else []
 )
-def test_any_line_is_read_or_reported(lines):
-    with tempfile.TemporaryDirectory() as folder, stator.connect("memory:") as store:
-        file = TranscriptWriter(Path(folder) / f"{SESSION}.jsonl")
-        file.prompt("go", uuid="first")
-        for line in lines:
-            file.raw(json.dumps(line))
-        told = items(file.path)
-        assert not [item for item in told if isinstance(item, Skipped)]
-        assert [item for item in told if not isinstance(item, (Cursor, Noise))]
-        import_files(store, file.path)
-        assert import_files(store, file.path).commits == 0
+
+
+@pytest.mark.skipif(not REAL, reason="STATOR_TRANSCRIPTS names no folder of recorded sessions")
+@pytest.mark.parametrize("path", REAL_FILES, ids=lambda path: path.name)
+def test_each_real_transcript_read_in_pieces_gives_the_items_of_the_whole(path, tmp_path):
+    growing = Growing(str(tmp_path), path)
+    chance = random.Random(path.name)
+    ends = growing.lines()
+    obeys(growing, [chance.choice(ends) for _ in range(6)])
+    obeys(growing, [chance.randrange(len(growing.data)) for _ in range(6)])

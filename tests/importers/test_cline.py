@@ -96,5 +96,8 @@ def test_a_task_restored_to_an_earlier_point_continues_from_there(store, tmp_pat
     import_file(store, path, "cline")
     other = {"role": "assistant", "content": [{"type": "text", "text": "Another way."}]}
     path.write_text(json.dumps([*told[:3], other]))
-    report = import_file(store, path, "cline")
-    assert report.commits == 1
+    import_file(store, path, "cline")
+    (only,) = views(store, path, "cline")
+    answers = [c for c in only.log() if c.kind == "entry" and c.actor == "model"]
+    assert answers[-1].value("output")["content"] == other["content"]
+    assert len(answers) == 1 + sum(message["role"] == "assistant" for message in told)

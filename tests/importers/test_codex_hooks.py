@@ -47,7 +47,7 @@ def record_hooks(store, notices=NOTICES, state=None, first=0):
 
 def import_rollout(store):
     (found,) = FORMAT.conversations(ROLLOUT)
-    import_conversation(store.port, store.context, FORMAT, found, Report(), conclude=False)
+    import_conversation(store.port, store.context, FORMAT, found, Report(), at_rest=False)
     return view(store, found)
 
 

@@ -53,7 +53,7 @@ def record_hooks(store, notices, chat, state=None, first=0):
 def import_chat(store, path):
     shown = None
     for found in FORMAT.conversations(path):
-        import_conversation(store.port, store.context, FORMAT, found, Report(), conclude=False)
+        import_conversation(store.port, store.context, FORMAT, found, Report(), at_rest=False)
         shown = view(store, found)
     return shown
 

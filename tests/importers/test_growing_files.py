@@ -45,7 +45,5 @@ def test_the_session_is_the_same_for_every_cut_of_the_file(name, places):
         for place in [*sorted(places), 1.0]:
             path.write_bytes(data[: int(len(data) * place)])
             for found in form.conversations(path):
-                import_conversation(
-                    store.port, store.context, form, found, Report(), conclude=False
-                )
+                import_conversation(store.port, store.context, form, found, Report(), at_rest=False)
         assert summary_of(view(store, conversations_in(path, form.name)[0])) == whole(name)

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 import stator
-from importers.hook_lines import HOOK, HookedStore, before_tool, hook_input, prompt
+from importers.hook_lines import HOOK, HookedStore, before_tool, hook_input, prompt, session
+from owner.repositories import made, worktree
 from stator.hooks.spool import SpoolLine, parse_spool_line
 from stator.locations import CURRENT, KEY
 from stator.surfaces import hook
@@ -37,6 +38,21 @@ def test_a_line_contains_the_agents_input(hooked):
     assert isinstance(found, SpoolLine)
     assert found.agent == "cursor"
     assert found.payload["tool_input"] == {"command": "ls"}
+
+
+def test_a_hook_in_a_worktree_records_for_the_store_of_the_main_checkout(tmp_path):
+    main = HookedStore(made(tmp_path / "shop"))
+    tree = worktree(main.root, tmp_path / "elsewhere" / "feature", "feature")
+    main.hook({**prompt(), "cwd": str(tree)})
+    assert len(main.lines()) == 1
+
+
+def test_a_session_in_a_worktree_belongs_to_the_project_of_the_main_checkout(tmp_path):
+    main = HookedStore(made(tmp_path / "shop"))
+    tree = worktree(main.root, tmp_path / "feature", "feature")
+    main.hook({**prompt(), "cwd": str(tree)})
+    with stator.connect(main.path) as store:
+        assert session(store).record.project == str(main.root)
 
 
 def test_an_ordinary_hook_prints_nothing(hooked):

@@ -7,7 +7,8 @@ import pytest
 
 import stator
 from stator.model.exchange.items import Called, Conversation, Prompted, Returned
-from stator.runtime.ingest.recorder import Recorder, find
+from stator.runtime.ingest.placement import find
+from stator.runtime.ingest.recorder import Recorder
 from stator.store.sqlite import connection, projection
 from stator.store.sqlite.queries import session_list
 

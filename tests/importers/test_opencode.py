@@ -30,6 +30,8 @@ from importers.import_helpers import (
     views,
 )
 from stator.errors import InvalidInput
+from stator.importers.opencode.session import FORMAT
+from stator.model.exchange.items import Noted, Prompted
 
 EXPORT = DATA / "opencode" / "export.json"
 SCHEMA = """
@@ -238,6 +240,76 @@ def test_a_sub_agent_is_a_session_below_the_call_that_started_it(store, tmp_path
     assert [entry.record.session for entry in above.entries("children")] == [below.id]
 
 
+def authors(path):
+    (found,) = conversations_in(path, "opencode")
+    return [(type(item).__name__, item.by) for item in FORMAT.read(found, None, None)
+            if isinstance(item, (Prompted, Noted))]  # fmt: skip
+
+
+def user_message(*parts):
+    info = {"id": "msg_u", "role": "user", "time": {"created": 1794725173000}}
+    return {
+        "info": info,
+        "parts": [{"id": f"prt_{n}", "type": "text", **p} for n, p in enumerate(parts)],
+    }
+
+
+def test_a_prompt_of_a_sub_agent_is_the_agents(tmp_path):
+    talk = {
+        "info": {**exported()["info"], "parentID": "ses_up"},
+        "messages": [user_message({"text": "look"})],
+    }
+    assert authors(written(tmp_path / "a.json", talk)) == [("Prompted", "agent")]
+
+
+def test_text_that_opencode_adds_is_the_systems_and_begins_no_turn(tmp_path):
+    added = {"text": "Continue if you have next steps", "synthetic": True}
+    talk = {"info": exported()["info"], "messages": [user_message(added)]}
+    assert authors(written(tmp_path / "a.json", talk)) == [("Noted", "system")]
+    talk["messages"] = [user_message({"text": "go"}, added)]
+    assert authors(written(tmp_path / "a.json", talk)) == [
+        ("Prompted", "user"),
+        ("Noted", "system"),
+    ]
+
+
+def test_a_summary_that_was_aborted_compacts_nothing(store, tmp_path):
+    talk = exported()
+    (summary,) = [m for m in talk["messages"] if m["info"].get("summary")]
+    summary["info"]["error"] = {"name": "MessageAbortedError"}
+    path = written(tmp_path / "a.json", talk)
+    import_file(store, path, "opencode")
+    (shown,) = views(store, path, "opencode")
+    assert "compaction" not in kinds(shown)
+
+
+def test_a_failed_todo_tool_changes_no_plan(store, tmp_path):
+    talk = exported()
+    for message in talk["messages"]:
+        for part in message["parts"]:
+            if part.get("tool") == "todowrite":
+                part["state"] |= {"status": "error", "error": "Invalid todos"}
+    path = written(tmp_path / "a.json", talk)
+    import_file(store, path, "opencode")
+    (shown,) = views(store, path, "opencode")
+    assert plan(shown) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [("Tool execution aborted", "in doubt"), ("The user rejected permission", "denied"),
+     ("test_cancel failed: 1 != 2", "error")],
+)  # fmt: skip
+def test_only_a_call_that_was_stopped_is_in_doubt(store, tmp_path, error, status):
+    talk = exported()
+    (call,) = [p for m in talk["messages"] for p in m["parts"] if p.get("callID") == "call_no"]
+    call["state"] |= {"status": "error", "error": error}
+    path = written(tmp_path / "a.json", talk)
+    import_file(store, path, "opencode")
+    (shown,) = views(store, path, "opencode")
+    assert status in [c.status for c in shown.log() if c.origin == ("opencode", "call_no")]
+
+
 def test_a_fork_shares_the_copied_messages(store, tmp_path):
     talk = exported()
     talk["messages"] = talk["messages"][:3]
@@ -344,8 +416,6 @@ def test_uncheckpointed_writes_of_a_running_opencode_are_read(store, tmp_path):
 
 
 def test_default_paths_are_opencodes_database(tmp_path):
-    from stator.importers.opencode.session import FORMAT
-
     (place,) = FORMAT.default_paths(tmp_path, {})
     assert place == tmp_path / ".local/share/opencode/opencode.db"
     (place,) = FORMAT.default_paths(tmp_path, {"XDG_DATA_HOME": "/data"})

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import stator
-from stator.hooks.ingest import MAPPERS
+from stator.hooks.mappers import MAPPERS
 
 FOLDER = Path(os.environ.get("STATOR_TRANSCRIPTS", "/nonexistent")) / "generated"
 RECORDED = {

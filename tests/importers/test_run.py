@@ -13,6 +13,7 @@ import pytest
 
 import stator
 from importers.notebook_format import FORMAT, Notebook, turn_lines, write_conversation
+from owner.repositories import made, worktree
 from stator.errors import StoreBusy
 from stator.importers import conversation
 from stator.importers.discover import discover
@@ -65,7 +66,7 @@ def path(tmp_path):
 def test_a_transcript_becomes_a_session(store, path):
     result = run_import(store, path)
     (one,) = result.taken
-    assert (one.fate, one.name, one.agent, one.project) == ("new", "fix it", "notebook", "shop")
+    assert (one.fate, one.name, one.agent) == ("new", "fix it", "notebook")
     view = store.read(one.session)
     assert [file.path for file in view.files(last=None)] == ["f2.py", "f1.py"]
     assert (one.report.turns, one.report.calls, one.report.files) == (2, 2, 2)
@@ -238,25 +239,97 @@ def test_a_failing_conversation_does_not_stop_the_others(store, path, tmp_path):
 
 
 def home_of(cwd):
-    return ("lib", "/srv/lib") if cwd.startswith("/srv/lib") else (cwd, cwd)
+    return ("lib", "/srv/lib") if cwd.startswith("/srv/lib") else None
 
 
-def test_spread_puts_each_conversation_into_its_own_project(store, tmp_path):
+def test_each_session_goes_into_the_project_it_took_place_in_else_one_named_after_its_source(
+    store, tmp_path
+):
     paths = [
         write_conversation(tmp_path / "a.jsonl", *turn_lines(1), id="a", cwd="/srv/lib/src"),
         write_conversation(tmp_path / "b.jsonl", *turn_lines(1), id="b", cwd="/home/dev/gone"),
         write_conversation(tmp_path / "c.jsonl", *turn_lines(1), id="c"),
     ]
-    result = run_import(store, *paths, home_of=home_of, spread=True)
+    result = run_import(store, *paths, home_of=home_of)
     found = {one.path[-7]: one.project for one in result.taken}
-    assert found == {"a": "lib", "b": "/home/dev/gone", "c": "shop"}
+    assert found == {"a": "lib", "b": "notebook", "c": "notebook"}
+    assert result.projects == {"lib": 1, "notebook": 2}
+
+
+def test_a_sub_agent_whose_folder_is_unknown_goes_where_its_parent_is(store, tmp_path):
+    paths = [
+        write_conversation(tmp_path / "p.jsonl", *turn_lines(1), id="p", cwd="/srv/lib"),
+        write_conversation(tmp_path / "k.jsonl", *turn_lines(1), id="k", parent="p"),
+    ]
+    for dry_run in (True, False):
+        result = run_import(store, *paths, home_of=home_of, dry_run=dry_run)
+        assert result.projects == {"lib": 2}
+
+
+def test_a_project_that_is_given_takes_every_session(store, tmp_path):
+    path = write_conversation(tmp_path / "a.jsonl", *turn_lines(1), id="a", cwd="/srv/lib/src")
+    (one,) = run_import(store, path, home_of=home_of, project="other").taken
+    assert one.project == "other"
+
+
+def test_a_session_goes_into_the_repository_that_its_folder_is_in(store, tmp_path):
+    shop = made(tmp_path / "shop")
+    tree = worktree(shop, tmp_path / "feature", "feature")
+    path = write_conversation(tmp_path / "a.jsonl", *turn_lines(1), id="a", cwd=str(tree))
+    assert run_import(store, path).taken[0].project == str(shop)
+
+
+def test_a_session_of_a_removed_folder_goes_into_the_repository_around_it(store, tmp_path):
+    shop = made(tmp_path / "shop")
+    gone = shop / ".claude" / "worktrees" / "gone"
+    path = write_conversation(tmp_path / "a.jsonl", *turn_lines(1), id="a", cwd=str(gone))
+    assert run_import(store, path).taken[0].project == str(shop)
+
+
+def touching(path, *, id, cwd, file):
+    rows = [{"ask": "hi"}, {"call": "c"}, {"done": "c", "file": file}]
+    return write_conversation(path, *rows, id=id, cwd=cwd)
+
+
+def files_of(store, session):
+    return [(file.root, file.path) for file in store.read(session).files(last=None)]
 
 
 def test_paths_are_relative_to_the_project_the_agent_worked_in(store, tmp_path):
-    rows = [{"ask": "hi"}, {"call": "c"}, {"done": "c", "file": "/srv/lib/src/a.py"}]
-    path = write_conversation(tmp_path / "a.jsonl", *rows, cwd="/srv/lib/src")
-    (one,) = run_import(store, path, home_of=home_of, spread=True).taken
-    assert [file.path for file in store.read(one.session).files(last=None)] == ["src/a.py"]
+    path = touching(tmp_path / "a.jsonl", id="a", cwd="/srv/lib/src", file="/srv/lib/src/a.py")
+    (one,) = run_import(store, path, home_of=home_of).taken
+    assert files_of(store, one.session) == [(".", "src/a.py")]
+
+
+@pytest.mark.parametrize("project", ["", "shop"])
+@pytest.mark.parametrize("file", ["README.md", "/home/dev/x/README.md"])
+def test_files_of_another_repository_keep_their_own_root(store, tmp_path, project, file):
+    path = touching(tmp_path / "a.jsonl", id="a", cwd="/home/dev/x", file=file)
+    (one,) = run_import(store, path, project=project).taken
+    assert files_of(store, one.session) == [("/", "/home/dev/x/README.md")]
+
+
+def test_why_never_merges_the_files_of_two_repositories(store, tmp_path):
+    paths = [
+        touching(tmp_path / f"{name}.jsonl", id=name, cwd=f"/{name}", file=f"/{name}/README.md")
+        for name in ("one", "two")
+    ]
+    run_import(store, *paths, project="shop")
+    assert store.why("README.md", project="shop") == []
+    found = store.why("/one/README.md", root="/", project="shop")
+    assert len({reason.session for reason in found}) == 1
+
+
+def test_files_of_another_repository_are_not_gone_from_disk(store, tmp_path):
+    path = touching(tmp_path / "a.jsonl", id="a", cwd="/home/dev/x", file="/home/dev/x/README.md")
+    (one,) = run_import(store, path, project="shop").taken
+    assert "gone from disk" not in store.read(one.session).brief().text
+
+
+def test_a_path_in_the_home_folder_stays_one(store, tmp_path):
+    path = touching(tmp_path / "a.jsonl", id="a", cwd="/srv/lib", file="~/.pi/agent/notes.md")
+    (one,) = run_import(store, path, home_of=home_of).taken
+    assert files_of(store, one.session) == [("~", "~/.pi/agent/notes.md")]
 
 
 def test_a_session_stays_in_the_project_it_was_imported_into(store, path):
@@ -286,7 +359,7 @@ def test_nothing_is_added_to_a_session_in_the_trash(store, path):
 
 
 def test_a_purged_session_is_not_imported_again(store, path):
-    run_import(store, path)
+    run_import(store, path, project="shop")
     store.retention("trash=30d", "purge=30d")
     for days in (31, 62, 93):
         later = store.context.clock() + days * 86_400_000_000

@@ -57,6 +57,7 @@ EXAMPLES: dict[str, Example] = {
     "use": Example("use", "program", "ibex", {"kind": "data", "name": "ibex table"}),
     "scratch": Example("note", "program", "jackal", {"name": "jackal", "value": "asleep"}),
     "app": Example("set", "program", "koala", {"koala": 3}),
+    "settings": Example("configure", "program", "ocelot", {"ocelot": "watched"}),
     "tag": Example("tag", "person", "lemur", {"name": "lemur"}),
     "score": Example("score", "person", "marmot", {"name": "marmot", "value": 0.5}),
     "flag": Example("flag", "person", "narwhal", {"name": "narwhal", "why": "look at it"}),

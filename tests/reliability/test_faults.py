@@ -15,7 +15,7 @@ import pytest
 from reliability.support import fact_draft, findings, recorded_session, script_environment
 from stator.connect import connect
 from stator.errors import StoreError, StoreFailed, StoreFull
-from stator.runtime.views.open_calls import DIED
+from stator.model.views.open_calls import DIED
 
 STRACE = "/usr/bin/strace"
 root = pytest.mark.skipif(os.getuid() != 0, reason="mounting needs root")

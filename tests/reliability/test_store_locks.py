@@ -16,7 +16,7 @@ from reliability.lock_workers import STRAYS, read_all
 from reliability.support import fact_draft, findings, recorded_session, script_environment
 from stator.connect import connect
 from stator.errors import Busy, NotAStore, StoreBusy, StoreCorrupt, StoreFailed
-from stator.runtime.views.open_calls import DIED
+from stator.model.views.open_calls import DIED
 from stator.store.sqlite import connection
 
 IN_USE = 128

@@ -25,6 +25,7 @@ def history(store: stator.Store) -> None:
     """A session with a record in every collection that can be erased."""
     populate(store, turns=2, big=False)
     with store.open("main") as s, s.turn("lose one") as t:
+        t.configure(permission_mode="plan")
         t.try_call(lose, order="A-1")
     store.approvals.grant("main", "pay")
     store.contribute("main").vouch("tool:lose", why="it is ours")

@@ -14,6 +14,7 @@ import pytest
 import stator
 from importers import notebook_format
 from importers.notebook_format import turn_lines, write_conversation
+from owner.repositories import made, worktree
 
 PROGRAM = [sys.executable, notebook_format.__file__]
 
@@ -77,7 +78,29 @@ def test_all_imports_every_project_into_its_own(ask, kept, tmp_path):
     write_conversation(kept / "b.jsonl", *turn_lines(1), id="b", cwd="/not/here")
     write_conversation(kept / "c.jsonl", *turn_lines(1), id="c", cwd=os.getcwd())
     found = document(ask("import", "notebook", "--all", "--json"))["sessions"]
-    assert {one["project"] for one in found} == {str(other), "/not/here", "shop"}
+    assert {one["project"] for one in found} == {str(other), "notebook", "shop"}
+
+
+def test_sessions_in_a_worktree_are_sessions_of_the_project(ask, kept, tmp_path, monkeypatch):
+    shop = made(tmp_path / "repository")
+    tree = worktree(shop, tmp_path / "elsewhere", "feature")
+    write_conversation(kept / "a.jsonl", *turn_lines(1), id="a", cwd=str(tree))
+    write_conversation(kept / "b.jsonl", *turn_lines(1), id="b", cwd=str(tmp_path))
+    monkeypatch.chdir(shop)
+    found = document(ask("import", "notebook", "--json"))
+    assert found["projects"] == {str(shop): 1}
+    assert found["elsewhere"] == 1
+
+
+def test_the_report_names_each_project_and_its_sessions(ask, kept, tmp_path):
+    write_conversation(kept / "b.jsonl", *turn_lines(1), id="b", cwd="/not/here")
+    here(kept / "a.jsonl", *turn_lines(1), id="kept")
+    lines = ask("import", "notebook", "--all").out.splitlines()
+    found = [" ".join(line.split()) for line in lines if line.strip().startswith("project")]
+    assert found == [
+        "project notebook: 1 session; see stator ls --all",
+        "project this one: 1 session",
+    ]
 
 
 def test_a_name_means_the_agent_and_a_path_means_the_folder(ask, kept):
@@ -167,7 +190,7 @@ def test_bundles_and_transcripts_can_be_imported_together(ask, store, tmp_path, 
     answer = ask("import", str(tmp_path / "in"))
     assert answer.code == 0
     assert "all hashes verified" in answer.out
-    assert len(ask("ls").out.splitlines()) == 2
+    assert "do 1 xxx" in ask("ls", "--all").out
 
 
 def test_commands_work_on_imported_sessions(ask, kept):

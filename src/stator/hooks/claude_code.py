@@ -1,8 +1,9 @@
 """Turns the input of Claude Code's hooks into items. Pure.
 
 Each item has the id that it has in the transcript (the provider's id of a call, the prompt id of a
-turn, the number of a compaction). So it is recorded once, whether the hook or the transcript comes
-first. The model's answers are only in the transcript, and are left to it unless it cannot be read.
+turn, the number of a compaction, the sub-agent's id). So it is recorded once, whether the hook or the
+transcript comes first. The model's answers, and reports of background tasks, are only in the transcript,
+and are left to it unless it cannot be read. That the program started and ended (`LIFECYCLE`) only hooks say.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from stator.importers.claude_code import tools
-from stator.importers.claude_code.line_fields import compaction_id, turn_id
+from stator.importers.claude_code.line_fields import author_of, compaction_id, title_of, turn_id
 from stator.model.exchange.items import (
     Answered,
     Began,
@@ -20,6 +21,7 @@ from stator.model.exchange.items import (
     Conversation,
     Ended,
     Item,
+    Noted,
     Prompted,
     Returned,
     Spawned,
@@ -31,6 +33,9 @@ SOURCE = "claude-code"
 NO_TRANSCRIPT = "no transcript"
 """A key in `state`: the session's transcript could not be read, so hooks are the only source."""
 
+LIFECYCLE = (Began, Ended)
+"""The items that no transcript contains."""
+
 HookInput = Mapping[str, Any]
 State = dict[str, Any]
 
@@ -40,9 +45,7 @@ def conversation(payload: HookInput) -> Conversation | None:
     session = _text(payload, "session_id")
     if not session:
         return None
-    name = (
-        _text(payload, "session_title") or _text(payload, "prompt").strip().split("\n", 1)[0][:60]
-    )
+    name = _text(payload, "session_title") or title_of(_text(payload, "prompt"))
     return Conversation(
         source=SOURCE, id=session, name=name, agent=SOURCE, cwd=_text(payload, "cwd")
     )
@@ -75,7 +78,13 @@ def _prompted(payload: HookInput, at: int, unique: str, state: State) -> Iterato
         if not state.get(NO_TRANSCRIPT):
             return
         prompt = f"hook-{unique}"
-    yield Prompted(id=turn_id(prompt, text), at=at, within=_within(payload), content=text)
+    within = _within(payload)
+    # Claude Code submits the reports of background tasks like prompts. The transcript has them under other ids.
+    if author_of(payload, text, in_agent=bool(within)) != "user":
+        if state.get(NO_TRANSCRIPT):
+            yield Noted(id=turn_id(prompt, text), at=at, within=within, content=text, by="agent")
+        return
+    yield Prompted(id=turn_id(prompt, text), at=at, within=within, content=text)
 
 
 def _called(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
@@ -100,18 +109,13 @@ def _returned(payload: HookInput, at: int, unique: str, state: State) -> Iterato
     returned_item = tools.result_of(
         call, at=at, within=within, output=_visible_output(result), result=result, is_error=False
     )
-    yield returned_item
     session = _text(payload, "session_id")
-    names = state.setdefault("tasks", {})
-    more = (
-        tools.subagent_of(call, result, session, at=at, within=within),
-        tools.plan_of(
-            call, tools.text_of(returned_item.output), result, names, at=at, within=within
-        )
-        if returned_item.status == "ok"
-        else None,
-    )
-    yield from (item for item in more if item is not None)
+    start, end = tools.subagent_of(call, result, session, at=at, within=within)
+    plan = None
+    if returned_item.status == "ok":
+        names, text = state.setdefault("tasks", {}), tools.text_of(returned_item.output)
+        plan = tools.plan_of(call, text, result, names, at=at, within=within)
+    yield from (item for item in (start, returned_item, end, plan) if item is not None)
 
 
 def _failed(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
@@ -180,14 +184,16 @@ def _turn_failed(payload: HookInput, at: int, unique: str, state: State) -> Iter
 
 def _agent(payload: HookInput, at: int, unique: str, state: State) -> Iterator[Item]:
     session, agent = _text(payload, "session_id"), _text(payload, "agent_id")
-    if not agent:
+    kind = _text(payload, "agent_type")
+    # A compaction runs in agents without a type; nobody started them as sub-agents.
+    if not agent or not kind:
         return
     has_stopped = _text(payload, "hook_event_name") == "SubagentStop"
     yield Spawned(
         id=f"child/{agent}/end" if has_stopped else f"child/{agent}",
         at=at,
         child=tools.child_id(session, agent),
-        name=_text(payload, "agent_type") or agent,
+        name=kind,
         status="ended" if has_stopped else "started",
     )
 

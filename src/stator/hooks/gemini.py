@@ -73,7 +73,8 @@ def items(payload: dict[str, Any], at: int, unique: str, state: dict[str, Any]) 
         if answer and state.get("no transcript"):
             content = [{"type": "text", "text": answer}]
             yield Answered(id=unique, at=at, reply={"role": "assistant", "content": content})
-        yield TurnEnded(id=unique, at=at)
+        prompt = text(state.get("prompt"))
+        yield TurnEnded(id=f"end/{prompt}" if prompt else unique, at=at)
     elif kind == "SessionEnd":
         yield Ended(id=unique, at=at, reason=text(payload.get("reason")))
 

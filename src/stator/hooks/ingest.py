@@ -1,81 +1,46 @@
-"""Records the lines of a spool in a store: each line once, in order, one conversation after
-another.
+"""Records the lines of a spool in a store, one conversation after another.
 
-Hooks say that something happened; the transcript is the authority on what happened. Before the
-lines of a conversation are recorded, its transcript is imported. Then the lines add what only hooks
-know. How far each file of the spool was read is recorded in the same transaction as the lines
-themselves. If this program dies at any point, the next one loses nothing and records nothing twice.
+A conversation with a transcript has the order of its transcript: whenever lines arrive, the transcript is read as
+far as it is written. Of the lines themselves, only starts and ends are recorded at once, because nothing else tells
+them; the others wait for their place (`hooks.witnesses`). A conversation without a transcript has the order of its
+hooks.
+
+If this program dies at any point, the next one loses nothing and records nothing twice.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from copy import deepcopy
-from importlib import import_module
-from itertools import islice
-from pathlib import Path
-from typing import Any, Protocol, cast
+from collections.abc import Callable
 
 import msgspec
 
-from stator.errors import InvalidInput, StoreError
-from stator.hooks import spool
-from stator.importers import registry
-from stator.importers.conversation import (
-    Report,
-    import_conversation,
-    subagent_conversation,
-)
-from stator.importers.format import Format
-from stator.importers.reading.found_conversation import FoundConversation
-from stator.importers.reading.jsonl import read_beginning
+from stator.errors import StoreError
+from stator.hooks import spool, witnesses
+from stator.hooks.hook_note import HookNote, hook_note, is_running, rests
+from stator.hooks.mappers import load_mapper
+from stator.hooks.transcript_file import TranscriptFile, transcript_path
+from stator.hooks.witness import AGENT as WITNESS
+from stator.importers.conversation import Report, subagent_conversation
 from stator.model.exchange.items import (
-    Compacted,
+    Began,
     Conversation,
     Ended,
     Item,
-    Prompted,
 )
 from stator.model.log.query import SessionQuery
-from stator.model.log.redact import has_placeholder
 from stator.model.log.shown_text import without_secrets
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import matching
-from stator.runtime.ingest.recorder import Recorder, find, noted_cursor
+from stator.runtime.ingest.placement import find
+from stator.runtime.ingest.recorder import Recorder
 from stator.store.port import StorePort
 
-MAPPERS = {
-    "claude-code": "claude_code",
-    "codex": "codex",
-    "gemini": "gemini",
-    "cursor": "cursor",
-}
-"""Agent → the module in this package that reads its hooks."""
-HOOKS = "hooks"
-"""The name of the recorded note that says how far the spool was read."""
 BATCH_LINES = 2_000
 BATCH_BYTES = 16 * 2**20
 STARTS = ("SessionStart", "sessionStart")
-ENDS = ("SessionEnd", "sessionEnd")
-BEGIN = 65_536
 
 ContextFor = Callable[[str], Context]
 """Returns the context (project and root) for the folder in which an agent worked."""
-
-
-class Mapper(Protocol):
-    """Turns the input of an agent's hooks into items."""
-
-    def conversation(self, payload: dict[str, Any]) -> Conversation | None:
-        """The conversation that a line belongs to; None if it belongs to none."""
-        ...
-
-    def items(
-        self, payload: dict[str, Any], at: int, unique: str, state: dict[str, Any]
-    ) -> Iterator[Item]:
-        """The items in a line. `unique` identifies the line; `state` is kept between lines."""
-        ...
 
 
 class IngestLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,15 +48,13 @@ class IngestLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     lines: int = 0
     """The most lines; 0 for all of them."""
-    transcript: int = 0
-    """The most new bytes of a transcript; 0 for any number."""
+    seconds: float = 0.0
+    """After which reading transcripts ends; 0 for never."""
     wait_s: float = 1.0
     """How long to wait for another process that is ingesting the same spool."""
 
 
 NO_LIMITS = IngestLimits()
-PREVIEW_LIMITS = IngestLimits(lines=20_000, transcript=8 * 2**20)
-"""The limits for a store that may not be written; it reads the spool again each time."""
 
 
 class IngestResult(msgspec.Struct, kw_only=True):
@@ -112,13 +75,6 @@ class IngestResult(msgspec.Struct, kw_only=True):
     """Conversations that were started or resumed."""
 
 
-def load_mapper(agent: str) -> Mapper:
-    """Load the mapper for an agent's hooks."""
-    if agent not in MAPPERS:
-        raise InvalidInput(f"no agent {agent!r:.40}", hint=", ".join(MAPPERS), path="$.agent")
-    return cast("Mapper", import_module(f"stator.hooks.{MAPPERS[agent]}"))
-
-
 def ingest(
     store: StorePort,
     context_for: ContextFor,
@@ -129,46 +85,62 @@ def ingest(
 ) -> IngestResult:
     """Record what hooks wrote to a folder, and add it to `result`. Do nothing if another process is doing so."""
     result = IngestResult() if result is None else result
-    if not spool.spooled_files(folder):
+    if not spool.spooled_files(folder) and not witnesses.held_sessions(folder):
         return result
     here = context_for("")
     with spool.exclusive(folder, sleep=here.sleep, wait_s=limits.wait_s) as is_mine:
         if not is_mine:
             result.is_all = False
             return result
-        while _ingest_round(store, context_for, folder, limits, result):
+        intake = Intake(store, context_for, folder, limits, result)
+        while intake.round():
             pass
-        # Only when a conversation starts, because it reads a note of every active session.
-        if result.starts:
-            end_dead_conversations(store, context_for)
+        intake.place_held()
     return result
 
 
-def end_dead_conversations(store: StorePort, context_for: ContextFor) -> list[str]:
-    """Record the end of conversations whose program died without reporting it; return their
-    sessions.
+def advance(
+    store: StorePort,
+    context_for: ContextFor,
+    session: str,
+    *,
+    folders: list[str],
+    limits: IngestLimits = NO_LIMITS,
+    result: IngestResult | None = None,
+) -> bool:
+    """Read a session's transcript as far as it is written, and place what waits for it; return False if none is
+    known."""
+    result = IngestResult() if result is None else result
+    row = store.session(session)
+    note = hook_note(store, session)
+    if not note.transcript or not row.record.aliases:
+        return False
+    source, foreign = row.record.aliases[0]
+    conversation = Conversation(source=source, id=foreign, cwd=note.cwd)
+    for folder in folders:
+        intake = Intake(store, context_for, folder, limits, result)
+        intake.catch_up(source, conversation, note)
+    return True
 
-    What such a program was doing is in doubt, and nothing else will record that: the session may be
-    resumed by another program, or never.
-    """
-    # imported here because few callers need it
-    from stator.runtime.runs.processes import start_ticks
 
+def end_dead_conversations(
+    store: StorePort, context_for: ContextFor, *, folders: list[str]
+) -> list[str]:
+    """Record the end of conversations whose program died without reporting it; return their sessions."""
     ended = []
     for row in matching(store, SessionQuery(mode="recorded", status="active")):
-        note = noted_cursor(store, row.id, HOOKS)
-        if not isinstance(note, dict) or not row.record.aliases:
-            continue
-        pid, born, space = note.get("process") or (0, 0, 0)
-        # A pid names a process only within its namespace, and is reused: the start time tells two apart.
-        if not pid or space != _namespace() or start_ticks(pid) == born:
+        note = hook_note(store, row.id)
+        if not row.record.aliases or is_running(note) is not False:
             continue
         source, foreign = row.record.aliases[0]
-        conversation = Conversation(source=source, id=foreign)
-        recorder = Recorder(
-            store, context_for(str(note.get("cwd") or "")), conversation, via="hook"
-        )
-        recorder.take(Ended(id=f"died/{pid}.{born}", at=note.get("at", 0), died=True))
+        conversation = Conversation(source=source, id=foreign, cwd=note.cwd)
+        for folder in folders:
+            Intake(store, context_for, folder, NO_LIMITS, IngestResult()).catch_up(
+                source, conversation, note
+            )
+        pid, born, _ = note.process
+        recorder = Recorder(store, context_for(note.cwd), conversation, via="hook", row=row)
+        recorder.take(Ended(id=f"died/{pid}.{born}", at=note.at, died=True))
         recorder.flush()
         ended.append(row.id)
     return ended
@@ -176,118 +148,88 @@ def end_dead_conversations(store: StorePort, context_for: ContextFor) -> list[st
 
 def agent_processes(store: StorePort) -> dict[int, str]:
     """The processes of the agents whose conversations are open, as their hooks reported them: pid → agent."""
-    from stator.runtime.runs.processes import start_ticks
-
     found = {}
     for row in matching(store, SessionQuery(mode="recorded", status="active")):
-        note = noted_cursor(store, row.id, HOOKS)
-        pid, born, space = (note.get("process") if isinstance(note, dict) else None) or (0, 0, 0)
-        if pid and space == _namespace() and start_ticks(pid) == born:
-            found[pid] = row.record.aliases[0][0] if row.record.aliases else row.record.agent
+        note = hook_note(store, row.id)
+        if is_running(note):
+            agent = row.record.aliases[0][0] if row.record.aliases else row.record.agent
+            found[note.process[0]] = agent
     return found
 
 
-def preview(store: StorePort, context_for: ContextFor, folder: str) -> IngestResult:
-    """Record what hooks wrote to a folder in a temporary store, and leave the spool unchanged."""
-    result = IngestResult()
-    batches = BatchRecorder(
-        store, context_for, PREVIEW_LIMITS, result, files=spool.spooled_files(folder)
-    )
-    for line in islice(spool.peek(folder), PREVIEW_LIMITS.lines):
-        batches.add(line)
-    batches.flush()
-    return result
-
-
-def _ingest_round(
-    store: StorePort,
-    context_for: ContextFor,
-    folder: str,
-    limits: IngestLimits,
-    result: IngestResult,
-) -> bool:
-    """Record the files that are there now; return whether there may be more."""
-    here = context_for("")
-    rejected = spool.RejectedPieces(folder)
-    unique = lambda: here.secret(6).hex()  # noqa: E731
-    with spool.ClaimedFiles(
-        folder, now=here.clock() * 1000, unique=unique, sleep=here.sleep, wait_s=limits.wait_s
-    ) as claimed:
-        if not claimed.files:
-            result.is_all = result.is_all and not claimed.skipped
-            return False
-        try:
-            is_complete = _record_files(store, context_for, claimed, rejected, limits, result)
-        finally:
-            rejected.close()
-        result.bad += rejected.count
-        if not is_complete:
-            result.is_all = False
-            return False
-        # The files are the only other copy: they go when the store has everything on disk, in any durability.
-        store.sync()
-        claimed.remove()
-        return True
-
-
-def _record_files(
-    store: StorePort,
-    context_for: ContextFor,
-    claimed: spool.ClaimedFiles,
-    rejected: spool.RejectedPieces,
-    limits: IngestLimits,
-    result: IngestResult,
-) -> bool:
-    """Record the lines of the files; return False if a limit was reached first."""
-    batches = BatchRecorder(
-        store, context_for, limits, result, files=claimed.files, rejected=rejected
-    )
-    for item in claimed.lines():
-        if isinstance(item, spool.BadPiece):
-            rejected.put(item.file, item.raw)
-        elif limits.lines and batches.seen >= limits.lines:
-            batches.flush()
-            return False
-        else:
-            batches.add(item)
-    batches.flush()
-    return not batches.is_waiting
-
-
-class BatchRecorder:
-    """Groups lines by conversation and records them in batches."""
+class Intake:
+    """Takes the lines of one spool into a store."""
 
     def __init__(
         self,
         store: StorePort,
         context_for: ContextFor,
+        folder: str,
         limits: IngestLimits,
         result: IngestResult,
-        *,
-        files: list[str],
-        rejected: spool.RejectedPieces | None = None,
     ) -> None:
-        """`rejected` receives the lines that no session accepts."""
         self._store = store
         self._context_for = context_for
+        self._folder = folder
         self._limits = limits
         self._result = result
-        self._files = frozenset(files)
-        self._lines_by_conversation: dict[tuple[str, str], list[spool.SpoolLine]] = {}
-        self._conversations: dict[tuple[str, str], Conversation] = {}
-        self._rejected = rejected
-        self._bytes = 0
-        self._waiting = 0
-        self.seen = 0
-        """Lines that were added, including those that were recorded before."""
-        self.is_waiting = False
-        """Whether a conversation was left for the next time."""
+        self._rejected: spool.RejectedPieces | None = None
+        here = context_for("")
+        self._clock = here.clock
+        end = here.monotonic() + limits.seconds
+        self._stop = (lambda: here.monotonic() >= end) if limits.seconds else (lambda: False)
+        self._touched: set[str] = set()
+        """Sessions whose transcript was read and whose lines were placed in this intake."""
 
-    def add(self, line: spool.SpoolLine) -> None:
-        """Add a line; it is recorded with its batch."""
-        self.seen += 1
-        self._waiting += 1
-        self._bytes += len(line.raw)
+    # -- the files --------------------------------------------------------------------------------
+
+    def round(self) -> bool:
+        """Record the files that are there now; return whether there may be more."""
+        here = self._context_for("")
+        unique = lambda: here.secret(6).hex()  # noqa: E731
+        result = self._result
+        self._rejected = rejected = spool.RejectedPieces(self._folder)
+        with spool.ClaimedFiles(
+            self._folder, now=here.clock() * 1000, unique=unique, sleep=here.sleep,
+            wait_s=self._limits.wait_s,
+        ) as claimed:  # fmt: skip
+            if not claimed.files:
+                result.is_all = result.is_all and not claimed.skipped
+                return False
+            try:
+                is_complete = self._record_files(claimed)
+            finally:
+                rejected.close()
+            result.bad += rejected.count
+            if not is_complete:
+                result.is_all = False
+                return False
+            # The files are the only other copy: they go when the store has everything on disk, in any durability.
+            self._store.sync()
+            claimed.remove()
+            return True
+
+    def _record_files(self, claimed: spool.ClaimedFiles) -> bool:
+        """Record the lines of the files; return False if a limit was reached first."""
+        batch = _Batch()
+        seen = 0
+        for item in claimed.lines():
+            if isinstance(item, spool.BadPiece):
+                self._reject(item.file, item.raw)
+                continue
+            if self._limits.lines and seen >= self._limits.lines:
+                self._record(batch)
+                return False
+            seen += 1
+            self._sort(batch, item)
+            if batch.lines >= BATCH_LINES or batch.bytes >= BATCH_BYTES:
+                self._record(batch)
+                batch = _Batch()
+        self._record(batch)
+        return True
+
+    def _sort(self, batch: _Batch, line: spool.SpoolLine) -> None:
+        """Add a line to those of its conversation."""
         try:
             conversation = load_mapper(line.agent).conversation(line.payload)
         except Exception as error:  # a mapper may raise anything on hostile input
@@ -296,288 +238,227 @@ class BatchRecorder:
         if conversation is None:
             self._refuse(line, f"{line.agent}: the line names no conversation")
             return
-        key = line.agent, conversation.id
         if not conversation.cwd:
             conversation = msgspec.structs.replace(conversation, cwd=line.cwd)
-        self._conversations.setdefault(key, conversation)
-        self._lines_by_conversation.setdefault(key, []).append(line)
-        if self._waiting >= BATCH_LINES or self._bytes >= BATCH_BYTES:
-            self.flush()
+        batch.add(conversation, line)
 
-    def flush(self) -> None:
-        """Record the batch."""
-        for key, lines in self._lines_by_conversation.items():
-            conversation = self._conversations[key]
+    def _record(self, batch: _Batch) -> None:
+        for key, lines in batch.by_conversation.items():
+            conversation = batch.conversations[key]
             try:
-                self._record_conversation(key[0], conversation, lines)
+                self._record_conversation(conversation, lines)
             except StoreError:
                 raise
             except Exception as error:  # a failure in one conversation must not affect the others
+                why = f"{conversation.source} {conversation.id}: {_error_text(error)}"
                 for line in lines:
-                    self._refuse(
-                        line, f"{conversation.source} {conversation.id}: {_error_text(error)}"
-                    )
-        self._lines_by_conversation, self._conversations, self._waiting, self._bytes = {}, {}, 0, 0
+                    self._refuse(line, why)
 
     def _refuse(self, line: spool.SpoolLine, why: str) -> None:
         """Keep a line that cannot be recorded in the folder `bad`, and report why."""
-        if self._rejected is not None:
-            self._rejected.put(line.file, line.raw)
+        self._reject(line.file, line.raw)
         self._result.refused.setdefault(why.split(":")[0], why)
 
+    def _reject(self, file: str, raw: bytes) -> None:
+        if self._rejected is not None:
+            self._rejected.put(file, raw)
+
+    # -- one conversation -------------------------------------------------------------------------
+
     def _record_conversation(
-        self, agent: str, conversation: Conversation, lines: list[spool.SpoolLine]
+        self, conversation: Conversation, lines: list[spool.SpoolLine]
     ) -> None:
-        context = self._context_for(conversation.cwd)
-        path = next(filter(None, map(_transcript_path, reversed(lines))), "")
-        transcript = _Transcript(self._store, context, agent, conversation, path)
-        if find(self._store, conversation) is None:
-            if self._limits.transcript and not transcript.conversations and _is_fork(lines):
-                # the transcript says what this is a fork of, and it does not exist yet
-                self.is_waiting = True
-                return
-            conversation = transcript.describe(conversation)
-        hooked = _HookedConversation(
-            self._store, context, load_mapper(agent), conversation, self._files, self._refuse
-        )
-        lines = hooked.unread(lines)
+        row = find(self._store, conversation)
+        note = HookNote() if row is None else hook_note(self._store, row.id)
+        lines = [line for line in lines if line.end > note.read.get(line.file, 0)]
+        if not lines:
+            return
         self._result.lines += len(lines)
         self._result.starts += any(_hook_name(line) in STARTS for line in lines)
-        if not lines:
-            return
-        # Starts come first because they create the session. The transcript comes before everything
-        # else: it contains what happened before a compaction, which must be recorded before the
-        # compaction itself.
-        first = next((n for n, line in enumerate(lines) if not _is_start(line)), len(lines))
-        hooked.transcript = path or hooked.transcript
-        hooked.record(lines[:first])
-        hooked.has_transcript = transcript.read(self._limits, self._result.transcripts)
-        hooked.record(lines[first:])
-        if _hook_name(lines[-1]) in ENDS:
-            # Not before: until the program has ended, a call without a result may still get one.
-            transcript.read(self._limits, self._result.transcripts, conclude=True)
-        self._result.commits += hooked.commits
-        if hooked.session not in self._result.names:
-            self._result.names.append(hooked.session)
+        note.transcript = next(filter(None, map(transcript_path, reversed(lines))), note.transcript)
+        note.cwd = note.cwd or conversation.cwd
+        own = [line for line in lines if line.agent != WITNESS]
+        if own:
+            note.process, note.at = own[-1].process, own[-1].at
+        orderer = row.record.orderer if row is not None and row.record.orderer else ""
+        if not orderer:
+            orderer = "transcript" if note.transcript else "hooks"
+        if orderer == "transcript":
+            self._witness(conversation, lines, note)
+        else:
+            self._order(conversation, lines, note)
 
-
-class _HookedConversation:
-    """One conversation, as its hooks report it."""
-
-    def __init__(
-        self,
-        store: StorePort,
-        context: Context,
-        mapper: Mapper,
-        conversation: Conversation,
-        files: frozenset[str],
-        refuse: Callable[[spool.SpoolLine, str], None],
+    def _witness(
+        self, conversation: Conversation, lines: list[spool.SpoolLine], note: HookNote
     ) -> None:
-        self._store = store
-        self._context = context
-        self._mapper = mapper
-        self._conversation = conversation
-        self._files = files
-        self._refuse = refuse
-        self._recorders: dict[str, Recorder] = {}
-        self.session = conversation.session
-        self.commits = 0
-        self.has_transcript = False
-        known = self._noted()
-        self.transcript: str = known.get("transcript") or ""
-        self._state: dict[str, Any] = known.get("state") or {}
-        self._process = {"process": known.get("process") or [0, 0, 0], "at": known.get("at", 0)}
-        # Files that are gone cannot be read again; their offsets would only make the note grow.
-        self._read_up_to: dict[str, int] = {
-            name: end for name, end in (known.get("read") or {}).items() if name in files
-        }
-
-    def _noted(self) -> dict[str, Any]:
-        main = self._recorder("")
-        self.session = main.session
-        found = main.cursor(HOOKS)
-        return found if isinstance(found, dict) else {}
-
-    def unread(self, lines: list[spool.SpoolLine]) -> list[spool.SpoolLine]:
-        """The lines that an earlier process, which died before it removed the file, did not record."""
-        return [line for line in lines if line.end > self._read_up_to.get(line.file, 0)]
-
-    def record(self, lines: list[spool.SpoolLine]) -> None:
-        """Record the lines, together with how far each file was read."""
-        if not lines:
-            return
-        self._state["no transcript"] = not self.has_transcript
-        for line in lines:
-            # the old state stays in the recorded note until this line is recorded
-            state = deepcopy(self._state)
-            try:
-                items = list(self._mapper.items(line.payload, line.at, line.id, state))
-            except Exception as error:  # a mapper may raise anything on hostile input
-                # keep the line before it counts as read, or a crash in between would lose it
-                self._refuse(line, f"{line.agent} {self._conversation.id}: {_error_text(error)}")
-                items, state = [], self._state
-            if any(isinstance(item, Compacted) for item in items):
-                # a compaction is recorded immediately; everything before it must be recorded first
-                self._flush()
-            for item in items:
-                if not self._is_in_transcript(item):
-                    self.commits += len(self._recorder(item.within).take(item))
-            self._state = state
-            self._process = {"process": list(line.process), "at": line.at}
-            self._read_up_to[line.file] = line.end
-        self._flush()
-
-    def _is_in_transcript(self, item: Item) -> bool:
-        """Whether the transcript contains an item under another id: ids of prompts are made from
-        their text, and secrets in this one were redacted."""
-        return (
-            self.has_transcript
-            and isinstance(item, Prompted)
-            and isinstance(item.content, str)
-            and has_placeholder(item.content)
+        """Record starts and ends, keep the rest, and read the transcript."""
+        context = self._context_for(conversation.cwd)
+        file = TranscriptFile(self._store, context, conversation, note.transcript)
+        conversation = file.describe(conversation)
+        recorder = Recorder(
+            self._store, context, conversation, via="hook", row=find(self._store, conversation)
         )
+        kept = []
+        refuse = lambda line, error: self._refuse(line, _error_text(error))  # noqa: E731
+        for seen in witnesses.reported(lines, note.state, refuse):
+            for item in seen.items:
+                if isinstance(item, (Began, Ended)):
+                    recorder.take(item)
+                    note.ended = item.at if isinstance(item, Ended) else 0
+            if any(not isinstance(item, (Began, Ended)) for item in seen.items):
+                kept.append(seen.line)
+        if kept:  # before the files go
+            witnesses.hold(self._folder, recorder.session, kept)
+        self._result.commits += len(recorder.flush(reading=note.reading()))
+        note.number += 1
+        self._name(recorder.session)
+        self.catch_up(conversation.source, conversation, note)
 
-    def _flush(self) -> None:
-        """Record everything. Sub-agents come first; the note that all was read comes last."""
-        note = {
-            "state": self._state,
-            "read": self._read_up_to,
-            "transcript": self.transcript,
-            "cwd": self._conversation.cwd,
-            **self._process,
-        }
-        for within, recorder in self._recorders.items():
-            if within:
-                self.commits += len(recorder.flush())
-        commits = self._recorder("").flush(cursor=(HOOKS, note))
-        self.commits += sum(commit.kind != "scratch" for commit in commits)
-
-    def _recorder(self, within: str) -> Recorder:
-        known = self._recorders.get(within)
-        if known is None:
-            if within:
-                # a sub-agent's session refers to its parent's, so the parent must exist first
-                self._flush()
-            conversation = (
-                subagent_conversation(self._conversation, within) if within else self._conversation
-            )
-            known = Recorder(self._store, self._context, conversation, via="hook")
-            self._recorders[within] = known
-        return known
-
-
-class _Transcript:
-    """A conversation's transcript, with the sub-agents in it."""
-
-    def __init__(
-        self, store: StorePort, context: Context, agent: str, conversation: Conversation, path: str
+    def _order(
+        self, conversation: Conversation, lines: list[spool.SpoolLine], note: HookNote
     ) -> None:
-        self._store = store
-        self._context = context
-        self._path = path
-        self._own = conversation.id
-        self._format = _format_of(agent) if path else None
-        self._problem = ""
-        self.conversations: list[FoundConversation] = []
-        """The conversations in the file; empty if it is not a transcript of this conversation."""
-        try:
-            self.conversations = self._find_conversations()
-        except Exception as error:  # a format may raise anything on a hostile file
-            self._problem = _error_text(error)
+        """Record everything, in the order of the lines: nothing else tells it."""
+        context = self._context_for(conversation.cwd)
+        recorders: dict[str, Recorder] = {}
 
-    def _find_conversations(self) -> list[FoundConversation]:
-        path, format = Path(self._path), self._format
-        if format is None or not os.path.isfile(path):
-            return []
-        if not format.recognizes(path, read_beginning(self._path, BEGIN)):
-            return []
-        return [
-            found
-            for found in format.conversations(path)
-            if self._own in (found.conversation.id, found.conversation.parent)
-        ]
+        def recorder(within: str) -> Recorder:
+            if within not in recorders:
+                if within:
+                    recorders[""].flush()  # a sub-agent's session refers to its parent's
+                talk = subagent_conversation(conversation, within) if within else conversation
+                recorders[within] = Recorder(
+                    self._store, context, talk, via="hook", orderer="hooks",
+                    state=None if within else note.drafting,
+                )  # fmt: skip
+            return recorders[within]
 
-    def describe(self, known: Conversation) -> Conversation:
-        """The conversation with what only the transcript knows: its name and what it was forked
-        from."""
-        for found in self.conversations:
-            if found.conversation.id == known.id:
-                return msgspec.structs.replace(found.conversation, cwd=known.cwd)
-        return known
+        main = recorder("")
+        note.state["no transcript"] = True
+        refuse = lambda line, error: self._refuse(line, _error_text(error))  # noqa: E731
+        for seen in witnesses.reported(lines, note.state, refuse):
+            for item in seen.items:
+                self._result.commits += len(recorder(item.within).take(item))
+                if isinstance(item, (Began, Ended)):
+                    note.ended = item.at if isinstance(item, Ended) else 0
+        for line in lines:
+            note.read[line.file] = line.end
+        for within, one in recorders.items():
+            if within:
+                self._result.commits += len(one.flush())
+        note.drafting = main.state
+        self._result.commits += len(main.flush(reading=note.reading()))
+        self._name(main.session)
 
-    def read(self, limits: IngestLimits, report: Report, *, conclude: bool = False) -> bool:
-        """Import what is new in the transcript; return whether it could be read."""
-        try:
-            for found in self.conversations:
-                if self._format is not None and not self._is_too_much(found, limits):
-                    import_conversation(
-                        self._store, self._context, self._format, found, report, via="hook",
-                        conclude=conclude,
-                    )  # fmt: skip
-        except StoreError:
-            raise
-        # an unreadable transcript must not keep the hooks' lines from being recorded
-        except Exception as error:
-            self._problem = _error_text(error)
-        if self._problem:
-            report.refused.setdefault(self._path, self._problem)
-        return bool(self.conversations) and not self._problem
+    def _name(self, session: str) -> None:
+        if session not in self._result.names:
+            self._result.names.append(session)
 
-    def _is_too_much(self, found: FoundConversation, limits: IngestLimits) -> bool:
-        if not limits.transcript:
-            return False
-        note = noted_cursor(self._store, found.conversation.session, found.cursor_name)
-        known = note.get("offset", 0) if isinstance(note, dict) else 0
-        return found.size - known > limits.transcript
+    # -- the transcript and what waits for it ----------------------------------------------------
+
+    def catch_up(self, source: str, conversation: Conversation, note: HookNote) -> None:
+        """Read the transcript as far as it is written, and place what waits for it."""
+        context = self._context_for(note.cwd)
+        file = TranscriptFile(self._store, context, conversation, note.transcript)
+        at_rest = rests(note, self._clock())
+        is_all = file.read(self._result.transcripts, at_rest=at_rest, stop=self._stop)
+        self._result.is_all = self._result.is_all and is_all
+        row = find(self._store, conversation)
+        if row is None:
+            return
+        self._touched.add(row.id)
+        lines = witnesses.held_lines(self._folder, row.id)
+        if not lines:
+            return
+        has_file = bool(file.conversations)
+        left = self._unplaced(row.id, source, lines, has_file=has_file)
+        if at_rest and is_all:
+            self._land(row.id, conversation, left, has_file=has_file)
+            left = []
+        witnesses.keep_only(self._folder, row.id, [seen.line for seen in left])
+
+    def _unplaced(
+        self, session: str, source: str, lines: list[spool.SpoolLine], *, has_file: bool
+    ) -> list[witnesses.Witnessed]:
+        """The lines that report what the log does not hold."""
+        refuse = lambda line, error: self._refuse(line, _error_text(error))  # noqa: E731
+        left = []
+        for seen in witnesses.reported(lines, {"no transcript": not has_file}, refuse):
+            missing = [
+                item
+                for item in seen.items
+                if not self._is_placed(session, source, item)
+                or (not has_file and not witnesses.needs_no_place(item))
+            ]
+            if missing:
+                left.append(seen)
+        return left
+
+    def _is_placed(self, session: str, source: str, item: Item) -> bool:
+        owner = _owner(self._store, source, session, item)
+        return witnesses.is_placed(self._store, owner, source, item)
+
+    def _land(
+        self,
+        session: str,
+        conversation: Conversation,
+        left: list[witnesses.Witnessed],
+        *,
+        has_file: bool,
+    ) -> None:
+        """Record what only hooks saw, at the end of the log: all of it if there is no transcript."""
+        by_owner: dict[str, list[Item]] = {}
+        for seen in left:
+            for item in witnesses.worth_landing(seen.items) if has_file else seen.items:
+                owner = _owner(self._store, conversation.source, session, item)
+                if not witnesses.is_same_call(self._store, owner, item):
+                    by_owner.setdefault(owner, []).append(item)
+        for owner, items in by_owner.items():
+            drafts = witnesses.landing(self._store, owner, conversation, items, has_turns=has_file)
+            head = self._store.head(owner).seq
+            answers = self._store.append(owner, drafts)
+            self._result.commits += sum(commit.seq > head for commit in answers)
+
+    def place_held(self) -> None:
+        """Look again at sessions with lines that wait, though no hook reported anything new."""
+        for session in witnesses.held_sessions(self._folder):
+            if session in self._touched or session.endswith(".new"):
+                continue
+            lines = witnesses.held_lines(self._folder, session)
+            conversation = (
+                load_mapper(lines[-1].agent).conversation(lines[-1].payload) if lines else None
+            )
+            if conversation is None or find(self._store, conversation) is None:
+                continue
+            self.catch_up(conversation.source, conversation, hook_note(self._store, session))
 
 
-def reconcile(store: StorePort, context_for: ContextFor, session: str, report: Report) -> bool:
-    """Import a session's transcript again, up to its current end; return False if none is known."""
-    row = store.session(session)
-    note = noted_cursor(store, session, HOOKS)
-    path = note.get("transcript") if isinstance(note, dict) else ""
-    if not path or not row.record.aliases:
-        return False
-    source, foreign = row.record.aliases[0]
-    conversation = Conversation(source=source, id=foreign, cwd=str(note.get("cwd") or ""))
-    transcript = _Transcript(store, context_for(conversation.cwd), source, conversation, path)
-    return transcript.read(NO_LIMITS, report)
+class _Batch:
+    """Lines by conversation."""
+
+    def __init__(self) -> None:
+        self.by_conversation: dict[tuple[str, str], list[spool.SpoolLine]] = {}
+        self.conversations: dict[tuple[str, str], Conversation] = {}
+        self.lines = self.bytes = 0
+
+    def add(self, conversation: Conversation, line: spool.SpoolLine) -> None:
+        key = conversation.source, conversation.id
+        self.conversations.setdefault(key, conversation)
+        self.by_conversation.setdefault(key, []).append(line)
+        self.lines += 1
+        self.bytes += len(line.raw)
 
 
-def _namespace() -> int:
-    """The pid namespace in which process ids are valid here; -1 if it is unknown."""
-    try:
-        return os.stat("/proc/self/ns/pid").st_ino
-    except OSError:
-        return -1
-
-
-def _format_of(agent: str) -> Format | None:
-    try:
-        return registry.load(agent)
-    except (InvalidInput, ImportError):
-        return None
-
-
-def _transcript_path(line: spool.SpoolLine) -> str:
-    path = line.payload.get("transcript_path")
-    return path if isinstance(path, str) and os.path.isabs(path) and "\0" not in path else ""
+def _owner(store: StorePort, source: str, session: str, item: Item) -> str:
+    """The session that an item belongs to: a sub-agent's own, if it is recorded."""
+    if not item.within:
+        return session
+    row = find(store, Conversation(source=source, id=item.within))
+    return session if row is None else row.id
 
 
 def _hook_name(line: spool.SpoolLine) -> str:
     name = line.payload.get("hook_event_name")
     return name if isinstance(name, str) else ""
-
-
-def _is_start(line: spool.SpoolLine) -> bool:
-    """Whether a line only reports that a conversation starts or is resumed."""
-    return _hook_name(line) in STARTS and line.payload.get("source") != "compact"
-
-
-def _is_fork(lines: list[spool.SpoolLine]) -> bool:
-    """Whether nothing is known of a conversation except that it started as a fork."""
-    starts = all(_hook_name(line) in STARTS for line in lines)
-    return starts and any(line.payload.get("source") == "fork" for line in lines)
 
 
 def _error_text(error: Exception) -> str:

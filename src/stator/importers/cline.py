@@ -16,6 +16,7 @@ from typing import Any
 
 from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.call_outcome import CallStatus
+from stator.importers.reading.counted_items import Steps, counted_items, settled_count
 from stator.importers.reading.fields import (
     MICROS,
     files_touched_by,
@@ -29,13 +30,19 @@ from stator.importers.reading.fields import (
     usage_units,
 )
 from stator.importers.reading.found_conversation import FoundConversation, Progress, is_inside
-from stator.importers.reading.json_document import read_document, single_conversation
+from stator.importers.reading.json_document import (
+    JsonDocument,
+    read_document,
+    single_conversation,
+)
 from stator.importers.reading.jsonl import read_beginning
 from stator.importers.reading.line_boundary import whole_line
+from stator.importers.reading.shell_reads import only_reads
 from stator.importers.reading.unnamed_messages import Dialogue, RequestedCall
 from stator.model.exchange.items import (
     Called,
     Compacted,
+    Configured,
     Conversation,
     Cursor,
     Item,
@@ -45,6 +52,7 @@ from stator.model.exchange.items import (
     digest_of,
     text_id,
 )
+from stator.model.records.types import Effect
 
 NAME = "cline"
 FILE = "api_conversation_history.json"
@@ -75,6 +83,7 @@ class Cline:
     """The format of Cline's tasks."""
 
     name = NAME
+    mapper = 2
 
     def recognizes(self, path: Path, begin: bytes) -> bool:
         return _is_conversation(begin) or _is_other_task_file(begin)
@@ -94,21 +103,19 @@ class Cline:
             name=headline(_prompted(first)),
             cwd=folder,
         )
-        yield single_conversation(path, conversation)
+        times = (micros_of_millis(m.get("ts")) or _stated_time(_texts(m)) for m in messages)
+        yield single_conversation(path, conversation, first=next(filter(None, times), 0))
 
     def read(
-        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
+        self,
+        found: FoundConversation,
+        cursor: Cursor | None,
+        progress: Progress | None,
+        *,
+        at_rest: bool = True,
     ) -> Iterator[Item]:
         whole = read_document(found.path, progress)
-        reader = _ClineReader()
-        for number, message in enumerate(whole.value if isinstance(whole.value, list) else []):
-            if isinstance(message, dict) and message.get("role") == "user":
-                yield from whole_line(reader.user(message), number + 1)
-            elif isinstance(message, dict) and message.get("role") == "assistant":
-                yield from whole_line(reader.assistant(message), number + 1)
-            else:
-                yield Unknown(id=f"message/{number}", raw=strip_attachments(message))
-        yield from whole.skipped
+        return counted_items(lambda: _steps(whole), cursor, at_rest=at_rest)
 
     def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         code = "User/globalStorage/saoudrizwan.claude-dev/tasks"
@@ -126,6 +133,19 @@ class Cline:
 FORMAT = Cline()
 
 
+def _steps(whole: JsonDocument) -> Steps:
+    """One step for each message. A message is final when another one follows it: a task that is resumed
+    adds to its last message."""
+    reader = _ClineReader()
+    messages = whole.value if isinstance(whole.value, list) else []
+    steps = [
+        whole_line(reader.message(number, message), number + 1)
+        for number, message in enumerate(messages)
+    ]
+    settled = settled_count(steps, is_finished=False)
+    return Steps([*steps, iter(whole.skipped)], settled)
+
+
 def _is_conversation(begin: bytes) -> bool:
     known = b"<task>" in begin or b"environment_details>" in begin or b"<user_message>" in begin
     return bool(_HISTORY.match(begin)) and known
@@ -138,11 +158,28 @@ def _is_other_task_file(begin: bytes) -> bool:
     )
 
 
-def _texts(message: dict[str, Any]) -> list[str]:
+def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
     content = message.get("content")
-    if isinstance(content, str):
-        return [content]
-    return [text(block.get("text")) for block in records(content) if block.get("type") == "text"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else records(content)
+
+
+def _texts(message: dict[str, Any]) -> list[str]:
+    return [text(block.get("text")) for block in _blocks(message) if block.get("type") == "text"]
+
+
+def _asked(message: dict[str, Any], asking: dict[str, Any]) -> Any:
+    """What the user asked in one block, with the images up to the next text of the user."""
+    typed = _user_text(text(asking.get("text")))
+    words = typed[1] if typed is not None else ""
+    blocks = _blocks(message)
+    place = next(number for number, block in enumerate(blocks) if block is asking)
+    images: list[Any] = []
+    for block in blocks[place + 1 :]:
+        if _user_text(text(block.get("text"))) is not None:
+            break
+        if block.get("type") in ("image", "document"):
+            images.append(strip_attachments(block))
+    return [{"type": "text", "text": words}, *images] if images else words
 
 
 def _prompted(texts: list[str]) -> str:
@@ -186,15 +223,23 @@ class _ClineReader:
         self._seen_paths: set[str] = set()
         """Paths that were read or written."""
 
+        self._settings: dict[str, str] = {}
+
+    def message(self, number: int, message: Any) -> Iterator[Item]:
+        role = message.get("role") if isinstance(message, dict) else None
+        if role == "user":
+            yield from self._user(message)
+        elif role == "assistant":
+            yield from self._assistant(message)
+        else:
+            yield Unknown(id=f"message/{number}", raw=strip_attachments(message))
+
     # -- answers ------------------------------------------------------------------------------------
 
-    def assistant(self, message: dict[str, Any]) -> Iterator[Item]:
+    def _assistant(self, message: dict[str, Any]) -> Iterator[Item]:
         blocks: list[dict[str, Any]] = []
         calls: list[RequestedCall] = []
-        content = message.get("content")
-        for block in (
-            [{"type": "text", "text": content}] if isinstance(content, str) else records(content)
-        ):
+        for block in _blocks(message):
             if block.get("type") == "tool_use":
                 calls.append(_requested_call(block))
             elif block.get("type") == "text":
@@ -210,16 +255,29 @@ class _ClineReader:
             input_tokens=tokens.get("prompt"), output_tokens=tokens.get("completion"), cache_read=tokens.get("cached"),
             dollars=metrics.get("cost"),
         )  # fmt: skip
-        model = text(record(message.get("modelInfo")).get("modelId"))
-        yield from self._dialogue.answer(blocks, calls, at=at, usage=usage, model=model)
-        for call in self._dialogue.open_calls:
-            steps = parse_checklist(text(record(call.input).get("task_progress")))
-            if steps:
+        info = record(message.get("modelInfo"))
+        model = text(info.get("modelId"))
+        answer = list(self._dialogue.answer(blocks, calls, at=at, usage=usage, model=model))
+        yield from self._configured(info, answer, at)
+        yield from answer
+        for call in answer:
+            # Cline takes over the checklist of a call before it runs the call
+            given = record(call.input) if isinstance(call, Called) else {}
+            if steps := parse_checklist(text(given.get("task_progress"))):
                 yield Planned(id=f"{call.id}/plan", at=at, steps=steps)
+
+    def _configured(self, info: dict[str, Any], answer: list[Item], at: int) -> Iterator[Item]:
+        named = {"model": "modelId", "provider": "providerId", "agent_mode": "mode"}
+        settings = {
+            name: text(info.get(field)) for name, field in named.items() if text(info.get(field))
+        }
+        if settings and settings != self._settings and answer:
+            self._settings = settings
+            yield Configured(id=f"settings/{answer[0].id}", at=at, settings=dict(settings))
 
     # -- user messages ------------------------------------------------------------------------------
 
-    def user(self, message: dict[str, Any]) -> Iterator[Item]:
+    def _user(self, message: dict[str, Any]) -> Iterator[Item]:
         texts = _texts(message)
         at = micros_of_millis(message.get("ts")) or _stated_time(texts)
         finished = False
@@ -229,23 +287,18 @@ class _ClineReader:
                 continue
             finished = finished or call.tool == "attempt_completion"
             yield from self._returned(call, output, at)
-        asked = _prompted(texts)
         if finished:
             yield self._dialogue.end(at=at)
-        shown = [words for words in texts if not _RESULT_HEADER.match(words)]
-        images = [
-            strip_attachments(block)
-            for block in records(message.get("content"))
-            if block.get("type") in ("image", "document")
-        ]
-        if asked:
-            content = [{"type": "text", "text": asked}, *images] if images else asked
-            yield self._dialogue.prompt(content, at)
-        elif not self._dialogue.has_prompt:
+        if not self._dialogue.has_prompt and not _prompted(texts):
+            shown = [words for words in texts if not _RESULT_HEADER.match(words)]
             yield self._dialogue.prompt("\n".join(shown), at)
-        notes = [words for words in shown if _user_text(words) is None]
-        if notes:
-            yield self._dialogue.note("\n".join(notes), at, by="user")
+            return
+        for block in _blocks(message):
+            words = text(block.get("text"))
+            if block.get("type") == "text" and _user_text(words) is not None:
+                yield self._dialogue.prompt(_asked(message, block), at)
+            elif block.get("type") == "text" and not _RESULT_HEADER.match(words):
+                yield self._dialogue.note(words, at)
 
     def _results(self, message: dict[str, Any]) -> Iterator[tuple[Called | None, str, Any]]:
         """The results in a message, each with its call and tool."""
@@ -296,24 +349,23 @@ class _ClineReader:
 
 
 def _requested_call(block: dict[str, Any]) -> RequestedCall:
-    tool = text(block.get("name"))
-    return RequestedCall(
-        tool=tool, id=text(block.get("id")), input=strip_attachments(block.get("input")),
-        effect="read" if tool in READS else "write",
-    )  # fmt: skip
+    tool, given = text(block.get("name")), strip_attachments(block.get("input"))
+    effect = _effect(tool, record(given))
+    return RequestedCall(tool=tool, id=text(block.get("id")), input=given, effect=effect)
+
+
+def _effect(tool: str, given: dict[str, Any]) -> Effect:
+    reads = tool == "execute_command" and only_reads(text(given.get("command")))
+    return "read" if tool in READS or reads else "write"
 
 
 def _split_tagged_calls(words: str) -> tuple[str, list[RequestedCall]]:
     """A text without the calls that are written in it as tags, and those calls."""
     found = list(tagged_texts(words, TOOLS))
-    calls = [
-        RequestedCall(
-            tool=one.name,
-            input={field.name: field.body.strip("\n") for field in tagged_texts(one.body)},
-            effect="read" if one.name in READS else "write",
-        )
-        for one in found
-    ]
+    calls: list[RequestedCall] = []
+    for one in found:
+        given = {field.name: field.body.strip("\n") for field in tagged_texts(one.body)}
+        calls.append(RequestedCall(tool=one.name, input=given, effect=_effect(one.name, given)))
     for one in reversed(found):
         words = words[: one.start] + words[one.end :]
     return words.strip() if calls else words, calls

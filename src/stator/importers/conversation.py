@@ -1,38 +1,49 @@
 """Imports one conversation: turns a format's items into commits and counts them in a report.
 
-Items are appended in batches that end where a turn ends, and each batch is appended completely or
-not at all. An interrupted import therefore leaves whole turns. Most conversations fit into one
-batch. The cursor is recorded with the last batch, and the next import starts reading there.
+Where to continue reading, and what drafting must remember there, is one note that is written with the commits
+(`ReadingNote`). If it is lost, the file is read again from its beginning, and what is recorded already is skipped. If
+another process has read further, this one starts again from its note.
+
+The end of a file is no evidence that nothing follows. Only for a conversation at rest is recorded what its reader
+still holds back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
+from stator.errors import Conflict, HeadMoved
 from stator.importers.format import Format
 from stator.importers.reading.found_conversation import FoundConversation, Progress
 from stator.importers.reading.jsonl import fingerprint
-from stator.model.exchange.item_commits import UNASKED, UNSEEN
+from stator.model.exchange.item_commits import UNASKED, DraftingState
 from stator.model.exchange.items import (
     Conversation,
     Cursor,
     Item,
     Noise,
-    Prompted,
     Skipped,
     Via,
 )
 from stator.model.log.commit import Commit, Draft, Upsert
+from stator.model.log.reading import Reading
 from stator.model.records.types import FileRecord
 from stator.model.sessions.lifecycle import split_cause
 from stator.runtime.base.context import Context
 from stator.runtime.ingest.dry_run import Foreteller, is_foretold
-from stator.runtime.ingest.recorder import Recorder, find, noted_cursor
+from stator.runtime.ingest.placement import find
+from stator.runtime.ingest.recorder import Recorder, Waiting
 from stator.store.port import StorePort
 
+REST_US = 600_000_000
+"""A conversation in which nothing happened for this long, in µs, is at rest."""
+TAIL_MAX = 8 * 2**20
+"""Bytes of a file beyond what was recorded that are looked at for a reader."""
+ATTEMPTS = 50
+"""How often reading starts again because another process was first."""
 BATCH_ITEMS = 3_000
 BATCH_BYTES = 4 * 2**20
 """A batch ends after the turn in which it reaches this size, and at four times this size in any
@@ -75,6 +86,10 @@ class Report(msgspec.Struct, kw_only=True):
     """Conversations that could not be imported, and why."""
     names: list[str] = []
     """Ids of the sessions in which something was recorded."""
+    waiting: int = 0
+    """Sub-agents and forks that begin at a place that is not recorded yet."""
+    held: int = 0
+    """Conversations that may still continue: what they end with is recorded when they are at rest."""
 
     def count(self, path: str, item: Item) -> None:
         """Count an item that is never recorded."""
@@ -110,6 +125,22 @@ COUNTS = tuple(name for name in Report.__struct_fields__ if Report.__annotations
 """The fields of a report that are counts."""
 
 
+class ReadingNote(msgspec.Struct, omit_defaults=True):
+    """How far a file was read: the place, what the reader must know there, and what drafting must."""
+
+    offset: int
+    mapper: str
+    seen: str = ""
+    """A fingerprint of the file up to there: a file that was replaced is read from its beginning."""
+    line: int = 0
+    state: dict[str, Any] = {}
+    drafting: dict[str, DraftingState] = {}
+    """By sub-agent; "" is the conversation itself."""
+    path: str = ""
+    rested: bool = False
+    """Whether all that was held back was recorded, because the conversation was at rest."""
+
+
 def import_conversation(
     store: StorePort,
     context: Context,
@@ -119,98 +150,193 @@ def import_conversation(
     *,
     progress: Progress | None = None,
     via: Via = "import",
-    conclude: bool = True,
+    at_rest: bool | None = None,
+    stop: Callable[[], bool] = lambda: False,
     predicted: set[int] | None = None,
-) -> None:
+) -> bool:
     """Import what is new in a conversation, and in the sub-agents whose records are in the same
-    file.
+    file; return whether all of it was read.
 
-    With `predicted`, nothing is recorded, only counted (a dry run). The set starts empty and is
-    passed from one conversation to the next: it holds what the import would have recorded so far,
+    `at_rest` says whether the conversation may continue at any moment; None: judge by its times. `stop` ends the
+    reading early; what was read is recorded. With `predicted`, nothing is recorded, only counted (a dry run). The set
+    starts empty and is passed from one conversation to the next: it holds what the import would have recorded so far,
     so that items which occur in several files count once.
     """
-    importing = _ConversationImport(store, context, found, report, via, predicted)
-    cursor = importing.cursor()
-    # The conversation is here from a better source, under other ids: reading this file would record it twice.
-    if (
-        found.is_fallback
-        and cursor is None
-        and is_foretold(store, found.conversation, predicted or set())
-    ):
-        report.unchanged += 1
-        return
-    for item in format.read(found, cursor, progress):
-        importing.add(item)
-    importing.finish(conclude=conclude)
+    conversation = msgspec.structs.replace(
+        found.conversation, mapper=f"{format.name}/{format.mapper}"
+    )
+    found = msgspec.structs.replace(found, conversation=conversation)
+    for _ in range(ATTEMPTS):
+        importing = _ConversationImport(store, context, format, found, via, predicted)
+        # The conversation is here from a better source, under other ids: reading this file would record it twice.
+        if (
+            found.is_fallback
+            and importing.number == 0
+            and is_foretold(store, conversation, predicted or set())
+        ):
+            report.unchanged += 1
+            return True
+        try:
+            is_all = importing.run(progress, at_rest, stop)
+        except HeadMoved:
+            continue
+        except Waiting:
+            report.waiting += 1
+            return False
+        report.add(importing.report)
+        return is_all
+    raise Conflict(
+        f"session {conversation.session}: other processes read its transcript each time this one did",
+        hint="try again when less is recorded into it",
+        session=conversation.session,
+    )
+
+
+def read_note(store: StorePort, session: str, name: str) -> tuple[int, ReadingNote | None]:
+    """The number of a session's note of that name, and the note; None if it says nothing to this release."""
+    kept = store.reading(session, name)
+    if kept is None:
+        return 0, None
+    try:
+        return kept.number, msgspec.convert(kept.value, ReadingNote)
+    except msgspec.ValidationError:
+        return kept.number, None
+
+
+def unrecorded_drafts(
+    store: StorePort, context: Context, format: Format, found: FoundConversation
+) -> list[Draft]:
+    """The drafts of what a file holds beyond what was recorded, also of what may still change; nothing is written."""
+    row = find(store, found.conversation)
+    note = None if row is None else read_note(store, row.id, found.cursor_name)[1]
+    at = 0 if note is None else note.offset
+    if found.size - at > TAIL_MAX:
+        return []
+    cursor = None if note is None else Cursor(offset=at, line=note.line, state=note.state)
+    state = None if note is None else note.drafting.get("")
+    teller = Foreteller(store, context, found.conversation, set(), state=state)
+    for item in format.read(found, cursor, None, at_rest=True):
+        if not isinstance(item, (Cursor, Skipped, Noise)) and not item.within:
+            teller.take(item)
+    teller.flush()
+    return teller.told()
 
 
 class _ConversationImport:
-    """The import of one conversation."""
+    """One pass over the file of a conversation."""
 
     def __init__(
         self,
         store: StorePort,
         context: Context,
+        format: Format,
         found: FoundConversation,
-        report: Report,
         via: Via,
         predicted: set[int] | None,
     ) -> None:
         self._store = store
         self._context = context
+        self._format = format
         self._found = found
-        self._report = report
         self._via: Via = via
         self._predicted = predicted
         self._recorders: dict[str, Recorder] = {}
-        self._cursor: Cursor | None = None
         self._bytes = 0
+        self._latest = 0
         self._new = 0
         self._touched: set[str] = set()
+        self.report = Report()
+        row = find(store, found.conversation)
+        self.number, note = (
+            (0, None) if row is None else read_note(store, row.id, found.cursor_name)
+        )
+        self._note = note if note is not None and self._is_valid(note) else None
+        self._kept: dict[str, Any] = {} if self._note is None else msgspec.to_builtins(self._note)
+        """The note that is in the store."""
 
-    def cursor(self) -> Cursor | None:
-        """Where to start reading; None if the file was replaced since it was read."""
-        row = find(self._store, self._found.conversation)
+    def _is_valid(self, note: ReadingNote) -> bool:
+        """Whether reading can continue at a note: the same mapping, and the same file as then."""
         return (
-            None
-            if row is None
-            else _valid_cursor(
-                noted_cursor(self._store, row.id, self._found.cursor_name), self._found
-            )
+            note.mapper == self._found.conversation.mapper
+            and note.offset <= self._found.size
+            and fingerprint(self._found.path, note.offset) == note.seen
         )
 
-    def add(self, item: Item) -> None:
+    def run(
+        self, progress: Progress | None, at_rest: bool | None, stop: Callable[[], bool]
+    ) -> bool:
+        """Read and record; return whether all of the file was read."""
+        is_all = self._read(progress, stop, at_rest=False)
+        rests = self._rests() if at_rest is None else at_rest
+        if is_all and rests and not (self._note is not None and self._note.rested):
+            is_all = self._read(None, stop, at_rest=True)
+        elif is_all and not rests:
+            self.report.held += 1
+        self._flush(whole=is_all)
+        self._conclude_report()
+        return is_all
+
+    def _rests(self) -> bool:
+        """Whether the last thing that happened is long ago; of a file without times, its last change."""
+        states = [recorder.state.at for recorder in self._recorders.values()]
+        states += [state.get("at", 0) for state in self._kept.get("drafting", {}).values()]
+        last = max([self._latest, *states], default=0) or self._found.changed
+        return self._context.clock() - last >= REST_US
+
+    def _read(self, progress: Progress | None, stop: Callable[[], bool], *, at_rest: bool) -> bool:
+        note = self._note
+        cursor = (
+            None if note is None else Cursor(offset=note.offset, line=note.line, state=note.state)
+        )
+        is_new = False
+        for item in self._format.read(self._found, cursor, progress, at_rest=at_rest):
+            if isinstance(item, Cursor):
+                self._mark(item, rested=at_rest and is_new)
+            else:
+                is_new = True
+                self._add(item)
+            if stop():
+                return False
+        if at_rest and self._note is not None:
+            self._note = msgspec.structs.replace(self._note, rested=True)
+        return True
+
+    def _mark(self, cursor: Cursor, *, rested: bool) -> None:
+        """Note a place at which reading may continue."""
+        note = self._note
+        same = note is not None and (note.offset, note.state) == (cursor.offset, cursor.state)
+        self._note = ReadingNote(
+            offset=cursor.offset,
+            mapper=self._found.conversation.mapper,
+            line=cursor.line,
+            state=cursor.state,
+            path=self._found.path,
+            rested=rested or (note is not None and same and note.rested),
+        )
+        if self._waiting >= BATCH_ITEMS or self._bytes >= BATCH_BYTES:
+            self._flush(whole=True)
+
+    def _add(self, item: Item) -> None:
         """Record or count one item."""
-        self._report.count(self._found.path, item)
+        self.report.count(self._found.path, item)
         if isinstance(item, (Skipped, Noise)):
             return
-        if isinstance(item, Cursor):
-            self._cursor = item
-            return
-        full = self._waiting >= BATCH_ITEMS or self._bytes >= BATCH_BYTES
-        begins_turn = isinstance(item, Prompted) and not item.within
-        if (
-            (full and begins_turn)
-            or self._waiting >= 4 * BATCH_ITEMS
-            or self._bytes >= 4 * BATCH_BYTES
-        ):
-            self._flush()
+        if self._waiting >= 4 * BATCH_ITEMS or self._bytes >= 4 * BATCH_BYTES:
+            self._flush(whole=False)
+        self._latest = max(self._latest, item.at)
         recorder = self._recorder(item.within)
         self._count(recorder, recorder.take(item))
         self._bytes += _size(item)
 
-    def finish(self, *, conclude: bool) -> None:
-        """Record the last batch together with the cursor; `conclude` settles calls without a
-        result."""
-        cause = UNSEEN if conclude else ""
-        self._flush(conclude=cause, cursor=True)
+    def _conclude_report(self) -> None:
+        report = self.report
         if self._new or any(recorder.is_new for recorder in self._recorders.values()):
-            self._report.sessions += 1
-            self._report.names += [recorder.session for recorder in self._recorders.values()]
+            report.sessions += 1
+            report.names += [recorder.session for recorder in self._recorders.values()]
         else:
-            self._report.unchanged += 1
-        self._report.files += len(self._touched)
-        self._report.mended += sum(recorder.mended for recorder in self._recorders.values())
+            report.unchanged += 1
+        report.files += len(self._touched)
+        report.mended += sum(recorder.mended for recorder in self._recorders.values())
 
     @property
     def _waiting(self) -> int:
@@ -223,48 +349,62 @@ class _ConversationImport:
             if within:
                 # a sub-agent's session refers to its parent's, so the parent must exist first
                 self._recorder("")
-                self._flush()
+                self._flush(whole=False)
             conversation = (
                 self._found.conversation
                 if not within
                 else subagent_conversation(self._found.conversation, within)
             )
+            left = self._kept.get("drafting", {}).get(within)
+            state = None if left is None else msgspec.convert(left, DraftingState)
             known = (
-                Recorder(self._store, self._context, conversation, via=self._via)
+                Recorder(self._store, self._context, conversation, via=self._via, state=state)
                 if self._predicted is None
-                else Foreteller(self._store, self._context, conversation, self._predicted)
+                else Foreteller(
+                    self._store, self._context, conversation, self._predicted, state=state
+                )
             )
             self._recorders[within] = known
         return known
 
-    def _flush(self, *, conclude: str = "", cursor: bool = False) -> None:
-        for within, recorder in list(self._recorders.items()):
-            noted = self._note() if cursor and not within and self._cursor is not None else None
-            # An unchanged cursor is not recorded again, or every import would add a commit to every session.
-            if noted is not None and recorder.cursor(self._found.cursor_name) == noted:
-                noted = None
-            named_note = None if noted is None else (self._found.cursor_name, noted)
-            self._count(recorder, recorder.flush(conclude=conclude, cursor=named_note))
+    def _flush(self, *, whole: bool) -> None:
+        """Record what was taken; `whole`: all items up to the last noted place were taken, and none after it."""
+        reading = self._reading() if whole else None
+        children = [recorder for within, recorder in self._recorders.items() if within]
+        main = self._recorders.get("")
+        if main is None and reading is not None and find(self._store, self._found.conversation):
+            main = self._recorder("")
+        for recorder in children:
+            self._count(recorder, recorder.flush())
+        if main is not None and self._predicted is None:
+            self._count(main, main.flush(reading=reading))
+            if reading is not None:
+                self.number, self._kept = reading.number, reading.value
+        elif main is not None:
+            self._count(main, main.flush())
         self._bytes = 0
 
-    def _note(self) -> dict[str, Any]:
-        """The note to record: the cursor, and a fingerprint to notice later whether the file was
-        rewritten."""
-        assert self._cursor is not None  # the caller checked
-        return {
-            "offset": self._cursor.offset,
-            "line": self._cursor.line,
-            "state": self._cursor.state,
-            "seen": fingerprint(self._found.path, self._cursor.offset),
-        }
+    def _reading(self) -> Reading | None:
+        """The note to keep; None if it is there already."""
+        if self._note is None:
+            return None
+        states = {within: msgspec.to_builtins(one.state) for within, one in self._recorders.items()}
+        value = msgspec.to_builtins(
+            msgspec.structs.replace(
+                self._note, seen=fingerprint(self._found.path, self._note.offset)
+            )
+        )
+        value["drafting"] = self._kept.get("drafting", {}) | states
+        if value == self._kept:
+            return None
+        return Reading(self._found.cursor_name, self.number + 1, value)
 
     def _count(self, recorder: Recorder, commits: list[Commit]) -> None:
         new = recorder.told() if isinstance(recorder, Foreteller) else commits
-        self._report.recorded(new)
+        self.report.recorded(new)
         for one in new:
             self._touched |= _touched_files(one)
-        # A scratch is our own cursor: a conversation that gained nothing else counts as unchanged.
-        self._new += sum(one.kind != "scratch" for one in new)
+        self._new += len(new)
 
 
 def _touched_files(one: Commit | Draft) -> set[str]:
@@ -287,16 +427,6 @@ def subagent_conversation(parent: Conversation, within: str) -> Conversation:
         project=parent.project,
         parent=parent.id,
     )
-
-
-def _valid_cursor(note: Any, found: FoundConversation) -> Cursor | None:
-    """The cursor in a recorded note; None if the file has been replaced since."""
-    if not isinstance(note, dict) or not isinstance(note.get("offset"), int):
-        return None
-    offset = note["offset"]
-    if offset > found.size or fingerprint(found.path, offset) != note.get("seen"):
-        return None
-    return Cursor(offset=offset, line=note.get("line", 0), state=note.get("state") or {})
 
 
 def _size(item: Item) -> int:

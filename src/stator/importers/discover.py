@@ -66,14 +66,15 @@ def discover(
     *,
     formats: Sequence[Format] | None = None,
     about: str = "",
+    belongs: Callable[[str], bool] = lambda folder: False,
     since: int = 0,
     seen: Callable[[int], None] | None = None,
 ) -> Discovery:
     """Find the transcripts and bundles in files and folders, judging by their content.
 
-    `about` selects conversations that took place in a folder or below it. `since` selects those
-    that changed at that time (µs) or later. `on_file` is called with the number of files looked at so
-    far.
+    `about` selects conversations that took place in a folder or below it, or in another folder that
+    `belongs` to the same project. `since` selects those that changed at that time (µs) or later.
+    `seen` is called with the number of files looked at so far.
     """
     discovery = Discovery()
     known = registry.load_all() if formats is None else formats
@@ -88,7 +89,9 @@ def discover(
             if key in seen_files:
                 continue
             seen_files.add(key)
-            if about and not candidate.format.is_in_folder(candidate.found, about):
+            folder = candidate.found.conversation.cwd
+            is_here = not about or candidate.format.is_in_folder(candidate.found, about)
+            if not is_here and not (folder and belongs(folder)):
                 discovery.elsewhere += 1
             elif candidate.found.changed < since:
                 discovery.older += 1

@@ -14,6 +14,7 @@ from typing import Any
 
 from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.call_outcome import CallStatus
+from stator.importers.reading.counted_items import Steps, counted_items, settled_count
 from stator.importers.reading.fields import (
     MICROS,
     files_touched_by,
@@ -25,10 +26,15 @@ from stator.importers.reading.fields import (
     whole_number,
 )
 from stator.importers.reading.found_conversation import FoundConversation, Progress
-from stator.importers.reading.json_document import read_document, single_conversation
+from stator.importers.reading.json_document import (
+    JsonDocument,
+    read_document,
+    single_conversation,
+)
 from stator.importers.reading.line_boundary import whole_line
-from stator.importers.reading.unnamed_messages import Dialogue, RequestedCall, requested_call
+from stator.importers.reading.unnamed_messages import Dialogue, requested_call, shell_call
 from stator.model.exchange.items import (
+    Configured,
     Conversation,
     Cursor,
     Item,
@@ -49,6 +55,7 @@ class MiniSweAgent:
     """The format of mini-swe-agent's trajectories."""
 
     name = NAME
+    mapper = 2
 
     def recognizes(self, path: Path, begin: bytes) -> bool:
         named = path.name.endswith(".traj.json")
@@ -72,24 +79,19 @@ class MiniSweAgent:
             name=headline(issue[1] if issue else asked) or path.stem,
             labels={"exit status": status} if status else {},
         )
-        yield single_conversation(path, conversation)
+        first = next(filter(None, (_time_of(message) for message in messages)), 0)
+        yield single_conversation(path, conversation, first=first)
 
     def read(
-        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
+        self,
+        found: FoundConversation,
+        cursor: Cursor | None,
+        progress: Progress | None,
+        *,
+        at_rest: bool = True,
     ) -> Iterator[Item]:
         whole = read_document(found.path, progress)
-        info = record(record(whole.value).get("info"))
-        dialogue = Dialogue()
-        for number, message in enumerate(_messages(whole.value)):
-            if isinstance(message, dict):
-                yield from whole_line(_message(dialogue, number, message), number + 1)
-            else:
-                yield Unknown(id=f"message/{number}", raw=message)
-        status = text(info.get("exit_status"))
-        if status or _is_over(whole.value):
-            finished = status in ("", "Submitted")
-            yield dialogue.end("ok" if finished else "aborted", "" if finished else status)
-        yield from whole.skipped
+        return counted_items(lambda: _steps(whole), cursor, at_rest=at_rest)
 
     def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         return []
@@ -106,19 +108,47 @@ def _messages(value: Any) -> list[Any]:
     return given if isinstance(given, list) else []
 
 
-def _is_over(value: Any) -> bool:
-    """Whether the last command submitted the task; the file is also written while the run
-    continues."""
-    answers = [
-        text(m.get("content")) for m in records(_messages(value)) if m.get("role") == "assistant"
+def _steps(whole: JsonDocument) -> Steps:
+    """One step for each message, and one for the end of the run. A message is final when another one
+    follows it, or when the run has its exit status."""
+    dialogue, messages = Dialogue(), _messages(whole.value)
+    info = record(record(whole.value).get("info"))
+    status = text(info.get("exit_status"))
+    steps = [
+        whole_line(_message(dialogue, number, message), number + 1)
+        for number, message in enumerate(messages)
     ]
+    settled = settled_count(steps, is_finished=bool(status))
+    # Older files have no exit status. There, only a file at rest shows that the last command was the last.
+    if status or _has_submitted(messages):
+        is_ok = status in ("", "Submitted")
+        steps.append(iter([dialogue.end("ok" if is_ok else "aborted", "" if is_ok else status)]))
+    configured = _settings(info)
+    if configured is not None:
+        steps.insert(0, iter([configured]))
+    extra = len(steps) - len(messages) if status else int(configured is not None)
+    return Steps([*steps, iter(whole.skipped)], settled + extra)
+
+
+def _settings(info: dict[str, Any]) -> Configured | None:
+    model = record(record(info.get("config")).get("model"))
+    given = {"model": text(model.get("model_name")), "version": text(info.get("mini_version"))}
+    settings = {name: value for name, value in given.items() if value}
+    return Configured(id="settings/start", settings=settings) if settings else None
+
+
+def _has_submitted(messages: list[Any]) -> bool:
+    """Whether the last answer's command submits the task."""
+    answers = [text(m.get("content")) for m in records(messages) if m.get("role") == "assistant"]
     return bool(answers) and SUBMIT in answers[-1]
 
 
-def _message(dialogue: Dialogue, number: int, message: dict[str, Any]) -> Iterator[Item]:
+def _message(dialogue: Dialogue, number: int, message: Any) -> Iterator[Item]:
+    if not isinstance(message, dict):
+        yield Unknown(id=f"message/{number}", raw=message)
+        return
     role, content = message.get("role"), strip_attachments(message.get("content"))
-    extra = record(message.get("extra"))
-    at = _time(message.get("timestamp")) or _time(extra.get("timestamp"))
+    extra, at = record(message.get("extra")), _time_of(message)
     if role == "system":
         yield dialogue.note(content, at)
     elif role == "assistant":
@@ -143,7 +173,7 @@ def _answered(
     commands = _FENCED.findall(words)
     # with several commands, or none, mini-swe-agent runs nothing
     if not calls and len(commands) == 1:
-        calls = [RequestedCall(tool="bash", input={"command": commands[0]})]
+        calls = [shell_call("bash", commands[0])]
     response = record(extra.get("response"))
     blocks = [{"type": "text", "text": words}] if words else []
     model = text(response.get("model"))
@@ -167,6 +197,10 @@ def _returned(dialogue: Dialogue, message: dict[str, Any], extra: dict[str, Any]
         cause=f"exit code {number}" if number else "",
         files=files_touched_by(given.get("command")) if status == "ok" else (),
     )  # fmt: skip
+
+
+def _time_of(message: dict[str, Any]) -> int:
+    return _time(message.get("timestamp")) or _time(record(message.get("extra")).get("timestamp"))
 
 
 def _time(value: Any) -> int:

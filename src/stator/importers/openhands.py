@@ -15,6 +15,7 @@ from typing import Any
 
 from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.call_outcome import CallStatus
+from stator.importers.reading.counted_items import Steps, counted_items, settled_count
 from stator.importers.reading.fields import (
     files_touched_by,
     headline,
@@ -24,7 +25,7 @@ from stator.importers.reading.fields import (
     text,
 )
 from stator.importers.reading.found_conversation import FoundConversation, Progress, is_inside
-from stator.importers.reading.json_document import read_document, single_conversation
+from stator.importers.reading.json_document import dated, read_document, single_conversation
 from stator.importers.reading.jsonl import (
     JsonlLine,
     parse_line,
@@ -32,10 +33,12 @@ from stator.importers.reading.jsonl import (
     read_lines,
 )
 from stator.importers.reading.line_boundary import whole_line
+from stator.importers.reading.shell_reads import only_reads
 from stator.importers.reading.unnamed_messages import Dialogue, RequestedCall, requested_call
 from stator.model.exchange.items import (
     Called,
     Compacted,
+    Configured,
     Conversation,
     Cursor,
     Item,
@@ -72,6 +75,7 @@ class OpenHands:
     """The format of OpenHands' trajectories and evaluation outputs."""
 
     name = NAME
+    mapper = 2
 
     def recognizes(self, path: Path, begin: bytes) -> bool:
         if begin.lstrip()[:1] == b"[":
@@ -84,32 +88,44 @@ class OpenHands:
         if read_beginning(str(path), 64).lstrip()[:1] == b"[":
             history = records(read_document(str(path)).value)
             if history:
-                yield single_conversation(path, _conversation(history, {}))
+                yield single_conversation(
+                    path, _conversation(history, {}), first=_first_time(history)
+                )
             return
         for line in read_lines(str(path)):
             given = record(parse_line(line)[0])
             history = _history(given)
             if history:
+                conversation = dated(_conversation(history, given), _first_time(history), changed)
                 yield FoundConversation(
-                    path=str(path), conversation=_conversation(history, given), changed=changed,
+                    path=str(path), conversation=conversation, changed=changed,
                     part=f"{line.number}@{line.offset}", size=stat.st_size,
                 )  # fmt: skip
 
     def read(
-        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
+        self,
+        found: FoundConversation,
+        cursor: Cursor | None,
+        progress: Progress | None,
+        *,
+        at_rest: bool = True,
     ) -> Iterator[Item]:
         if not found.part:
             whole = read_document(found.path, progress)
             given = whole.value if isinstance(whole.value, list) else []
-            yield from _OpenHandsReader().read(given)
-            yield from whole.skipped
+            yield from counted_items(
+                lambda: _OpenHandsReader().steps(given, is_finished=False, cut=whole.skipped),
+                cursor, at_rest=at_rest,
+            )  # fmt: skip
             return
         number, _, offset = found.part.partition("@")
-        for line in read_lines(found.path, offset=int(offset), number=int(number) - 1):
-            yield from _items_of_line(line)
+        lines = read_lines(found.path, offset=int(offset), number=int(number) - 1)
+        line = next(lines, None)
+        if line is not None:
             if progress is not None:
                 progress(line.end - line.offset)
-            return
+            # a line is written when its run is over
+            yield from counted_items(lambda: _steps_of_line(line), cursor, at_rest=at_rest)
 
     def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         return []
@@ -155,18 +171,27 @@ def _conversation(history: list[dict[str, Any]], given: dict[str, Any]) -> Conve
     return Conversation(
         source=NAME,
         id=text_id(start),
-        name=text(issue.get("title")) or headline(instance or asked),
+        name=text(issue.get("title")) or headline(instance or _problem(asked)),
         cwd="",
         labels=labels,
     )
 
 
-def _items_of_line(line: JsonlLine) -> Iterator[Item]:
+def _problem(asked: str) -> str:
+    """A prompt without the instructions that an evaluation puts before the problem."""
+    _, is_marked, rest = asked.partition("# Problem Statement\n")
+    return rest if is_marked else asked
+
+
+def _first_time(history: list[dict[str, Any]]) -> int:
+    return next(filter(None, (micros_of_iso(entry.get("timestamp")) for entry in history)), 0)
+
+
+def _steps_of_line(line: JsonlLine) -> Steps:
     given, why = parse_line(line)
     if given is None:
-        yield Skipped(line=line.number, why=why)
-        return
-    yield from _OpenHandsReader().read(_history(given))
+        return Steps([iter([Skipped(line=line.number, why=why)])], 1)
+    return _OpenHandsReader().steps(_history(given), is_finished=True)
 
 
 def _key(entry: dict[str, Any], field: str = "id") -> int | str | None:
@@ -190,21 +215,33 @@ class _OpenHandsReader:
         self._items_by_record: dict[Any, str] = {}
         """Record number → the id of its item, for compactions that refer to one."""
         self._seen_paths: set[str] = set()
+        self._plans: dict[str, tuple[Step, ...]] = {}
+        """Plans by the call that sets them; a plan counts when the call has succeeded."""
 
-    def read(self, history: list[Any]) -> Iterator[Item]:
-        for number, entry in enumerate(history):
-            if not isinstance(entry, dict):
-                yield Unknown(id=f"record/{number}", raw=strip_attachments(entry))
-                continue
-            kind = entry.get("action") or entry.get("observation")
-            if not isinstance(kind, str):
-                yield Unknown(id=f"record/{number}", raw=strip_attachments(entry))
-            elif kind in IGNORED:
-                yield Noise(kind=kind)
-            elif entry.get("action"):
-                yield from whole_line(self._action(kind, entry), number + 1)
-            else:
-                yield from whole_line(self._observation(kind, entry), number + 1)
+    def steps(
+        self, history: list[Any], *, is_finished: bool, cut: tuple[Skipped, ...] = ()
+    ) -> Steps:
+        """One step for each record. A record is final when another one follows it, or when the run is over."""
+        steps = [
+            whole_line(self._record(number, entry), number + 1)
+            for number, entry in enumerate(history)
+        ]
+        settled = settled_count(steps, is_finished=is_finished)
+        return Steps([*steps, iter(cut)], settled)
+
+    def _record(self, number: int, entry: Any) -> Iterator[Item]:
+        kind = entry.get("action") or entry.get("observation") if isinstance(entry, dict) else None
+        if not isinstance(kind, str):
+            yield Unknown(id=f"record/{number}", raw=strip_attachments(entry))
+        elif kind == "system" and (settings := _settings(_fields(entry))):
+            at = micros_of_iso(entry.get("timestamp"))
+            yield Configured(id=f"settings/record/{number}", at=at, settings=settings)
+        elif kind in IGNORED:
+            yield Noise(kind=kind)
+        elif entry.get("action"):
+            yield from self._action(kind, entry)
+        else:
+            yield from self._observation(kind, entry)
 
     # -- actions ------------------------------------------------------------------------------------
 
@@ -217,8 +254,8 @@ class _OpenHandsReader:
         else:
             yield from self._called(kind, entry, fields, at)
             call = self._calls_by_record.get(_key(entry))
-            if kind == "task_tracking" and call and (steps := _steps(fields)):
-                yield Planned(id=f"{call.id}/plan", at=at, steps=steps)
+            if kind == "task_tracking" and call and (steps := _plan(fields)):
+                self._plans[call.id] = steps
             if kind == "finish":
                 if call is not None:
                     yield self._dialogue.result(call, None, at=at)
@@ -306,7 +343,7 @@ class _OpenHandsReader:
         call = call or (self._dialogue.open_call(named) if named else None)
         if call is None and not named and "cause" not in entry:
             call = self._dialogue.open_call()
-        status, cause = _outcome(kind, fields)
+        status, cause = _outcome(kind, fields, is_write=call is None or call.effect == "write")
         files = self._files(call, kind, fields) if status == "ok" else ()
         output = strip_attachments(fields.get("content", entry.get("message")))
         returned = self._dialogue.result(
@@ -314,6 +351,9 @@ class _OpenHandsReader:
         )
         self._items_by_record[_key(entry)] = returned.id
         yield returned
+        steps = self._plans.pop(returned.id, ())
+        if steps and status == "ok":
+            yield Planned(id=f"{returned.id}/plan", at=at, steps=steps)
 
     def _files(self, call: Called | None, kind: str, fields: dict[str, Any]) -> tuple[Touch, ...]:
         given = record(call.input) if call is not None else {}
@@ -344,7 +384,14 @@ class _OpenHandsReader:
 
 
 def _effect(kind: str, fields: dict[str, Any]) -> Effect:
-    return "read" if kind in READS or fields.get("command") == "view" else "write"
+    command = text(fields.get("command"))
+    is_read = kind in READS or command == "view" or (kind == "run" and only_reads(command))
+    return "read" if is_read else "write"
+
+
+def _settings(fields: dict[str, Any]) -> dict[str, Any]:
+    given = {"version": fields.get("openhands_version"), "agent": fields.get("agent_class")}
+    return {name: value for name, value in given.items() if isinstance(value, str) and value}
 
 
 def _input(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
@@ -357,7 +404,7 @@ def _input(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _outcome(kind: str, fields: dict[str, Any]) -> tuple[CallStatus, str]:
+def _outcome(kind: str, fields: dict[str, Any], *, is_write: bool) -> tuple[CallStatus, str]:
     words = text(fields.get("content"))
     if kind == "user_rejected":
         return "denied", "the user rejected it"
@@ -366,7 +413,8 @@ def _outcome(kind: str, fields: dict[str, Any]) -> tuple[CallStatus, str]:
     if kind == "run":
         history = record(fields.get("metadata")).get("exit_code", fields.get("exit_code"))
         if history == _EXIT_UNKNOWN and fields.get("command_id") != _EXIT_UNKNOWN:
-            return "timeout", "it was still running"
+            # OpenHands returned to the model and let the command run on
+            return "in doubt" if is_write else "timeout", "it was still running"
         if isinstance(history, int) and history > 0:
             return "error", f"exit code {history}"
     if fields.get("error") is True or text(fields.get("error")):
@@ -374,7 +422,7 @@ def _outcome(kind: str, fields: dict[str, Any]) -> tuple[CallStatus, str]:
     return "ok", ""
 
 
-def _steps(fields: dict[str, Any]) -> tuple[Step, ...]:
+def _plan(fields: dict[str, Any]) -> tuple[Step, ...]:
     return tuple(
         Step(
             step=text(task.get("title")), status=TASKS.get(text(task.get("status")), "pending"),

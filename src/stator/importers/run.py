@@ -8,6 +8,7 @@ turns; the next import continues from there.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
@@ -32,7 +33,8 @@ from stator.runtime.base.project_flags import Trash, purged
 from stator.runtime.bundles.report import Erasures, Imported
 from stator.runtime.facade.store import Store
 from stator.runtime.ingest.dry_run import is_foretold
-from stator.runtime.ingest.recorder import find, name_of
+from stator.runtime.ingest.placement import find
+from stator.runtime.ingest.recorder import name_of
 from stator.store import port
 
 Fate = Literal["new", "grown", "same", "left", "refused"]
@@ -76,10 +78,18 @@ class ImportResult(msgspec.Struct, kw_only=True):
     older: int = 0
     stopped: bool = False
     dry_run: bool = False
+    here: str = ""
+    """The current project."""
 
     @property
     def changed(self) -> list[ImportedConversation]:
         return [one for one in self.taken if one.fate in ("new", "grown")]
+
+    @property
+    def projects(self) -> dict[str, int]:
+        """How many sessions gained something, by project."""
+        by_session = {one.session: one.project for one in self.changed}
+        return dict(Counter(by_session.values()))
 
     @property
     def refused(self) -> list[ImportedConversation]:
@@ -98,10 +108,12 @@ def import_transcripts(store: Store, discovery: Discovery, **options: Any) -> Im
 class ImportRun:
     """One import. `result` holds what was imported so far, also after the store failed.
 
-    New sessions go into `project` (default: the current one). With `spread`, each goes into the
-    project its agent worked in; `project_of` returns that project for a folder. `stop` is called
-    repeatedly. Once it returns True, the import ends without recording what it has read but not
-    recorded yet, and `result.stopped` is set.
+    New sessions go into `project`. Without one, each goes into the project that its agent worked in;
+    `home_of` returns that project, and its folder, for the agent's folder. If that is unknown, a
+    sub-agent or fork goes where its parent is, and any other session into a project that is called
+    after its source: never silently into the current one. `stop` is called repeatedly. Once it
+    returns True, the import ends without recording what it has read but not recorded yet, and
+    `result.stopped` is set.
     """
 
     def __init__(
@@ -110,8 +122,7 @@ class ImportRun:
         discovery: Discovery,
         *,
         project: str = "",
-        home_of: Callable[[str], ProjectFolder] | None = None,
-        spread: bool = False,
+        home_of: Callable[[str], ProjectFolder | None] | None = None,
         passphrase: str | Callable[[], str] | None = None,
         erasures: Erasures = "refuse",
         dry_run: bool = False,
@@ -124,8 +135,8 @@ class ImportRun:
         self._erasures: Erasures = erasures
         self._port: port.StorePort = store.port
         self._project = project
-        self._home_of = home_of
-        self._spread = spread
+        self._home_of = home_of or store.context.home_of
+        self._projects: dict[tuple[str, str], str] = {}
         self._progress = progress
         self._stop = stop
         self._trash = Trash(store.port)
@@ -142,6 +153,7 @@ class ImportRun:
             elsewhere=discovery.elsewhere,
             older=discovery.older,
             dry_run=dry_run,
+            here=store.context.project,
         )
 
     def run(self) -> ImportResult:
@@ -246,19 +258,26 @@ class ImportRun:
 
     def _in_project(self, conversation: Conversation) -> tuple[Conversation, Context]:
         """Assign a conversation to a project, and return the context of that project. Paths are
-        recorded relative to the project's folder."""
+        recorded relative to the project's folder, if the agent worked there."""
         context = self._store.context
-        own_project = (
-            self._home_of(conversation.cwd)
-            if self._home_of is not None and conversation.cwd
-            else ("", "")
-        )
-        project = self._project or (own_project[0] if self._spread else "") or context.project
+        home = self._home_of(conversation.cwd) if conversation.cwd else None
+        project = self._project or (home[0] if home else self._inherited(conversation))
         row = find(self._port, conversation)
         held = project if row is None else row.record.project
-        if own_project[0] and held == own_project[0]:
-            context = replace(context, project=own_project[0], root=own_project[1])
+        self._projects[conversation.source, conversation.id] = held
+        if home is not None and held == home[0]:
+            context = replace(context, project=home[0], root=home[1])
         return msgspec.structs.replace(conversation, project=project), context
+
+    def _inherited(self, conversation: Conversation) -> str:
+        """The project of a conversation whose folder is unknown: its parent's, else one named after its source."""
+        for other in filter(None, (conversation.parent, conversation.fork_of)):
+            if (conversation.source, other) in self._projects:
+                return self._projects[conversation.source, other]
+            row = find(self._port, Conversation(source=conversation.source, id=other))
+            if row is not None:
+                return row.record.project
+        return conversation.source
 
     def _progressed(self, read: int) -> None:
         """Report progress, and stop the import if the caller asked for that."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from stator.importers.reading.attachments import strip_attachments
+from stator.importers.reading.counted_items import Steps, counted_items, settled_count
 from stator.importers.reading.fields import (
     files_touched_by,
     headline,
@@ -26,13 +27,20 @@ from stator.importers.reading.found_conversation import FoundConversation, Progr
 from stator.importers.reading.json_document import read_document, single_conversation
 from stator.importers.reading.jsonl import decode_json
 from stator.importers.reading.line_boundary import whole_line
-from stator.importers.reading.unnamed_messages import Dialogue, RequestedCall, requested_call
+from stator.importers.reading.unnamed_messages import (
+    Dialogue,
+    RequestedCall,
+    requested_call,
+    shell_call,
+)
 from stator.model.exchange.items import (
     Called,
+    Configured,
     Conversation,
     Cursor,
     Item,
     Noise,
+    Skipped,
     Touch,
     Unknown,
     text_id,
@@ -43,9 +51,20 @@ NAME = "swe-agent"
 READS = frozenset(
     "open goto scroll_up scroll_down search_dir search_file find_file submit view".split()
 )
-OWN = READS | frozenset("create edit insert str_replace_editor".split())
+EDITS = frozenset("create edit insert append str_replace_editor".split())
+OWN = READS | EDITS
 """SWE-agent's own commands; all others are shell commands."""
 _KEYS = (b'"trajectory"', b'"history"')
+_ISSUE = re.compile(r"ISSUE:[ \t]*\n|<pr_description>[ \t]*\n?|PR description:[ \t]*\n")
+_REFUSED = re.compile(
+    r"Your proposed edit has introduced new syntax error|Your (?:changes|edit) ha(?:ve|s) NOT been applied"
+    r"|edit (?:was|has) not been applied|not been applied|Text not found|No replacement was performed"
+    r"|(?:does not exist|already exists)[^\n]*\Z|Invalid `\w+` parameter|Usage: (?:edit|create|insert)\b",
+    re.IGNORECASE,
+)
+"""How SWE-agent says that it did not make an edit."""
+REFUSAL_AT = 2_000
+"""The refusal is within that many characters of the beginning."""
 _SHOWN = re.compile(r"\[File: ([^\n]{1,500}?)(?: \(\d+ lines total[^)]*\))?\]")
 
 
@@ -53,6 +72,7 @@ class SweAgent:
     """The format of SWE-agent's trajectories."""
 
     name = NAME
+    mapper = 2
 
     def recognizes(self, path: Path, begin: bytes) -> bool:
         if begin.lstrip()[:1] != b"{" or not any(key in begin for key in _KEYS):
@@ -65,9 +85,8 @@ class SweAgent:
         actions = records(whole.get("trajectory"))
         if not history and not actions:
             return
-        first_messages = [text(m.get("content")) for m in history if m.get("is_demo") is not True][
-            :3
-        ]
+        own = [message for message in history if message.get("is_demo") is not True]
+        first_messages = [text(message.get("content")) for message in own][:3]
         first = text(actions[0].get("response")) if actions else ""
         state = _state(actions[0]) if actions else {}
         info = record(whole.get("info"))
@@ -75,18 +94,26 @@ class SweAgent:
         conversation = Conversation(
             source=NAME,
             id=text_id("\n".join(first_messages or [first]), text(whole.get("environment"))),
-            name=_title(first_messages) or path.stem,
+            name=_title(joined_text(own[1].get("content")) if len(own) > 1 else "") or path.stem,
             cwd=text(state.get("working_dir")),
             labels={"exit status": status} if status else {},
         )
-        yield single_conversation(path, conversation)
+        yield single_conversation(path, conversation, first=0)
 
     def read(
-        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
+        self,
+        found: FoundConversation,
+        cursor: Cursor | None,
+        progress: Progress | None,
+        *,
+        at_rest: bool = True,
     ) -> Iterator[Item]:
         whole = read_document(found.path, progress)
-        yield from _SweAgentReader(record(whole.value)).read()
-        yield from whole.skipped
+        return counted_items(
+            lambda: _SweAgentReader(record(whole.value)).steps(whole.skipped),
+            cursor,
+            at_rest=at_rest,
+        )
 
     def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         return []
@@ -98,11 +125,10 @@ class SweAgent:
 FORMAT = SweAgent()
 
 
-def _title(first_messages: list[str]) -> str:
+def _title(asked: str) -> str:
     """The first line of the issue, if the prompt contains one."""
-    asked = first_messages[1] if len(first_messages) > 1 else ""
-    _, issue, rest = asked.partition("ISSUE:\n")
-    return headline(rest if issue else asked)
+    issue = _ISSUE.search(asked)
+    return headline(asked[issue.end() :] if issue else asked)
 
 
 def _state(step: dict[str, Any]) -> dict[str, Any]:
@@ -124,36 +150,72 @@ class _SweAgentReader:
         self._history = history if isinstance(history, list) else []
         self._actions = records(whole.get("trajectory"))
         self._info = record(whole.get("info"))
+        self._replay = whole.get("replay_config")
+        self._status = text(self._info.get("exit_status"))
         self._dialogue = Dialogue()
-        self._answers_read = 0
 
-    def read(self) -> Iterator[Item]:
-        answers = sum(record(message).get("role") == "assistant" for message in self._history)
-        if not answers and self._actions:
-            for number, step in enumerate(self._actions, 1):
-                yield from whole_line(self._action(step), number)
-        for number, message in enumerate(self._history):
-            if isinstance(message, dict):
-                yield from whole_line(self._message(number, message, answers), number + 1)
-            else:
-                yield Unknown(id=f"message/{number}", raw=message)
-        # only the trajectory contains the last result
-        if self._dialogue.open_calls and len(self._actions) == answers:
-            yield self._returned(text(self._actions[-1].get("observation")))
-        status = text(self._info.get("exit_status"))
-        if status:
-            ok = status.startswith("submitted")
-            yield self._dialogue.end("ok" if ok else "aborted", "" if ok else status)
+    def steps(self, cut: tuple[Skipped, ...]) -> Steps:
+        """One step for each message, then one for what only the trajectory contains. A message is final
+        when another one follows it, or when the run has its exit status."""
+        answers = [
+            number
+            for number, message in enumerate(self._history)
+            if record(message).get("role") == "assistant"
+            and record(message).get("is_demo") is not True
+        ]
+        last = answers[-1] if answers and self._status else -1
+        steps = [
+            whole_line(self._message(number, message, is_last=number == last), number + 1)
+            for number, message in enumerate(self._history)
+        ]
+        if not self._history:
+            steps = [
+                whole_line(self._action(step), number)
+                for number, step in enumerate(self._actions, 1)
+            ]
+        settled = settled_count(steps, is_finished=bool(self._status))
+        steps.append(self._end(len(answers) if self._history else len(self._actions)))
+        steps = [self._start(), *steps, iter(cut)]
+        return Steps(steps, settled + 1 + bool(self._status))
 
-    def _message(self, number: int, message: dict[str, Any], answers: int) -> Iterator[Item]:
+    def _start(self) -> Iterator[Item]:
+        replay = self._replay
+        if isinstance(replay, str):
+            try:
+                replay = decode_json(replay.encode("utf-8", "surrogatepass"))
+            except ValueError:
+                replay = {}
+        model = record(record(record(replay).get("agent")).get("model"))
+        given = {
+            "model": text(model.get("name")) or text(model.get("model_name")),
+            "version": text(self._info.get("swe_agent_version")),
+        }
+        settings = {name: value for name, value in given.items() if value}
+        if settings:
+            yield Configured(id="settings/start", settings=settings)
+
+    def _end(self, answers: int) -> Iterator[Item]:
+        """The result of the last answer in the history, and actions that came after it."""
+        if self._dialogue.open_calls:
+            last = self._actions[answers - 1 : answers]
+            output = text(last[0].get("observation")) if last else ""
+            if output or (self._status and self._dialogue.open_calls[0].tool == "submit"):
+                yield self._returned(output)
+        for step in self._actions[answers:] if self._status else ():
+            yield from self._action(step)
+        if self._status:
+            is_ok = self._status.startswith("submitted")
+            yield self._dialogue.end("ok" if is_ok else "aborted", "" if is_ok else self._status)
+
+    def _message(self, number: int, message: Any, *, is_last: bool) -> Iterator[Item]:
+        if not isinstance(message, dict):
+            yield Unknown(id=f"message/{number}", raw=message)
+            return
         role, content = message.get("role"), message.get("content")
-        if message.get("is_demo") is True:
-            yield self._dialogue.note(strip_attachments(content), by="user")
-        elif role == "system":
+        if message.get("is_demo") is True or role == "system":
             yield self._dialogue.note(strip_attachments(content))
         elif role == "assistant":
-            self._answers_read += 1
-            yield from self._answered(message, self._answers_read == answers)
+            yield from self._answered(message, is_last)
         elif role in ("user", "tool") and self._dialogue.open_calls:
             named = message.get("tool_call_ids")
             call = text(named[0]) if isinstance(named, list) and named else ""
@@ -172,10 +234,11 @@ class _SweAgentReader:
         if not calls and action:
             calls = [_command(action)]
         blocks = [{"type": "text", "text": words}] if words else []
+        # a run says only what all of it cost; it is final when the run has its exit status
         yield from self._dialogue.answer(blocks, calls, usage=self._usage() if is_last else {})
 
     def _action(self, step: dict[str, Any]) -> Iterator[Item]:
-        """Items for an action, for files without the history."""
+        """Items for an action that is not in the history."""
         words, action = text(step.get("response")), text(step.get("action")).strip()
         blocks = [{"type": "text", "text": words}] if words else []
         yield from self._dialogue.answer(blocks, [_command(action)] if action else [])
@@ -186,11 +249,13 @@ class _SweAgentReader:
 
     def _returned(self, output: str, call: str = "") -> Item:
         open_call = self._dialogue.open_call(call) or self._dialogue.open_call()
+        if open_call is not None and (why := _refusal(open_call, output)):
+            return self._dialogue.result(open_call, output, "error", cause=why, call=call)
         files = _files(open_call, output) if open_call is not None else ()
         return self._dialogue.result(open_call, output, files=files, call=call)
 
     def _usage(self) -> dict[str, int]:
-        """The cost of the whole run; the cost of a single answer is unknown."""
+        """The cost of the whole run; that of a single answer is unknown."""
         stats = record(self._info.get("model_stats"))
         return usage_units(
             input_tokens=stats.get("tokens_sent"), output_tokens=stats.get("tokens_received"),
@@ -200,9 +265,18 @@ class _SweAgentReader:
 
 def _command(action: str) -> RequestedCall:
     first = action.split(maxsplit=1)[0]
-    tool = first if first in OWN else "bash"
-    effect: Effect = "read" if tool in READS else "write"
-    return RequestedCall(tool=tool, input={"command": action}, effect=effect)
+    if first not in OWN:
+        return shell_call("bash", action)
+    effect: Effect = "read" if first in READS else "write"
+    return RequestedCall(tool=first, input={"command": action}, effect=effect)
+
+
+def _refusal(call: Called, output: str) -> str:
+    """Why an edit was not made; "" if it was, or if the call is no edit."""
+    if call.tool not in EDITS or record(call.input).get("command") == "view":
+        return ""
+    found = _REFUSED.search(output[:REFUSAL_AT])
+    return headline(output[found.start() :]) if found else ""
 
 
 def _files(call: Called, output: str) -> tuple[Touch, ...]:
@@ -220,8 +294,7 @@ def _files(call: Called, output: str) -> tuple[Touch, ...]:
         if verb == "view":
             return (Touch(path=path, op="read"),)
         return (Touch(path=path, op="created" if verb == "create" else "modified"),)
-    if call.tool in ("create", "edit", "insert"):
-        failed = "not been applied" in output or "Text not found" in output
+    if call.tool in EDITS:
         op: FileOp = "created" if call.tool == "create" else "modified"
-        return () if failed else (Touch(path=path, op=op),)
+        return (Touch(path=path, op=op),)
     return (Touch(path=path, op="read"),) if call.tool == "open" else ()

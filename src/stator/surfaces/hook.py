@@ -55,6 +55,11 @@ BEFORE_CALLS = frozenset(("PreToolUse", "BeforeTool", "preToolUse"))
 """Hooks before a tool call. Their line must survive a power failure, because the call may have an
 effect."""
 STARTS = frozenset(("SessionStart", "sessionStart"))
+RINGING = frozenset(
+    ("SessionStart", "sessionStart", "Stop", "stop", "AfterAgent", "SessionEnd", "sessionEnd")
+)
+"""Hooks after which the transcript holds more than before."""
+INGESTER = "stator.surfaces.ingester"
 PROJECTS = {"claude-code": "CLAUDE_PROJECT_DIR", "gemini": "GEMINI_PROJECT_DIR"}
 """The variable in which an agent names its project folder to hooks."""
 KEY_SIZE = 32
@@ -98,6 +103,26 @@ def _record(arguments: list[str]) -> None:
         reply = answer(agent, hook_input, here, os.path.realpath(path), folder, named=named)
         if reply:
             os.write(1, reply)
+    if name in RINGING and os.environ.get("STATOR_INGESTER", "") != "off":
+        _start_ingester(os.path.realpath(path), here, named=named)
+
+
+def _start_ingester(path: str, cwd: str, *, named: bool) -> None:
+    """Start the program that takes in the spool and the transcript; nobody waits for it."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    actions = [(os.POSIX_SPAWN_DUP2, nothing, number) for number in (0, 1, 2)]
+    arguments = [sys.executable, "-m", INGESTER, path, cwd, "named" if named else "found"]
+    os.posix_spawn(sys.executable, arguments, os.environ, file_actions=actions, setsid=True)
+
+
+def append_line(folder: str, agent: str, cwd: str, said: dict[str, Any], *, durable: bool) -> None:
+    """Write a line of another witness to a spool, without its secrets."""
+    import json
+
+    data = json.dumps(said, separators=(",", ":")).encode()
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    line, _ = _redacted(folder, data, said, cwd)
+    _append(folder, line_of(agent, cwd, line, (0, 0, 0)), durable=durable)
 
 
 def _arguments(arguments: list[str]) -> tuple[str, str]:

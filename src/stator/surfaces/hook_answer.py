@@ -14,11 +14,12 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 from stator.connect import NEAREST, StorePlace, connect_as_is, take_spools
-from stator.errors import NotFound
-from stator.hooks.ingest import IngestLimits, load_mapper
+from stator.hooks.ingest import IngestLimits
+from stator.hooks.mappers import load_mapper
 from stator.model.log.query import SessionQuery
 from stator.model.values.escape import visible
 from stator.model.values.json_text import canonical
+from stator.runtime.ingest.placement import find
 
 if TYPE_CHECKING:
     from stator.model.views.brief import Target
@@ -28,7 +29,7 @@ SAID = "said"
 """The file in a spool that shows that the user was told whose store it is for."""
 MAX_TOKENS = 1500
 """The most tokens of the brief. Codex shows an agent about 2,500."""
-LIMITS = IngestLimits(lines=300, transcript=256 * 1024, wait_s=0.05)
+LIMITS = IngestLimits(lines=300, seconds=0.08, wait_s=0.05)
 SECONDS = 3
 """How long an agent has to wait at most, for example for the store's lock."""
 TARGETS: dict[str, Target] = {"claude-code": "claude-code", "codex": "codex"}
@@ -53,14 +54,15 @@ def answer(
         if why := store.port.ownership.foreign:
             return _foreign_answer(path, why, spool)
         take_spools(store.port, limits=LIMITS)
-        own = _existing(store, conversation.session)
+        row = find(store.port, conversation)
+        own = "" if row is None else row.id
         chosen = (
             own
             if hook_input.get("source") in CONTINUING and own
-            else _newest_other(store, exclude=conversation.session)
+            else _newest_other(store, exclude=own)
         )
         text = _brief(store, chosen or own, TARGETS.get(agent, "generic"))
-    context = "\n\n".join(filter(None, (text, _handle(conversation.session))))
+    context = "\n\n".join(filter(None, (text, _handle(own or conversation.session))))
     return canonical(_as_hook_output(agent, hook_input, context)).encode() + b"\n"
 
 
@@ -75,13 +77,6 @@ def _foreign_answer(path: str, why: str, spool: str) -> bytes:
         "If the store is yours: stator trust"
     )
     return canonical({"systemMessage": text}).encode() + b"\n"
-
-
-def _existing(store: Store, session: str) -> str:
-    try:
-        return store.port.session(session).id
-    except NotFound:
-        return ""
 
 
 def _newest_other(store: Store, *, exclude: str) -> str:

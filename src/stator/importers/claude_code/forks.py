@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import mmap
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ def _fork_marks(path: Path, session: str) -> tuple[str, str, bool]:
     is a fork."""
     first = ""
     texts: dict[str, str] = {}
-    for record in _objects(path, most=SEARCHED_BYTES):
+    for record in _objects(path, most=SEARCHED_BYTES, skip=_is_result):
         uuid = record.get("uuid")
         if not isinstance(uuid, str):
             continue
@@ -146,10 +146,17 @@ def _contains(path: Path, needle: bytes) -> bool:
         return False
 
 
-def _objects(path: Path, most: int = 0) -> Iterator[dict[str, Any]]:
+def _is_result(data: bytes) -> bool:
+    """Whether a line may be left out of a search for prompts and marks of a fork: results are long, and many."""
+    return b'"tool_use_id"' in data and b'"forkedFrom"' not in data
+
+
+def _objects(
+    path: Path, most: int = 0, skip: Callable[[bytes], bool] = lambda data: False
+) -> Iterator[dict[str, Any]]:
     """The objects in a file, up to about `most` bytes (0: all of it)."""
     for line in read_lines(str(path)):
-        record, _ = parse_line(line)
+        record = None if skip(line.data) else parse_line(line)[0]
         if record is not None:
             yield record
         if most and line.end > most:

@@ -11,16 +11,24 @@ from datetime import datetime
 from typing import Any
 
 from stator.importers.claude_code import tools
-from stator.model.exchange.items import (
-    text_id,
-)
+from stator.model.exchange.items import Author, text_id
 from stator.model.log.redact import Redactor, placeholder_pattern
+from stator.model.log.shown_text import cut_short
 
 _TAG = re.compile(r"<(command-name|command-args|command-message|bash-input)>(.*?)</\1>", re.DOTALL)
 OUTPUTS = ("<local-command-stdout>", "<local-command-stderr>", "<bash-stdout>", "<bash-stderr>")
 CAVEATS = ("<local-command-caveat>", "Caveat: The messages below were generated")
 INTERRUPTED = "[Request interrupted by user"
-NOTICES = ("<task-notification>", "<system-reminder>")
+REPORTS = ("<task-notification>", "<teammate-message", "<cross-session-message", "<agent-message")
+"""How the reports of other agents and of background tasks begin. The program sends them like prompts."""
+REMINDER = "<system-reminder>"
+_CONTEXT = re.compile(
+    r"\s*<(ide_\w+|system-reminder|new-diagnostics)\b[^>]*>.*?</\1>\s*", re.DOTALL
+)
+"""What an editor or the program adds in front of what the user typed."""
+_PICTURE = re.compile(r"\[Image #\d+\]|<image\b[^>]*>(?:</image>)?")
+_REPORTED = re.compile(r"<(task-id|tool-use-id|status)>([^<]{1,200})</\1>")
+TITLE_MAX = 60
 
 
 def turn_id(prompt: str, text: str) -> str:
@@ -61,7 +69,7 @@ def command_text(text: str) -> str:
 
 
 def prompt_text(record: Mapping[str, Any]) -> str | None:
-    """The text of a prompt, or None if the line is not a prompt."""
+    """What the user typed, or for a sub-agent what its parent asked; None if the line is not a prompt."""
     if record.get("type") != "user" or record.get("isMeta") or record.get("isCompactSummary"):
         return None
     content = content_of(record)
@@ -72,10 +80,60 @@ def prompt_text(record: Mapping[str, Any]) -> str | None:
     start = text.lstrip()
     if start.startswith("<command-message>"):
         return command_text(start)
-    aside = ("<command-name>", "<bash-input>", INTERRUPTED, *OUTPUTS, *CAVEATS, *NOTICES)
-    if start.startswith(aside) or not (text.strip() or blocks):
+    aside = ("<command-name>", "<bash-input>", INTERRUPTED, *OUTPUTS, *CAVEATS)
+    if start.startswith(aside) or not (text.strip() or blocks) or is_report(record, start):
         return None
-    return text
+    typed, context = split_context(text)
+    shows_more = any(block_type(block) not in ("text", "") for block in blocks)
+    return (typed if typed or shows_more else None) if context else text
+
+
+def split_context(text: str) -> tuple[str, str]:
+    """What was typed, and what an editor or the program added in front of it."""
+    end = 0
+    while (found := _CONTEXT.match(text, end)) is not None:
+        end = found.end()
+    return (text[end:].strip(), text[:end].strip()) if end else (text, "")
+
+
+def is_report(record: Mapping[str, Any], start: str) -> bool:
+    """Whether a line in the form of a prompt was sent by another agent or by a background task."""
+    origin = record.get("origin")
+    kind = text_field(origin, "kind") if isinstance(origin, dict) else ""
+    return (
+        start.startswith(REPORTS)
+        or text_field(record, "promptSource") == "system"
+        or kind not in ("", "human")
+    )
+
+
+def author_of(record: Mapping[str, Any], text: str, *, in_agent: bool) -> Author:
+    """Whose words a line of type `user` has. `in_agent`: it is in the conversation of a sub-agent, where the other
+    side is its parent."""
+    start = text.lstrip()
+    if is_report(record, start):
+        return "agent"
+    if record.get("isMeta") or start.startswith((REMINDER, *OUTPUTS, *CAVEATS)):
+        return "system"
+    return "agent" if in_agent else "user"
+
+
+def reported_task(text: str) -> dict[str, str]:
+    """The fields of a notification: task-id, tool-use-id and status, where it has them."""
+    return dict(_REPORTED.findall(text)) if text.lstrip().startswith(REPORTS) else {}
+
+
+def title_of(prompt: str) -> str:
+    """What a person would call a conversation that begins with a prompt; "" if the prompt says nothing of that, such
+    as a command without arguments."""
+    if prompt.lstrip().startswith(REPORTS):
+        return ""
+    typed = _PICTURE.sub(" ", split_context(prompt)[0])
+    lines = (" ".join(line.split()) for line in typed.split("\n"))
+    line = next((line for line in lines if line), "")
+    if re.fullmatch(r"/[\w:.-]+", line):
+        return ""
+    return line if len(line) <= TITLE_MAX else f"{cut_short(line, TITLE_MAX - 1)}…"
 
 
 def from_printed(record: dict[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,9 @@ AGENTS = frozenset({"Task", "Agent"})
 """Tools that start a sub-agent."""
 CAUSE_MAX = 300
 TASKS_MAX = 200
-"""The most tasks whose names are remembered; a later update names a task by its number only."""
+TASK_CHARS = 8_000
+"""The most tasks whose names are remembered, and the most characters of all names together; a later update
+names a task by its number only."""
 
 Status = Literal["ok", "error", "cancelled", "denied", "in doubt"]
 
@@ -55,6 +57,8 @@ _STOPPED = (
     "<tool_use_error>Sibling tool call errored",
     "<tool_use_error>Cancelled:",
 )
+_ABORTED = "[Request interrupted by user"
+"""The last line of a command's output, if the user stopped it."""
 _DENIED_KINDS = frozenset({"user-rejected", "rejected", "denied", "rule", "hook", "permission"})
 _STATUSES: dict[str, StepStatus] = {
     "pending": "pending",
@@ -80,6 +84,7 @@ class ClaudeCodeCall(msgspec.Struct, frozen=True):
     tool: str = "?"
     input: dict[str, Any] = {}
     cwd: str = ""
+    at: int = 0
 
 
 def effect_of(tool: str) -> Effect:
@@ -143,6 +148,8 @@ def outcome_of(
         return "denied", first_line(output_text)
     if output_text.startswith(_STOPPED) and (is_error or output_text.startswith("[Request")):
         return stopped, first_line(output_text)
+    if is_error and _ABORTED in output_text.rstrip().rpartition("\n")[2]:
+        return stopped, "interrupted"
     if structured.get("interrupted") is True:
         return stopped, "interrupted"
     return ("error", first_line(output_text)) if is_error else ("ok", "")
@@ -266,9 +273,7 @@ def plan_of(
         if not name:
             return None
         if number:
-            tasks[number] = legible(name)
-            if len(tasks) > TASKS_MAX:
-                del tasks[min(tasks, key=lambda known: (len(known), known))]
+            _remember_task(tasks, number, legible(name))
         step = Step(step=name, detail=_text(arguments.get("description")))
         return Planned(id=call.id, steps=(step,), whole=False, **item)
     if call.tool == "TaskUpdate":
@@ -279,6 +284,17 @@ def plan_of(
             return None
         return Planned(id=call.id, steps=(Step(step=name, status=status),), whole=False, **item)
     return None
+
+
+def _remember_task(tasks: dict[str, str], number: str, name: str) -> None:
+    tasks.pop(number, None)
+    tasks[number] = name
+    while len(tasks) > TASKS_MAX or (len(tasks) > 1 and _length(tasks) > TASK_CHARS):
+        del tasks[next(iter(tasks))]
+
+
+def _length(tasks: dict[str, str]) -> int:
+    return sum(map(len, tasks.values()))
 
 
 def _todo(todo: dict[str, Any]) -> Step:
@@ -296,19 +312,34 @@ def _number(result: Any, output_text: str) -> str:
     return match[1] if match else ""
 
 
-def subagent_of(call: ClaudeCodeCall, result: Any, session: str, **item: Any) -> Spawned | None:
-    """The sub-agent that a call ran, once the result names it."""
-    agent = result.get("agentId") if isinstance(result, dict) else None
-    if call.tool not in AGENTS or not isinstance(agent, str) or not agent:
-        return None
-    return Spawned(
-        id=f"child/{agent}/end",
+def subagent_of(
+    call: ClaudeCodeCall, result: Any, session: str, *, at: int, within: str, agent: str = ""
+) -> tuple[Spawned | None, Spawned | None]:
+    """The start and the end of the sub-agent that a call ran, once the result names it or `agent` is known. An
+    agent that was started in the background has no end yet."""
+    structured = result if isinstance(result, dict) else {}
+    agent = _text(structured.get("agentId")) or agent
+    if call.tool not in AGENTS or not agent:
+        return None, None
+    start = Spawned(
+        id=f"child/{agent}",
+        at=call.at or at,
+        within=within,
         child=child_id(session, agent),
         name=_text(call.input.get("description")) or agent,
         call=call.id,
-        status=_text(result.get("status")) or "ended",
-        **item,
     )
+    if is_launch(result):
+        return start, None
+    status = _text(structured.get("status"))
+    end = msgspec.structs.replace(start, id=f"child/{agent}/end", at=at, status=status or "ended")
+    return start, end
+
+
+def is_launch(result: Any) -> bool:
+    """Whether a call only started a sub-agent, which works in the background."""
+    structured = result if isinstance(result, dict) else {}
+    return structured.get("isAsync") is True or structured.get("status") == "async_launched"
 
 
 def child_id(session: str, agent: str) -> str:

@@ -17,8 +17,15 @@ import msgspec
 
 from stator.errors import InvalidInput
 from stator.importers.claude_code import forks
-from stator.importers.claude_code.line_fields import from_printed, is_printed, prompt_text
+from stator.importers.claude_code.line_fields import (
+    content_of,
+    from_printed,
+    is_printed,
+    prompt_text,
+    title_of,
+)
 from stator.importers.claude_code.lines import ClaudeCodeReader
+from stator.importers.claude_code.reader_state import MAPPER
 from stator.importers.claude_code.tools import child_id
 from stator.importers.reading.found_conversation import FoundConversation, Progress, is_inside
 from stator.importers.reading.jsonl import (
@@ -27,9 +34,8 @@ from stator.importers.reading.jsonl import (
     parse_line,
     read_lines,
 )
-from stator.importers.reading.line_boundary import looked_at, whole_line
+from stator.importers.reading.line_boundary import looked_at
 from stator.model.exchange.items import Conversation, Cursor, Item
-from stator.model.log.shown_text import cut_short
 
 SEARCHED_BYTES = 4 * 2**20
 """The bytes at the start of a file in which its first prompt is searched for."""
@@ -58,6 +64,8 @@ class _FileSummary(msgspec.Struct):
     agent: str = ""
     """The sub-agent's id, if the file belongs to one."""
     prompt: str = ""
+    """The first prompt; the title is what the first prompt that says something says."""
+    title: str = ""
     has_messages: bool = False
     """Whether the file contains a line of a conversation."""
     is_printed: bool = False
@@ -67,6 +75,7 @@ class ClaudeCode:
     """The format of Claude Code's transcripts."""
 
     name = "claude-code"
+    mapper = MAPPER
 
     def recognizes(self, path: Path, begin: bytes) -> bool:
         """Judge by the first lines that can be decoded."""
@@ -99,7 +108,7 @@ class ClaudeCode:
         conversation = Conversation(
             source=self.name,
             id=session,
-            name=_title(path) or _first_line(summary.prompt),
+            name=_title(path) or summary.title or title_of(summary.prompt) or summary.prompt[:60],
             agent=self.name,
             cwd=summary.cwd,
             labels={name: value for name, value in labels.items() if value and value != "HEAD"},
@@ -107,24 +116,28 @@ class ClaudeCode:
             fork_ids=forks.shared_ids(path, fork_of) if fork_of else frozenset(),
         )
         yield self._found(path, conversation)
+        calls: dict[str, str] | None = None
         for agent in _subagent_files(path.with_name(session)):
             child_summary = _summary_of(agent)
             match = _AGENT.fullmatch(agent.stem)
-            if match is not None and child_summary.has_messages:
-                yield self._child(agent, child_summary, match["id"], session, conversation.name)
+            if match is None or not child_summary.has_messages:
+                continue
+            child = self._child(agent, child_summary, match["id"], session, conversation.name)
+            if not child.conversation.parent_call:
+                calls = _starting_calls(path) if calls is None else calls
+                child = _started_by(child, calls.get(match["id"], ""))
+            yield child
 
     def read(
-        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
+        self,
+        found: FoundConversation,
+        cursor: Cursor | None,
+        progress: Progress | None,
+        *,
+        at_rest: bool = True,
     ) -> Iterator[Item]:
         """Read the items, starting at a cursor."""
-        copied = forks.copied_prompt_ids(Path(found.path), found.conversation.fork_of)
-        start = cursor or Cursor(offset=0)
-        reader = ClaudeCodeReader(found.conversation, start.state, copied)
-        for line in read_lines(
-            found.path, offset=start.offset, number=start.line, progress=progress
-        ):
-            yield from whole_line(reader.read(line), line.number)
-        yield from reader.finish()
+        yield from ClaudeCodeReader(found, cursor).read(progress, at_rest=at_rest)
 
     def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         """The folder in which Claude Code stores its transcripts."""
@@ -193,7 +206,7 @@ def _summary_of(path: Path) -> _FileSummary:
         record, _ = parse_line(line)
         if record is not None:
             looked_at(_add_line, summary, record, default=None)
-        if (summary.prompt and summary.cwd) or line.end > SEARCHED_BYTES:
+        if (summary.title and summary.cwd) or line.end > SEARCHED_BYTES:
             break
     return summary
 
@@ -212,7 +225,9 @@ def _add_line(summary: _FileSummary, record: dict[str, Any]) -> None:
     )
     if _text(record, "type") in ("user", "assistant"):
         summary.has_messages = True
-        summary.prompt = summary.prompt or prompt_text(record) or ""
+        prompt = prompt_text(record) or ""
+        summary.prompt = summary.prompt or prompt
+        summary.title = summary.title or title_of(prompt)
 
 
 def _title(path: Path) -> str:
@@ -235,9 +250,35 @@ def _title(path: Path) -> str:
     return found.get("customTitle") or found.get("aiTitle") or ""
 
 
-def _first_line(text: str) -> str:
-    line = next((line.strip() for line in text.split("\n") if line.strip()), "")
-    return line if len(line) <= 60 else f"{cut_short(line, 59)}…"
+def _starting_calls(path: Path) -> dict[str, str]:
+    """The calls that started sub-agents, by the sub-agents' ids, for versions that write no metadata: the result of
+    the call, or a line about its progress, names the sub-agent."""
+    found: dict[str, str] = {}
+    for line in read_lines(str(path)):
+        if b'"agentId"' not in line.data or len(found) >= AGENTS_MAX:
+            continue
+        record, _ = parse_line(line)
+        if record is not None:
+            agent, call = looked_at(_named_agent, record, default=("", ""))
+            if agent and call:
+                found.setdefault(agent, call)
+    return found
+
+
+def _named_agent(record: dict[str, Any]) -> tuple[str, str]:
+    """The sub-agent that a line names, and its call."""
+    result, data = record.get("toolUseResult"), record.get("data")
+    if isinstance(result, dict):
+        content = content_of(record)
+        blocks = [one for one in content or () if isinstance(one, dict)]
+        return _text(result, "agentId"), next((_text(one, "tool_use_id") for one in blocks), "")
+    agent = _text(data, "agentId") if isinstance(data, dict) else ""
+    return agent, _text(record, "parentToolUseID")
+
+
+def _started_by(found: FoundConversation, call: str) -> FoundConversation:
+    conversation = msgspec.structs.replace(found.conversation, parent_call=call)
+    return msgspec.structs.replace(found, conversation=conversation)
 
 
 def _subagent_files(folder: Path) -> list[Path]:

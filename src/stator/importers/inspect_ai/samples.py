@@ -19,6 +19,7 @@ from stator.importers.inspect_ai import log_file
 from stator.importers.inspect_ai.log_file import Sample, read_samples
 from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.call_outcome import CallStatus
+from stator.importers.reading.counted_items import Steps, counted_items
 from stator.importers.reading.fields import (
     as_text_if_plain,
     files_touched_by,
@@ -30,11 +31,14 @@ from stator.importers.reading.fields import (
     usage_units,
 )
 from stator.importers.reading.found_conversation import FoundConversation, Progress
+from stator.importers.reading.json_document import dated
 from stator.importers.reading.jsonl import read_beginning
 from stator.importers.reading.line_boundary import looked_at, whole_line
+from stator.importers.reading.shell_reads import only_reads
 from stator.importers.reading.unnamed_messages import Dialogue, RequestedCall
 from stator.model.exchange.items import (
     Called,
+    Configured,
     Conversation,
     Cursor,
     Item,
@@ -65,6 +69,7 @@ class Inspect:
     """The format of Inspect's evaluation logs."""
 
     name = NAME
+    mapper = 2
 
     def recognizes(self, path: Path, begin: bytes) -> bool:
         if begin.startswith(log_file.ZIP):
@@ -73,20 +78,27 @@ class Inspect:
 
     def conversations(self, path: Path) -> Iterable[FoundConversation]:
         stat = path.stat()
+        changed = stat.st_mtime_ns // 1000
         for sample in read_samples(str(path), _is_zip(str(path))):
             if records(sample.given.get("messages")) or not sample.is_readable:
+                started = looked_at(_started_at, sample.given, default=0)
+                started = started or micros_of_iso(sample.eval.get("created"))
                 yield FoundConversation(
-                    path=str(path), conversation=_conversation(sample), part=sample.part,
-                    changed=stat.st_mtime_ns // 1000, size=stat.st_size,
+                    path=str(path), conversation=dated(_conversation(sample), started, changed),
+                    part=sample.part, changed=changed, size=stat.st_size,
                 )  # fmt: skip
         log_file.clear_cache()
 
     def read(
-        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
+        self,
+        found: FoundConversation,
+        cursor: Cursor | None,
+        progress: Progress | None,
+        *,
+        at_rest: bool = True,
     ) -> Iterator[Item]:
         for sample in read_samples(found.path, _is_zip(found.path), found.part):
-            yield from _InspectReader(sample.given).read()
-            yield from sample.skipped
+            yield from _items_of_sample(sample, found, cursor, at_rest)
             if progress is not None:
                 progress(found.size if found.part == "0" else 0)
 
@@ -99,6 +111,19 @@ class Inspect:
 
 
 FORMAT = Inspect()
+
+
+def _items_of_sample(
+    sample: Sample, found: FoundConversation, cursor: Cursor | None, at_rest: bool
+) -> Iterator[Item]:
+    """The items of a sample. Inspect writes a sample when it is over, so all of it is final."""
+
+    def steps() -> Steps:
+        reader = _InspectReader(sample.given)
+        read = reader.read(found.conversation.labels.get("model", ""))
+        return Steps([read, iter(sample.skipped)], 1)
+
+    return counted_items(steps, cursor, at_rest=at_rest)
 
 
 def _is_zip(path: str) -> bool:
@@ -134,6 +159,16 @@ def _score(score: Any) -> str:
     return value if isinstance(value, str) else canonical(value)
 
 
+def _events(given: dict[str, Any]) -> list[dict[str, Any]]:
+    return records(given.get("events")) or records(record(given.get("transcript")).get("events"))
+
+
+def _started_at(given: dict[str, Any]) -> int:
+    """When a sample began: it says so, or its first event does."""
+    times = (micros_of_iso(note.get("timestamp")) for note in _events(given))
+    return micros_of_iso(given.get("started_at")) or next(filter(None, times), 0)
+
+
 class _AnswerStats(msgspec.Struct, frozen=True):
     """What a sample's events say about an answer."""
 
@@ -149,15 +184,13 @@ class _InspectReader:
         self._given = given
         old = record(given.get("transcript"))
         self._attachments = {**record(old.get("content")), **record(given.get("attachments"))}
-        notes = records(given.get("events")) or records(old.get("events"))
-        self._started_at = next(
-            (at for at in (micros_of_iso(n.get("timestamp")) for n in notes) if at), 0
-        )
-        self._started_at = micros_of_iso(given.get("started_at")) or self._started_at
-        self._model_events = [n for n in notes if n.get("event") == "model"]
+        self._started_at = _started_at(given)
+        self._model_events = [n for n in _events(given) if n.get("event") == "model"]
         self._dialogue = Dialogue()
 
-    def read(self) -> Iterator[Item]:
+    def read(self, model: str) -> Iterator[Item]:
+        if model:
+            yield Configured(id="settings/start", at=self._started_at, settings={"model": model})
         messages = self._given.get("messages")
         messages = messages if isinstance(messages, list) else []
         answers = [m for m in messages if record(m).get("role") == "assistant"]
@@ -218,8 +251,10 @@ class _InspectReader:
 
     def _requested_call(self, call: dict[str, Any]) -> RequestedCall:
         tool, given = text(call.get("function")), self._resolved(call.get("arguments"))
-        viewing = record(given).get("command") == "view"
-        effect: Effect = "read" if tool in READS or viewing else "write"
+        command = text(record(given).get("command"))
+        command = command or text(record(given).get("cmd"))
+        is_read = tool in READS or command == "view" or (tool == "bash" and only_reads(command))
+        effect: Effect = "read" if is_read else "write"
         given = strip_attachments(given)
         return RequestedCall(tool=tool, id=text(call.get("id")), input=given, effect=effect)
 

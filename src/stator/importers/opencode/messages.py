@@ -29,10 +29,14 @@ from stator.importers.reading.fields import (
     usage_units,
 )
 from stator.importers.reading.line_boundary import whole_line
+from stator.importers.reading.shell_reads import only_reads
 from stator.model.exchange.items import (
     Answered,
+    Author,
     Called,
     Compacted,
+    Configured,
+    Cursor,
     Item,
     Noise,
     Noted,
@@ -67,7 +71,10 @@ _PATCHED = re.compile(
     r"^\*\*\* (Add|Update|Delete) File: (.+)$(?:\n\*\*\* Move to: (.+)$)?", re.MULTILINE
 )
 _REFUSED = re.compile(r"rejected permission|permission.{0,40}denied|prevents you from using", re.I)
-_STOPPED = re.compile(r"abort|interrupt|cancel", re.I)
+_STOPPED = re.compile(
+    r"\A\W{0,3}(?:\w{1,20} ){0,3}(?:abort(?:ed)?|interrupted|cancell?ed)\b|AbortError", re.I
+)
+"""How opencode says that a call was stopped, at the beginning of the error."""
 
 
 class OpenCodeMessage(msgspec.Struct, frozen=True):
@@ -90,48 +97,84 @@ def prompt_text(message: OpenCodeMessage) -> str:
     return "\n".join(text(part.get("text")) for part in typed)
 
 
-def items(messages: Iterable[OpenCodeMessage]) -> Iterator[Item]:
-    """Turn a conversation's messages into items."""
-    return _OpenCodeReader().read(messages)
+def items(
+    messages: Iterable[OpenCodeMessage | Item], *, is_child: bool = False, version: str = ""
+) -> Iterator[Item]:
+    """Turn a conversation's messages into items, with a cursor after those that are final."""
+    return _OpenCodeReader(is_child, version).read(messages)
+
+
+def _is_over(message: OpenCodeMessage) -> bool:
+    """Whether the model's message is complete. opencode sets this time after the last of its parts."""
+    return bool(record(message.info.get("time")).get("completed"))
 
 
 class _OpenCodeReader:
     """Reads the messages of one conversation."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_child: bool, version: str) -> None:
         self._names = UniqueIds()
         self._first_items: dict[str, str] = {}
         """A message's id → the id of its first item."""
         self._open_compaction: Item | None = None
         self._kept_from = ""
+        self._is_child = is_child
+        self._settings: dict[str, str] = {}
+        self._version = version
+        self._ended: TurnEnded | None = None
+        """The end of a turn, given when the user's next message shows that it was one."""
 
-    def read(self, messages: Iterable[OpenCodeMessage]) -> Iterator[Item]:
-        ended: TurnEnded | None = None
+    def read(self, messages: Iterable[OpenCodeMessage | Item]) -> Iterator[Item]:
+        """Yield the items of all messages. Those before the model's last message are final, because the
+        model answers one message after the other. The last one is final when it is complete. A user's
+        message may still get parts until the model answers it."""
+        held: list[Iterator[Item]] = []
         for number, message in enumerate(messages, 1):
-            role = message.info.get("role")
-            if role == "user" and ended is not None:
-                yield ended
-            ended = None
-            for item in whole_line(self._items(message), number):
-                if isinstance(item, TurnEnded):
-                    ended = item
-                else:
-                    yield item
-        if ended is not None:
-            yield ended
+            if not isinstance(message, OpenCodeMessage):
+                held.append(iter([message]))
+                continue
+            step = whole_line(self._items(message), number)
+            if message.info.get("role") == "assistant":
+                for earlier in held:
+                    yield from earlier
+                held = []
+                if _is_over(message):
+                    yield from step
+                    continue
+            held.append(step)
+        yield Cursor(offset=0)
+        for last in held:
+            yield from last
+        if self._ended is not None:
+            yield self._ended
 
     def _items(self, message: OpenCodeMessage) -> Iterator[Item]:
-        """Yield the items that a message adds; the end of a turn, if it is one, comes last."""
+        """Yield the items that a message adds."""
         role = message.info.get("role")
         if role == "user":
+            if self._ended is not None:
+                yield self._ended
             yield from self._prompt(message)
         elif role == "assistant":
             yield from self._answered(message)
-            ended = _turn_end(message)
-            if ended is not None:
-                yield ended
         else:
             yield Unknown(id=text(message.info.get("id")), raw=_plain(message))
+        self._ended = _turn_end(message) if role == "assistant" else None
+
+    def _configured(self, identifier: str, at: int, info: dict[str, Any]) -> Iterator[Item]:
+        """What a message says about the model and the agent, if that is new."""
+        model = record(info.get("model")) or info
+        given = {
+            "model": text(model.get("modelID")),
+            "provider": text(model.get("providerID")),
+            "agent_mode": text(info.get("agent")) or text(info.get("mode")),
+            "reasoning_effort": text(info.get("variant")) or text(model.get("variant")),
+        }
+        settings = {name: value for name, value in given.items() if value}
+        if settings and not settings.items() <= self._settings.items():
+            self._settings |= settings
+            versions = {"version": self._version} if self._version else {}
+            yield Configured(id=f"settings/{identifier}", at=at, settings=versions | settings)
 
     # -- user messages ------------------------------------------------------------------------------
 
@@ -158,16 +201,23 @@ class _OpenCodeReader:
                 yield Unknown(id=text(part.get("id")), at=at, raw=strip_attachments(part))
         identifier = self._names.once(f"prompt/{text_id(_words(typed or shown), at)}")
         self._first_items[text(message.info.get("id"))] = identifier
-        yield Prompted(id=identifier, at=at, content=_content(typed or shown))
-        for number, words in enumerate(shown if typed else []):
-            yield Noted(id=f"{identifier}/shown/{number}", at=at, by="user", content=words)
+        yield from self._configured(identifier, at, message.info)
+        if typed:
+            by: Author = "agent" if self._is_child else "user"
+            yield Prompted(id=identifier, at=at, content=_content(typed), by=by)
+        for number, words in enumerate(shown):
+            # text that opencode added, also where it sends the whole message, as after a compaction
+            name = f"{identifier}/shown/{number}" if typed or number else identifier
+            yield Noted(id=name, at=at, by="system", content=words)
 
     # -- answers and calls --------------------------------------------------------------------------
 
     def _answered(self, message: OpenCodeMessage) -> Iterator[Item]:
         info = message.info
         if info.get("summary") is True and self._open_compaction is not None:
-            yield self._compacted(message)
+            # a summary that failed, or is not complete, replaces nothing
+            is_done = _is_over(message) and not record(info.get("error"))
+            yield self._compacted(message) if is_done else Noise(kind="summary that failed")
             return
         times = record(info.get("time"))
         for answer in _answers(message):
@@ -194,6 +244,7 @@ class _OpenCodeReader:
         blocks = _blocks(answer.parts, [name for name, _ in calls])
         identifier = self._names.once(stable_id if whole else f"{stable_id}/part")
         self._first_items.setdefault(text(info.get("id")), identifier)
+        yield from self._configured(identifier, at, info)
         if blocks:
             yield Answered(
                 id=identifier, at=at, reply=assistant_message(blocks), usage=_usage(answer.finish, info),
@@ -300,7 +351,8 @@ def _usage(finish: dict[str, Any], info: dict[str, Any]) -> dict[str, int]:
 def _call(name: str, part: dict[str, Any]) -> Iterator[Item]:
     state, tool = record(part.get("state")), text(part.get("tool"))
     times, arguments = record(state.get("time")), record(state.get("input"))
-    effect: Effect = "read" if tool in READS else "write"
+    is_read = tool in READS or (tool == "bash" and only_reads(text(arguments.get("command"))))
+    effect: Effect = "read" if is_read else "write"
     started = micros_of_millis(times.get("start"))
     yield Called(id=name, at=started, tool=tool, input=strip_attachments(arguments), effect=effect)
     child = record(state.get("metadata"))
@@ -435,6 +487,8 @@ def _turn_end(message: OpenCodeMessage) -> TurnEnded | None:
     """How the turn ended, if this was its last message and the agent waits for the user."""
     info = message.info
     failure = text(record(info.get("error")).get("name"))
+    if info.get("summary") is True and not failure:
+        return None  # the turn that was compacted continues
     at = micros_of_millis(record(info.get("time")).get("completed"))
     if failure:
         return TurnEnded(at=at, status="aborted", why=failure)

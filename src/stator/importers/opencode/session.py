@@ -15,6 +15,7 @@ from typing import Any
 from stator.importers.opencode import database
 from stator.importers.opencode.messages import OpenCodeMessage, items, prompt_text
 from stator.importers.reading import sqlite_source
+from stator.importers.reading.counted_items import Steps, counted_items
 from stator.importers.reading.fields import (
     headline,
     micros_of_millis,
@@ -49,6 +50,7 @@ class OpenCode:
     """The format of opencode's conversations."""
 
     name = NAME
+    mapper = 2
 
     def recognizes(self, path: Path, begin: bytes) -> bool:
         if begin.startswith(sqlite_source.MAGIC):
@@ -80,11 +82,22 @@ class OpenCode:
         )
 
     def read(
-        self, found: FoundConversation, cursor: Cursor | None, progress: Progress | None
+        self,
+        found: FoundConversation,
+        cursor: Cursor | None,
+        progress: Progress | None,
+        *,
+        at_rest: bool = True,
     ) -> Iterator[Item]:
-        skipped: list[Item] = []
-        yield from items(_messages_only(_messages(found, progress), skipped))
-        yield from skipped
+        def steps() -> Steps:
+            read = items(
+                _messages(found, progress),
+                is_child=bool(found.conversation.parent),
+                version=found.conversation.labels.get("version", ""),
+            )
+            return Steps([read], 1)
+
+        return counted_items(steps, cursor, at_rest=at_rest)
 
     def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         data = environ.get("XDG_DATA_HOME") or str(home / ".local" / "share")
@@ -120,17 +133,6 @@ def _conversation(
     )
 
 
-def _messages_only(
-    read: Iterator[OpenCodeMessage | Item], others: list[Item]
-) -> Iterator[OpenCodeMessage]:
-    """Yield the messages and collect everything else in `others`, to be yielded after them."""
-    for one in read:
-        if isinstance(one, OpenCodeMessage):
-            yield one
-        else:
-            others.append(one)
-
-
 def _messages(
     found: FoundConversation, progress: Progress | None
 ) -> Iterator[OpenCodeMessage | Item]:
@@ -140,8 +142,8 @@ def _messages(
             yield from database.messages(db, found.part, progress)
     elif _EXPORT.match(begin):
         whole = read_document(found.path, progress)
-        yield from whole.skipped
         yield from _messages_of_export(record(whole.value).get("messages"))
+        yield from whole.skipped
     else:
         yield from _messages_of_run(found, progress)
 
@@ -208,7 +210,7 @@ def _ids(db: Any, session: str, before: int = 0) -> frozenset[str]:
         created = record(message.info.get("time")).get("created")
         return not before or not isinstance(created, int) or created < before
 
-    messages = _messages_only(database.messages(db, session), [])
+    messages = (m for m in database.messages(db, session) if isinstance(m, OpenCodeMessage))
     early = takewhile(is_early, messages)
     return frozenset(item.id for item in items(early) if item.id)
 

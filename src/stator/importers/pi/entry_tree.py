@@ -7,12 +7,13 @@ only adds to what was imported. Only ids are held in memory, not the content of 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from stator.importers.reading.appended_lines import RecentNames
 from stator.importers.reading.fields import (
-    UniqueIds,
     headline,
     joined_text,
     micros_of_iso,
@@ -40,16 +41,14 @@ class PiTree(msgspec.Struct):
 
     header: dict[str, Any] = {}
     entries: dict[str, PiEntry] = {}
-    lines: dict[int, str] = {}
-    """Line number → entry."""
-    order: list[str] = []
-    """The order by which version 1 counts: the header, then each entry."""
     branches: dict[str, str] = msgspec.field(default_factory=lambda: {"": ""})
     """Branch → the entry at which it leaves its parent branch, in the order in which the branches
     began."""
     last_message_at: dict[str, int] = {}
     """Branches that contain messages → the time of the last message."""
     name: str = ""
+    prompts: dict[str, str] = {}
+    """Branch → the first line of the first prompt on it."""
 
     def ancestors(self, entry: str) -> list[PiEntry]:
         """An entry and all its ancestors, the latest first."""
@@ -68,23 +67,27 @@ class PiTree(msgspec.Struct):
 def read_tree(path: str) -> PiTree:
     """Read the tree in a file; damaged lines are ignored."""
     tree = PiTree()
-    names = UniqueIds()
+    names = RecentNames({})
     followed: set[str] = set()
     last = ""
     for line in read_lines(path):
         entry = record(parse_line(line)[0])
         if not tree.header and entry.get("type") == "session":
             tree.header = entry
-            tree.order.append("")
         elif isinstance(entry.get("type"), str):
             own = text(entry.get("id"))
             if own in tree.entries:  # written twice
                 continue
-            name = own or names.once(f"line/{text_id(text(entry.get('timestamp')), _role(entry))}")
+            name = entry_name(entry, names.once)
             parent = _parent(tree, entry, last)
             last = looked_at(_add, tree, followed, entry, name, parent, default=last)
-            tree.lines[line.number] = name
     return tree
+
+
+def entry_name(entry: dict[str, Any], once: Callable[[str], str]) -> str:
+    """The id of an entry; in files of version 1, which have none, one made from its time and role."""
+    made = f"line/{text_id(text(entry.get('timestamp')), _role(entry))}"
+    return text(entry.get("id")) or once(made)
 
 
 def _parent(tree: PiTree, entry: dict[str, Any], last: str) -> str:
@@ -105,15 +108,14 @@ def _add(tree: PiTree, followed: set[str], entry: dict[str, Any], name: str, par
     followed.add(parent)
     message = record(entry.get("message"))
     tree.entries[name] = PiEntry(name, parent, branch, text(message.get("toolCallId")))
-    tree.order.append(name)
     if entry["type"] in ("message", "compaction", "custom_message"):
         tree.last_message_at[branch] = max(
             tree.last_message_at.get(branch, 0), micros_of_iso(entry.get("timestamp"))
         )
     if entry["type"] == "session_info":
         tree.name = text(entry.get("name")) or tree.name
-    elif not tree.name and message.get("role") == "user":
-        tree.name = headline(joined_text(message.get("content")))
+    elif message.get("role") == "user":
+        tree.prompts.setdefault(branch, headline(joined_text(message.get("content"))))
     return name
 
 

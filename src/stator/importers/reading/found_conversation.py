@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 
 from stator.model.exchange.items import Conversation
 
+TRANSCRIPT = "transcript"
+"""The name of the note on how far a session's transcript was read."""
 Progress = Callable[[int], None]
 """Called with the number of bytes read since the last call."""
 
@@ -29,9 +30,9 @@ class FoundConversation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cursor_name(self) -> str:
-        """The name of this file's cursor. It leaves out the folder, so that a file is recognized
-        after it was moved."""
-        return f"{Path(self.path).name}{f'#{self.part}' if self.part else ''}"
+        """The name of the note on how far this file was read. It leaves out the path: a file that was moved is
+        recognized by its content."""
+        return f"{TRANSCRIPT}{f'#{self.part}' if self.part else ''}"
 
 
 def is_inside(folder: str, root: str) -> bool:

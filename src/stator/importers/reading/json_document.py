@@ -14,13 +14,15 @@ import msgspec
 
 from stator.errors import InvalidInput
 from stator.importers.reading.found_conversation import FoundConversation, Progress
-from stator.importers.reading.jsonl import decode_json, read_whole
+from stator.importers.reading.jsonl import CUT_OFF, decode_json, read_whole
 from stator.model.exchange.items import Conversation, Skipped
 
 DOCUMENT_MAX = 256 * 2**20
 """The most bytes of a document."""
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[{}\[\],]', re.DOTALL)
 """A string, possibly cut by the end of the file, or a character that opens, closes or separates."""
+TIMES_UNKNOWN = {"times": "unknown"}
+"""The label of a session whose source has no times."""
 _CLOSING = {b"{": b"}", b"[": b"]"}
 
 
@@ -31,13 +33,20 @@ class JsonDocument(msgspec.Struct, frozen=True):
     skipped: tuple[Skipped, ...] = ()
 
 
-def single_conversation(path: Path, conversation: Conversation) -> FoundConversation:
-    """The conversation of a file that holds only one."""
+def single_conversation(path: Path, conversation: Conversation, *, first: int) -> FoundConversation:
+    """The conversation of a file that holds only one. `first` is the earliest time in it; 0 if it has none."""
     stat = path.stat()
     changed = stat.st_mtime_ns // 1000
     return FoundConversation(
-        path=str(path), conversation=conversation, changed=changed, size=stat.st_size
-    )
+        path=str(path), conversation=dated(conversation, first, changed), changed=changed, size=stat.st_size
+    )  # fmt: skip
+
+
+def dated(conversation: Conversation, first: int, changed: int) -> Conversation:
+    """A conversation that says how old it is. Without any time in the file, all that is known is that
+    it took place before the file last changed."""
+    labels = conversation.labels if first else {**conversation.labels, **TIMES_UNKNOWN}
+    return msgspec.structs.replace(conversation, labels=labels, dated=first or changed)
 
 
 def read_document(path: str, progress: Progress | None = None) -> JsonDocument:
@@ -58,7 +67,7 @@ def decode_document(data: bytes, path: str) -> JsonDocument:
     except ValueError:
         raise InvalidInput(f"{path} is not JSON: {reason[:200]}") from None
     line = data.count(b"\n") + 1
-    return JsonDocument(value, (Skipped(line=line, why="cut off"),))
+    return JsonDocument(value, (Skipped(line=line, why=CUT_OFF),))
 
 
 def _up_to_the_last_record(data: bytes) -> bytes:

@@ -27,6 +27,8 @@ IDENTIFYING_BYTES = 4096
 """The number of bytes at the start of a file that identify it."""
 NO_ATIME = getattr(os, "O_NOATIME", 0)
 """Reading leaves the file's access time alone, where the system supports that."""
+CUT_OFF = "cut off"
+"""Why a record at the end of a file cannot be read: its end is missing, and may come."""
 ZSTD = b"\x28\xb5\x2f\xfd"
 UTF16: dict[bytes, str] = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
@@ -43,6 +45,8 @@ class JsonlLine(msgspec.Struct, frozen=True):
     is_cut: bool = False
     """Whether the file ends within this line. An agent may be writing it right now, so the next
     import reads it again."""
+    is_unended: bool = False
+    """Whether the file ends without a newline after this line; the line itself may be whole."""
 
 
 def open_regular_file(path: str) -> BinaryIO:
@@ -96,8 +100,11 @@ def fingerprint(path: str, offset: int) -> str:
     """Identify a file's content up to an offset, by its first bytes and the bytes right before the
     offset.
 
-    A file that has grown since keeps its fingerprint; a file that was rewritten does not.
+    A file that has grown since keeps its fingerprint; a file that was rewritten does not. Up to offset 0
+    there is nothing to compare, and a database must not be opened here.
     """
+    if not offset:
+        return sha256().hexdigest()[:32]
     with open_regular_file(path) as file:
         # nothing is ever appended to a compressed file, so its size identifies it
         if file.read(4)[:4] == ZSTD:
@@ -176,13 +183,15 @@ def _checked_line(number: int, start: int, end: int, data: bytes, too_long: bool
 def _final_line(number: int, start: int, end: int, data: bytes, too_long: bool) -> JsonlLine:
     """The end of a file without a final newline. It is a whole line if it parses, and cut off
     otherwise: an agent may be in the middle of writing it."""
-    line = _checked_line(number, start, end, data, too_long)
+    line = msgspec.structs.replace(
+        _checked_line(number, start, end, data, too_long), is_unended=True
+    )
     if line.problem or not line.data.strip():
         return line
     try:
         decode_json(line.data)
     except ValueError:
-        return JsonlLine(number, start, end, problem="cut off", is_cut=True)
+        return JsonlLine(number, start, end, problem=CUT_OFF, is_cut=True, is_unended=True)
     return line
 
 

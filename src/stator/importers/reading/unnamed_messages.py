@@ -22,6 +22,7 @@ from stator.importers.reading.fields import (
     text,
     tool_use_block,
 )
+from stator.importers.reading.shell_reads import only_reads
 from stator.model.exchange.items import (
     Answered,
     Called,
@@ -36,6 +37,9 @@ from stator.model.exchange.items import (
 from stator.model.records.types import Effect
 from stator.model.values.json_text import parse_object
 
+SHELLS = frozenset(("bash", "execute_bash", "run", "shell", "terminal"))
+"""Names of tools that run a shell command."""
+
 
 class RequestedCall(msgspec.Struct, frozen=True, kw_only=True):
     """A tool call that an answer requests."""
@@ -46,15 +50,22 @@ class RequestedCall(msgspec.Struct, frozen=True, kw_only=True):
     effect: Effect = "write"
 
 
+def shell_call(tool: str, command: str) -> RequestedCall:
+    """A call of a shell; a command that is known to only read is a read."""
+    effect: Effect = "read" if only_reads(command) else "write"
+    return RequestedCall(tool=tool, input={"command": command}, effect=effect)
+
+
 def requested_call(call: dict[str, Any], reads: Container[str]) -> RequestedCall:
     """A call in the form of chat completions; `reads` names the tools that change nothing."""
     function = record(call.get("function"))
     tool, raw = text(function.get("name")), function.get("arguments")
     given, problem = (raw, "") if isinstance(raw, dict) else parse_object(raw)
-    viewing = record(given).get("command") == "view"
+    command = text(record(given).get("command"))
+    is_read = tool in reads or command == "view" or (tool in SHELLS and only_reads(command))
     return RequestedCall(
         tool=tool, id=text(call.get("id")), input=raw if problem else strip_attachments(given),
-        effect="read" if tool in reads or viewing else "write",
+        effect="read" if is_read else "write",
     )  # fmt: skip
 
 

@@ -252,6 +252,14 @@ class Known:
         """Whether the record has more answers of the model than the program has reached."""
         return any(commit.seq not in self._taken for commit in self._entries)
 
+    @property
+    def has_more(self) -> bool:
+        """Whether the record has anything, but settings, that the program has not reached."""
+        seqs = [
+            commit.seq for commit in (*self._entries, *self._marks) if commit.kind != "settings"
+        ]
+        return any(seq not in self._taken for seq in (*seqs, *(call.seq for call in self.calls)))
+
     def entry(self) -> Commit | None:
         """The next recorded answer of the model."""
         for commit in self._entries:

@@ -1,15 +1,17 @@
-"""Turns items (`model.exchange.items`) into drafts of commits, given the session's state. Pure.
+"""Turns items (`model.exchange.items`) into drafts of commits, in the order of one source. Pure.
 
-A session that is fed from outside has no driver that knows what comes next, so what an item implies is added
-here: a prompt ends the turn before it, and a call without a result by then is in doubt (or cancelled, if it
-only read). What is known already is not drafted twice where that would do harm; for the rest the store
-answers with the existing commit.
+What orders a recorded session (its transcript, else its hooks or a proxy) gives items, and the drafts are a function
+of these items alone: not of the log, of the clock, or of how often the source was looked at. So the drafts of a source
+that is still growing are the first drafts of the whole one. What drafting must remember is small and can be kept
+(`DraftingState`).
+
+A missing result is recorded only where the source itself shows that it will not come: at the next prompt. A call
+without a result by then is in doubt (or cancelled, if it only read).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
 from typing import Any
 
@@ -18,8 +20,11 @@ from msgspec import UNSET
 
 from stator.model.exchange.items import (
     Answered,
+    Author,
     Began,
     Called,
+    Compacted,
+    Configured,
     Ended,
     Flagged,
     Item,
@@ -35,7 +40,9 @@ from stator.model.exchange.items import (
     Unknown,
     Via,
     commit_id,
+    text_id,
 )
+from stator.model.exchange.settings import changes_of
 from stator.model.log.commit import (
     Actor,
     Change,
@@ -51,111 +58,128 @@ from stator.model.records.types import (
     FileRecord,
     FlagRecord,
     PlanRecord,
+    SessionRecord,
     ToolRecord,
     WorkingRecord,
 )
-from stator.model.sessions.lifecycle import ENDED
 from stator.model.values import paths
 from stator.model.values.ids import derived, retype
 
-INPUTS_MAX = 64
-"""The most commits an answer records as its inputs: the newest of those shown since the last answer."""
 TEXT_MAX = 2_000
 """Characters of what goes into a record's texts: a path, a step, a name."""
-OVER_MAX = 10_000
-"""Ended calls that are remembered: a second report of a call comes soon after the first."""
+RECENT_MAX = 64
+"""The newest items whose commits are remembered, for a compaction that keeps some of them in view."""
+BEGUN_MAX = 256
+"""The newest prompts that are remembered: one that is repeated begins no turn."""
+OPEN_MAX = 512
+"""Calls without a result that are remembered; of a source that has more, the oldest are given up."""
+GUESSED_MAX = 64
+"""Those among them whose turn is over that are remembered, for a result that comes late."""
 UNSEEN = "no result was recorded"
-DIED = "the agent's program ended"
 UNASKED = "only its result was recorded"
 """Why nothing is known of what a call was given."""
+NOT_TOLD = "not in the transcript"
+"""The cause of what a witness saw and the transcript of the session never mentions."""
+WORDS: dict[Author, tuple[Actor, Source]] = {
+    "user": ("user", "user"),
+    "agent": ("agent", "model"),
+    "system": ("system", "system"),
+}
+"""Whose words a text is → who acted, and where it comes from."""
 
 
-@dataclass(slots=True)
-class Open:
-    """A call without an outcome, or one in doubt."""
+Identify = Callable[[str, tuple[str, str], int], str]
+"""The id of the commit for a kind, an origin and an attempt."""
+
+
+class OpenCall(msgspec.Struct, omit_defaults=True):
+    """A call without an outcome, or one whose outcome was a guess."""
 
     call: str
     tool: str
     effect: str = "write"
-    doubtful: bool = False
+    guessed: bool = False
+    """Whether it was marked in doubt or cancelled for lack of a result: one that comes late settles it."""
     at: int = 0
     attempt: int = 1
-    drafted: bool = False
-    """Whether it was reported just now: the log may have it already, and more of it."""
+    intent: str = ""
+    """The commit that records what was asked."""
 
 
-@dataclass(slots=True)
-class DraftingState:
-    """The part of a session's state that drafting needs; drafting keeps it up to date."""
+class DraftingState(msgspec.Struct, omit_defaults=True):
+    """What drafting remembers from one item to the next. It is kept with the place that was read up to, and does not
+    grow with the conversation."""
 
-    status: str = "open"
-    ended_at: int = 0
-    """When a session was closed or archived, if it was."""
     turn_open: bool = False
     prompt: str = ""
     """The id of the last turn's prompt."""
-    turn_at: int = 0
-    """When it was asked, where that is known."""
-    calls: dict[str, Open] = field(default_factory=dict)
-    """Open calls by the id they have on the other side."""
-    plan: dict[str, PlanRecord] = field(default_factory=dict)
-    since: list[str] = field(default_factory=list)
-    """Commits since the last answer."""
+    calls: dict[str, OpenCall] = {}
+    """By the id they have on the other side."""
+    plan: dict[str, list[str]] = {}
+    """The plan's steps: a digest of each one's name → its name, and a digest of the step. Digests, because a name
+    that holds a secret is kept without it."""
+    settings: dict[str, str] = {}
+    """What the agent runs with: the fingerprint of each value by its name."""
+    first: str = ""
+    """The first commit in the agent's view, and the last one."""
+    last: str = ""
     answer: str = ""
-    """The commit of the last answer."""
-    known: Callable[[str], bool] = lambda prompt: False
-    """Whether a turn of that prompt is in the log already."""
-    approvals: Callable[[str], list[str]] = lambda tool: []
-    """The keys of what was approved for a tool."""
-    told: Callable[[str, str, int], bool] = lambda kind, foreign, attempt: False
-    """Whether a commit of that kind records that item, and that attempt at it, already."""
-    over: dict[tuple[str, int], None] = field(default_factory=dict)
-    """The newest calls, and attempts at them, of which an outcome was drafted."""
-    given_up: Callable[[str], Open | None] = lambda foreign: None
-    """A call in the log that was marked cancelled because it had no result."""
-    dropped: dict[str, Open] = field(default_factory=dict)
-    """Calls that were drafted as such."""
-    begun: set[str] = field(default_factory=set)
-    """Prompts of the turns that were drafted."""
+    """The last answer."""
+    recent: dict[str, str] = {}
+    """The newest items in view: their ids → their commits."""
+    begun: list[str] = []
+    """The newest prompts."""
     at: int = 0
     """When the last thing happened of which that is known."""
-    past: bool = False
-    """Whether an item is from before the last turn: it does not change the present state."""
 
 
 class Drafter:
-    """Makes the drafts of one conversation's items."""
+    """Makes the drafts of one conversation's items.
+
+    `started_by` is the commit of the call that started a sub-agent. `approvals` gives the keys of what was approved
+    for a tool; only a proxy needs it. `identify` gives the id of an item's commit; a fork needs it, whose first items
+    are in the log of its parent.
+    """
 
     def __init__(
         self,
         session: str,
         source: str,
-        standing: DraftingState,
+        state: DraftingState,
         *,
         via: Via = "import",
         root: str = "",
+        started_by: str = "",
+        approvals: Callable[[str], list[str]] = lambda tool: [],
+        identify: Identify | None = None,
+        folder: str = "",
     ) -> None:
         self._session = session
         self._source = source
         self._root = root
+        self._folder = folder
         self._principal = f"{via}:{source}"
         self._trust = via != "import"
-        self.standing = standing
+        self._started_by = started_by
+        self._approvals = approvals
+        self._identify: Identify = identify or (
+            lambda kind, origin, attempt: commit_id(session, kind, origin, attempt)
+        )
+        self.state = state
 
     def draft(self, item: Item) -> list[Draft]:
         """What an item adds to the log, in order."""
-        if self.standing.past and isinstance(item, (Planned, TurnEnded, Began, Ended)):
-            return []
         return list(self._make(item))
 
-    def conclude(self, at: int = 0, cause: str = UNSEEN, *, upto: int = 0) -> list[Draft]:
-        """The drafts that end calls which will get no result any more. `upto`: only calls that began by then;
-        a report about the past does not cover later ones."""
-        return [
-            self._unanswered(foreign, call, at, cause)
-            for foreign, call in list(self.standing.calls.items())
-            if not call.doubtful and not 0 < upto < call.at
-        ]
+    def compacted(self, item: Compacted) -> None:
+        """The agent's view begins with its summary from here on. The commit is made where the log is: it
+        names what left the view."""
+        state = self.state
+        made = self._identify("compaction", (self._source, legible(item.id)), 0)
+        kept = state.recent.get(legible(item.keeps_from)) if item.keeps_from else None
+        state.first = kept or made
+        state.last, state.answer = made, ""
+        state.recent = {}
 
     # -- items ------------------------------------------------------------------------------------
 
@@ -166,83 +190,96 @@ class Drafter:
 
     @_make.register
     def _(self, item: Prompted) -> Iterator[Draft]:
-        standing = self.standing
+        state = self.state
         prompt = legible(item.id)
-        if prompt == standing.prompt or prompt in standing.begun or standing.known(prompt):
-            standing.past = prompt != standing.prompt
+        if prompt in state.begun:
             return
-        standing.past = False
-        if standing.turn_open:
-            yield from self.conclude(item.at)
+        if state.turn_open:
+            yield from self._conclude(item.at)
             yield self._turn_end("ok", item.at)
+        actor, source = WORDS[item.by]
+        is_first = not state.prompt
         draft = self._draft(
-            "turn", prompt, item.at, actor="user", source="user", input=item.content
-        )
-        standing.turn_open, standing.prompt, standing.turn_at = True, prompt, item.at
-        standing.begun.add(prompt)
-        self._shown(draft)
+            "turn", prompt, item.at, actor=actor, source=source, input=item.content,
+            inputs=(self._started_by,) if is_first and self._started_by else (),
+        )  # fmt: skip
+        state.turn_open, state.prompt = True, prompt
+        state.begun = [*state.begun[-BEGUN_MAX + 1 :], prompt]
+        self._show(item.id, draft)
         yield draft
 
     @_make.register
     def _(self, item: Answered) -> Iterator[Draft]:
-        standing = self.standing
+        state = self.state
         draft = self._draft(
             "entry", item.id, item.at,
             actor="model", source="model", output=item.reply, usage=item.usage or None,
             status="partial" if item.partial else "", tool=legible(item.model),
-            inputs=tuple(standing.since[-INPUTS_MAX:]),
+            inputs=((state.first, state.last),) if state.first else (),
         )  # fmt: skip
-        standing.answer, standing.since = draft.id, []
+        self._show(item.id, draft)
+        state.answer = draft.id
         yield draft
 
     @_make.register
     def _(self, item: Noted) -> Iterator[Draft]:
+        actor, source = WORDS[item.by]
         draft = self._draft(
-            "entry", item.id, item.at, actor=item.by, source=item.by, output=item.content
+            "entry", item.id, item.at, actor=actor, source=source, output=item.content
         )
-        self._shown(draft)
+        self._show(item.id, draft)
         yield draft
 
     @_make.register
+    def _(self, item: Configured) -> Iterator[Draft]:
+        given = {legible(name): value for name, value in item.settings.items() if name}
+        changes = changes_of(self.state.settings, given)
+        if changes:
+            yield self._draft("settings", item.id, item.at, actor="system", changes=changes)
+
+    @_make.register
     def _(self, item: Called) -> Iterator[Draft]:
+        state = self.state
         foreign = legible(item.id)
-        if foreign in self.standing.calls or self._is_over(foreign, item.attempt):
+        known = state.calls.get(foreign)
+        if known is not None and known.attempt >= item.attempt:
             return
         origin = self._source, foreign
-        call = retype(commit_id(self._session, "call", origin, 1), "call")
-        enclosing = self.standing.calls.get(legible(item.parent)) if item.parent else None
+        call = retype(self._identify("call", origin, 1), "call")
+        enclosing = state.calls.get(legible(item.parent)) if item.parent else None
         tool = legible(item.tool) or "?"
-        self.standing.calls[foreign] = Open(
-            call, tool, item.effect, at=item.at, attempt=item.attempt, drafted=True
-        )
-        yield self._draft(
+        draft = self._draft(
             "call", foreign, item.at,
             actor="agent", source="model", attempt=item.attempt, call=call, tool=tool,
             effect=item.effect,
             status="started", input={} if item.input is None else item.input, key=item.key,
             parent=enclosing.call if enclosing else "",
-            inputs=(self.standing.answer,) if self.standing.answer else (),
+            inputs=self._asked_by(enclosing),
         )  # fmt: skip
+        state.calls[foreign] = OpenCall(
+            call, tool, item.effect, at=item.at, attempt=item.attempt, intent=draft.id
+        )
+        if len(state.calls) > OPEN_MAX:
+            del state.calls[next(iter(state.calls))]
+        self._show(item.id, draft)
+        yield draft
 
     @_make.register
     def _(self, item: Returned) -> Iterator[Draft]:
+        state = self.state
         foreign = legible(item.id)
-        known = self._given_up(item, foreign) or self.standing.calls.get(foreign)
-        if known is None and self._is_over(foreign, item.attempt):
-            return
-        if known is None:  # its intent was never seen
+        if foreign not in state.calls:  # its intent was never seen
             intent = Called(id=item.id, at=item.at, tool=item.tool or "?", attempt=item.attempt)
             for draft in self._make(intent):
                 yield msgspec.structs.replace(draft, cause=UNASKED)
-            known = self.standing.calls[foreign]
-        late = known.doubtful
-        self._end(foreign, known.attempt)
-        if item.status == "in doubt":
-            known.doubtful = True
+        known = state.calls[foreign]
+        late, unsure = known.guessed, item.status == "in doubt"
+        if late and (unsure or (known.effect != "write" and item.status == "cancelled")):
+            return  # it adds nothing to the guess
+        if unsure:
+            known.guessed = True
         else:
-            self.standing.calls.pop(foreign, None)
-        if late and item.status == "in doubt":
-            return
+            del state.calls[foreign]
         draft = self._draft(
             "settlement" if late else "outcome", foreign, item.at,
             actor="tool", source=item.source, attempt=known.attempt, call=known.call, tool=known.tool,
@@ -252,18 +289,20 @@ class Drafter:
             output_summary=legible(item.summary), usage=item.used or None,
             changes=self._files(item.files),
         )  # fmt: skip
-        self._shown(draft)
+        self._show(f"{foreign}/result", draft)
         yield draft
 
     @_make.register
     def _(self, item: Touched) -> Iterator[Draft]:
         changes = self._files(item.files)
         if changes:
-            yield self._draft("file", item.id, item.at, source="tool", changes=changes)
+            yield self._draft(
+                "file", item.id, item.at, source="tool", changes=changes, inputs=self._seen()
+            )
 
     @_make.register
     def _(self, item: Planned) -> Iterator[Draft]:
-        standing = self.standing
+        state = self.state
         wanted: dict[str, PlanRecord] = {}
         for step in item.steps:
             name = legible(step.step)
@@ -274,13 +313,21 @@ class Drafter:
                     order=len(wanted) + 1,
                     status=step.status,
                 )
-        gone = [name for name in standing.plan if name not in wanted] if item.whole else []
-        moved = [record for name, record in wanted.items() if standing.plan.get(name) != record]
-        changes: list[Change] = [Remove("plan", name) for name in gone]
+        plan = {text_id(name): step_digest(record) for name, record in wanted.items()}
+        gone = [known for key, known in state.plan.items() if key not in plan] if item.whole else []
+        moved = [record for name, record in wanted.items() if self._is_moved(text_id(name), plan)]
+        changes: list[Change] = [Remove("plan", name) for name, _ in gone]
         changes += [Upsert("plan", record) for record in moved]
-        standing.plan = wanted if item.whole else standing.plan | wanted
+        state.plan = plan if item.whole else state.plan | plan
         if changes:
-            yield self._draft("plan", item.id, item.at, source="model", changes=tuple(changes))
+            yield self._draft(
+                "plan", item.id, item.at,
+                source="model", changes=tuple(changes), inputs=self._seen(item.id),
+            )  # fmt: skip
+
+    def _is_moved(self, step: str, plan: dict[str, list[str]]) -> bool:
+        known = self.state.plan.get(step)
+        return known is None or known[1] != plan[step][1]
 
     @_make.register
     def _(self, item: Offered) -> Iterator[Draft]:
@@ -289,7 +336,7 @@ class Drafter:
             for name, digest in item.tools.items()
         ]
         for name in item.changed:
-            changes += [Remove("approvals", key) for key in self.standing.approvals(legible(name))]
+            changes += [Remove("approvals", key) for key in self._approvals(legible(name))]
         yield self._draft(
             "tools", item.id, item.at,
             actor="tool", source="tool", changes=tuple(changes),
@@ -307,12 +354,12 @@ class Drafter:
 
     @_make.register
     def _(self, item: TurnEnded) -> Iterator[Draft]:
-        if self.standing.turn_open and not self._is_before(item.at):
+        if self.state.turn_open:
             yield self._turn_end(item.status, item.at, legible(item.why))
 
     @_make.register
     def _(self, item: Spawned) -> Iterator[Draft]:
-        known = self.standing.calls.get(legible(item.call)) if item.call else None
+        known = self.state.calls.get(legible(item.call)) if item.call else None
         child = ChildRecord(
             session=derived("session", self._source, item.child),
             name=legible(item.name),
@@ -323,32 +370,6 @@ class Drafter:
             status=child.status, parent=known.call if known else "",
             changes=(Upsert("children", child),),
         )  # fmt: skip
-
-    @_make.register
-    def _(self, item: Began) -> Iterator[Draft]:
-        if any(self.standing.told(kind, item.id, 0) for kind in ("run", "resume")):
-            return  # the first of them may have been either, by how things stood then
-        yield from self.conclude(item.at, DIED, upto=item.at)
-        standing = self.standing
-        # A start from before the close, read only now, does not resume what was closed after it.
-        over = standing.status == "archived" or (
-            standing.status == "closed" and item.at <= standing.ended_at
-        )
-        kind = "run" if over or standing.status == "open" else "resume"
-        standing.status = standing.status if over else "active"
-        yield self._draft(kind, item.id, item.at, actor="system", why=legible(item.how))
-
-    @_make.register
-    def _(self, item: Ended) -> Iterator[Draft]:
-        yield from self.conclude(item.at, DIED, upto=item.at)
-        if self.standing.turn_open and not self._is_before(item.at):
-            yield self._turn_end("interrupted", item.at)
-        if self.standing.status not in ENDED:
-            self.standing.status = "paused"
-        cause = "process died" if item.died else "user"
-        yield self._draft(
-            "pause", item.id, item.at, actor="system", cause=cause, why=legible(item.reason)
-        )
 
     @_make.register
     def _(self, item: Unknown) -> Iterator[Draft]:
@@ -370,73 +391,69 @@ class Drafter:
     ) -> Draft:
         origin = self._source, legible(foreign)
         # what was written down without a time happened about when the thing before it did
-        self.standing.at = max(at, 0) or self.standing.at
+        self.state.at = max(at, 0) or self.state.at
         verified = self._trust and source in ("user", "system")
         return Draft(
-            id=commit_id(self._session, kind, origin, attempt),
+            id=self._identify(kind, origin, attempt),
             session=self._session,
             kind=kind,
             actor=actor,
             attempt=attempt,
-            happened=self.standing.at,
+            happened=self.state.at,
             origin=origin,
             principal=self._principal,
             provenance=Provenance(source, "verified" if verified else "unverified"),
             **fields,
         )
 
-    def _is_before(self, at: int) -> bool:
-        """Whether something happened before the last turn began, and says nothing of that."""
-        return 0 < at < self.standing.turn_at
+    def _show(self, foreign: str, draft: Draft) -> None:
+        """The agent's view has this from here on."""
+        state = self.state
+        state.first = state.first or draft.id
+        state.last = draft.id
+        state.recent[legible(foreign)] = draft.id
+        if len(state.recent) > RECENT_MAX:
+            del state.recent[next(iter(state.recent))]
 
-    def _shown(self, draft: Draft) -> None:
-        """What the next answer derives from."""
-        since = self.standing.since
-        since.append(draft.id)
-        if len(since) > 2 * INPUTS_MAX:
-            del since[:-INPUTS_MAX]
+    def _asked_by(self, enclosing: OpenCall | None) -> tuple[str, ...]:
+        """What a call derives from: the call around it, the answer that asked for it, else the prompt."""
+        if enclosing is not None:
+            return (enclosing.intent,) if enclosing.intent else ()
+        found = self.state.answer or self.state.recent.get(self.state.prompt, "")
+        return (found,) if found else ()
 
-    def _end(self, foreign: str, attempt: int) -> None:
-        over = self.standing.over
-        over[foreign, attempt] = None
-        if len(over) > OVER_MAX:
-            del over[next(iter(over))]
-
-    def _is_over(self, foreign: str, attempt: int) -> bool:
-        """Whether a call has its outcome: reported again, it must not be reopened."""
-        return (foreign, attempt) in self.standing.over or self.standing.told(
-            "outcome", foreign, attempt
-        )
+    def _seen(self, within: str = "") -> tuple[str | tuple[str, str], ...]:
+        """What a record derives from: the call that it is part of, else the last answer and what came after it."""
+        state = self.state
+        made = state.recent.get(f"{legible(within)}/result") if within else None
+        if made is not None:
+            return (made,)
+        start = state.answer or state.recent.get(state.prompt, "")
+        return ((start, state.last),) if start else ()
 
     def _turn_end(self, status: str, at: int, why: str = "") -> Draft:
-        self.standing.turn_open = False
+        self.state.turn_open = False
         return self._draft(
-            "turn_end", f"end/{self.standing.prompt}", at, actor="system", status=status, why=why
+            "turn_end", f"end/{self.state.prompt}", at, actor="system", status=status, why=why
         )
 
-    def _unanswered(self, foreign: str, call: Open, at: int, cause: str) -> Draft:
-        """A write may have happened; what only reads did no harm and may be asked again."""
-        doubtful = call.effect == "write"
-        self._end(foreign, call.attempt)
-        if doubtful:
-            call.doubtful = True
-        else:
-            self.standing.dropped[foreign] = self.standing.calls.pop(foreign)
-        return self._draft(
-            "outcome", foreign, at or call.at,
-            actor="system", attempt=call.attempt, call=call.call, tool=call.tool, effect=call.effect,
-            status="in doubt" if doubtful else "cancelled", cause=cause,
-        )  # fmt: skip
-
-    def _given_up(self, item: Returned, foreign: str) -> Open | None:
-        """The call of a late result: the status recorded before was a guess."""
-        told = self.standing.calls.get(foreign)
-        # what is open in the log was not given up, and what writes would be in doubt there
-        is_open = told is not None and (not told.drafted or told.effect == "write")
-        if is_open or item.status in ("cancelled", "in doubt"):
-            return None
-        found = self.standing.dropped.pop(foreign, None) or self.standing.given_up(foreign)
-        return None if found is None else replace(found, doubtful=True)
+    def _conclude(self, at: int) -> Iterator[Draft]:
+        """End what will get no result any more: the next prompt has come."""
+        for foreign, call in self.state.calls.items():
+            if not call.guessed:
+                call.guessed = True
+                # A write may have happened; what only reads did no harm and may be asked again.
+                doubtful = call.effect == "write"
+                draft = self._draft(
+                    "outcome", foreign, at or call.at,
+                    actor="system", attempt=call.attempt, call=call.call, tool=call.tool,
+                    effect=call.effect, status="in doubt" if doubtful else "cancelled", cause=UNSEEN,
+                )  # fmt: skip
+                self._show(f"{foreign}/result", draft)
+                yield draft
+        guessed = [foreign for foreign, call in self.state.calls.items() if call.guessed]
+        for foreign in guessed[:-GUESSED_MAX]:
+            del self.state.calls[foreign]
 
     def _files(self, touches: Sequence[Touch]) -> tuple[Change, ...]:
         changes: list[Change] = []
@@ -459,7 +476,41 @@ class Drafter:
         path = legible(path.replace("\0", "")) if path else ""
         if not path.strip():
             return ".", ""
-        return paths.split(path, self._root)
+        return paths.split(path, self._root, self._folder)
+
+
+def step_digest(record: PlanRecord) -> list[str]:
+    """A step of the plan as drafting remembers it: its name, and a digest of all of it."""
+    return [record.step, text_id(repr(msgspec.to_builtins(record)))]
+
+
+def lifecycle_draft(
+    item: Began | Ended, record: SessionRecord, source: str, *, ended_at: int = 0, via: Via = "hook"
+) -> Draft:
+    """The draft of an agent's program that starts or leaves a conversation. It says nothing of calls or turns.
+
+    `ended_at` is when a closed session was closed: a start from before that, which is read only now, does not resume
+    it.
+    """
+    if isinstance(item, Began):
+        over = record.status == "archived" or (record.status == "closed" and item.at <= ended_at)
+        kind = "run" if over or record.status == "open" else "resume"
+        cause, why = "", item.how
+    else:
+        kind, cause, why = "pause", "process died" if item.died else "user", item.reason
+    origin = source, legible(item.id)
+    return Draft(
+        id=commit_id(record.id, kind, origin),
+        session=record.id,
+        kind=kind,
+        actor="system",
+        cause=cause,
+        happened=max(item.at, 0),
+        origin=origin,
+        principal=f"{via}:{source}",
+        provenance=Provenance("system", "verified" if via != "import" else "unverified"),
+        why=legible(why),
+    )
 
 
 def _settled(status: str) -> str:

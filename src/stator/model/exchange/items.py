@@ -235,6 +235,8 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     project: str = ""
     """The project it belongs to; "" means the current one."""
     labels: dict[str, str] = {}
+    mapper: str = ""
+    """Which mapping reads its transcript: the format's name and its version."""
     parent: str = ""
     """The conversation it is a sub-agent of, and the call that started it."""
     parent_call: str = ""
@@ -242,6 +244,8 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """The conversation it was forked from."""
     fork_ids: frozenset[str] = frozenset()
     """Ids of items they share: the fork begins after the last of them."""
+    dated: int = 0
+    """When things happened at the latest, in µs, for items without a time that come before any with one. 0: now."""
 
     @property
     def session(self) -> str:

@@ -49,6 +49,8 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     holder: Holder | None = None
     turns: int = 0
     updated: int = 0
+    at_rest: bool = False
+    """Whether readers know that the agent of a recorded session is not at work; a store by itself does not."""
 
     @property
     def id(self) -> str:
@@ -59,7 +61,9 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
         """The status people see: an active session without a live driver is interrupted. A recorded session
         without a known live agent counts as paused."""
         status = self.record.status
-        if status == "open" and self.record.mode == "recorded" and self.turns:
+        if self.record.mode == "recorded" and (
+            (status == "open" and self.turns) or (status == "active" and self.at_rest)
+        ):
             return "paused"
         live = self.holder is not None and self.holder.live
         if status == "active" and self.record.mode == "driven" and not live:

@@ -202,15 +202,18 @@ def _call(draft: Draft, made: Made) -> None:
 
 
 def _outcome(draft: Draft, made: Made) -> None:
-    """An outcome closes its call and counts in its tool; an unknown one leaves the call in doubt."""
+    """An outcome closes its call and counts in its tool; an unknown one leaves the call in doubt. What another program
+    reports may come after a person has settled the call: it is recorded, and the call stays closed."""
     standing = made.find("calls", draft.call)
-    if standing is None:
+    if standing is None and draft.origin is None:
         raise BadDelta(
             f"no open call {draft.call}: an outcome needs its intent, and only one may settle it",
             path="$.call",
             call=draft.call,
         )
-    if draft.status == "in doubt":
+    if standing is None:
+        pass
+    elif draft.status == "in doubt":
         record = _known_call(standing[2], draft)
         doubt = msgspec.structs.replace(record, status="in doubt", cause=draft.cause)
         made.put_over(standing, "calls", doubt, draft.call)

@@ -15,6 +15,8 @@ TYPE_CHECKING = False  # as type checkers know it: an error must not wait until 
 if TYPE_CHECKING:
     from typing import Final
 
+    from stator.model.log.redact import Redactor
+
 _CUT: Final = (
     # a private key, which is the rest of the text
     r"(PRIVATE KEY(?: BLOCK)? ?-{0,5})[\s\S]{1,9999}",
@@ -49,13 +51,17 @@ def cut_short(text: str, size: int) -> str:
     return (_masked(text) if suspicious(text.encode("utf-8", "replace")) else text)[:size]
 
 
-def _masked(text: str) -> str:
+def masking() -> Redactor:
+    """Replaces each secret by its kind alone: without a session there is no key, and a digest without a key can be
+    guessed at."""
     from stator.model.log.redact import Redactor
 
     class _Unkeyed(Redactor):
-        """No digest: without a session there is no key, and a digest without a key can be guessed at."""
-
         def _placeholder(self, kind: str, secret: str) -> str:
             return f"‹secret:{kind}›"
 
-    return _Unkeyed(b"").scrub(text)
+    return _Unkeyed(b"")
+
+
+def _masked(text: str) -> str:
+    return masking().scrub(text)

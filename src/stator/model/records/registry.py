@@ -43,6 +43,7 @@ from stator.model.records.types import (
     ScoreRecord,
     ScratchRecord,
     SessionRecord,
+    SettingRecord,
     SpendRecord,
     StepStatus,
     TagRecord,
@@ -119,6 +120,7 @@ ROWS: tuple[CommitKind, ...] = (
     CommitKind(name="close", barrier=True, keeping=True, quiet=True),
     CommitKind(name="archive", barrier=True, keeping=True),
     CommitKind(name="adopt", silent=True),
+    CommitKind(name="describe", silent=True, quiet=True),
     CommitKind(name="purge", barrier=True, removes=True, silent=True),
     # -- turns ----------------------------------------------------------------------------------
     CommitKind(name="turn", spoken=True, expires=True, shown=True, news=True, operands="continues"),
@@ -418,6 +420,20 @@ ROWS: tuple[CommitKind, ...] = (
             bookkeeping=True,
             tallied=True,
             diffed=False,
+        ),
+    ),
+    CommitKind(
+        name="settings",
+        once=True,
+        collection=Collection(
+            number=23,
+            name="settings",
+            type=SettingRecord,
+            key=("name",),
+            text=text.setting_text,
+            line=text.setting_line,
+            search=search_text.named_value,
+            listed=65,
         ),
     ),
     # -- about a session ------------------------------------------------------------------------

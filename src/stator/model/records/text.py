@@ -24,6 +24,7 @@ from stator.model.records.types import (
     RunRecord,
     ScoreRecord,
     SessionRecord,
+    SettingRecord,
     TrustRecord,
     WorkingRecord,
 )
@@ -32,6 +33,8 @@ from stator.model.values.ids import is_id, short
 
 VALUE_MAX = 4000
 """Characters of a value that are written out."""
+PROMPT_FIELDS = frozenset({"digest", "first"})
+"""What is recorded of a prompt."""
 BITS_MAX = 1024
 """Of a number that is written out in digits."""
 
@@ -134,6 +137,14 @@ def named_value_text(record: Any) -> str:
     return f"{record.name} = {recorded_text(record.value)}"
 
 
+def setting_text(record: SettingRecord) -> str:
+    """A setting and its value; of a prompt its first line, then its digest."""
+    value = record.value
+    if isinstance(value, Mapping) and value.keys() == PROMPT_FIELDS:
+        return f"{record.name} = {recorded_text(value['first'])} ({recorded_text(value['digest'])})"
+    return named_value_text(record)
+
+
 def reasoned_text(record: Any) -> str:
     return because(record.what, record.why)
 
@@ -204,6 +215,14 @@ def _reason(why: str) -> Piece:
 
 def named_value_line(record: Any, show: Show) -> list[Piece]:
     return [(f"{record.name} = {show.value(record.value)}", "")]
+
+
+def setting_line(record: SettingRecord, show: Show) -> list[Piece]:
+    value = record.value
+    if isinstance(value, Mapping) and value.keys() == PROMPT_FIELDS:
+        digest = show.value(value["digest"])
+        return [(f"{record.name} = {show.value(value['first'])}", ""), (f" ({digest})", "dim")]
+    return named_value_line(record, show)
 
 
 def reasoned_line(record: Any, show: Show) -> list[Piece]:

@@ -323,6 +323,13 @@ class AppRecord(Record, frozen=True):
     version: int = 1
 
 
+class SettingRecord(Record, frozen=True):
+    """One thing that the agent runs with: its model, its permission mode, a digest of its prompt."""
+
+    name: str
+    value: Any = None
+
+
 KEY_MAX = 4096
 KEYLESS = "#"
 """What a record without a natural key is known by: this and its id."""

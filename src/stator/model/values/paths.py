@@ -6,16 +6,23 @@ import posixpath
 
 from stator.errors import InvalidInput
 
+HOME = "~"
 
-def split(path: str, root: str) -> tuple[str, str]:
+
+def split(path: str, root: str, folder: str = "") -> tuple[str, str]:
     """(root, path): "." and a relative path for a file under the session's root, else the path's
-    own anchor.
+    own anchor; "~" for a path that names the home folder. `folder`: what a relative path is relative
+    to, if that is not the root.
 
     Identity never depends on the machine: the same file in another checkout is the same record.
     """
     if not path or "\0" in path:
         raise InvalidInput("a file needs a path without NUL", path="$.path")
     clean = posixpath.normpath(path)
+    if clean == HOME or clean.startswith(HOME + "/"):
+        return HOME, clean
+    if folder and posixpath.isabs(folder):
+        clean = posixpath.normpath(posixpath.join(folder, clean))
     if not posixpath.isabs(clean):
         return (".", clean) if not clean.startswith("..") else ("..", clean)
     base = posixpath.normpath(root) if root else ""

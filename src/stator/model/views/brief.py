@@ -45,6 +45,13 @@ _OTHERS: dict[SectionName, Briefed] = {
     "goal": Briefed(
         title="Goal: the current request", place=10, room=10, weight=6, more="stator log"
     ),
+    "model": Briefed(
+        title="The model was changed",
+        place=75,
+        room=115,
+        weight=1,
+        more="stator state -c settings",
+    ),
     "failed": Briefed(
         title="Calls that failed lately",
         place=90,
@@ -58,6 +65,13 @@ _OTHERS: dict[SectionName, Briefed] = {
         room=20,
         weight=4,
         more="stator settle",
+    ),
+    "unplaced": Briefed(
+        title="Done lately, not placed yet: the transcript has not reached it",
+        place=145,
+        room=40,
+        weight=3,
+        more="stator log",
     ),
     "waiting": Briefed(
         title="Waiting for a person's word", place=120, room=80, weight=2, more="stator approvals"

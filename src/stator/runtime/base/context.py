@@ -14,6 +14,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from stator.model.log.commit import Draft
+from stator.model.log.query import SessionRow
 from stator.model.values.ids import Mint
 from stator.store.port import Index, StorePort
 
@@ -87,6 +89,11 @@ class Context:
     """Whether the project is this user's own: if not, its policy file may only ask and deny."""
     call: str = ""
     """The call of a session that this process was started in, by its id: what it contributes was made in that call."""
+    is_joined: bool = False
+    """Whether the folder is the project's only as a clone of its repository, which could be anyone's copy: what was
+    approved for the whole project does not answer there."""
+    home_of: Callable[[str], tuple[str, str] | None] = lambda folder: None
+    """The project of any folder of this machine, and that project's own folder; None where neither is known."""
     launch: Launch | None = None
     """Set where a supervisor started this program."""
     index: OpenIndex | None = None
@@ -95,6 +102,12 @@ class Context:
     """The driver or agent of a store that this process runs below, in words; empty if none is found."""
     started_by: Callable[[StorePort, str], str] = lambda store, session: ""
     """The driver of a session, or an agent that is recorded, if one of them started this process; in words."""
+    at_rest: Callable[[StorePort, SessionRow], bool] = lambda store, row: (
+        row.record.status != "active"
+    )
+    """Whether nothing more is expected of the agent of a recorded session for now."""
+    unplaced: Callable[[StorePort, SessionRow], list[Draft]] = lambda store, row: []
+    """What hooks and the end of a transcript report of a recorded session and its log does not hold yet, in order."""
     boot: Callable[[], str] = str
     """The boot of this machine and the µs since, suspended time included, as `7f0c…:81000000`; empty if unknown."""
 

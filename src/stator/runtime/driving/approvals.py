@@ -40,13 +40,13 @@ from stator.model.log.commit import (
 from stator.model.log.query import SessionRow
 from stator.model.records.types import ApprovalRecord, CallRecord, Entry
 from stator.model.values.ids import short
+from stator.model.views.open_calls import waits
 from stator.runtime.base import project_session
 from stator.runtime.base.context import Context
 from stator.runtime.base.ownership import require_own
 from stator.runtime.base.provenance import imported_upto
 from stator.runtime.driving import proofs
 from stator.runtime.driving.proofs import PROGRAM, Recognised
-from stator.runtime.views.open_calls import waits
 from stator.runtime.views.refs import (
     arguments_of,
     find_call,

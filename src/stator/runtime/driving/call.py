@@ -255,7 +255,8 @@ class Calling:
         made = self.draft(note)
         kept = self._seen.kept if self._seen is not None and note.kind == "outcome" else None
         held = kept.drafts(self.turn.draft, call=self.asked.call) if kept is not None else []
-        return [*held, made]
+        due = self.turn.driver.settings_due() if note.kind == "call" else []
+        return [*due, *held, made]
 
     def run(self, effect: RunTool) -> ToolReturned | ToolRaised:
         self.look()

@@ -64,6 +64,7 @@ from stator.runtime.driving.policy import (
     Terms,
     answer,
 )
+from stator.runtime.driving.settings import Settings
 from stator.runtime.driving.tools import Tool, call_in
 from stator.runtime.files import git
 from stator.runtime.files.capture import ContentKeeper, record_kept, scrub_of
@@ -133,6 +134,7 @@ class Driver:
         """The last answers of the sub-agents that a call drove, by the call, until its outcome."""
         self._rendering = Rendering(store, row.id)
         self._offered = OfferedTools(store, row.id)
+        self._settings = Settings(store, row.id, lambda: self.scrub)
         last = recovery.last_run(store, row, program, context.launch)
         self._turns = TurnStarts(self, last)
         self._outside: OutsideRequests | None = None
@@ -174,6 +176,7 @@ class Driver:
             commits = self.store.append(self.id, drafts, fresh=True, if_head=if_head)
         except BaseException:
             outside.failed(len(drafts))
+            self.not_recorded(drafts)
             raise
         outside.landed(commits)
         self.doubts.landed(commits)
@@ -321,8 +324,35 @@ class Driver:
         """Record which tools the model is offered, where that changed since the last request."""
         with self.lock:
             changed = self._offered.changes(tools)
+            self._settings.see({"tools": self._offered.digests})
+            if changed is not None:
+                changed["changes"] += self._settings.take(only=("tools",))
         if changed is not None:
             self.submit(self.draft("tools", **changed))
+
+    # -- what the agent runs with -----------------------------------------------------------------
+
+    def configure(self, settings: Mapping[str, Any]) -> None:
+        """Take what the program says it runs with; it is recorded with what comes next."""
+        with self.lock:
+            self._settings.state(settings)
+
+    def see(self, shown: Mapping[str, Any]) -> None:
+        """Take what a request to the model shows of the settings."""
+        with self.lock:
+            self._settings.see(shown)
+
+    def settings_due(self) -> list[Draft]:
+        """The commit that records which settings changed; none if none did."""
+        with self.lock:
+            changes = self._settings.take()
+        return [self.draft("settings", changes=changes)] if changes else []
+
+    def not_recorded(self, drafts: Sequence[Draft]) -> None:
+        """These drafts did not get into the log: settings among them are still to be recorded."""
+        if any(draft.kind in ("settings", "tools") for draft in drafts):
+            with self.lock:
+                self._settings.forget()
 
     def forget_view(self) -> None:
         """After a rewind: read again what is shown, offered and matched."""
@@ -330,6 +360,7 @@ class Driver:
             self._rendering.forget()
             self._offered.forget()
             self._shown.forget()
+            self._settings.forget()
             self._turns.forget()
 
     # -- calls ------------------------------------------------------------------------------------

@@ -21,8 +21,8 @@ from stator.model.log.query import Holder, Lease
 from stator.model.records.types import CallRecord, PendingRecord, to_settle
 from stator.model.sessions.lifecycle import REASONS, TRANSITIONS
 from stator.model.values.ids import run_id
+from stator.model.views.open_calls import DIED, is_running, unknown
 from stator.runtime.base.context import Context
-from stator.runtime.views.open_calls import DIED, is_running, unknown
 from stator.store.port import StorePort
 
 MakeDraft = Callable[..., Draft]

@@ -22,6 +22,7 @@ from stator.model.calls.life import (
     life,
     verdict,
 )
+from stator.model.exchange.settings import answer_settings, request_settings
 from stator.model.log.commit import Commit, Draft, Named, Source
 from stator.model.window.reply import (
     Dialect,
@@ -85,14 +86,19 @@ class ModelCalling(Calling):
     def drafts(self, note: Note) -> list[Draft]:
         fields = dict(note.fields)
         if note.kind != "outcome" or fields["status"] != "ok":
-            return [self.draft(note)]
+            return super().drafts(note)
         said = fields.pop("output")
-        return [self.draft(Note("outcome", fields)), self.entry(said)]
+        due = self.answered(said)
+        return [*due, self.draft(Note("outcome", fields)), self.entry(said)]
 
     def draft(self, note: Note) -> Draft:
         if note.kind == "call":  # what is appended while the model thinks, it does not see
             self._shown = self.turn.driver.shown_in((*self.args, *self.kwargs.values()))
         return super().draft(note)
+
+    def answered(self, said: Any) -> list[Draft]:
+        """The settings that the answer shows, where the question did not."""
+        return [] if "model" in self.kwargs else seen_in(self.turn, said)
 
     def entry(self, said: Any, status: str = "") -> Draft:
         return self.turn.entry(
@@ -162,7 +168,7 @@ class Stream:
         turn.check_unended("an answer of the model")
         turn.driver.check_terms()
         given = {"status": "started", "input": self._calling.given, "attempt": 1}
-        turn.write([self._calling.draft(Note("call", given))])
+        turn.write(self._calling.drafts(Note("call", given)))
         return False
 
     def done(self) -> None:
@@ -172,9 +178,10 @@ class Stream:
         status = "" if self._assembler.complete or isinstance(said, str) else "partial"
         turn, entry = self._turn, self._entry(said, status)
         if self._calling is None:
-            seq = turn.seq_of(turn.submit(entry))
+            seq = submit_answer(turn, entry, said)
         else:
-            seq = turn.write([*self._outcome("ok", ""), entry])[-1].seq
+            due = self._calling.answered(said)
+            seq = turn.write([*due, *self._outcome("ok", ""), entry])[-1].seq
         self.reply = turn.reply(said, seq)
 
     def broken(self, error: BaseException) -> None:
@@ -213,7 +220,7 @@ class Loop:
         is returned and the model is not called. The answer is plain
                 data that reads like the SDK's object: `r.stop_reason`, `r["content"]`.
         """
-        offer(self._open, kwargs.get("tools"))
+        offer(self._open, kwargs)
         calling = ModelCalling(self._open, function, args, kwargs)
         return self._open.reply(calling.drive().result(), calling.seq)
 
@@ -227,7 +234,7 @@ class Loop:
         `source` is the function to ask (then its intent is recorded, and a continued turn does not ask again)
         or an iterator of chunks.
         """
-        offer(self._open, kwargs.get("tools"))
+        offer(self._open, kwargs)
         return Stream(self._open, source, args, kwargs)
 
     def messages(
@@ -269,19 +276,33 @@ class Loop:
 # -- shared with the asynchronous façade ----------------------------------------------------------
 
 
-def offer(turn: OpenTurn, tools: Any) -> None:
-    """Record which tools the model is offered, where that changed."""
-    if tools is not None:
-        turn.driver.offer(tools)
+def offer(turn: OpenTurn, options: Mapping[str, Any]) -> None:
+    """Record which tools a request offers the model, where that changed, and take note of its settings."""
+    if options.get("tools") is not None:
+        turn.driver.offer(options["tools"])
+    turn.driver.see(request_settings(options))
+
+
+def seen_in(turn: OpenTurn, said: Any, model: str = "") -> list[Draft]:
+    """The commit that records the model of an answer, where that is another one than before."""
+    turn.driver.see(answer_settings(said, model))
+    return turn.driver.settings_due()
+
+
+def submit_answer(turn: OpenTurn, entry: Draft, said: Any, model: str = "") -> int:
+    """Append an answer that was not requested through this turn, unless it is on record; its seq."""
+    recorded = turn.recorded(entry)
+    if recorded is not None:
+        turn.driver.see(answer_settings(said, model))
+        return turn.seq_of(recorded)
+    return turn.write([*seen_in(turn, said, model), entry])[-1].seq
 
 
 def record_reply(turn: OpenTurn, response: Any, model: str = "") -> Any:
     """Record a response that was not requested through this turn, in the form the loop reads."""
     said = plain_reply(response)
     draft = turn.entry(said, model=model)
-    recorded = turn.recorded(draft)
-    seq = turn.write([draft])[0].seq if recorded is None else turn.seq_of(recorded)
-    return turn.reply(said, seq)
+    return turn.reply(said, submit_answer(turn, draft, said, model))
 
 
 def requested(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
-from stat import S_ISREG
 from typing import Any, Literal
 
 from stator.model.log.commit import Upsert
@@ -23,13 +21,8 @@ from stator.runtime.files.capture import (
     check_options,
     standing_in,
 )
-from stator.runtime.files.safe_io import (
-    BESIDE,
-    DIGEST_MAX,
-    DIGITS,
-    NOTHING,
-    Look,
-)
+from stator.runtime.files.disk_check import digest_at, is_database
+from stator.runtime.files.safe_io import NOTHING, Look
 
 TREE_MAX = 20_000
 """Files a tracked folder may hold. A larger one is not observed, which is recorded."""
@@ -90,7 +83,7 @@ class FilesBefore:
         """A file as it is now: all of it where contents are kept, else its digest."""
         if self._keeper is not None:
             return self._keeper.look(self._full(path))
-        return Look(digest(self._full(path)))
+        return Look(digest_at(self._full(path)))
 
     def _named(self, path: str) -> TouchedFile | None:
         looked = path in self._before
@@ -188,23 +181,6 @@ def before(
     return FilesBefore(root, tool, given, tree, keeper) if tool.files or tree else None
 
 
-def digest(path: str) -> str:
-    """The start of a file's SHA-256; empty if the file does not exist."""
-    try:
-        found = os.stat(path)
-        if not S_ISREG(found.st_mode) or found.st_size > DIGEST_MAX or _is_database(path):
-            return f"size:{found.st_size}"
-        with open(path, "rb") as file:
-            return sha256(file.read()).hexdigest()[:DIGITS]
-    except OSError:
-        return ""
-
-
-def _is_database(path: str) -> bool:
-    """A database in use is never opened: that would drop the locks this process has on it."""
-    return path.endswith(BESIDE) or any(os.path.lexists(path + end) for end in BESIDE)
-
-
 def stamps(folder: str) -> dict[str, Stamp] | None:
     """Every file below a folder with its stamp; None if there are too many."""
     found: dict[str, Stamp] = {}
@@ -212,7 +188,7 @@ def stamps(folder: str) -> dict[str, Stamp] | None:
         folders[:] = [name for name in folders if name not in SKIPPED]
         for name in files:
             path = os.path.join(here, name)
-            if not _is_usable(path) or _is_database(path):
+            if not _is_usable(path) or is_database(path):
                 continue
             try:
                 stat = os.lstat(path)

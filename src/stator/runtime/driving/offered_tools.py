@@ -19,6 +19,11 @@ class OfferedTools:
         self._store, self._session = store, session
         self._offered: dict[str, str] | None = None
 
+    @property
+    def digests(self) -> dict[str, str]:
+        """The digests of the definitions that were offered last, by name."""
+        return self._offered or {}
+
     def forget(self) -> None:
         """Read what was offered from the state again, which a rewind may have changed."""
         self._offered = None

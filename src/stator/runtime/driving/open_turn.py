@@ -74,6 +74,8 @@ class OpenTurn:
         self.one_call = False
         """Whether the next call is the only one of this turn: the record has no other for it."""
         driver.current = self
+        if began.how == "new" and (due := driver.settings_due()):
+            driver.append(due)
 
     @property
     def _known(self) -> Known | None:
@@ -132,7 +134,8 @@ class OpenTurn:
         recorded = self.recorded(draft)
         if recorded is not None:
             return recorded
-        self._collect([draft])
+        due = self.driver.settings_due() if draft.kind == "entry" else []
+        self._collect([*due, draft])
         if draft.kind == "entry" and draft.actor == "model":
             self._answer = draft.id
         return draft.id
@@ -146,6 +149,16 @@ class OpenTurn:
         self.check_open()
         recorded = self.recorded(plain)
         return recorded or record_kept(keeper, record, plain, self.draft, self._collect)
+
+    def configure(self, settings: Mapping[str, Any]) -> None:
+        """Record what the program says it runs with, where that changed. While an earlier run of this turn is
+        ahead, it is only remembered: that run has recorded it, or what came of it later."""
+        self.check_open()
+        self.driver.configure(settings)
+        if self.reused or (self._known is not None and self._known.has_more):
+            return
+        if due := self.driver.settings_due():
+            self._collect(due)
 
     def _collect(self, drafts: list[Draft]) -> list[Commit] | None:
         if self._batch is None:
@@ -171,6 +184,7 @@ class OpenTurn:
             if self._batch is collected and collected:
                 self.driver.append(collected)
         except BaseException:
+            self.driver.not_recorded(collected)
             # The end of the turn, if the batch held it, is not on record any more than the rest of it.
             if any(draft.kind == "turn_end" for draft in collected):
                 self.ended, self.how = False, ""

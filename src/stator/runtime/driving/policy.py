@@ -116,11 +116,17 @@ def proof(context: Context) -> str:
     return approval.parse_proof(text) if text else ""
 
 
+def _is_no(entry: Entry) -> bool:
+    return getattr(entry.record, "verdict", "") == "denied"
+
+
 def answer(
     store: StorePort, context: Context, session: str, asked: Asked, scrub: known.Scrub
 ) -> Granted | Refused | None:
     """What people answered to a call: yes, no, or nothing yet. A yes that holds once is used up."""
     granted = approvals.standing_in(store, session)
+    if context.is_joined:
+        granted = [(place, entry) for place, entry in granted if place == session or _is_no(entry)]
     standing = proofs.enough(store, context, granted, asked.proof, asked.attempt)
     boot = context.boot()
     # An approval names the digest of the arguments as they were recorded: redacted, or plain if

@@ -16,9 +16,10 @@ from stator.model.log.commit import Commit, Draft, Provenance
 from stator.model.log.query import SessionRow
 from stator.model.records.types import CallRecord
 from stator.model.values.ids import short
+from stator.model.views.open_calls import DIED, unknown
 from stator.runtime.base.context import Context
 from stator.runtime.driving.lifecycle import held
-from stator.runtime.views.open_calls import DIED, in_doubt, unknown
+from stator.runtime.views.as_read import as_read, to_settle
 from stator.runtime.views.refs import (
     arguments_of,
     find_call,
@@ -85,11 +86,12 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
 def doubts(
     store: StorePort, *, session: str | None = None, project: str | None = None
 ) -> list[Doubt]:
-    """Calls in doubt: of a session, a project or the store; the newest session first."""
+    """Calls in doubt: of a session, a project or the store; the newest session first. What was imported and is
+    history is not among them."""
     return [
         _doubt(store, row, record)
         for row in rows_of(store, session=session, project=project)
-        for record in in_doubt(row, store.entries(row.id, "calls"))
+        for record in to_settle(store, row.id)
     ]
 
 
@@ -137,7 +139,7 @@ def settle(
     intent = find_call(store, call, session=session)
     owner = session or intent.session
     row = store.session(owner)
-    record = _settleable(store, row, intent)
+    record = _settleable(store, context, row, intent)
     fields = {
         "call": record.call,
         "tool": record.tool,
@@ -153,7 +155,7 @@ def settle(
         **said,
     }
     try:
-        if record.status == "in doubt":
+        if record.status == "in doubt" or row.record.mode == "recorded":
             draft = Draft(id=context.mint("commit"), session=owner, kind="settlement", **fields)
             commit = store.append(owner, [draft], barrier=True)[-1]
         else:
@@ -182,8 +184,8 @@ def _settle_left(
         return store.append(session, drafts, barrier=True)[-1]
 
 
-def _settleable(store: StorePort, row: SessionRow, intent: Commit) -> CallRecord:
-    """The call's record, if it is there to be settled."""
+def _settleable(store: StorePort, context: Context, row: SessionRow, intent: Commit) -> CallRecord:
+    """The call's record in the log, if readers know the call as in doubt."""
     entry = store.find(row.id, "calls", intent.call)
     record = entry.record if entry is not None else None
     if not isinstance(record, CallRecord):
@@ -198,7 +200,8 @@ def _settleable(store: StorePort, row: SessionRow, intent: Commit) -> CallRecord
             call=intent.call,
             status=record.status,
         )
-    if row.shown != "interrupted" or record.elsewhere:
+    seen = as_read(store, context).find(row.id, "calls", intent.call)
+    if seen is not None and getattr(seen.record, "status", "") != "in doubt":
         raise Busy(f"{shown} is still running", holder=row.holder, session=row.id, call=intent.call)
     if not unknown(record):
         raise WrongState(

@@ -252,6 +252,10 @@ class TurnWriter(StateWriter):
 
     _app_version: int
 
+    def _heard(self, said: Any) -> None:
+        """Take note of the settings that an answer shows."""
+        raise NotImplementedError
+
     def say(
         self,
         said: Any,
@@ -261,6 +265,8 @@ class TurnWriter(StateWriter):
         why: str = "",
     ) -> str:
         """Record what the agent answered."""
+        if actor == "model":
+            self._heard(said)
         return self._record(
             "entry", output=said, actor=actor, why=why, usage=usage and mapping(usage, "usage")
         )

@@ -111,6 +111,7 @@ class AsyncTurn(AsyncRecorder):
             raise
         await self._pool.run(batch.__exit__, None, None, None)
 
+    configure = awaited(Turn.configure)
     say = awaited(Turn.say)
     pend = awaited(Turn.pend)
     use = awaited(Turn.use)
@@ -131,7 +132,7 @@ class AsyncTurn(AsyncRecorder):
         return await drive(calling, self._pool)
 
     async def model(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        await self._pool.run(offer, self._open, kwargs.get("tools"))
+        await self._pool.run(offer, self._open, kwargs)
         calling = ModelCalling(self._open, function, args, kwargs)
         return self._open.reply((await self._drive(calling)).result(), calling.seq)
 
@@ -229,6 +230,7 @@ class AsyncSession(AsyncView, AsyncMarker, Generic[A]):
     def __init__(self, session: Session[A], pool: Pool) -> None:
         AsyncView.__init__(self, session, pool)
 
+    configure = awaited(Session.configure)
     turn = opened_as(Session.turn, AsyncTurn)
 
     async def once(

@@ -22,6 +22,7 @@ from stator.runtime.driving.budgets import Limit
 from stator.runtime.driving.lifecycle import Moved
 from stator.runtime.driving.settlement import Doubt, Settled
 from stator.runtime.driving.settlement import Verdict as Settlement
+from stator.runtime.views.as_read import as_read
 from stator.runtime.views.refs import find_session
 from stator.store import port
 
@@ -180,7 +181,9 @@ class Doubts(_Outside):
     def open(self, session: str | None = None, *, project: str | None = None) -> list[Doubt]:
         """The calls in doubt of a session, a project or the whole store."""
         found = self._id_or_none(session)
-        return settlement.doubts(self._store, session=found, project=project)
+        return settlement.doubts(
+            as_read(self._store, self._context), session=found, project=project
+        )
 
     def settle(
         self,

@@ -19,6 +19,7 @@ from stator.runtime.base.ownership import require_own
 from stator.runtime.facade.view import SessionView
 from stator.runtime.runs import prepare, processes
 from stator.runtime.runs.folder import Output, RunFiles, boot_id, folder_of
+from stator.runtime.views.as_read import as_read
 from stator.store.port import StorePort
 
 LOOK_S = 0.05
@@ -100,7 +101,9 @@ class Run:
     @property
     def view(self) -> SessionView:
         """Its session."""
-        return SessionView(self._store, self.info.session, sleep=self._sleep)
+        return SessionView(
+            as_read(self._store, self._context), self.info.session, sleep=self._sleep
+        )
 
     def output(self, cursor: int = 0) -> Output:
         """The output after a cursor: bytes, the next cursor, and how many earlier bytes are lost."""

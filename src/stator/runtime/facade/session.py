@@ -14,6 +14,7 @@ from msgspec import UNSET
 
 from stator.errors import BadTurn, InvalidInput
 from stator.model.calls.life import Outcome
+from stator.model.exchange.settings import answer_settings
 from stator.model.log.commit import Draft
 from stator.model.records.types import FileRecord
 from stator.model.sessions.lifecycle import check_budget
@@ -45,6 +46,7 @@ from stator.runtime.driving.loop import (
 )
 from stator.runtime.driving.open_turn import OpenTurn
 from stator.runtime.driving.recovery import Recovery
+from stator.runtime.driving.settings import stated
 from stator.runtime.driving.settlement import OpenDoubt
 from stator.runtime.driving.state_writer import TurnWriter, file_fields
 from stator.runtime.driving.tools import Tool, current_turn
@@ -110,6 +112,18 @@ class Turn(TurnWriter, Loop):
 
     def _check_verified(self, draft: Draft) -> None:
         self._open.check_verified(draft)
+
+    def _heard(self, said: Any) -> None:
+        self._open.driver.see(answer_settings(said))
+
+    def configure(self, /, **settings: Any) -> None:
+        """Record what the agent runs with: `t.configure(model="…", system=prompt, temperature=0)`.
+
+        Only what changed is recorded. `system` is kept as its digest and first line, `instructions` (paths of
+        files) and `tools` as digests; any other name as it is. None takes a setting back. Requests that go
+        through `t.model` show most of it by themselves; what is stated here is not taken from them.
+        """
+        self._open.configure(stated(settings, self._root))
 
     @contextlib.contextmanager
     def batch(self) -> Iterator[None]:
@@ -204,6 +218,15 @@ class Session(SessionView, Marker, Generic[A]):
         return [OpenDoubt(self._store, self.context, doubt) for doubt in found]
 
     # -- driving ----------------------------------------------------------------------------------
+
+    def configure(self, /, **settings: Any) -> None:
+        """State what the agent runs with, as `t.configure` does. Between turns, what changed is recorded when
+        the next turn begins."""
+        given = stated(settings, self._root)
+        if self._turn is None or self._turn.ended:
+            self._driver.configure(given)
+        else:
+            self._turn.configure(given)
 
     def turn(
         self, prompt: Any = None, *, key: str = "", new: bool = False, changed: Changed = "warn"

@@ -28,6 +28,7 @@ from stator.runtime.facade.doors import OutsideDoors
 from stator.runtime.facade.retention import Keeper
 from stator.runtime.facade.runs import Runner
 from stator.runtime.facade.view import SessionView
+from stator.runtime.views.as_read import as_read
 from stator.runtime.views.file_changes import FileChange
 from stator.runtime.views.refs import find_session
 from stator.runtime.views.session import DecisionLine, list_calls
@@ -57,6 +58,8 @@ class Store(Runner, Keeper, OutsideDoors):
     def __init__(self, store: port.StorePort, context: Context) -> None:
         self.port = store
         self.context = context
+        self.as_read = as_read(store, context)
+        """The same store, as readers see it: with what became of calls that its logs have as open."""
 
     def info(self) -> StoreInfo:
         return self.port.info()
@@ -157,14 +160,14 @@ class Store(Runner, Keeper, OutsideDoors):
             if busy != "read":
                 raise
             # It has the methods that read. Those that drive are missing, which refuses them.
-            view = SessionView(self.port, held.ids["session"], root=self._root(record), **types)
+            view = SessionView(self.as_read, held.ids["session"], root=self._root(record), **types)
             return cast("Session[Any]", view)
 
     def read(self, /, name: str, *, project: str | None = None, **app: Any) -> SessionView:
         """Read a session: by id, end of an id, name, or `last`. Needs no lease, changes nothing."""
         scope = self.context.project if project is None else project
         row = find_session(self.port, name, project=scope or None)
-        return SessionView(self.port, row.id, root=self._root(row.record), **app)
+        return SessionView(self.as_read, row.id, root=self._root(row.record), **app)
 
     def _root(self, record: SessionRecord) -> str:
         """The folder a session's files are in, if its project is the one that is here."""
@@ -183,7 +186,7 @@ class Store(Runner, Keeper, OutsideDoors):
         """Start a session from a position of another, by reference: nothing is copied."""
         point = self.read(name).at(at)
         row = forks.fork(self.port, self.context, point, name=as_name, kind=kind)
-        return SessionView(self.port, row.id, root=self._root(row.record))
+        return SessionView(self.as_read, row.id, root=self._root(row.record))
 
     def ingest(
         self, commits: Iterable[Commit], *, projects: Mapping[str, str] | None = None
@@ -269,7 +272,7 @@ class Store(Runner, Keeper, OutsideDoors):
     ) -> Page[SessionRow]:
         """Sessions, most recently used first."""
         query = SessionQuery(project=project, agent=agent, status=status)
-        return self.port.sessions(query, cursor=cursor, limit=limit)
+        return self.as_read.sessions(query, cursor=cursor, limit=limit)
 
     def verify(self, session: str | None = None) -> VerifyReport:
         """Check every commit of one session or of all, and whatever else is in the store.
@@ -292,7 +295,7 @@ class Store(Runner, Keeper, OutsideDoors):
     ) -> Page[CallRow]:
         """Calls of a project or the whole store, newest session first."""
         query = CallQuery(project=project, statuses=tuple(statuses), tool=tool)
-        return list_calls(self.port, query, cursor, limit)
+        return list_calls(self.as_read, query, cursor, limit)
 
     def views(self, *, project: str | None = None) -> Iterator[SessionView]:
         """Every session of a project, or of the store, most recently used first."""
@@ -300,7 +303,7 @@ class Store(Runner, Keeper, OutsideDoors):
         while True:
             page = self.sessions(project=project, cursor=cursor)
             for row in page.rows:
-                yield SessionView(self.port, row.id, root=self._root(row.record))
+                yield SessionView(self.as_read, row.id, root=self._root(row.record))
             cursor = page.cursor
             if cursor is None:
                 return

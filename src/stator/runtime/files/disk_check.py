@@ -1,13 +1,16 @@
-"""Compares files on disk with what was recorded of them."""
+"""Compares files on disk with what was recorded of them, by their digests."""
 
 from __future__ import annotations
 
+import os
 import re
+from hashlib import sha256
+from stat import S_ISREG
 from typing import NamedTuple
 
 from stator.errors import InvalidInput
 from stator.runtime.files import safe_io
-from stator.runtime.files.safe_io import DIGITS
+from stator.runtime.files.safe_io import BESIDE, DIGEST_MAX, DIGITS
 
 _DIGEST = re.compile(rf"[0-9a-f]{{{DIGITS}}}|size:\d+")
 """A digest as it is made here; callers may record digests of other kinds."""
@@ -41,3 +44,20 @@ def compare(root: str, path: str, recorded: str, bytes_max: int) -> Compared:
         return Compared("")
     same = found.digest == recorded
     return Compared("unchanged on disk" if same else "changed on disk since", size)
+
+
+def digest_at(path: str) -> str:
+    """The start of a file's SHA-256; empty if the file does not exist."""
+    try:
+        found = os.stat(path)
+        if not S_ISREG(found.st_mode) or found.st_size > DIGEST_MAX or is_database(path):
+            return f"size:{found.st_size}"
+        with open(path, "rb") as file:
+            return sha256(file.read()).hexdigest()[:DIGITS]
+    except OSError:
+        return ""
+
+
+def is_database(path: str) -> bool:
+    """A database in use is never opened: that would drop the locks this process has on it."""
+    return path.endswith(BESIDE) or any(os.path.lexists(path + end) for end in BESIDE)

@@ -5,13 +5,10 @@ from __future__ import annotations
 from stator.model.exchange.item_commits import DraftingState
 from stator.model.exchange.items import Compacted, Conversation, commit_id
 from stator.model.log.commit import Commit, Draft
+from stator.model.log.reading import Reading
 from stator.runtime.base.context import Context
-from stator.runtime.ingest.recorder import (
-    Recorder,
-    find,
-    fork_point,
-    mended,
-)
+from stator.runtime.ingest.placement import find, fork_point
+from stator.runtime.ingest.recorder import Recorder, mended
 from stator.store.port import StorePort
 
 SHARED = (("entry", 0), ("turn", 0), ("call", 1), ("outcome", 1))
@@ -25,11 +22,18 @@ class Foreteller(Recorder):
     """
 
     def __init__(
-        self, store: StorePort, context: Context, conversation: Conversation, foretold: set[int]
+        self,
+        store: StorePort,
+        context: Context,
+        conversation: Conversation,
+        foretold: set[int],
+        *,
+        state: DraftingState | None = None,
     ) -> None:
-        super().__init__(store, context, conversation)
+        super().__init__(store, context, conversation, state=state)
         self._foretold = foretold
         self._drafts: list[Draft] = []
+        self._is_unbegun = self.is_new
         self.is_new = self.is_new and hash(self.session) not in foretold
         self._base, self._is_recorded = self._begun_in() if self.is_new else ("", False)
 
@@ -37,6 +41,15 @@ class Foreteller(Recorder):
         """What would be new since the last time this was asked."""
         drafts, self._drafts = self._drafts, []
         return drafts
+
+    def flush(self, *, reading: Reading | None = None, barrier: bool = True) -> list[Commit]:
+        drafts = [draft for draft in self._pending if isinstance(draft, Draft)]
+        whole = [mended(draft) for draft in drafts]
+        self.mended += sum(new is not old for new, old in zip(whole, drafts, strict=True))
+        self._foretold.add(hash(self.session))
+        self._drafts += [draft for draft in whole if self._is_new(draft)]
+        self._pending = []
+        return []
 
     def _begun_in(self) -> tuple[str, bool]:
         """The session that a fork would start from, if it is recorded (and whether it is) or would be."""
@@ -53,19 +66,6 @@ class Foreteller(Recorder):
         )
         return base if would_be else "", False
 
-    def _load(self) -> DraftingState:
-        if self._unbegun and self._standing is not None:
-            return self._standing  # nothing is ever appended that it could be read from
-        return super()._load()
-
-    def _append_mended(self, drafts: list[Draft], head: str) -> list[Commit]:
-        whole = [mended(draft) for draft in drafts]
-        self.mended += sum(new is not old for new, old in zip(whole, drafts, strict=True))
-        self._foretold.add(hash(self.session))
-        self._drafts += [draft for draft in whole if self._is_new(draft)]
-        self._items = []
-        return []
-
     def _is_new(self, draft: Draft) -> bool:
         """Whether a draft would be recorded; it is known from then on."""
         named = hash(draft.id)
@@ -74,7 +74,7 @@ class Foreteller(Recorder):
         self._foretold.add(named)
         if self._base and draft.origin is not None and self._is_inherited(draft, draft.origin):
             return False
-        return self._unbegun or not self._store.locate(draft.id, self.session)
+        return self._is_unbegun or not self._store.locate(draft.id, self.session)
 
     def _is_inherited(self, draft: Draft, origin: tuple[str, str]) -> bool:
         if origin[1] in self.conversation.fork_ids:

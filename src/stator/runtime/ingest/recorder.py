@@ -1,30 +1,32 @@
 """Records a conversation that another program drives, item by item, into a session of its own.
 
-Each channel (an importer, hooks, the proxy) holds a `Recorder` of the conversation and hands it items. The
-same conversation leads to the same session, and the same item to the same commit, so several channels may
-report it, at once or one after the other. `flush` appends what was handed in, all or nothing. If another
-process appended first, the drafts are computed again.
+What orders the conversation (a transcript, hooks, a proxy) holds a `Recorder` and hands it items. The same
+conversation leads to the same session, and the same item to the same commit. Drafts are a function of the items alone,
+so it does not matter how often a source is read, or by how many processes: what is known by its id is skipped, and the
+rest follows in the same order. `flush` appends what was handed in, all or nothing, together with a note of how far the
+source was read.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Container, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
-from stator.errors import Conflict, HeadMoved, InvalidInput, NotFound
+from stator.errors import Conflict, InvalidInput
 from stator.model.exchange.item_commits import (
     Drafter,
     DraftingState,
-    Open,
     legible,
+    lifecycle_draft,
 )
 from stator.model.exchange.items import (
+    Began,
     Compacted,
     Conversation,
+    Ended,
     Item,
     Prompted,
     Via,
@@ -32,18 +34,11 @@ from stator.model.exchange.items import (
 )
 from stator.model.log.commit import Commit, Draft, Upsert
 from stator.model.log.query import SessionQuery, SessionRow
+from stator.model.log.reading import Reading
 from stator.model.log.shown_text import cut_short
 from stator.model.records.text import prompt_text
-from stator.model.records.types import (
-    READ_POSITION,
-    ApprovalRecord,
-    CallRecord,
-    Parent,
-    PlanRecord,
-    ScratchRecord,
-    SessionRecord,
-)
-from stator.model.sessions.lifecycle import ENDED
+from stator.model.records.types import ApprovalRecord, CallRecord, SessionRecord
+from stator.model.sessions.lifecycle import ENDED, check_transition
 from stator.model.values import canon
 from stator.model.values.ids import derived, short
 from stator.runtime.base.context import Context
@@ -51,22 +46,32 @@ from stator.runtime.base.first_commit import opening
 from stator.runtime.base.pages import commit_at, commits
 from stator.runtime.base.project_flags import purged
 from stator.runtime.branches import fork
+from stator.runtime.ingest.earlier_log import Earlier, state_of_log
+from stator.runtime.ingest.placement import find, fork_point, is_ready, known, parent_of, root_of
 from stator.runtime.views.refs import Point
 from stator.runtime.window import compaction
 from stator.store.port import StorePort
 
-ATTEMPTS = 50
-"""How often an append is worked out again because another writer was first."""
-LOOKUPS_MAX = 8
-"""Prompts that are looked up one by one."""
-PLACES_MAX = 20_000
-"""Items whose place in the log is remembered, for a compaction that names one of them."""
+T = TypeVar("T")
 NAME_MAX = 80
 """Characters a name is made from."""
 
 
+class SeenCall(NamedTuple):
+    """A call without an outcome: its id on the other side, its tool, when it began and what it was given."""
+
+    foreign: str
+    tool: str
+    at: int
+    input: Any
+
+
+class Waiting(Exception):
+    """A conversation cannot be begun yet: what it hangs at, or was forked from, is not recorded so far."""
+
+
 class Recorder:
-    """Takes the items of one conversation. Not safe for threads."""
+    """Takes the items of one conversation, in the order of what orders it. Not safe for threads."""
 
     def __init__(
         self,
@@ -76,138 +81,257 @@ class Recorder:
         *,
         via: Via = "import",
         row: SessionRow | None = None,
+        orderer: str = "transcript",
+        state: DraftingState | None = None,
     ) -> None:
-        """`row`: the session it is recorded in, where that is known and need not be found."""
+        """`row`: the session it is recorded in, where that is known and need not be found. `state`: how drafting
+        left off; without one it is read from the log, unless the source is read from its beginning."""
         self._store = store
         self._context = context
-        self._via = via
+        self._via: Via = via
+        self._orderer = orderer
         self.conversation = conversation
         row = row or find(store, conversation)
         self.is_new = row is None
         """Whether the session begins with this recorder: with what the first `flush` appends."""
-        self._unbegun = self._blank = self.is_new
+        self._unbegun = self.is_new
         project = conversation.project or context.project
         self.session = conversation.session if row is None else row.id
-        self._root = root_of(context, project if row is None else row.record.project, conversation)
-        self._items: list[Item] = []
-        self._latest = 0
-        self._standing: DraftingState | None = None
-        self._head = ""
-        self._seq = 0
-        self._past = False
-        self._barrier = True
-        self._is_named = False
-        self._lookups = 0
-        self._prompts: frozenset[str] | None = None
-        self._begun: set[str] = set()
-        self._places: OrderedDict[str, int] = OrderedDict()
+        root = root_of(
+            context,
+            project if row is None else row.record.project,
+            conversation,
+            is_old=row is not None and not row.record.orderer,
+        )
+        if state is None:
+            from_log = row is not None and orderer != "transcript"
+            fresh = DraftingState(at=conversation.dated)
+            state = state_of_log(store, self.session) if from_log else fresh
+        self._drafter = Drafter(
+            self.session,
+            conversation.source,
+            state,
+            via=via,
+            root=root,
+            folder="" if root else conversation.cwd,
+            started_by=self._started_by(),
+            approvals=self._approvals,
+            identify=self._identify if conversation.fork_of else None,
+        )
+        self._pending: list[Draft | Began | Ended] = []
+        self._seq = 0 if row is None else store.head(row.id).seq
+        self._name = ""
+        self._lineage: list[str] | None = None
+        self._is_described = False
+        self._earliest = conversation.dated
         self.mended = 0
         """Values that no commit can hold (too deep, too large): what is kept says so."""
+
+    @property
+    def state(self) -> DraftingState:
+        """What drafting must remember after all that was taken."""
+        return self._drafter.state
 
     def take(self, item: Item) -> list[Commit]:
         """Take an item; it is recorded by the next `flush`. A compaction is recorded at once, and what
         was taken before it."""
-        self._latest = max(self._latest, item.at)
-        if not isinstance(item, Compacted):
-            self._items.append(item)
-            return []
-        return [*self.flush(), *self._compacted(item)]
+        self._earliest = self._earliest or max(item.at, 0)
+        if isinstance(item, (Began, Ended)):
+            self._pending.append(item)
+        elif isinstance(item, Compacted):
+            new = [*self.flush(), *self._compacted(item)]
+            self._drafter.compacted(item)
+            return new
+        else:
+            if isinstance(item, Prompted) and not self._name:
+                self._name = asked_first([item])
+            self._pending += self._drafter.draft(item)
+        return []
 
     @property
     def waiting(self) -> int:
-        """Items taken and not recorded."""
-        return len(self._items)
+        """Drafts that are not recorded yet."""
+        return len(self._pending)
 
-    def flush(
-        self,
-        *,
-        conclude: str = "",
-        cursor: tuple[str, Any] | None = None,
-        barrier: bool = True,
-    ) -> list[Commit]:
-        """Append what was taken, all of it or nothing; the commits that are new. A new session begins
-        in the same transaction.
+    def flush(self, *, reading: Reading | None = None, barrier: bool = True) -> list[Commit]:
+        """Append what was taken, all of it or nothing; the commits that are new. A new session begins in the same
+        transaction. A session that is begun must have something to begin with, or a note.
 
-        `conclude` says why calls without a result will not get one. `cursor` is a note under a name,
-        read back by `cursor`: where a reader continues next time, in the same transaction. Without
+        `reading` is kept in that transaction; `HeadMoved` if another process has read further. Without
         `barrier`, a store in `barrier` mode syncs for intents of writes only.
         """
-        self._barrier = barrier
-        for _ in range(ATTEMPTS):
-            standing = self._load()
-            head = self._head
-            drafter = Drafter(
-                self.session, self.conversation.source, standing, via=self._via, root=self._root
-            )
-            drafts = [draft for item in self._items for draft in drafter.draft(item)]
-            if conclude:
-                drafts += drafter.conclude(cause=conclude)
-            if cursor is not None:
-                drafts.append(self._noted(*cursor))
-            drafts = self._named(drafts)
-            try:
-                return self._append_mended(drafts, head)
-            except HeadMoved:
-                self._standing, self._blank, self._prompts = None, False, None
-            except BaseException:
-                self._standing = None
-                raise
-        raise Conflict(
-            f"session {self.session}: gave up after {ATTEMPTS} conflicting appends by other writers",
-            hint="try again when less is recorded into it",
-            session=self.session,
+        if self._unbegun and self._begin():
+            answers = self._created_with(reading)
+            if answers is not None:
+                return answers
+        self._unbegun = False
+        if not self._pending and reading is None:
+            return []
+        answers = self._mended(
+            self._resolved(self._store.session(self.session).record),
+            lambda drafts: self._store.append(
+                self.session, drafts, barrier=barrier, reading=reading
+            ),
         )
+        self._pending = []
+        return self._new(answers)
 
     def forget(self) -> None:
         """Let go of what was taken and could not be recorded."""
-        self._items = []
+        self._pending = []
 
-    def open_calls(self) -> dict[str, Open]:
-        """Calls without an outcome, and those in doubt, by the id they have on the other side."""
-        return dict(self._load().calls)
+    def open_calls(self) -> list[SeenCall]:
+        """Calls in the log that have no outcome yet."""
+        found = []
+        for entry in self._store.entries(self.session, "calls"):
+            intent = commit_at(self._store, self.session, entry.seq)
+            record = entry.record
+            if (
+                intent.origin is not None
+                and isinstance(record, CallRecord)
+                and record.status == "started"
+            ):
+                found.append(
+                    SeenCall(intent.origin[1], record.tool, record.since, intent.known("input"))
+                )
+        return found
 
-    def cursor(self, name: str) -> Any:
-        """What a reader left under a name, or None."""
-        return None if self._unbegun else noted_cursor(self._store, self.session, name)
+    # -- appending --------------------------------------------------------------------------------
 
-    # -- how it stands ----------------------------------------------------------------------------
+    def _new(self, answers: list[Commit]) -> list[Commit]:
+        """Those of the answers that were not in the log before."""
+        new = list({c.seq: c for c in answers if c.seq > self._seq}.values())
+        if new:
+            self._seq = new[-1].seq
+        return new
 
-    def _load(self) -> DraftingState:
-        if self._unbegun:
-            self._standing = DraftingState(known=self._is_known)
-            return self._standing
-        head = self._store.head(self.session)
-        if self._standing is not None and head.hash == self._head:
-            # what is drafted from it must not outlive a failed append: `flush` forgets it then
-            return self._standing
-        store, session = self._store, self.session
-        self._head, self._seq = head.hash, head.seq
-        prompt, asked = self._last_turn()
-        status = store.session(session).record.status
-        self._standing = DraftingState(
-            status=status,
-            ended_at=self._ended_at() if status in ENDED else 0,
-            turn_open=head.turn_open,
-            prompt=prompt,
-            turn_at=asked,
-            calls=self._open_calls(),
-            plan={
-                entry.record.step: entry.record
-                for entry in store.entries(session, "plan")
-                if isinstance(entry.record, PlanRecord)
-            },
-            known=self._is_known,
-            approvals=self._approvals,
-            told=self._is_told,
-            given_up=self._given_up,
-            past=self._past,
+    def _begin(self) -> bool:
+        """Whether the session can begin with what was taken. A fork cannot: it begins with a place in its parent."""
+        if (gone := purged(self._store, self.conversation.session)) is not None:
+            raise gone
+        self._check_ready()
+        base = fork_point(self._store, self.conversation)
+        self._unbegun = False
+        if base is None:
+            return True
+        row = _forked(self._store, self._context, self.conversation, base)
+        self._seq = self._store.head(row.id).seq
+        return False
+
+    def _check_ready(self) -> None:
+        """`Waiting` while the session that this one hangs at may still reach the place."""
+        talk = self.conversation
+        above = known(self._store, talk.source, talk.fork_of or talk.parent)
+        rests = above is None or self._context.at_rest(self._store, above)
+        if not is_ready(self._store, talk, at_rest=rests):
+            raise Waiting(talk.id)
+
+    def _created_with(self, reading: Reading | None) -> list[Commit] | None:
+        """Create the session with what was taken; None if another process has begun it."""
+        record = self._first_record()
+        first = msgspec.structs.replace(opening(self._context, record), happened=record.created)
+        drafts = self._resolved(record)
+        row, is_ours = self._mended(
+            drafts, lambda made: _created(self._store, [first, *made], record, reading)
         )
-        return self._standing
+        if not is_ours:
+            return None
+        self._is_described = True
+        self._pending = []
+        return self._new([c for c in commits(self._store, row.id) if c.seq > 1])
+
+    def _first_record(self) -> SessionRecord:
+        conversation, now = self.conversation, self._context.clock()
+        named = conversation
+        if not named.name.strip():
+            named = msgspec.structs.replace(named, name=self._name)
+        return SessionRecord(
+            id=conversation.session,
+            name=name_of(named),
+            agent=legible(conversation.agent or conversation.source),
+            aliases=[[conversation.source, legible(conversation.id)]],
+            created=min(self._earliest or now, now),
+            labels={legible(k): legible(v) for k, v in conversation.labels.items()},
+            mapper=conversation.mapper if self._orderer == "transcript" else "",
+            mode="recorded",
+            orderer=self._orderer,
+            parent=parent_of(self._store, conversation, began=self._earliest),
+            project=conversation.project or self._context.project,
+        )
+
+    def _resolved(self, record: SessionRecord) -> list[Draft]:
+        """What was taken, as drafts: what the log of an earlier release holds in another form is adapted to it."""
+        drafts: list[Draft] = []
+        for one in self._pending:
+            if isinstance(one, Draft):
+                drafts.append(one)
+                continue
+            draft = self._lifecycle(one, record)
+            if draft is not None:
+                status = check_transition(draft.kind, record.status, record.id, witnessed=True)
+                record = msgspec.structs.replace(record, status=status or record.status)
+                drafts.append(draft)
+        if not self._is_described and not self.is_new:
+            drafts = [*self._described(record, drafts), *drafts]
+        if not record.orderer and self._orderer == "transcript":
+            drafts = Earlier(self._store, self.session).adapted(drafts)
+        return drafts
+
+    def _lifecycle(self, item: Began | Ended, record: SessionRecord) -> Draft | None:
+        """None if it is recorded: a start may have been another kind of commit, by the status at that time."""
+        origin = self.conversation.source, legible(item.id)
+        known = (commit_id(self.session, kind, origin) for kind in ("run", "resume", "pause"))
+        if not self.is_new and any(self._store.locate(one, self.session) for one in known):
+            return None
+        ended = self._ended_at() if record.status in ENDED else 0
+        return lifecycle_draft(
+            item, record, self.conversation.source, ended_at=ended, via=self._via
+        )
 
     def _ended_at(self) -> int:
         """When the session was closed or archived: when its record last changed."""
         entry = self._store.find(self.session, "session", "")
         return commit_at(self._store, self.session, entry.seq, load=False).at if entry else 0
+
+    def _described(self, record: SessionRecord, drafts: list[Draft]) -> list[Draft]:
+        """The first turn gives the session a name, if a hook began it before one was known. A commit of its own says
+        so: those of the turn are the same in every recording."""
+        if not any(draft.kind == "turn" for draft in drafts):
+            return []
+        self._is_described = True
+        given = name_of(
+            msgspec.structs.replace(self.conversation, name=self.conversation.name or self._name)
+        )
+        if record.name != unnamed(self.conversation) or given == record.name:
+            return []
+        query = SessionQuery(name=given, project=record.project, tenant=record.tenant)
+        if self._store.sessions(query, limit=1).rows:
+            given = f"{given} {short(self.session)[2:]}"
+        changed = msgspec.structs.replace(record, name=given)
+        return [
+            Draft(
+                id=derived("commit", self.session, "describe"),
+                session=self.session,
+                kind="describe",
+                actor="system",
+                principal=f"{self._via}:{self.conversation.source}",
+                changes=(Upsert("session", changed),),
+            )
+        ]
+
+    def _mended(self, drafts: list[Draft], append: Callable[[list[Draft]], T]) -> T:
+        """Append; where a value cannot be recorded, what is recorded says what it was."""
+        try:
+            return append(drafts)
+        except InvalidInput:
+            whole = [mended(draft) for draft in drafts]
+            changed = sum(new is not old for new, old in zip(whole, drafts, strict=True))
+            if not changed:
+                raise
+            self.mended += changed
+            return append(whole)
+
+    # -- what drafting and compaction ask ---------------------------------------------------------
 
     def _approvals(self, tool: str) -> list[str]:
         return [
@@ -216,187 +340,58 @@ class Recorder:
             if isinstance(entry.record, ApprovalRecord) and entry.record.tool == tool
         ]
 
-    def _is_known(self, prompt: str) -> bool:
-        """Whether a turn began with that prompt; a few are looked up, of many all are read once."""
-        if prompt in self._begun:
-            return True
-        if self._blank:
-            return False
-        self._lookups += 1
-        if self._prompts is None and self._lookups > LOOKUPS_MAX:
-            self._prompts = self._all_prompts()
-        if self._prompts is not None:
-            return prompt in self._prompts
-        origin = self.conversation.source, prompt
-        record = self._store.session(self.session).record
-        owners = {self.session, *(part.session for part in record.lineage)}
-        return any(
-            self._store.locate(commit_id(owner, "turn", origin), self.session) for owner in owners
+    def _started_by(self) -> str:
+        """The commit of the call that started a sub-agent, in the session of its parent."""
+        talk = self.conversation
+        if not talk.parent or not talk.parent_call:
+            return ""
+        parent = known(self._store, talk.source, talk.parent)
+        owner = (
+            Conversation(source=talk.source, id=talk.parent).session
+            if parent is None
+            else parent.id
         )
+        return commit_id(owner, "call", (talk.source, legible(talk.parent_call)), 1)
 
-    def _is_told(self, kind: str, foreign: str, attempt: int) -> bool:
-        """Whether an item is in the log as a commit of that kind."""
-        if self._blank:
-            return False
-        origin = self.conversation.source, legible(foreign)
-        known = commit_id(self.session, kind, origin, attempt)
-        return bool(self._store.locate(known, self.session))
+    def _identify(self, kind: str, origin: tuple[str, str], attempt: int) -> str:
+        """The id of the commit of an item. What a fork shares with its parents has the id that it has there."""
+        if origin[1] in self.conversation.fork_ids:
+            for owner in self._owners():
+                there = commit_id(owner, kind, origin, attempt)
+                if self._store.locate(there, owner):
+                    return there
+        return commit_id(self.session, kind, origin, attempt)
 
-    def _given_up(self, foreign: str) -> Open | None:
-        """A call that was marked cancelled for lack of a result, and that got none since."""
-        if self._blank:
-            return None
-        origin = self.conversation.source, foreign
-        found = self._store.locate(commit_id(self.session, "outcome", origin, 1), self.session)
-        if not found:
-            return None
-        commit = commit_at(self._store, self.session, found[0][1], load=False)
-        if commit.actor != "system" or commit.status != "cancelled":
-            return None
-        return Open(commit.call, commit.tool, commit.effect)
-
-    def _last_turn(self) -> tuple[str, int]:
-        """The last turn's prompt, and when it was asked, where that is known."""
-        turns = self._store.turns(self.session, newest_first=True, limit=1)
-        if not turns:
-            return "", 0
-        commit = commit_at(self._store, self.session, turns[0].first, load=False)
-        return (commit.origin[1], _told_at(commit)) if commit.origin else ("", 0)
-
-    def _all_prompts(self) -> frozenset[str]:
-        found: set[str] = set()
-        after = 0
-        while rows := self._store.turns(self.session, after=after):
-            for row in rows:
-                commit = commit_at(self._store, self.session, row.first, load=False)
-                if commit.origin:
-                    found.add(commit.origin[1])
-            after = rows[-1].turn
-        return frozenset(found)
-
-    def _open_calls(self) -> dict[str, Open]:
-        found = {}
-        for entry in self._store.entries(self.session, "calls"):
-            commit = commit_at(self._store, self.session, entry.seq, load=False)
-            record = entry.record
-            if commit.origin is None or not isinstance(record, CallRecord):
-                continue
-            found[commit.origin[1]] = Open(
-                record.call, record.tool, record.effect, record.status == "in doubt",
-                record.since if _told_at(commit) else 0, record.attempt,
-            )  # fmt: skip
-        return found
-
-    # -- appending --------------------------------------------------------------------------------
-
-    def _append_mended(self, drafts: list[Draft], head: str) -> list[Commit]:
-        """Append; where a value cannot be recorded, what is recorded says what it was."""
-        try:
-            return self._append(drafts, head)
-        except InvalidInput:
-            whole = [mended(draft) for draft in drafts]
-            changed = sum(new is not old for new, old in zip(whole, drafts, strict=True))
-            if not changed:
-                raise
-            self.mended += changed
-            return self._append(whole, head)
-
-    def _append(self, drafts: list[Draft], head: str) -> list[Commit]:
-        if self._unbegun:
-            answers = self._begin(drafts)
-        elif drafts:
-            answers = self._store.append(self.session, drafts, if_head=head, barrier=self._barrier)
-        else:
-            answers = []
-        self._begun |= {legible(item.id) for item in self._items if isinstance(item, Prompted)}
-        self._items = []
-        self._past = self._standing is not None and self._standing.past
-        # what was taken twice at once is answered twice
-        new = list({c.seq: c for c in answers if c.seq > self._seq}.values())
-        if new:
-            self._head, self._seq = new[-1].hash, new[-1].seq
-        for commit in answers:
-            if commit.origin is not None:
-                self._places[commit.origin[1]] = commit.seq
-        while len(self._places) > PLACES_MAX:
-            self._places.popitem(last=False)
-        return new
-
-    def _begin(self, drafts: list[Draft]) -> list[Commit]:
-        """Begin the session with these. A fork begins without them, and what another process began was
-        drafted without knowing: both are worked out again, from what is there."""
-        named = self.conversation
-        if not named.name.strip():
-            named = msgspec.structs.replace(named, name=asked_first(self._items))
-        at = next((item.at for item in self._items if item.at > 0), 0)
-        row, is_ours = begin(self._store, self._context, named, drafts, at=at)
-        self._unbegun = False
-        if not is_ours:
-            raise HeadMoved(f"session {row.id} has begun", head="", session=row.id)
-        self._seq = 1
-        answers = list(commits(self._store, self.session, after=1))
-        if not answers:
-            self._head = self._store.head(self.session).hash
-        return answers
-
-    def _named(self, drafts: list[Draft]) -> list[Draft]:
-        """The same, where the session has no name yet but that of its source and a prompt gives it one:
-        a hook reports the beginning of a conversation before its first message."""
-        place = next((n for n, draft in enumerate(drafts) if draft.kind == "turn"), None)
-        if place is None or self._unbegun or self._is_named:
-            return drafts
-        record = self._store.session(self.session).record
-        self._is_named = record.name != unnamed(self.conversation)
-        given = name_of(
-            msgspec.structs.replace(
-                self.conversation, name=self.conversation.name or asked_first(self._items)
-            )
-        )
-        if self._is_named or given == record.name:
-            return drafts
-        query = SessionQuery(name=given, project=record.project, tenant=record.tenant)
-        if self._store.sessions(query, limit=1).rows:
-            given = f"{given} {short(self.session)[2:]}"
-        named = Upsert("session", msgspec.structs.replace(record, name=given))
-        turn = drafts[place]
-        drafts[place] = msgspec.structs.replace(turn, changes=(*turn.changes, named))
-        return drafts
-
-    def _noted(self, name: str, value: Any) -> Draft:
-        note = ScratchRecord(name=f"{READ_POSITION}: {name}", value=value)
-        commit = self._context.mint("commit")
-        # A closed session accepts what has an origin; two notes are never the same.
-        closed = self._standing is not None and self._standing.status in ENDED
-        return Draft(
-            id=commit,
-            session=self.session,
-            kind="scratch",
-            happened=self._latest,
-            origin=(self.conversation.source, f"{READ_POSITION}: {commit}") if closed else None,
-            actor="system",
-            principal=f"{self._via}:{self.conversation.source}",
-            changes=(Upsert("scratch", note),),
-        )
+    def _owners(self) -> list[str]:
+        """The sessions that a fork continues, the nearest first."""
+        if self._lineage is None:
+            talk = self.conversation
+            parent = known(self._store, talk.source, talk.fork_of)
+            parts = [] if parent is None else [part.session for part in parent.record.lineage]
+            self._lineage = [] if parent is None else [parent.id, *reversed(parts)]
+        return self._lineage
 
     def _compacted(self, item: Compacted) -> list[Commit]:
+        if self._unbegun:
+            return []  # a compaction of nothing
         head = self._store.head(self.session).seq
         kept = self._place(legible(item.keeps_from)) if item.keeps_from else None
         found = compaction.foreign(
             self._store,
-            self._context,
             self.session,
             upto=head if kept is None else kept - 1,
             summary=cut_short(item.summary, compaction.SUMMARY_MAX),
             origin=(self.conversation.source, legible(item.id)),
             tokens=(item.before, item.after),
-            happened=item.at,
+            happened=item.at or self.conversation.dated,
         )
-        return [commit_at(self._store, self.session, found.seq)] if found.seq > head else []
+        if found.seq <= head:
+            return []
+        self._seq = found.seq
+        return [commit_at(self._store, self.session, found.seq)]
 
     def _place(self, foreign: str) -> int | None:
-        """Where in the log an item was recorded, now or before."""
-        if foreign in self._places:
-            return self._places[foreign]
+        """Where in the log an item was recorded."""
         origin = self.conversation.source, foreign
         for kind, attempt in (("entry", 0), ("turn", 0), ("call", 1), ("outcome", 1)):
             found = self._store.locate(commit_id(self.session, kind, origin, attempt), self.session)
@@ -428,71 +423,15 @@ def _beginning(value: Any) -> str:
     )
 
 
-def _told_at(commit: Commit) -> int:
-    """When it happened, as far as is known. An item without a time gets the time of its append, which is
-    later than items still to come."""
-    return commit.happened if commit.happened < commit.at else 0
-
-
-def noted_cursor(store: StorePort, session: str, name: str) -> Any:
-    """What a reader of a session's source left under a name, or None."""
-    entry = store.find(session, "scratch", f"{READ_POSITION}: {name}")
-    return getattr(entry.record, "value", None) if entry is not None else None
-
-
-def find(store: StorePort, conversation: Conversation) -> SessionRow | None:
-    """The session a conversation is recorded in, if it has begun."""
-    alias = conversation.source, legible(conversation.id)
-    rows = store.sessions(SessionQuery(alias=alias), limit=1).rows
-    if rows:
-        return rows[0]
-    try:
-        return store.session(conversation.session)
-    except NotFound:
-        return None
-
-
-def begin(
-    store: StorePort,
-    context: Context,
-    conversation: Conversation,
-    drafts: Sequence[Draft] = (),
-    *,
-    at: int = 0,
-) -> tuple[SessionRow, bool]:
-    """The session of a conversation, begun: by itself, below the one it is a sub-agent of, or as a fork.
-    Whether it began with those drafts: a fork does not, nor one that is there. One that was purged
-    does not come back. `at`: when it began, where that is known."""
-    if (gone := purged(store, conversation.session)) is not None:
-        raise gone
-    base = fork_point(store, conversation)
-    if base is not None:
-        return _forked(store, context, conversation, base), False
-    now = context.clock()
-    record = SessionRecord(
-        id=conversation.session,
-        name=name_of(conversation),
-        agent=legible(conversation.agent or conversation.source),
-        aliases=[[conversation.source, legible(conversation.id)]],
-        created=min(at or now, now),
-        labels={legible(k): legible(v) for k, v in conversation.labels.items()},
-        mode="recorded",
-        parent=_parent(store, conversation),
-        project=conversation.project or context.project,
-    )
-    first = msgspec.structs.replace(opening(context, record), happened=record.created)
-    return _created(store, [first, *drafts], record)
-
-
 def _created(
-    store: StorePort, drafts: list[Draft], record: SessionRecord
+    store: StorePort, drafts: list[Draft], record: SessionRecord, reading: Reading | None
 ) -> tuple[SessionRow, bool]:
     """Create it; another session may have its name, and another process may have been first."""
     for name in (record.name, f"{record.name[:NAME_MAX]} {short(record.id)[2:]}"):
         named = msgspec.structs.replace(record, name=name)
         changed = msgspec.structs.replace(drafts[0], changes=(Upsert("session", named),))
         try:
-            row, is_new = store.create([changed, *drafts[1:]])
+            row, is_new = store.create([changed, *drafts[1:]], reading=reading)
         except Conflict:
             return store.session(record.id), False
         if row.id == record.id:
@@ -521,47 +460,6 @@ def asked_first(items: Iterable[Item]) -> str:
         if isinstance(item, Prompted) and not item.within:
             return cut_short(prompt_text(item.content), NAME_MAX * 4)
     return ""
-
-
-def root_of(context: Context, project: str, conversation: Conversation) -> str:
-    """The folder that paths are relative to: the project's, where the agent worked below it, else the agent's own."""
-    here, cwd = context.root.rstrip("/"), conversation.cwd
-    below = here and (cwd == here or cwd.startswith(here + "/"))
-    return here if not cwd or (below and project == context.project) else cwd
-
-
-def _parent(store: StorePort, conversation: Conversation) -> Parent | None:
-    if not conversation.parent:
-        return None
-    parent = _known(store, conversation.source, conversation.parent)
-    if parent is None:
-        return None
-    origin = conversation.source, legible(conversation.parent_call)
-    intent = commit_id(parent.id, "call", origin, 1)
-    found = store.locate(intent, parent.id) if conversation.parent_call else []
-    seq = found[0][1] if found else store.head(parent.id).seq
-    commit = commit_at(store, parent.id, seq, load=False)
-    return Parent(session=parent.id, seq=seq, hash=commit.hash, kind="child")
-
-
-def _known(store: StorePort, source: str, foreign: str) -> SessionRow | None:
-    return find(store, Conversation(source=source, id=foreign))
-
-
-def fork_point(store: StorePort, conversation: Conversation) -> Point | None:
-    """Where in its parent a fork begins: after the last item they share."""
-    if not conversation.fork_of:
-        return None
-    parent = _known(store, conversation.source, conversation.fork_of)
-    if parent is None:
-        return None
-    seq = last_of(commits(store, parent.id, load=False), conversation.fork_ids)
-    return Point(parent.id, seq, f"@{seq}") if seq else None
-
-
-def last_of(log: Iterable[Commit], ids: Container[str]) -> int:
-    """The last place in a log at which one of those items was recorded; 0: none was."""
-    return max((c.seq for c in log if c.origin is not None and c.origin[1] in ids), default=0)
 
 
 def _forked(

@@ -149,6 +149,7 @@ def begin(
         project=context.project,
         created=context.clock(),
         mode="recorded",
+        orderer="mcp",
         parent=parent,
     )
     drafts = [msgspec.structs.replace(opening(context, record), **SAID)]

@@ -29,11 +29,12 @@ from stator.model.records.types import CallRecord, FlagRecord, SessionRecord
 from stator.model.sessions import retention as model
 from stator.model.sessions.lifecycle import lent_upto
 from stator.model.sessions.retention import Action, Plan, Subject
+from stator.model.views import open_calls
 from stator.runtime.base import project_flags, project_session
 from stator.runtime.base.context import Context
 from stator.runtime.driving import lifecycle
 from stator.runtime.runs import folder
-from stator.runtime.views import open_calls, search
+from stator.runtime.views import search
 from stator.runtime.views.refs import rows_of
 from stator.store.port import StorePort
 

@@ -8,6 +8,9 @@ import msgspec
 
 from stator.model.log.query import CallQuery, SessionQuery, SessionRow
 from stator.model.records.types import CallRecord, PlanRecord, SpendRecord
+from stator.model.views.open_calls import waits
+from stator.model.views.unplaced import Unplaced
+from stator.runtime.views.as_read import is_history, to_settle, unplaced_in
 from stator.runtime.views.session import list_calls
 from stator.store.port import StorePort
 
@@ -42,6 +45,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """Of the plan's steps; dropped ones do not count."""
     spend: dict[str, int] = {}
     waiting: list[PersonNeeded] = []
+    unplaced: list[Unplaced] = []
+    """What is known of it and has no place in its log yet."""
 
 
 def overview(
@@ -58,12 +63,19 @@ def _rows(store: StorePort, project: str | None, *, everything: bool) -> Iterato
     if everything:
         yield from _pages(store, SessionQuery(project=project))
         return
-    yield from _pages(store, SessionQuery(project=project, status="active"))
+    for row in _pages(store, SessionQuery(project=project, status="active")):
+        if row.shown != "paused" or unplaced_in(store, row.id):
+            yield row
     for row in _pages(store, SessionQuery(project=project, status="paused")):
         if _out_of_budget(row):
             yield row
     calls = list_calls(store, CallQuery(project=project, statuses=WAITING), None, SESSIONS_MAX)
-    for session in dict.fromkeys(row.session for row in calls.rows):
+    asked = (
+        row.session
+        for row in calls.rows
+        if row.status != "in doubt" or not is_history(store, row.session, row.outcome or row.seq)
+    )
+    for session in dict.fromkeys(asked):
         yield store.session(session)
 
 
@@ -100,7 +112,7 @@ def look(store: StorePort, row: SessionRow) -> Overview:
     return Overview(
         row=row,
         turn=head.turn,
-        turn_open=head.turn_open,
+        turn_open=head.turn_open and row.shown in ("active", "interrupted"),
         call=begun[0][1] if begun else None,
         since=_when(store, row.id, begun[0][0]) if begun else 0,
         calls=len(begun),
@@ -111,7 +123,8 @@ def look(store: StorePort, row: SessionRow) -> Overview:
             for entry in store.entries(row.id, "spend")
             if isinstance(record := entry.record, SpendRecord)
         },
-        waiting=list(_waiting(row, [record for _, record in calls])),
+        waiting=list(_waiting(store, row, [record for _, record in calls])),
+        unplaced=unplaced_in(store, row.id),
     )
 
 
@@ -119,10 +132,10 @@ def _when(store: StorePort, session: str, seq: int) -> int:
     return store.commits(session, after=seq - 1, upto=seq, load=False)[0].when
 
 
-def _waiting(row: SessionRow, calls: list[CallRecord]) -> Iterator[PersonNeeded]:
-    whats = {"awaiting approval": "approve", "in doubt": "settle"}
-    for record in calls:
-        if record.status in whats:
-            yield PersonNeeded(what=whats[record.status], call=record.call, tool=record.tool)
+def _waiting(store: StorePort, row: SessionRow, calls: list[CallRecord]) -> Iterator[PersonNeeded]:
+    for record in filter(waits, calls):
+        yield PersonNeeded(what="approve", call=record.call, tool=record.tool)
+    for record in to_settle(store, row.id):
+        yield PersonNeeded(what="settle", call=record.call, tool=record.tool)
     if _out_of_budget(row):
         yield PersonNeeded(what="budget")

@@ -33,6 +33,8 @@ from stator.model.records.types import (
 from stator.model.values import canon
 from stator.model.values.position import parse_range
 from stator.model.views.diff import Diff, superseded
+from stator.model.views.unplaced import Unplaced
+from stator.runtime.views.as_read import unplaced_in
 from stator.runtime.views.file_changes import FileChange, files_touched
 from stator.runtime.views.ranges import between, ends, points
 from stator.runtime.views.reflog import (
@@ -142,6 +144,10 @@ class SessionReader:
             return 0, None
         first, last = ends(self._store, self._id, parse_range(span))
         return first.seq, last.seq
+
+    def unplaced(self) -> list[Unplaced]:
+        """What is known of a recorded session and has no place in its log yet, in order: no position, no hash."""
+        return unplaced_in(self._store, self._id)
 
     def commit(self, ref: str) -> Commit:
         """The commit at a position."""
@@ -306,9 +312,14 @@ def list_calls(
     wanted = query.statuses
     if WAITS in wanted:
         query = msgspec.structs.replace(query, statuses=(*wanted, "started"))
-    page = store.calls(query, cursor=cursor, limit=limit)
-    rows = [_precise(store, row) if row.status == "started" else row for row in page.rows]
-    return Page([row for row in rows if not wanted or row.status in wanted], page.cursor)
+    rows: list[CallRow] = []
+    while True:
+        page = store.calls(query, cursor=cursor, limit=limit - len(rows))
+        found = [_precise(store, row) if row.status == "started" else row for row in page.rows]
+        rows += [row for row in found if not wanted or row.status in wanted]
+        cursor = page.cursor
+        if cursor is None or len(rows) >= limit:
+            return Page(rows, cursor)
 
 
 def _precise(store: StorePort, row: CallRow) -> CallRow:

@@ -26,7 +26,7 @@ from stator.model.records.tables import (
     NEWS,
     record_text,
 )
-from stator.model.records.text import arguments_text, prompt_text, value_text
+from stator.model.records.text import arguments_text, prompt_text, recorded_text, value_text
 from stator.model.records.types import (
     CallRecord,
     Entry,
@@ -41,6 +41,7 @@ from stator.model.records.types import (
 from stator.model.sessions.lifecycle import split_cause
 from stator.model.values.ids import is_id, short
 from stator.model.views import brief as briefs
+from stator.model.views import open_calls
 from stator.model.views.brief import (
     Brief,
     BriefItem,
@@ -50,6 +51,7 @@ from stator.model.views.brief import (
     Tell,
     Topic,
 )
+from stator.model.views.unplaced import Unplaced
 from stator.model.window.compaction import (
     GROUPS_MAX,
     KEYS_MAX,
@@ -60,11 +62,14 @@ from stator.model.window.transcript import CountTokens
 from stator.runtime.base.provenance import imported_upto
 from stator.runtime.files import disk_check
 from stator.runtime.files import git as worktree
-from stator.runtime.views import open_calls, reflog
+from stator.runtime.views import reflog
+from stator.runtime.views.as_read import to_settle, unplaced_in
 from stator.runtime.views.file_changes import FileChange, files_before, net_files
 from stator.runtime.views.refs import Point, arguments_of, intent_of
 from stator.store.port import StorePort
 
+MODEL = "model"
+"""The setting whose change a brief mentions."""
 FEW = 8
 """Failed calls that are listed."""
 ITEMS_MAX = 500
@@ -130,10 +135,12 @@ class _Gathering:
             "plan": self._plan(),
             "files": self._files(),
             "failed": self._failed(),
-            "in_doubt": self._calls(open_calls.in_doubt(self._row, calls), "stator settle"),
+            "in_doubt": self._calls(to_settle(self._store, self._id), "stator settle"),
             "pending": self._pending(),
             "waiting": self._calls(_waiting(calls), "stator approve"),
+            "model": self._model(),
             "evicted": self._evicted(),
+            "unplaced": self._unplaced(),
             "away": self._away(since, at, turns),
         }
         return Gathered(
@@ -232,6 +239,25 @@ class _Gathering:
             "pending", entries, chosen, lambda entry: self._told(entry, note=f"t{entry.turn}")
         )
 
+    def _model(self) -> Topic:
+        """The model and the one before it, where it changed; the other settings are not the next session's."""
+        now = self._store.find(self._id, "settings", MODEL)
+        before = now and self._store.find(self._id, "settings", MODEL, at=now.seq - 1)
+        if now is None or before is None:
+            return Topic(tells=[])
+        return Topic(tells=[functools.partial(_unless_erased, self._told_model(before), now)])
+
+    def _told_model(self, before: Entry) -> Callable[[Entry], BriefItem]:
+        def told(now: Entry) -> BriefItem:
+            text = " → ".join(
+                recorded_text(getattr(entry.record, "value", "(erased)")) for entry in (before, now)
+            )
+            return BriefItem(
+                text=text, note=f"t{now.turn}", source=self._source(now.seq), seq=now.seq
+            )
+
+        return told
+
     def _evicted(self) -> Topic:
         """What left the agent's view, what matters most first."""
         # All of one seq: the newest few are not those that matter.
@@ -245,6 +271,12 @@ class _Gathering:
         return BriefItem(
             text=record_text(entry.record), note=f"@{held}", source=self._source(held), seq=held
         )
+
+    def _unplaced(self) -> Topic:
+        """What has no place in the log yet, the newest first."""
+        found = unplaced_in(self._store, self._id)[::-1]
+        tells = [functools.partial(_without_place, one) for one in found[: self._items]]
+        return Topic(tells=tells, total=len(found))
 
     # -- files ------------------------------------------------------------------------------------
 
@@ -498,6 +530,10 @@ def _unless_erased(tell: Callable[[Entry], BriefItem], entry: Entry) -> BriefIte
     if isinstance(entry.record, ErasedRecord):
         return BriefItem(text="", mark=f"(erased by @{entry.record.erased})", seq=entry.seq)
     return tell(entry)
+
+
+def _without_place(one: Unplaced) -> BriefItem:
+    return BriefItem(text=one.summary, mark=one.kind, note=one.status, source="import")
 
 
 def _is_verified(entry: Entry) -> bool:

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET
 
 from stator.errors import Conflict, InvalidInput, NotFound, TooLarge, WrongState
+from stator.model.exchange.items import commit_id
 from stator.model.log.commit import (
     Change,
     Commit,
@@ -40,7 +41,6 @@ from stator.model.window.compaction import (
 from stator.model.window.reply import Dialect
 from stator.model.window.transcript import CountTokens, Transcript, tokens
 from stator.runtime.base.arguments import texts
-from stator.runtime.base.context import Context
 from stator.runtime.base.pages import commit_at
 from stator.runtime.window.transcript import Rendering, latest, stands_for
 from stator.store.port import StorePort
@@ -384,7 +384,6 @@ def refuse_recorded(store: StorePort, session: str) -> None:
 
 def foreign(
     store: StorePort,
-    context: Context,
     session: str,
     *,
     upto: int,
@@ -408,7 +407,7 @@ def foreign(
     left = compaction.counted(items)
     said = {"kept": kept, "summary": summary, "tokens": list(tokens)}
     draft = Draft(
-        id=context.mint("commit"),
+        id=commit_id(session, "compaction", origin),
         session=session,
         kind="compaction",
         actor="agent",

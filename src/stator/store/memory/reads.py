@@ -44,6 +44,7 @@ from stator.model.log.query import (
     UsageBy,
     check_limit,
 )
+from stator.model.log.reading import Reading
 from stator.model.log.seal import (
     Salts,
 )
@@ -76,6 +77,7 @@ class KeptSession:
         self.commits: list[Commit] = []
         self.epoch = 0
         self.holder: Holder | None = None
+        self.readings: dict[str, Reading] = {}
 
     @property
     def low(self) -> int:

@@ -34,6 +34,7 @@ from stator.model.log.query import (
     Lease,
     SessionRow,
 )
+from stator.model.log.reading import Reading
 from stator.model.log.redact import Redactor
 from stator.model.log.seal import (
     Place,
@@ -51,6 +52,7 @@ from stator.model.sessions.lifecycle import (
     check_purge,
     driven,
 )
+from stator.model.values import canon
 from stator.model.values.ids import check_id
 from stator.store.memory.answers import (
     LogState,
@@ -69,7 +71,9 @@ class MemoryStore(MemoryReads):
 
     # -- sessions ---------------------------------------------------------------------------------
 
-    def create(self, drafts: Sequence[Draft]) -> tuple[SessionRow, bool]:
+    def create(
+        self, drafts: Sequence[Draft], *, reading: Reading | None = None
+    ) -> tuple[SessionRow, bool]:
         with self._lock:
             self._check()
             record = opening_record(drafts)
@@ -84,6 +88,7 @@ class MemoryStore(MemoryReads):
             try:
                 for draft in drafts:
                     self._append_one(kept, draft)
+                self._keep_reading(kept, reading)
             except BaseException:
                 del self._sessions[record.id]
                 raise
@@ -144,23 +149,48 @@ class MemoryStore(MemoryReads):
         if_head: str | None = None,
         barrier: bool = False,
         fresh: bool = False,
+        reading: Reading | None = None,
     ) -> list[Commit]:
         with self._lock:
             self._check()
-            if not drafts:
+            if not drafts and reading is None:
                 return []
             kept = self._find(session)
+            self._check_reading(kept, reading)
             head = kept.commits[-1].hash
-            landed = any(commit.id == drafts[0].id for commit in kept.commits)
+            landed = any(commit.id == drafts[0].id for commit in kept.commits if drafts)
             if if_head is not None and if_head != head and not landed:
                 raise HeadMoved(f"session {session} is at {head[:12]}", head=head, session=session)
             before, sessions = (kept.record, list(kept.commits)), dict(self._sessions)
             try:
-                return [self._append_one(kept, draft) for draft in drafts]
+                answers = [self._append_one(kept, draft) for draft in drafts]
+                self._keep_reading(kept, reading)
+                return answers
             except BaseException:
                 kept.record, kept.commits = before
                 self._sessions = sessions
                 raise
+
+    def reading(self, session: str, name: str) -> Reading | None:
+        with self._lock:
+            return self._find(session).readings.get(name)
+
+    def _check_reading(self, kept: KeptSession, note: Reading | None) -> None:
+        known = None if note is None else kept.readings.get(note.name)
+        if note is not None and note.number != (0 if known is None else known.number) + 1:
+            raise HeadMoved(
+                f"session {kept.record.id}: another reader of {note.name!r:.80} was first",
+                head=kept.commits[-1].hash,
+                session=kept.record.id,
+            )
+
+    def _keep_reading(self, kept: KeptSession, note: Reading | None) -> None:
+        if note is None:
+            return
+        redactor = self._redactor(self._log(kept))
+        scrub = redactor.scrub if redactor is not None else None
+        value = canon.loads(canon.dumps(note.value, scrub=scrub))
+        kept.readings[note.name] = msgspec.structs.replace(note, value=value)
 
     def _append_one(self, kept: KeptSession, draft: Draft) -> Commit:
         record = kept.record
@@ -244,6 +274,7 @@ class MemoryStore(MemoryReads):
         return Redactor(bytes.fromhex(key) or self._secret)
 
     def _erase(self, kept: KeptSession, change: Erase, by: int) -> None:
+        kept.readings.clear()  # a note may hold a copy
         for seq, names in self._targets(kept, change).items():
             if seq <= kept.low:
                 raise BadDelta(f"@{seq} was written in another session", session=kept.record.id)

@@ -111,6 +111,9 @@ UPDATE session SET flushed = ?, dirty = 1, counts = ? WHERE s = ?;
 -- name: alias_insert
 INSERT OR IGNORE INTO alias (tenant, source, foreign_id, s) VALUES (?, ?, ?, ?);
 
+-- name: alias_delete
+DELETE FROM alias WHERE s = ?;
+
 -- name: next_epoch
 UPDATE meta SET value = value + 1 WHERE key = 'epoch' RETURNING value;
 

@@ -27,6 +27,7 @@ from stator.model.log.commit import (
     Gone,
     Upsert,
 )
+from stator.model.log.reading import Reading
 from stator.model.log.seal import Place as CommitPlace
 from stator.model.log.seal import (
     admitted,
@@ -49,6 +50,7 @@ from stator.store.sqlite import (
     erasure,
     projection,
     purge,
+    reading_notes,
     space,
 )
 from stator.store.sqlite.connection import many, one
@@ -192,6 +194,8 @@ class Appender:
 
     def append_request(self, db: apsw.Connection, request: AppendRequest) -> list[Commit]:
         live = self.session_live(db, request.session)
+        if request.reading is not None:
+            reading_notes.check(db, live, request.reading)
         if request.if_head is not None:
             first = request.drafts[0]
             landed = self._already(db, live, first) is not None  # and is only asked for again
@@ -202,6 +206,8 @@ class Appender:
             commits.append(self._append_one(db, live, draft, request.fresh))
             if draft.kind in REMOVALS:  # it dropped what was believed
                 live = self.session_live(db, request.session)
+        if request.reading is not None:
+            reading_notes.write(db, live, request.reading)
         if len(live.place.tail) >= projection.TAIL_MAX:
             self.flush(db, live)
         # Many sessions with short tails are as slow to read as one with a long tail: every reader replays them.
@@ -246,6 +252,8 @@ class Appender:
         # Removals work on the tables; a tail that is flushed later would bring the content back.
         self.flush(db, live)
         if draft.kind == "erasure":
+            # A note may hold a copy of what is erased: it was read, and not recorded yet.
+            reading_notes.drop(db, live.place.s)
             erasure.erase(db, live.place, draft, by, live.digest)
         else:
             purge.purge(db, self.drivers, live.place, draft)
@@ -285,6 +293,8 @@ class Appender:
                     place.s,
                 ),
             )
+            if record.aliases != before.aliases:
+                _put_aliases(db, record, place.s)
 
     def _already(self, db: apsw.Connection, live: Live, draft: Draft) -> Commit | None:
         """The commit this draft already is, or `IdReused`; None if it is new."""
@@ -372,7 +382,11 @@ class Appender:
     # -- sessions ---------------------------------------------------------------------------------
 
     def create(
-        self, db: apsw.Connection, record: SessionRecord, drafts: Sequence[Draft]
+        self,
+        db: apsw.Connection,
+        record: SessionRecord,
+        drafts: Sequence[Draft],
+        reading: Reading | None = None,
     ) -> tuple[str, bool]:
         if self._redact:
             record, drafts = self._scrub_names(record, drafts)
@@ -382,6 +396,8 @@ class Appender:
         live = self._begin(db, record, drafts[0])
         for draft in drafts:
             self._append_one(db, live, draft)
+        if reading is not None:
+            reading_notes.write(db, live, reading)
         self.flush(db, live)
         return record.id, True
 
@@ -440,8 +456,7 @@ class Appender:
             b"",
         )
         s: int = one(db, SQL["session_insert"], row)[0]
-        for source, foreign_id in record.aliases:
-            db.execute(SQL["alias_insert"], (record.tenant, source, foreign_id, s))
+        _put_aliases(db, record, s)
         return s
 
     def ingest(
@@ -463,7 +478,9 @@ class Appender:
             for commit in chained([first], own):
                 new += self._ingest_one(db, live, commit, targets, known)
             self.flush(db, live)
-            erased |= erasure.carry_out(db, live.place, targets, live.digest)
+            if erasure.carry_out(db, live.place, targets, live.digest):
+                reading_notes.drop(db, live.place.s)
+                erased = True
             # `live` still holds what was erased from the tables a line above.
             self.forget(session)
         if erased:
@@ -540,6 +557,13 @@ def next_turn(draft: Draft, live: Live) -> int:
     if draft.kind == "turn_end" and not live.turn_open:
         raise BadTurn(f"no turn of session {draft.session} is open", session=draft.session)
     return live.turn
+
+
+def _put_aliases(db: apsw.Connection, record: SessionRecord, s: int) -> None:
+    """The names that a session has elsewhere, as its record has them."""
+    db.execute(SQL["alias_delete"], (s,))
+    for source, foreign_id in record.aliases:
+        db.execute(SQL["alias_insert"], (record.tenant, source, foreign_id, s))
 
 
 def put_blob(db: apsw.Connection, digest: bytes, data: bytes, size: int) -> int:

@@ -43,6 +43,7 @@ from stator.store.sqlite.projection import (
 from stator.store.sqlite.queries import commits, lineage, places
 from stator.store.sqlite.queries.lineage import SessionPlace
 from stator.store.sqlite.queries.state import exact_ledger
+from stator.store.sqlite.reading_notes import PREFIX as NOTES
 from stator.store.sqlite.space import MARK, TRACES
 
 RESTORE = "what the log says is right; restore a backup, or see: stator doctor"
@@ -113,7 +114,9 @@ def _meta(db: apsw.Connection) -> Iterator[Finding]:
             check="meta",
             hint="restore a backup: grants of people are bound to the store's id",
         )
-    unknown = sorted(str(name) for name in found if name not in META)
+    unknown = sorted(
+        str(name) for name in found if name not in META and not str(name).startswith(NOTES)
+    )
     if unknown:
         yield Finding(
             what=f"the store says of itself what this release does not know: {', '.join(unknown)[:80]}",

@@ -45,10 +45,11 @@ from stator.model.log.query import (
     UsageBy,
     check_limit,
 )
+from stator.model.log.reading import Reading
 from stator.model.records.types import Entry
 from stator.model.sessions.ownership import OWN
 from stator.store.port import Durability
-from stator.store.sqlite import connection, lock_holders, projection, space
+from stator.store.sqlite import connection, lock_holders, projection, reading_notes, space
 from stator.store.sqlite.append import Appender, opening_record
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.driver_lock import DriverLocks
@@ -76,6 +77,8 @@ if TYPE_CHECKING:  # loaded only by `verify`
     from stator.model.log.log_walk import SessionLog
 
 T = TypeVar("T")
+OWN_META = ("store", "blob_key", "epoch")
+"""What a store says of itself that every program needs."""
 INHERITED_MAX = 1000
 """Forks whose inherited records are kept counted."""
 
@@ -154,7 +157,9 @@ class SqliteStore:
     def _read_meta(self) -> dict[str, Any]:
         """What the file says of itself; the connection that reads it is the first of the readers."""
         with self._readers.snapshot() as db:
-            meta: dict[str, Any] = dict(many(db, "SELECT key, value FROM meta"))
+            # not all rows: how far sources were read is there too, and can be long
+            rows = many(db, "SELECT key, value FROM meta WHERE key IN (?, ?, ?)", OWN_META)
+            meta: dict[str, Any] = dict(rows)
             wrong = [
                 name
                 for name, kind in (("store", str), ("blob_key", bytes), ("epoch", int))
@@ -256,10 +261,12 @@ class SqliteStore:
 
     # -- sessions ---------------------------------------------------------------------------------
 
-    def create(self, drafts: Sequence[Draft]) -> tuple[SessionRow, bool]:
+    def create(
+        self, drafts: Sequence[Draft], *, reading: Reading | None = None
+    ) -> tuple[SessionRow, bool]:
         record = opening_record(drafts)
         session, created = self._write(
-            lambda db: self._appender.create(db, record, drafts),
+            lambda db: self._appender.create(db, record, drafts, reading),
             seconds=connection.OPEN_S if record.mode == "driven" else None,
         )
         return self.session(session), created
@@ -298,11 +305,17 @@ class SqliteStore:
         if_head: str | None = None,
         barrier: bool = False,
         fresh: bool = False,
+        reading: Reading | None = None,
     ) -> list[Commit]:
         self._check_writable()
-        if not drafts:
+        if not drafts and reading is None:
             return []
-        return self._writer.append(AppendRequest(session, drafts, if_head, barrier, fresh))
+        request = AppendRequest(session, drafts, if_head, barrier, fresh, reading)
+        return self._writer.append(request)
+
+    def reading(self, session: str, name: str) -> Reading | None:
+        with self._reading() as db:
+            return reading_notes.read(db, places.load_place(db, session, with_tail=False).s, name)
 
     # -- reading ----------------------------------------------------------------------------------
 

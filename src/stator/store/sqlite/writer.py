@@ -19,6 +19,7 @@ import apsw
 
 from stator.errors import HeadMoved, StatorError, StoreError, StoreFailed
 from stator.model.log.commit import Commit, Draft
+from stator.model.log.reading import Reading
 from stator.model.records.tables import BARRIERS, REMOVALS
 from stator.store.port import Durability
 from stator.store.sqlite import connection, space
@@ -40,7 +41,17 @@ PATIENCE_S = 1.0
 class AppendRequest:
     """One thread's append, from the queue to its answer."""
 
-    __slots__ = ("barrier", "done", "drafts", "error", "fresh", "if_head", "result", "session")
+    __slots__ = (
+        "barrier",
+        "done",
+        "drafts",
+        "error",
+        "fresh",
+        "if_head",
+        "reading",
+        "result",
+        "session",
+    )
 
     def __init__(
         self,
@@ -49,12 +60,14 @@ class AppendRequest:
         if_head: str | None,
         barrier: bool,
         fresh: bool,
+        reading: Reading | None = None,
     ) -> None:
         self.session = session
         self.drafts = drafts
         self.if_head = if_head
         self.barrier = barrier or any(map(is_barrier, drafts))
         self.fresh = fresh
+        self.reading = reading
         self.done = False
         self.error: BaseException | None = None
         self.result: list[Commit] = []
@@ -375,7 +388,8 @@ class Writer:
                 return request.result
         except BaseException as error:
             known = "was committed" if self._settle(request) else "was not committed"
-            error.add_note(f"commit {request.drafts[-1].id} {known}")
+            if request.drafts:
+                error.add_note(f"commit {request.drafts[-1].id} {known}")
             raise
         raise request.error
 

@@ -292,7 +292,7 @@ IntoProjectOption = Annotated[
     str | None,
     Parameter(
         name="--project",
-        help="The project for new sessions; default: their own if this store has it, else this one.",
+        help="The project for new sessions; default: the one each took place in, else one called after its agent.",
     ),
 ]
 SourcesArgument = Annotated[
@@ -304,7 +304,8 @@ SourcesArgument = Annotated[
     ),
 ]
 EveryProjectFlag = Annotated[
-    bool, Parameter(name="--all", help="Import the sessions of every project, each into its own.")
+    bool,
+    Parameter(name="--all", help="Import agents' sessions of every project, not only of this one."),
 ]
 ChangedSinceOption = Annotated[
     str | None,

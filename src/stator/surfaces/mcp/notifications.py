@@ -7,8 +7,9 @@ a client that misses one loses nothing.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import anyio
@@ -18,13 +19,15 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated
 
-from stator.connect import catch_up
+from stator.connect import advance_active, catch_up
 from stator.errors import StatorError
 from stator.surfaces.mcp import resources
 from stator.surfaces.mcp.scope import Scope
 
 CHECK_S = 0.5
 """How often heads are polled while a client is subscribed."""
+TAKE_IN_S = 2.0
+"""How often what agents wrote since is taken in."""
 SEND_S = 5.0
 """How long a client that does not read may delay the others."""
 WATCHED_MAX = 1024
@@ -71,8 +74,12 @@ class Notifier:
                 tasks.cancel_scope.cancel()
 
     async def _watch(self) -> None:
-        while True:
+        seen: dict[str, tuple[int, int]] = {}
+        for number in count(1):
             await self._sleep(CHECK_S)
+            if number % round(TAKE_IN_S / CHECK_S) == 0:
+                with suppress(StatorError):  # the store is busy: the next time will do
+                    await anyio.to_thread.run_sync(advance_active, self._scope.store, seen)
             await self.check_heads()
 
     async def check_heads(self) -> None:

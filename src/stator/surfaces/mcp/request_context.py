@@ -68,7 +68,7 @@ def head_fields(view: SessionView) -> dict[str, Any]:
 
 def in_doubt_rows(request: RequestContext, row: SessionRow) -> list[dict[str, Any]]:
     """Return the calls of a session that may or may not have happened."""
-    found = settlement.doubts(request.scope.store.port, session=row.id)
+    found = settlement.doubts(request.scope.store.as_read, session=row.id)
     rows: list[dict[str, Any]] = [
         {
             "call": doubt.call,

@@ -54,19 +54,19 @@ class Scope:
     def view(self, row: SessionRow) -> SessionView:
         here = self.store.context
         root = here.root if row.record.project == here.project else ""
-        return SessionView(self.store.port, row.id, root=root)
+        return SessionView(self.store.as_read, row.id, root=root)
 
     def newest(self) -> SessionRow | None:
         """Return the visible session that was used last."""
-        found = last_used(self.store.port, self.project)
+        found = last_used(self.store.as_read, self.project)
         if found is None or self.is_visible(found):
             return found
         return next(iter(self.listed().rows), None)
 
     def listed(self, cursor: tuple[int, ...] | None = None, limit: int = 20) -> Page[SessionRow]:
         """List visible sessions, most recently used first."""
-        page = self.store.port.sessions(self._query(), cursor=cursor, limit=limit)
-        trash = Trash(self.store.port)
+        page = self.store.as_read.sessions(self._query(), cursor=cursor, limit=limit)
+        trash = Trash(self.store.as_read)
         return Page([row for row in page.rows if self.is_visible(row, trash)], page.cursor)
 
     def checked_position(self, ref: str) -> str:
@@ -84,7 +84,7 @@ class Scope:
         found = set()
         for session in set(sessions):
             try:
-                if self.is_visible(self.store.port.session(session)):
+                if self.is_visible(self.store.as_read.session(session)):
                     found.add(session)
             except NotFound:
                 continue
@@ -102,15 +102,15 @@ class Scope:
         """Return the sessions a handle may mean; a full id means only that session, never another's name."""
         if is_id(handle, "session"):
             try:
-                return [self.store.port.session(handle)]
+                return [self.store.as_read.session(handle)]
             except NotFound:
                 return []
-        named = self.store.port.sessions(self._query(name=handle), limit=CANDIDATES).rows
+        named = self.store.as_read.sessions(self._query(name=handle), limit=CANDIDATES).rows
         if named:
-            return [followed(self.store.port, row) for row in named]
+            return [followed(self.store.as_read, row) for row in named]
         suffix = suffix_of(handle, "session")
         return (
-            self.store.port.sessions(self._query(suffix=suffix), limit=CANDIDATES).rows
+            self.store.as_read.sessions(self._query(suffix=suffix), limit=CANDIDATES).rows
             if suffix
             else []
         )
@@ -120,7 +120,7 @@ class Scope:
         record = row.record
         own = self.project is None or record.project == self.project
         listed = record.mode != "project" and record.tenant == TENANT
-        return own and listed and row not in (trash or Trash(self.store.port))
+        return own and listed and row not in (trash or Trash(self.store.as_read))
 
 
 def session_not_found(handle: str) -> NotFound:

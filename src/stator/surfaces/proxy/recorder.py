@@ -31,7 +31,6 @@ from stator.model.log.query import SessionQuery
 from stator.model.log.shown_text import without_secrets
 from stator.model.records.types import Effect, ToolRecord
 from stator.model.values.escape import visible
-from stator.runtime.base.pages import commit_at
 from stator.runtime.facade.store import Store
 from stator.runtime.ingest.recorder import Recorder
 from stator.surfaces.proxy.classify import (
@@ -399,14 +398,10 @@ class ProxyRecorder:
         """Return the id under which a hook has just recorded the same call; "" if no hook has."""
         if not self._shared:
             return ""
-        for foreign, started in recorder.open_calls().items():
-            same = started.tool in (call.tool, self._full_name(call.tool)) and not started.doubtful
-            if not same or foreign in self._claimed or call.at - started.at > CLAIM_US:
-                continue
-            for _, seq in self._store.locate(started.call[2:], recorder.session):
-                intent = commit_at(self._store, recorder.session, seq)
-                if intent.kind == "call" and intent.known("input") == call.input:
-                    return self._claim_id(foreign)
+        for seen in recorder.open_calls():
+            same = seen.tool in (call.tool, self._full_name(call.tool)) and seen.input == call.input
+            if same and seen.foreign not in self._claimed and call.at - seen.at <= CLAIM_US:
+                return self._claim_id(seen.foreign)
         return ""
 
     def _claim_id(self, id: str) -> str:

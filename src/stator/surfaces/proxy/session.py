@@ -19,6 +19,7 @@ from stator.model.values.ids import is_id, short
 from stator.runtime.facade.store import Store
 from stator.runtime.ingest.recorder import Recorder
 from stator.runtime.views.refs import find_session
+from stator.surfaces.proxy.witness import WitnessRecorder
 
 SOURCE = "mcp"
 NAME_MAX = 60
@@ -64,19 +65,23 @@ def _shared_session(store: Store, row: SessionRow) -> Callable[[str], Recorder]:
         (alias for alias in aliases if alias[0] != SOURCE), (aliases or [(SOURCE, row.id)])[0]
     )
     conversation = Conversation(source=source, id=known)
-    return lambda client: Recorder(store.port, store.context, conversation, via="proxy", row=row)
+    if row.record.orderer == "transcript":
+        return lambda client: WitnessRecorder(store, conversation, row)
+    return lambda client: Recorder(
+        store.port, store.context, conversation, via="proxy", row=row, orderer="proxy"
+    )
 
 
 def _new_session(store: Store, name: str) -> SessionRow:
     # the id is derived from the name, so that two proxies that start at once create one session
     conversation = Conversation(source=SOURCE, id=f"{store.context.project}/{name}", name=name)
-    recorder = Recorder(store.port, store.context, conversation, via="proxy")
+    recorder = Recorder(store.port, store.context, conversation, via="proxy", orderer="proxy")
     recorder.flush()
     return store.port.session(recorder.session)
 
 
 def _end_killed_proxies(store: Store) -> None:
-    """Mark open calls of killed proxies of this machine as in doubt, and end their sessions."""
+    """End the sessions of killed proxies of this machine: their open calls are in doubt from then on."""
     context = store.context
     query = SessionQuery(project=context.project, mode="recorded", status="active")
     for row in store.port.sessions(query, limit=ACTIVE_MAX).rows:
@@ -86,7 +91,9 @@ def _end_killed_proxies(store: Store) -> None:
             continue
         if [alias[0] for alias in aliases] == [SOURCE]:
             conversation = Conversation(source=SOURCE, id=aliases[0][1])
-            recorder = Recorder(store.port, context, conversation, via="proxy", row=row)
+            recorder = Recorder(
+                store.port, context, conversation, via="proxy", row=row, orderer="proxy"
+            )
             recorder.take(Ended(id=f"killed/{pid}", at=context.clock(), reason="it was killed"))
             recorder.flush()
 
@@ -109,7 +116,7 @@ def _own_session(
         source=SOURCE, id=f"{server}/{run}", name=f"{server} {short(run)[2:]}", agent=client,
         labels={"server": server, "host": store.context.host, "pid": str(store.context.pid), **labels},
     )  # fmt: skip
-    return Recorder(store.port, store.context, conversation, via="proxy")
+    return Recorder(store.port, store.context, conversation, via="proxy", orderer="proxy")
 
 
 def server_name(command: Sequence[str], url: str = "") -> str:

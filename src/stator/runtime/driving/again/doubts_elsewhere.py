@@ -8,7 +8,7 @@ from typing import cast
 from stator.model.calls.known import Known, KnownCall
 from stator.model.log.commit import Commit
 from stator.model.records.types import CallRecord, CallStatus
-from stator.runtime.views.open_calls import in_doubt
+from stator.runtime.views.as_read import to_settle
 from stator.runtime.views.refs import intent_of, last_attempt
 from stator.store.port import StorePort
 
@@ -53,8 +53,7 @@ class DoubtsElsewhere:
         )
 
     def _records(self) -> list[CallRecord]:
-        row = self._store.session(self._session)
-        return in_doubt(row, self._store.entries(self._session, "calls"))
+        return to_settle(self._store, self._session)
 
     def _as_known(self, record: CallRecord) -> list[KnownCall]:
         intent = intent_of(self._store, self._session, record.call)

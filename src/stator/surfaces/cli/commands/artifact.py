@@ -70,7 +70,7 @@ def artifact(
         )
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         if project and name is not None:
-            view = SessionView(opened.store.port, opened.store.artifact(name).session)
+            view = SessionView(opened.store.as_read, opened.store.artifact(name).session)
         else:
             view = opened.session(session)
         if name is None:

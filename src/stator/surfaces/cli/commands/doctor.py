@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
@@ -27,9 +28,11 @@ from stator.model.calls.proof import demanded
 from stator.model.log.log_walk import in_words
 from stator.model.log.query import CallRow, Finding, StoreInfo, VerifyReport
 from stator.model.values.ids import short
+from stator.model.views.unplaced import NOT_TOLD
 from stator.owner.approver import VARIABLE
 from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
+from stator.runtime.views import attention
 from stator.surfaces.cli.commands.verify import as_json
 from stator.surfaces.cli.exits import FINDING, OK, code_of
 from stator.surfaces.cli.parts.approver_setup import what_is_proven
@@ -101,6 +104,7 @@ def doctor(
             findings += _unfinished_erasure(info)
             findings += _sessions(opened)
             findings += _calls(opened)
+            findings += _not_told(opened)
             findings += _policy(opened)
             findings += _approvals(opened)
             findings += _duplicate_names(opened)
@@ -322,7 +326,7 @@ def _sessions(store: Store) -> Iterator[Finding]:
 def _calls(store: Store) -> Iterator[Finding]:
     """Calls in doubt, calls that started and lost their driver, and results without a call."""
     try:
-        doubtful = store.calls(statuses=("in doubt",), limit=LISTED).rows
+        doubtful = list(islice(attention.doubtful(store.as_read), LISTED))
         begun = store.calls(statuses=("started",), limit=1000).rows
     except StatorError as error:
         yield _finding("error", error.what, "calls", error.hint)
@@ -337,16 +341,14 @@ def _calls(store: Store) -> Iterator[Finding]:
             f"then record it: stator settle {short(row.call)}{_export_hint(store, row.session)}",
             row.session,
         )
-    left = [
-        row for row in begun if _has_started(store, row) and not _has_driver(store, row.session)
-    ]
+    left = [row for row in begun if _has_started(store, row) and _is_lost(store, row.session)]
     for row in left[:LISTED]:
         yield _finding(
             "warning",
             f"without an outcome: {row.tool}, call {short(row.call)}, t{row.turn} of "
             f"{short(row.session)}, which has no driver",
             "open call",
-            _open_call_hint(store, row),
+            _open_call_hint(row),
             row.session,
         )
     for row in store.calls(tool=UNASKED, limit=LISTED).rows:
@@ -362,7 +364,7 @@ def _calls(store: Store) -> Iterator[Finding]:
 
 def _export_hint(store: Store, session: str) -> str:
     """How to inform an agent that keeps its own transcript about a call in doubt."""
-    sources = {alias[0] for alias in SessionView(store.port, session).record.aliases}
+    sources = {alias[0] for alias in SessionView(store.as_read, session).record.aliases}
     written = sorted(sources & set(AGENTS))
     return (
         f"; or write a transcript that marks it in doubt: stator export --as {written[0]} {short(session)}"
@@ -371,18 +373,26 @@ def _export_hint(store: Store, session: str) -> str:
     )
 
 
-def _open_call_hint(store: Store, row: CallRow) -> str:
-    settle = f"record what happened: stator settle {short(row.call)}"
-    if SessionView(store.port, row.session).record.mode == "recorded":
-        return (
-            "its agent may still be running it; if not, "
-            + settle
-            + _export_hint(store, row.session)
-        )
+def _open_call_hint(row: CallRow) -> str:
     return (
         "resume the session: the call is then marked in doubt, or cancelled if it only read; "
-        f"or, if it wrote, {settle}"
+        f"or, if it wrote, record what happened: stator settle {short(row.call)}"
     )
+
+
+def _not_told(store: Store) -> Iterator[Finding]:
+    """What hooks reported of agents and their transcripts do not contain."""
+    found = attention.not_told(store.as_read, store.context.clock())
+    for one in islice(found, LISTED):
+        yield _finding(
+            "note",
+            f"{count(one.count, 'commit')} of session {short(one.row.id)} ({one.row.record.name}) "
+            f"{'is' if one.count == 1 else 'are'} {NOT_TOLD}: a hook reported what happened, and the agent ended "
+            "before it wrote it down",
+            "not in the transcript",
+            f"stator show {short(one.row.id)}:@{one.seq}",
+            one.row.id,
+        )
 
 
 def _unfinished_erasure(info: StoreInfo) -> Iterator[Finding]:
@@ -544,6 +554,7 @@ def _duplicate_names(store: Store) -> Iterator[Finding]:
                     )
 
 
-def _has_driver(store: Store, session: str) -> bool:
-    holder = SessionView(store.port, session).row.holder
-    return holder is not None and holder.live
+def _is_lost(store: Store, session: str) -> bool:
+    """Whether no program runs that could bring the outcome of a call. The agent of a recorded session may."""
+    row = store.as_read.session(session)
+    return row.record.mode != "recorded" and (row.holder is None or not row.holder.live)

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,13 +100,14 @@ def import_(
     with ExitStack() as stack:
         screen = stack.enter_context(Screen(json=json, pager=not no_pager))
         wanted = [stack.enter_context(_copy_of_stdin()) if n == STDIN else n for n in sources or []]
-        with bar(screen) as progress:
-            found = _find_sources(wanted, "" if all else str(project_root()), floor, progress)
-        discovery = merge([one for _, one in found])
+        _check_sources(wanted)
         # A dry run creates no store. Without one, everything would be new, as in an empty store in memory.
         url = store if not dry_run or _store_exists(locate(store).url) else "memory:"
         opened = stack.enter_context(connect(url, create=not dry_run or url == "memory:"))
         warn_if_foreign(opened)
+        with bar(screen) as progress:
+            found = _find_sources(wanted, opened, all, floor, progress)
+        discovery = merge([one for _, one in found])
         into = _project(opened, project)
         if discovery.bundles and discovery.bundles == wanted[:1] and len(wanted) == 1:
             with bar(screen) as progress:
@@ -128,8 +128,6 @@ def import_(
                 opened,
                 discovery,
                 project=into or "",
-                home_of=partial(_home_of, opened),
-                spread=all,
                 passphrase=lambda: _passphrase(passphrase_file),
                 erasures="apply" if erase else "refuse",
                 dry_run=dry_run,
@@ -162,19 +160,11 @@ def _run(importing: ImportRun) -> StoreError | None:
 # -- finding sources --------------------------------------------------------------------------------
 
 
-def _find_sources(
-    wanted: list[str], root: str, since: int, progress: ProgressCallback | None
-) -> list[tuple[str, Discovery]]:
-    """Find the transcripts of the named agents (of all, if none is named) and at the named paths."""
-    from stator.importers.discover import discover, existing_paths
-
-    def seen(files: int) -> None:
-        if progress is not None:
-            progress(f"looking for transcripts: {count(files, 'file')}", 0, 0)
-
-    agents = [name for name in wanted if registry.has(name)]
-    paths = [name for name in wanted if name not in agents]
-    for path in paths:
+def _check_sources(wanted: list[str]) -> None:
+    """Refuse what is neither an agent nor a path, before a store is made."""
+    for path in wanted:
+        if registry.has(path):
+            continue
         if path.startswith(
             "-"
         ):  # the parser must accept a lone hyphen, and so accepts options here too
@@ -183,27 +173,44 @@ def _find_sources(
             raise NotFound(
                 f"no file, folder or agent {path!r:.200}", hint=", ".join(registry.MODULES)
             )
+
+
+def _find_sources(
+    wanted: list[str], store: Store, everywhere: bool, since: int, progress: ProgressCallback | None
+) -> list[tuple[str, Discovery]]:
+    """Find the transcripts of the named agents (of all, if none is named) and at the named paths. Those of agents are
+    of this project, unless they are wanted from everywhere."""
+    from stator.importers.discover import discover, existing_paths
+
+    def seen(files: int) -> None:
+        if progress is not None:
+            progress(f"looking for transcripts: {count(files, 'file')}", 0, 0)
+
+    def belongs(folder: str) -> bool:
+        home = store.context.home_of(folder)
+        return home is not None and home[0] == store.context.project
+
+    agents = [name for name in wanted if registry.has(name)]
+    paths = [name for name in wanted if name not in agents]
     home = Path(os.environ.get("HOME") or os.path.expanduser("~"))
+    root = "" if everywhere else str(project_root())
     found: list[tuple[str, Discovery]] = []
     everything = [] if wanted else [*registry.load_all(), *registry.load_added()]
     for format in [registry.load(name) for name in agents] if wanted else everything:
         paths_of_agent = existing_paths(format, home, os.environ)
         if paths_of_agent or wanted:
             discovery = discover(
-                paths_of_agent, formats=[format], about=root, since=since, seen=seen
+                paths_of_agent,
+                formats=[format],
+                about=root,
+                belongs=belongs,
+                since=since,
+                seen=seen,
             )
             found.append((format.name, discovery))
     if paths:
         found.append(("", discover(paths, since=since, seen=seen)))
     return found
-
-
-def _home_of(store: Store, cwd: str) -> tuple[str, str]:
-    """The project that contains a folder; a folder that does not exist here is its own project."""
-    if not os.path.isdir(cwd):
-        return cwd, cwd
-    root = project_root(Path(cwd))
-    return project_id(root, store.port), str(root)
 
 
 def _store_exists(url: str) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stator.connect import connect_as_is, locate, take_spools, worlds
-from stator.hooks.ingest import IngestResult, end_dead_conversations, reconcile
+from stator.connect import advance, connect_as_is, locate, spools, take_spools, worlds
+from stator.hooks.ingest import IngestResult, end_dead_conversations
 from stator.model.log.query import SessionQuery
 from stator.model.values.ids import short
 from stator.runtime.base.ownership import require_own
@@ -52,9 +52,8 @@ def ingest(
         chosen = [OpenedStore(opened, place).session(session).id] if session is not None else []
         if transcripts:
             chosen += [row.id for row in matching(opened.port, SessionQuery(mode="recorded"))]
-        world = worlds(opened.port)
-        died = end_dead_conversations(opened.port, world)
-        read = sum(reconcile(opened.port, world, one, done.transcripts) for one in chosen)
+        died = end_dead_conversations(opened.port, worlds(opened.port), folders=spools(opened.port))
+        read = sum(advance(opened.port, one, done) for one in chosen)
         if json:
             screen.document("stator.ingest/1", as_json(done) | {"transcripts": read, "died": died})
         else:

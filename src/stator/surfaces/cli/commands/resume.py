@@ -87,7 +87,7 @@ def _summary(view: SessionView, opened: OpenedStore) -> SessionSummary:
     return SessionSummary(
         turn=turns[-1] if turns else None,
         began=view.beginning(turns[-1].turn) if turns else None,
-        doubts=settlement.doubts(port, session=view.id),
+        doubts=settlement.doubts(opened.store.as_read, session=view.id),
         waiting=approvals.waiting(
             port, now=opened.now, session=view.id, context=opened.store.context
         ),

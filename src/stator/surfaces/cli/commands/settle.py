@@ -117,7 +117,7 @@ def _list(session: str | None, all: bool, store: str | None, *, json: bool, no_p
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         one = opened.session(session).id if session is not None else None
         scope = None if all or one else opened.project
-        found = settlement.doubts(opened.store.port, session=one, project=scope)
+        found = settlement.doubts(opened.store.as_read, session=one, project=scope)
         for item in found:
             if json:
                 screen.item(as_json(item))

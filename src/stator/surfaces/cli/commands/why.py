@@ -94,7 +94,7 @@ def why(
 def _reasons(
     opened: OpenedStore, view: SessionView | None, path: str, project: str | None, limit: int
 ) -> list[Reason]:
-    """Look the path up as typed, then relative to this folder; the first that the record knows."""
+    """Look the path up as typed, then relative to this folder, then as a whole; the first that the record knows."""
     for root, clean in _candidates(path):
         found = (
             view.why(clean, root=root, limit=limit)
@@ -112,15 +112,19 @@ def _candidates(path: str) -> list[tuple[str, str]]:
         typed = paths.split(path, root)
     except InvalidInput as error:
         raise InvalidInput(error.what, hint="stator why src/auth.py") from None
-    seen = paths.split(os.path.join(os.getcwd(), path), root)
-    return list(dict.fromkeys([typed, seen]))
+    full = os.path.normpath(os.path.join(os.getcwd(), os.path.expanduser(path)))
+    found = [typed, paths.split(full, root)]
+    home = os.path.expanduser(paths.HOME)
+    if full.startswith(home + "/"):  # an agent may have named it so
+        found.append((paths.HOME, paths.HOME + full[len(home) :]))
+    return list(dict.fromkeys([*found, ("/", full)]))
 
 
 def _turn(
     opened: OpenedStore, session: str, turn: int, reasons: list[Reason], *, wide: bool
 ) -> Iterator[Line]:
     """The reasons of one turn, under its prompt."""
-    view = SessionView(opened.store.port, session)
+    view = SessionView(opened.store.as_read, session)
     asked = view.beginning(turn)
     line = Line(f"t{turn}" if turn else "before any turn", "title")
     if wide:

@@ -95,8 +95,12 @@ def _row(one: ImportedConversation, names: int, agents: int) -> Line:
 
 
 def _remarks(result: ImportResult) -> Iterator[Line]:
-    """Remarks about what was left out or needs attention, each kind with its count."""
+    """Where sessions went, what was left out, and what needs attention, each kind with its count."""
     total = result.total
+    for project, here in sorted(result.projects.items(), key=lambda pair: (-pair[1], pair[0])):
+        where = "this one" if project == result.here else project or "(none)"
+        seen = "" if project == result.here else "; see stator ls --all"
+        yield _remark("project", f"{where}: {count(here, 'session')}{seen}")
     yield from _numbers(total)
     if result.others and (result.changed or not result.taken):
         files = count(sum(result.others.values()), "file")
@@ -172,6 +176,7 @@ def as_json(result: ImportResult) -> dict[str, Any]:
         **{name: getattr(total, name) for name in _NUMBERS},
         "noise": total.noise,
         "skips": msgspec.to_builtins(total.skips),
+        "projects": result.projects,
         "others": result.others,
         "elsewhere": result.elsewhere,
         "older": result.older,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from stator.connect import reach_prompt
 from stator.errors import IdReused, InvalidInput
 from stator.model.records.tables import REPORTED
 from stator.runtime.ingest.self_report import Reporter
@@ -19,6 +20,7 @@ from stator.surfaces.mcp.tools.answers import ToolAnswer
 
 def record(request: RequestContext, given: Arguments) -> ToolAnswer:
     row, view = request.find(given)
+    reach_prompt(request.scope.store, row)
     reporter = Reporter(
         request.scope.store.port,
         request.context(row),

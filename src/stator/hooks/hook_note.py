@@ -1,0 +1,86 @@
+"""What the hooks of a conversation said last: its process, its transcript, whether it has ended.
+
+It is kept as a reading note of the session, so it may be lost. Then the next line of a hook brings most of it back.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import msgspec
+
+from stator.model.exchange.item_commits import DraftingState
+from stator.model.log.reading import Reading
+from stator.store.port import StorePort
+
+HOOKS = "hooks"
+"""The name of the reading note."""
+SETTLING_US = 3_000_000
+"""A program that has reported its end may still write to its transcript for this long, in µs."""
+
+
+class HookNote(msgspec.Struct, omit_defaults=True):
+    """What is known of a conversation through its hooks."""
+
+    number: int = 0
+    transcript: str = ""
+    cwd: str = ""
+    process: tuple[int, int, int] = (0, 0, 0)
+    """The agent's process: its id, its start time and its pid namespace. Zeros if unknown."""
+    at: int = 0
+    """When the last line was written, in µs."""
+    ended: int = 0
+    """When the program reported its end, unless it has started again since."""
+    state: dict[str, Any] = {}
+    """What the mapper of the agent's hooks keeps between lines."""
+    drafting: DraftingState | None = None
+    """How drafting left off, where hooks are what orders the session."""
+    read: dict[str, int] = {}
+    """There: up to which offset each file of the spool was recorded."""
+
+    def reading(self) -> Reading:
+        """The note to write in place of this one."""
+        value = msgspec.to_builtins(msgspec.structs.replace(self, number=self.number + 1))
+        return Reading(HOOKS, self.number + 1, value)
+
+
+def hook_note(store: StorePort, session: str) -> HookNote:
+    """What is known of a session through its hooks; nothing if there were none."""
+    kept = store.reading(session, HOOKS)
+    if kept is None:
+        return HookNote()
+    try:
+        found = msgspec.convert(kept.value, HookNote)
+    except msgspec.ValidationError:
+        found = HookNote()
+    found.number = kept.number
+    return found
+
+
+def is_running(note: HookNote) -> bool | None:
+    """Whether the agent's process is there; None if that is not known."""
+    # imported here because few callers need it
+    from stator.runtime.runs.processes import start_ticks
+
+    pid, born, space = note.process
+    # A pid names a process only within its namespace, and is reused: the start time tells two apart.
+    if not pid or space != namespace():
+        return None
+    return start_ticks(pid) == born
+
+
+def rests(note: HookNote, now: int) -> bool | None:
+    """Whether a conversation is at rest, so that nothing more is expected of it; None if hooks do not show it."""
+    running = is_running(note)
+    if note.ended and (not running or now - note.ended >= SETTLING_US):
+        return True
+    return None if running is None else not running
+
+
+def namespace() -> int:
+    """The pid namespace in which process ids are valid here; -1 if it is unknown."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return -1

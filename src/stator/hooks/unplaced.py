@@ -1,0 +1,121 @@
+"""What is known of a conversation and has no place in its log yet, for readers.
+
+Two sources: the end of the transcript, which no process has recorded yet or which may still change, and what hooks saw.
+Nothing here is written. The drafts have the ids that their commits will have, and no position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+
+from stator.errors import StatorError
+from stator.hooks import spool, witnesses
+from stator.hooks.hook_note import hook_note, rests
+from stator.hooks.mappers import load_mapper
+from stator.importers import registry
+from stator.importers.conversation import REST_US, read_note, unrecorded_drafts
+from stator.importers.discover import READ_ERRORS
+from stator.importers.reading.found_conversation import TRANSCRIPT
+from stator.importers.reading.line_boundary import SHAPE_ERRORS
+from stator.model.exchange.items import Began, Conversation, Ended, Item
+from stator.model.log.commit import Draft
+from stator.model.log.query import SessionRow
+from stator.runtime.base.context import Context
+from stator.store.port import StorePort
+
+LINES_MAX = 20_000
+"""Lines of the spool that are looked at."""
+
+
+def at_rest(store: StorePort, row: SessionRow, now: int) -> bool:
+    """Whether nothing more is expected of a recorded session: its agent has ended or died, or, where no hook shows
+    that, nothing happened for ten minutes."""
+    if row.record.mode != "recorded":
+        return row.record.status != "active"
+    main = _main_session(store, row)
+    known = rests(hook_note(store, main.id), now)
+    if known is not None:
+        return known
+    return main.record.status in ("paused", "closed", "archived") or now - row.updated >= REST_US
+
+
+def _main_session(store: StorePort, row: SessionRow) -> SessionRow:
+    """The session whose hooks speak for this one: a sub-agent has none of its own."""
+    for _ in range(8):
+        parent = row.record.parent
+        if parent is None or parent.kind != "child":
+            break
+        try:
+            row = store.session(parent.session)
+        except StatorError:
+            break
+    return row
+
+
+def unplaced(
+    store: StorePort, context_for: Callable[[str], Context], folders: list[str], row: SessionRow
+) -> list[Draft]:
+    """Drafts of what is not in the log of a session yet, in order as far as that is known."""
+    if row.record.mode != "recorded" or not row.record.aliases:
+        return []
+    source, foreign = row.record.aliases[0]
+    conversation = Conversation(source=source, id=foreign)
+    drafts = _tail(store, context_for, row, conversation)
+    known = {draft.id for draft in drafts}
+    items = [item for folder in folders for item in _seen(store, folder, row.id, conversation)]
+    drafts += [
+        draft
+        for draft in witnesses.drafts_of(store, row.id, conversation, items, has_turns=False)
+        if draft.id not in known and not store.locate(draft.id, row.id)
+    ]
+    return drafts
+
+
+def _tail(
+    store: StorePort,
+    context_for: Callable[[str], Context],
+    row: SessionRow,
+    conversation: Conversation,
+) -> list[Draft]:
+    """What the transcript holds beyond what was recorded."""
+    hooks = hook_note(store, row.id)
+    note = read_note(store, row.id, TRANSCRIPT)[1]
+    path = hooks.transcript or (note.path if note is not None else "")
+    if not path or not Path(path).is_file():
+        return []
+    try:
+        format = registry.load(conversation.source)
+        for found in format.conversations(Path(path)):
+            if found.conversation.id == conversation.id:
+                return unrecorded_drafts(store, context_for(hooks.cwd), format, found)
+    except (*READ_ERRORS, *SHAPE_ERRORS, StatorError):
+        return []  # it cannot be read: then it shows nothing. An import says why.
+    return []
+
+
+def _seen(store: StorePort, folder: str, session: str, conversation: Conversation) -> list[Item]:
+    """What hooks reported of a conversation that its log does not hold."""
+    lines = witnesses.held_lines(folder, session)
+    lines += [line for line in islice(spool.peek(folder), LINES_MAX) if _is_of(line, conversation)]
+    found: list[Item] = []
+    for seen in witnesses.reported(lines, {}, lambda line, error: None):
+        found += [
+            item
+            for item in seen.items
+            if not item.within
+            and not isinstance(item, (Began, Ended))
+            and not witnesses.is_placed(store, session, conversation.source, item)
+        ]
+    return found
+
+
+def _is_of(line: spool.SpoolLine, conversation: Conversation) -> bool:
+    try:
+        found = load_mapper(line.agent).conversation(line.payload)
+    except (
+        Exception
+    ):  # a mapper may raise anything on hostile input; whoever ingests the line refuses it
+        return False
+    return found is not None and (found.source, found.id) == (conversation.source, conversation.id)

@@ -1,0 +1,58 @@
+"""Decides what readers show of a call that has no outcome in the log, and whether it concerns a person. Pure.
+
+Nothing about absence is written down: that no result came is no event. So readers work it out, each time, from
+whether anything more is expected of the program that made the call.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from stator.model.log.query import SessionRow
+from stator.model.records.types import CallRecord
+
+DIED = "process died"
+"""Cause of what the driver of a session left open."""
+AGENT_ENDED = "the agent's program ended"
+NO_RESULT = "no result was recorded"
+HISTORY_US = 14 * 24 * 3600 * 1_000_000
+"""How old an imported call in doubt is, at least, for which nobody is asked any more."""
+IMPORTED = "import:"
+"""What the principal of everything begins with that was imported."""
+
+
+def is_running(record: CallRecord) -> bool:
+    """Whether a call was begun here and has no outcome."""
+    return record.status in ("requested", "started") and not record.elsewhere
+
+
+def unknown(record: CallRecord) -> bool:
+    """Whether a call without an outcome may have changed something."""
+    return record.effect == "write"
+
+
+def waits(record: CallRecord) -> bool:
+    """Whether a call of this session waits for a person's word."""
+    return record.status == "awaiting approval" and not record.elsewhere
+
+
+def left_open(record: CallRecord, row: SessionRow) -> CallRecord:
+    """A call that gets no outcome any more, as readers show it: a write may have happened, so it is in doubt; a read
+    changed nothing, so it is cancelled and nobody has to find out more."""
+    status = "in doubt" if unknown(record) else "cancelled"
+    return msgspec.structs.replace(record, status=status, cause=record.cause or cause_of(row))
+
+
+def cause_of(row: SessionRow) -> str:
+    """Why the open calls of a session get no outcome any more. Where no hook reports when an agent begins and ends,
+    only that no result came is known."""
+    if row.record.mode != "recorded":
+        return DIED
+    return NO_RESULT if row.record.status == "open" else AGENT_ENDED
+
+
+def is_history(row: SessionRow, principal: str, when: int, now: int) -> bool:
+    """Whether a call in doubt is too old to ask a person about: it was imported, or its session has no hooks, and it
+    was made more than 14 days ago."""
+    imported = principal.startswith(IMPORTED) or row.record.status == "open"
+    return row.record.mode == "recorded" and imported and now - when > HISTORY_US

@@ -1,0 +1,141 @@
+"""Records what a driven agent runs with, where that changed: what its program states, and what its requests show.
+
+A program that runs again after a crash goes through the settings it had before, up to those it has now. So what it
+says is only remembered here, and recorded when something new is: with the next request, the next call or the next
+turn that is not answered from the record.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from stator.errors import InvalidInput
+from stator.model.calls.known import Scrub
+from stator.model.exchange.settings import (
+    bounded,
+    fingerprint,
+    prompt_text,
+    prompt_value,
+    set_digest,
+)
+from stator.model.log.clean_record import clean_record
+from stator.model.log.commit import Change, Remove, Upsert
+from stator.model.records.types import SettingRecord
+from stator.model.values import canon, paths
+from stator.runtime.base.arguments import text, texts
+from stator.runtime.driving.offered_tools import definitions
+from stator.runtime.files.disk_check import digest_at
+from stator.store.port import StorePort
+
+MISSING = "missing"
+"""Instead of the digest of an instruction file that does not exist."""
+_MAKE: dict[str, Callable[[Any], Any]] = {"system_prompt": prompt_value, "tools": set_digest}
+"""What is recorded of a setting that requests show, where that is not its value."""
+
+
+class Settings:
+    """What one run of a program runs with, and what the record says of that. Not safe for threads: its driver
+    locks."""
+
+    def __init__(self, store: StorePort, session: str, scrub: Callable[[], Scrub]) -> None:
+        self._store, self._session, self._scrub = store, session, scrub
+        self._recorded: dict[str, str] | None = None
+        """Fingerprints of what is on record, by name; None before it was read."""
+        self._now: dict[str, Any] = {}
+        self._seen: dict[str, Any] = {}
+        """What requests showed last, as they showed it: compared first, because that costs nothing."""
+        self._stated: set[str] = set()
+        self._due: set[str] = set()
+        """Names whose value may be another than the one on record."""
+
+    def forget(self) -> None:
+        """Compare with the record again: a rewind changed it, or an append failed."""
+        self._recorded = None
+        self._due = set(self._now)
+
+    def state(self, settings: Mapping[str, Any]) -> None:
+        """Take what the program itself says. From then on, requests are not asked about these names."""
+        self._stated |= settings.keys()
+        self._now |= settings
+        self._due |= settings.keys()
+
+    def see(self, shown: Mapping[str, Any]) -> None:
+        """Take what a request shows."""
+        for name, value in shown.items():
+            if name in self._stated or (name in self._seen and self._seen[name] == value):
+                continue
+            make = _MAKE.get(name, bounded)
+            self._seen[name], self._now[name] = value, make(value)
+            self._due.add(name)
+
+    def take(self, only: Iterable[str] = ()) -> tuple[Change, ...]:
+        """The changes that record what is due, or only these names; they count as recorded from here on."""
+        if not self._due:
+            return ()
+        if self._recorded is None:
+            self._recorded = self._read()
+        changes: list[Change] = []
+        for name in sorted(self._due.intersection(only) if only else self._due):
+            self._due.discard(name)
+            value = self._now[name]
+            mark = "" if value is None else self._mark(name, value)
+            if mark == self._recorded.get(name, ""):
+                continue
+            self._recorded[name] = mark
+            record = SettingRecord(name=name, value=value)
+            changes.append(Upsert("settings", record) if mark else Remove("settings", name))
+        return tuple(changes)
+
+    def _mark(self, name: str, value: Any) -> str:
+        """The fingerprint of a value as it is recorded, without secrets."""
+        record = clean_record(SettingRecord(name=name, value=value), self._scrub())
+        return fingerprint(canon.from_plain(record.value))
+
+    def _read(self) -> dict[str, str]:
+        return {
+            entry.record.name: fingerprint(canon.from_plain(entry.record.value))
+            for entry in self._store.entries(self._session, "settings")
+            if isinstance(entry.record, SettingRecord)
+        }
+
+
+def stated(settings: Mapping[str, Any], root: str) -> dict[str, Any]:
+    """What a program says it runs with, as it is recorded. None means that a setting no longer applies."""
+    if not settings:
+        raise InvalidInput("nothing to configure", hint='t.configure(model="…", temperature=0)')
+    found: dict[str, Any] = {}
+    for given, value in settings.items():
+        name = "system_prompt" if given == "system" else given
+        if value is not None and name == "system_prompt":
+            value = prompt_value(_prompt(value))
+        elif value is not None and name == "instructions" and not isinstance(value, Mapping):
+            value = _instructions(value, root)
+        elif name == "tools" and isinstance(value, (list, tuple, Mapping)):
+            value = set_digest(tool_set(value))
+        canon.dumps(value, path=f"$.{given}")
+        found[name] = bounded(value)
+    return found
+
+
+def tool_set(tools: Any) -> dict[str, str]:
+    """Tools by name with the digests of their definitions; of functions by name, the names."""
+    if isinstance(tools, Mapping):
+        return {str(name): "" for name in tools}
+    return {name: digest for name, (digest, _) in definitions(tools).items()}
+
+
+def _prompt(given: Any) -> str:
+    """The text of a system prompt."""
+    return prompt_text(given) or text(given, "system")
+
+
+def _instructions(given: Any, root: str) -> dict[str, str]:
+    """The digests of instruction files, by their paths below the session's folder."""
+    found: dict[str, str] = {}
+    for path in [given] if isinstance(given, str) else texts(given, "instructions"):
+        place, relative = paths.split(path, root)
+        shown = relative if place == "." else path
+        found[shown] = digest_at(os.path.join(root, path)) or MISSING
+    return found

@@ -1,0 +1,218 @@
+"""The store as readers see it: what a log does not hold of its open calls is worked out here, for all of them.
+
+Nothing about absence is written to a log. Whether a call without an outcome still runs depends on whether its
+session is at rest, which changes without a commit. Every reader asks through `AsRead`, so that all agree at once;
+whatever writes asks the store itself. Positions, hashes and the commits are the store's own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+
+from stator.model.log.query import CallQuery, CallRow, Page, SessionQuery, SessionRow, TurnRow
+from stator.model.records.types import CallRecord, Entry
+from stator.model.views import open_calls
+from stator.model.views.unplaced import Unplaced, unplaced
+from stator.runtime.base.context import Context
+from stator.runtime.base.pages import commit_at
+from stator.store.port import StorePort
+
+LEFT = ("in doubt", "cancelled")
+"""What readers show of calls that the index has as started."""
+
+
+class AsRead:
+    """A store whose answers say what became of open calls; everything else is the store's own."""
+
+    def __init__(self, store: StorePort, context: Context) -> None:
+        self._below = store
+        self._context = context
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._below, name)
+
+    # -- sessions ---------------------------------------------------------------------------------
+
+    def session(self, session: str) -> SessionRow:
+        return self._row(self._below.session(session))
+
+    def sessions(
+        self, query: SessionQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
+    ) -> Page[SessionRow]:
+        page = self._below.sessions(query, cursor=cursor, limit=limit)
+        return Page([self._row(row) for row in page.rows], page.cursor)
+
+    def _row(self, row: SessionRow) -> SessionRow:
+        """The row, with whether the agent is at rest where the log would say that it is at work."""
+        if row.record.mode != "recorded" or row.record.status != "active":
+            return row
+        return msgspec.structs.replace(row, at_rest=self._context.at_rest(self._below, row))
+
+    def _left(self, session: str) -> SessionRow | None:
+        """The session, if what is open in it gets no outcome any more."""
+        row = self._below.session(session)
+        if row.record.mode == "recorded":
+            return row if self._context.at_rest(self._below, row) else None
+        return row if row.shown == "interrupted" else None
+
+    # -- calls ------------------------------------------------------------------------------------
+
+    def entries(
+        self, session: str, collection: str, *, at: int | None = None, limit: int | None = None
+    ) -> list[Entry]:
+        found = self._below.entries(session, collection, at=at, limit=limit)
+        if collection != "calls" or not self._is_now(session, at):
+            return found
+        return [entry for entry in self._seen(session, found) if _is_open(entry)]
+
+    def find(
+        self, session: str, collection: str, key: str, *, at: int | None = None
+    ) -> Entry | None:
+        found = self._below.find(session, collection, key, at=at)
+        if collection != "calls" or found is None or not self._is_now(session, at):
+            return found
+        (seen,) = self._seen(session, [found])
+        return seen if _is_open(seen) else None
+
+    def _is_now(self, session: str, at: int | None) -> bool:
+        """Whether a position is the present: the state of the past stays as it was."""
+        return at is None or at >= self._below.head(session).seq
+
+    def _seen(self, session: str, entries: list[Entry]) -> list[Entry]:
+        """Entries of calls, with the status that readers give them."""
+        if not any(_runs(entry) for entry in entries):
+            return entries
+        row = self._left(session)
+        if row is None:
+            return entries
+        known = self._results(row)
+        return [
+            msgspec.structs.replace(entry, record=open_calls.left_open(entry.record, row))
+            if isinstance(entry.record, CallRecord)
+            and _runs(entry)
+            and entry.record.call not in known
+            else entry
+            for entry in entries
+        ]
+
+    def _results(self, row: SessionRow) -> set[str]:
+        """Calls whose result is known and has no place yet."""
+        found = self._context.unplaced(self._below, row)
+        return {draft.call for draft in found if draft.kind in ("outcome", "settlement")}
+
+    def calls(
+        self, query: CallQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
+    ) -> Page[CallRow]:
+        """As the store's, with the status that readers give calls which the index has as started."""
+        wanted = query.statuses
+        if any(status in wanted for status in LEFT):
+            query = msgspec.structs.replace(query, statuses=(*wanted, "started"))
+        rows: list[CallRow] = []
+        while True:
+            page = self._below.calls(query, cursor=cursor, limit=limit - len(rows))
+            seen = self._seen_rows(page.rows, query.session)
+            rows += [row for row in seen if not wanted or row.status in wanted]
+            cursor = page.cursor
+            if cursor is None or len(rows) >= limit:
+                return Page(rows, cursor)
+
+    def _seen_rows(self, rows: list[CallRow], asked: str | None) -> list[CallRow]:
+        """Rows of calls, with the status that readers give them: those of the session that was asked, which may
+        have inherited them, else each of its own."""
+        open_in: dict[str, dict[str, CallRecord]] = {}
+        for session in {asked or row.session for row in rows if row.status == "started"}:
+            entries = self._seen(session, self._below.entries(session, "calls"))
+            records = (entry.record for entry in entries)
+            open_in[session] = {
+                record.call: record for record in records if isinstance(record, CallRecord)
+            }
+        return [
+            msgspec.structs.replace(row, status=record.status, cause=record.cause)
+            if row.status == "started"
+            and (record := open_in[asked or row.session].get(row.call)) is not None
+            and record.status in LEFT
+            and record.attempt == row.attempt
+            else row
+            for row in rows
+        ]
+
+    # -- turns ------------------------------------------------------------------------------------
+
+    def turns(
+        self,
+        session: str,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+        newest_first: bool = False,
+        limit: int = 1000,
+    ) -> list[TurnRow]:
+        rows = self._below.turns(
+            session, after=after, upto=upto, newest_first=newest_first, limit=limit
+        )
+        return [row if row.status else self._turn(session, row) for row in rows]
+
+    def _turn(self, session: str, row: TurnRow) -> TurnRow:
+        """A turn that did not end: interrupted if one of its calls gets no outcome any more, else open."""
+        entries = self._below.entries(session, "calls")
+        began = [entry for entry in entries if _runs(entry) and entry.seq >= row.first]
+        lost = any(
+            entry is not seen for entry, seen in zip(began, self._seen(session, began), strict=True)
+        )
+        return msgspec.structs.replace(row, status="interrupted") if lost else row
+
+    # -- what only readers ask --------------------------------------------------------------------
+
+    def without_place(self, session: str) -> list[Unplaced]:
+        row = self._below.session(session)
+        if row.record.mode != "recorded":
+            return []
+        return unplaced(self._context.unplaced(self._below, row))
+
+    def is_old(self, session: str, seq: int) -> bool:
+        """Whether what a commit says of a call in doubt is history."""
+        row = self._below.session(session)
+        if row.record.mode != "recorded":
+            return False
+        commit = commit_at(self._below, session, seq, load=False)
+        principal = commit.known("principal", "")
+        return open_calls.is_history(row, str(principal), commit.when, self._context.clock())
+
+
+def as_read(store: StorePort, context: Context) -> StorePort:
+    """The store as readers see it."""
+    return store if isinstance(store, AsRead) else cast("StorePort", AsRead(store, context))
+
+
+def unplaced_in(store: StorePort, session: str) -> list[Unplaced]:
+    """What is known of a session and has no place in its log yet, in order; nothing where a program drives it."""
+    return store.without_place(session) if isinstance(store, AsRead) else []
+
+
+def is_history(store: StorePort, session: str, seq: int) -> bool:
+    """Whether a call in doubt, of which the commit at that seq says the last, is too old to ask a person about."""
+    return isinstance(store, AsRead) and store.is_old(session, seq)
+
+
+def to_settle(store: StorePort, session: str) -> list[CallRecord]:
+    """The calls in doubt of a session that a person is asked about, oldest first."""
+    found = [
+        record
+        for entry in store.entries(session, "calls")
+        if isinstance(record := entry.record, CallRecord)
+        and record.status == "in doubt"
+        and not record.elsewhere
+        and not is_history(store, session, entry.seq)
+    ]
+    return sorted(found, key=lambda record: (record.since, record.call))
+
+
+def _runs(entry: Entry) -> bool:
+    return isinstance(entry.record, CallRecord) and open_calls.is_running(entry.record)
+
+
+def _is_open(entry: Entry) -> bool:
+    """Whether the call has a place in the state: a read that gets no result any more has ended."""
+    return getattr(entry.record, "status", "") != "cancelled"

@@ -1,0 +1,61 @@
+"""The program that takes in what hooks queued, and the transcripts they name. A hook starts it; nobody waits for it.
+
+A program that reports its end may still write to its transcript, so after a session's end it looks once more when the
+agent is gone.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+
+from stator.connect import (
+    NEAREST,
+    StorePlace,
+    advance,
+    connect_as_is,
+    spools,
+    take_spools,
+    worlds,
+)
+from stator.errors import StatorError
+from stator.hooks.hook_note import hook_note, is_running
+from stator.hooks.ingest import IngestLimits, IngestResult, end_dead_conversations
+from stator.runtime.base.context import nap
+from stator.runtime.facade.store import Store
+
+LIMITS = IngestLimits(wait_s=30.0)
+LOOKS = 40
+PAUSE_S = 0.1
+"""How often, and in which steps, the end of an agent that has said goodbye is awaited."""
+
+
+def main(arguments: list[str]) -> int:
+    """Take in everything for the store at a path: `PATH CWD named|found`."""
+    path, cwd, how = arguments
+    place = StorePlace(path, "as given" if how == "named" else NEAREST)
+    with suppress(StatorError), connect_as_is(place, start=cwd) as store:
+        if store.port.ownership.foreign:
+            return 0
+        result = take_spools(store.port, limits=LIMITS)
+        if result.starts:
+            end_dead_conversations(store.port, worlds(store.port), folders=spools(store.port))
+        if _await_end(store, result):
+            take_spools(store.port, limits=LIMITS)
+            for session in result.names:
+                advance(store.port, session)
+    return 0
+
+
+def _await_end(store: Store, result: IngestResult) -> bool:
+    """Whether an agent has reported its end, and is gone now or had time to write everything."""
+    ending = [name for name in result.names if hook_note(store.port, name).ended]
+    for _ in range(LOOKS):
+        if not any(is_running(hook_note(store.port, name)) for name in ending):
+            break
+        nap(PAUSE_S)
+    return bool(ending)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
