@@ -134,13 +134,13 @@ def record_everything(store: Any) -> str:
             late = t.try_call(pay, amount=7).call
             append(s, "settlement", call=late, tool="pay", status="ok", cause="late result")
             store.contribute("every").budget("turns=20")
-            store.contribute("every").vouch("tool:look", why="it is ours")
         with s.turn("and then") as t:
             t.say("be quick", actor="user")
             t.model(Model(says(text="all is said")))
             secret = t.say("what nobody may read", usage={"tokens": 10})
             store.contribute("every").erase(secret)
             say(t, "nothing more")
+    store.contribute("every").vouch("tool:look", why="it is ours")  # its driver cannot
     return str(s.id)
 
 

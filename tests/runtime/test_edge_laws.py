@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,7 +26,8 @@ class Teller:
     def __init__(self):
         self.store = memory_store()
         self.names = ["a"]
-        self.session = self.turn = None
+        self.session: Any = None
+        self.turn: Any = None
         self.texts = 0
 
     def tell(self, history):
