@@ -16,7 +16,18 @@ THREAD = "0199dddd-0000-7000-8000-00000000000a"
 PARENT = "0199dddd-0000-7000-8000-00000000000b"
 STYLES = ("2025-09", "2026-01", "2026-11")
 ENDS = ("complete", "complete", "aborted", "failed", "killed")
-TOOLS = ("exec", "exec", "failing", "plan", "bad plan", "patch", "mcp", "search", "spawn", "aborted")
+TOOLS = (
+    "exec",
+    "exec",
+    "failing",
+    "plan",
+    "bad plan",
+    "patch",
+    "mcp",
+    "search",
+    "spawn",
+    "aborted",
+)
 EXTRAS = ("note", "steer", "agent", "compact", "rollback", "setting", "odd")
 
 
@@ -70,7 +81,12 @@ def write_turn(out: Rollout, draw: Any) -> None:
         out.message("user", draw(st.sampled_from(["go", "again", EDITOR, "mend it"])))
     else:
         out.add("inter_agent_communication_metadata", trigger_turn=True)
-        out.say("agent_message", author="lead", recipient="fern", content=[{"type": "input_text", "text": "dig"}])
+        out.say(
+            "agent_message",
+            author="lead",
+            recipient="fern",
+            content=[{"type": "input_text", "text": "dig"}],
+        )
     if out.style != STYLES[2]:
         write_context(out, draw, turn)
     for _ in range(draw(st.integers(0, 3))):
@@ -91,7 +107,9 @@ def write_turn(out: Rollout, draw: Any) -> None:
 
 
 ENVIRONMENT = "<environment_context>\n  <cwd>/home/dev/garden</cwd>\n</environment_context>"
-EDITOR = "# Context from my IDE setup:\n\n## Open tabs:\n- a.md\n\n## My request for Codex:\nread a.md"
+EDITOR = (
+    "# Context from my IDE setup:\n\n## Open tabs:\n- a.md\n\n## My request for Codex:\nread a.md"
+)
 
 
 def write_context(out: Rollout, draw: Any, turn: str) -> None:
@@ -102,7 +120,10 @@ def write_context(out: Rollout, draw: Any, turn: str) -> None:
 
 def write_step(out: Rollout, draw: Any, turn: str) -> None:
     """Write an answer with calls, what becomes of them, and their results."""
-    calls = [(tool, out.name("call")) for tool in draw(st.lists(st.sampled_from(TOOLS), min_size=1, max_size=3))]
+    calls = [
+        (tool, out.name("call"))
+        for tool in draw(st.lists(st.sampled_from(TOOLS), min_size=1, max_size=3))
+    ]
     write_answer(out, draw, calls)
     calls = [(tool, name) for tool, name in calls if tool != "search"]
     if out.style == STYLES[2]:
@@ -154,7 +175,12 @@ def write_call(out: Rollout, tool: str, name: str) -> None:
     elif tool == "search":
         out.say("web_search_call", call_id=name, status="completed", action={"query": "roses"})
     else:
-        named = {"plan": "update_plan", "bad plan": "update_plan", "spawn": "spawn_agent", "mcp": "depth"}
+        named = {
+            "plan": "update_plan",
+            "bad plan": "update_plan",
+            "spawn": "spawn_agent",
+            "mcp": "depth",
+        }
         space = {"namespace": "mcp__well"} if tool == "mcp" else {}
         out.say("function_call", call_id=name, name=named.get(tool, "exec_command"),
                 arguments=json.dumps(given[tool]), **space)  # fmt: skip
@@ -194,7 +220,12 @@ def write_extra(out: Rollout, draw: Any, turn: str) -> None:
         out.add("response_item", type="message", role="user", content=[{"type": "input_text", "text": "and tulips"}],
                 internal_chat_message_metadata_passthrough={"turn_id": turn})  # fmt: skip
     elif kind == "agent":
-        out.say("agent_message", author="fern", recipient="lead", content=[{"type": "input_text", "text": "dug"}])
+        out.say(
+            "agent_message",
+            author="fern",
+            recipient="lead",
+            content=[{"type": "input_text", "text": "dug"}],
+        )
     elif kind == "compact":
         out.add("compacted", message="So far: roses.", replacement_history=[])
     elif kind == "rollback":

@@ -37,7 +37,13 @@ class Chat:
 
     def record(self, kind: str, content: Any, **more: Any) -> dict[str, Any]:
         """Record a message as Gemini CLI does: the message, then when that was."""
-        message = {"id": self.name(kind), "timestamp": self.now, "type": kind, "content": content, **more}
+        message = {
+            "id": self.name(kind),
+            "timestamp": self.now,
+            "type": kind,
+            "content": content,
+            **more,
+        }
         self.push(message)
         self.lines.append({"$set": {"lastUpdated": self.now}})
         return message
@@ -72,7 +78,9 @@ def write_turn(chat: Chat, draw: Any) -> None:
         written = {line.get("id") for line in chat.lines}
         chat.history = [m for m in chat.history if m in known or m["id"] in written]
     chat.rests.append(len(chat.lines))
-    for extra in draw(st.lists(st.sampled_from(["compact", "resume", "rewind", "info", "title"]), max_size=2)):
+    for extra in draw(
+        st.lists(st.sampled_from(["compact", "resume", "rewind", "info", "title"]), max_size=2)
+    ):
         write_extra(chat, draw, extra)
 
 
@@ -115,7 +123,15 @@ def call_of(chat: Chat, kind: str) -> dict[str, Any]:
     name = chat.name(tool)
     shown = {"functionResponse": {"id": name, "name": tool, "response": {"output": output}}}
     agent = {"agentId": f"bee-{chat.number}"} if kind == "agent" else {}
-    return {"id": name, "name": tool, "args": args, "status": status, "result": [shown], "timestamp": chat.now, **agent}
+    return {
+        "id": name,
+        "name": tool,
+        "args": args,
+        "status": status,
+        "result": [shown],
+        "timestamp": chat.now,
+        **agent,
+    }
 
 
 def write_extra(chat: Chat, draw: Any, kind: str) -> None:
@@ -156,7 +172,13 @@ def write_resume(chat: Chat) -> None:
 def chats(draw: st.DrawFn) -> Chat:
     """A chat of some turns."""
     chat = Chat()
-    chat.lines.append({"sessionId": SESSION, "projectHash": "h", "kind": draw(st.sampled_from(["main", "subagent"]))})
+    chat.lines.append(
+        {
+            "sessionId": SESSION,
+            "projectHash": "h",
+            "kind": draw(st.sampled_from(["main", "subagent"])),
+        }
+    )
     chat.see([{"id": "ctx-0", "type": "user", "content": [{"text": CONTEXT}]}])
     for _ in range(draw(st.integers(1, 4))):
         write_turn(chat, draw)

@@ -204,7 +204,9 @@ def test_a_turn_whose_program_died_is_interrupted(store, tmp_path):
 
 
 def test_a_command_that_only_reads_has_no_effect(tmp_path):
-    path = written(tmp_path, prompt("go"), call("c1", cmd="cat a | head -5"), call("c2", cmd="make"))
+    path = written(
+        tmp_path, prompt("go"), call("c1", cmd="cat a | head -5"), call("c2", cmd="make")
+    )
     effects = {item.id: item.effect for item in told(path) if isinstance(item, Called)}
     assert effects == {"c1": "read", "c2": "write"}
 
@@ -246,7 +248,9 @@ def prompts(path):
 
 def test_the_context_of_an_editor_is_a_note_and_not_part_of_the_prompt():
     first, context = [
-        item for item in told(OLD) if isinstance(item, (Prompted, Noted)) and "env" not in item.content
+        item
+        for item in told(OLD)
+        if isinstance(item, (Prompted, Noted)) and "env" not in item.content
     ][:2]
     assert (first.content, first.by) == ("write the diary", "user")
     assert context.by == "system"
@@ -272,14 +276,16 @@ def test_a_message_of_another_agent_is_an_agents():
 
 
 def test_a_turn_that_a_message_of_another_agent_started_has_it_as_its_prompt(tmp_path):
-    message = said("agent_message", id="m", author="lead", content=[{"type": "input_text", "text": "dig"}])
+    message = said(
+        "agent_message", id="m", author="lead", content=[{"type": "input_text", "text": "dig"}]
+    )
     answer = said("message", role="assistant", content=[{"type": "output_text", "text": "Dug."}])
     begun = {"type": "event_msg", "payload": {"type": "task_started", "turn_id": "t"}}
     announced = {"type": "inter_agent_communication_metadata", "payload": {"trigger_turn": True}}
     path = written(tmp_path, begun, announced, message, answer)
-    assert [(item.id, item.content, item.by) for item in told(path) if isinstance(item, Prompted)] == [
-        ("turn/t", "dig", "agent")
-    ]
+    assert [
+        (item.id, item.content, item.by) for item in told(path) if isinstance(item, Prompted)
+    ] == [("turn/t", "dig", "agent")]
 
 
 def test_a_sub_agent_hangs_at_the_call_that_started_it():
@@ -326,7 +332,12 @@ def plan_call(name):
 def test_a_plan_changes_only_when_its_call_succeeded(store, tmp_path):
     failed = result("c2", "failed to parse function arguments: missing field")
     path = written(
-        tmp_path, prompt("go"), plan_call("c1"), result("c1", "Plan updated"), plan_call("c2"), failed
+        tmp_path,
+        prompt("go"),
+        plan_call("c1"),
+        result("c1", "Plan updated"),
+        plan_call("c2"),
+        failed,
     )
     _, shown = import_rollout(store, path)
     assert plan(shown) == [("step c1", "pending")]
@@ -342,14 +353,24 @@ def context(**settings):
 
 
 def test_the_settings_of_a_turn_are_given_in_it_and_only_when_they_change(tmp_path):
-    rose = context(model="rose-1", approval_policy="never", sandbox_policy={"mode": "read-only"}, effort="low")
+    rose = context(
+        model="rose-1", approval_policy="never", sandbox_policy={"mode": "read-only"}, effort="low"
+    )
     path = written(tmp_path, rose, prompt("go"), rose, context(model="rose-2"), prompt("on"), rose)
     assert [
         (item.id, item.settings if isinstance(item, Configured) else "")
         for item in told(path)
         if isinstance(item, Configured) or item.id == "x"
     ] == [
-        ("settings/1", {"model": "rose-1", "approval_policy": "never", "sandbox": "read-only", "reasoning_effort": "low"}),
+        (
+            "settings/1",
+            {
+                "model": "rose-1",
+                "approval_policy": "never",
+                "sandbox": "read-only",
+                "reasoning_effort": "low",
+            },
+        ),
         ("settings/2", {"model": "rose-2"}),
         ("settings/3", {"model": "rose-1"}),
     ]
@@ -366,7 +387,9 @@ def test_the_instructions_of_a_project_are_a_setting_by_their_digest(tmp_path):
 
 def test_a_file_that_a_command_shows_is_read(store, tmp_path):
     shows = call("c1", cmd="nl -ba beds/roses.md | sed -n '1,20p'")
-    path = written(tmp_path, prompt("go"), shows, result("c1", "Process exited with code 0\nOutput:\n"))
+    path = written(
+        tmp_path, prompt("go"), shows, result("c1", "Process exited with code 0\nOutput:\n")
+    )
     _, shown = import_rollout(store, path)
     (found,) = shown.entries("files")
     assert (found.record.path, found.record.op) == ("beds/roses.md", "read")

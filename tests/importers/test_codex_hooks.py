@@ -103,7 +103,13 @@ def test_a_restart_of_the_program_says_nothing_about_a_call_without_an_end(store
 
 
 def child_hook(kind, **more):
-    return {"session_id": "lead", "agent_id": "fern", "hook_event_name": kind, "turn_id": "t", **more}
+    return {
+        "session_id": "lead",
+        "agent_id": "fern",
+        "hook_event_name": kind,
+        "turn_id": "t",
+        **more,
+    }
 
 
 @pytest.mark.parametrize("kind", ["UserPromptSubmit", "PreToolUse", "PostToolUse", "PreCompact"])
@@ -148,7 +154,9 @@ def test_ids_of_hooks_are_those_of_the_rollout():
     (found,) = FORMAT.conversations(ROLLOUT)
     rollout = {(type(item), item.id) for item in FORMAT.read(found, None, None)}
     kinds = (Prompted, Called, Returned, TurnEnded)
-    told = {(type(item), item.id) for said in NOTICES for item in one(said) if isinstance(item, kinds)}
+    told = {
+        (type(item), item.id) for said in NOTICES for item in one(said) if isinstance(item, kinds)
+    }
     assert told
     assert told <= rollout
 

@@ -503,6 +503,7 @@ ROWS: tuple[CommitKind, ...] = (
             key=("on",),
             text=text.trust_text,
             line=lambda r, show: [(text.trust_text(r), "" if r.believed else "doubt")],
+            search=lambda r: (r.on,),
             rewound=False,
         ),
     ),

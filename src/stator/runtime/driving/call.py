@@ -40,13 +40,13 @@ from stator.model.log.commit import (
     Commit,
     Draft,
     Named,
+    Provenance,
     Upsert,
 )
 from stator.model.records.types import CallRecord, Effect
 from stator.model.values.ids import retype
 from stator.runtime.driving import lifecycle, observe
 from stator.runtime.driving.again import once
-from stator.runtime.driving.driver import FROM_TOOL
 from stator.runtime.driving.effects import drive
 from stator.runtime.driving.open_turn import OpenTurn
 from stator.runtime.driving.policy import POLL_S
@@ -190,9 +190,13 @@ class Calling:
             tool=self.tool.name,
             effect=self.tool.effect,
             actor=ACTORS.get(kind, "system"),
-            provenance=FROM_MODEL if intent else FROM_TOOL,
+            provenance=FROM_MODEL if intent else self._came_from(),
             **fields,
         )
+
+    def _came_from(self) -> Provenance:
+        """Where its result comes from."""
+        return self.turn.driver.terms.provenance(self.tool, self.given)
 
     def _asked_from(self) -> tuple[Named, ...]:
         """What the call is made from: the answer that asked for it. One that was made inside another call has that
@@ -324,7 +328,7 @@ class Calling:
             self._late = watch
 
     def settle_late(self, done: Future[Any]) -> None:
-        self.turn.driver.settle_late(self.asked, done)
+        self.turn.driver.settle_late(self.asked, done, self._came_from())
 
     def pause(self, effect: Pause) -> None:
         self.turn.driver.context.sleep(self.seconds(effect))

@@ -72,7 +72,6 @@ from stator.runtime.window.transcript import Rendering
 from stator.store.port import StorePort
 
 T = TypeVar("T")
-FROM_TOOL = Provenance("tool", "unverified")
 PARALLEL_MAX = 32
 """Calls of one response that run at once."""
 ENDED = {"pause": "paused", "close": "closed"}
@@ -379,7 +378,7 @@ class Driver:
             begun = [pool.submit(contextvars.copy_context().run, call) for call in calls]
             return [future.result() for future in begun]
 
-    def settle_late(self, asked: Asked, done: Future[Any]) -> None:
+    def settle_late(self, asked: Asked, done: Future[Any], source: Provenance) -> None:
         """Settle a call with the result that its tool returned after the time was up."""
         error = done.exception()
         outcome, fields, _ = judge(
@@ -399,7 +398,7 @@ class Driver:
                     cause="late result",
                     output=fields.get("output", UNSET),
                     actor="tool",
-                    provenance=FROM_TOOL,
+                    provenance=source,
                 )
             )
 

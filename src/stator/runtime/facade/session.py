@@ -39,8 +39,10 @@ from stator.runtime.driving.loop import (
     DoubtMode,
     Effects,
     Loop,
+    Sources,
     by_name,
     unwrapped,
+    with_sources,
 )
 from stator.runtime.driving.open_turn import OpenTurn
 from stator.runtime.driving.recovery import Recovery
@@ -279,16 +281,23 @@ class Session(SessionView, Marker, Generic[A]):
         return turn
 
     def wrap(
-        self, dispatch: Dispatch, *, effects: Effects | None = None, in_doubt: DoubtMode = "tell"
+        self,
+        dispatch: Dispatch,
+        *,
+        effects: Effects | None = None,
+        sources: Sources | None = None,
+        in_doubt: DoubtMode = "tell",
     ) -> Callable[[str, Mapping[str, Any]], Any]:
         """Wrap a dispatch function so that each call is recorded; arguments and results stay the same. A call
         in doubt is returned to the model as a result (`in_doubt="raise"` raises instead); a failure raises.
+        `sources` says where results come from, by tool.
         """
+        options = with_sources(effects, sources)
 
         self._driver.see_wrapped(dispatch)
 
         def recorded(name: str, arguments: Mapping[str, Any]) -> Any:
-            return unwrapped(self._wrapped(name, arguments, dispatch, effects).drive(), in_doubt)
+            return unwrapped(self._wrapped(name, arguments, dispatch, options).drive(), in_doubt)
 
         return recorded
 
