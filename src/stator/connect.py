@@ -32,6 +32,7 @@ from stator.errors import (
     StoreError,
     StoreReadOnly,
 )
+from stator.homes import homes, project_in
 from stator.locations import (
     ELSEWHERE,
     nearest,
@@ -492,45 +493,7 @@ def project_root(start: Path | None = None) -> Path:
 def project_id(root: Path, store: port.StorePort) -> str:
     """The id that the project in a folder has in a store: the one that `init` wrote, else the repository's, else
     the folder."""
-    return _project(root, store).id
-
-
-def _project(root: Path, store: port.StorePort | None) -> projects.Project:
-    if store is None:
-        return projects.project_of(os.environ, root, projects.StoreInUse())
-    in_use = projects.StoreInUse(
-        _path(store),
-        is_own=not store.ownership.foreign,
-        is_recorded=lambda id: bool(store.sessions(SessionQuery(project=id), limit=1).rows),
-    )
-    return projects.project_of(os.environ, root, in_use)
-
-
-def home_of(folder: str, store: port.StorePort) -> tuple[str, str] | None:
-    """The project that a folder belongs to, and the project's own folder. Of a folder that is gone, the project
-    around it, or the one that was recorded under its path; None if there is neither."""
-    if not os.path.isabs(folder) or "\0" in folder:
-        return None
-    if os.path.isdir(folder):
-        root = project_root(Path(folder))
-        return project_id(root, store), str(root)
-    if store.sessions(SessionQuery(project=folder), limit=1).rows:
-        return folder, folder
-    above = next(one for one in Path(folder).parents if os.path.isdir(one))
-    root = project_root(above)
-    return (project_id(root, store), str(root)) if projects.is_marked(root) else None
-
-
-def _homes(
-    store: port.StorePort | None, root: str, project: str | None
-) -> Callable[[str], tuple[str, str] | None]:
-    """The project of any folder; in the folder of this process, the one that a program named."""
-
-    def found(folder: str) -> tuple[str, str] | None:
-        home = None if store is None else home_of(folder, store)
-        return (project, root) if home and home[1] == root and project is not None else home
-
-    return found
+    return project_in(os.environ, root, store).id
 
 
 def policy_text(root: Path) -> str:
@@ -555,7 +518,7 @@ def context(
 ) -> Context:
     """The context of this process: clock, ids and user; `start` is the folder in which it looks for the project."""
     root = project_root(start)
-    known = _project(root, store)
+    known = project_in(os.environ, root, store)
     return Context(
         clock=now,
         mint=mint,
@@ -572,7 +535,7 @@ def context(
         policy=lambda: policy_text(root),
         policy_is_own=known.is_own,
         is_joined=known.is_joined and project is None,
-        home_of=functools.cache(_homes(store, str(root), project)),
+        home_of=functools.cache(homes(os.environ, store, str(root), project)),
         launch=_launch(),
         index=search_index,
         approvers=KnownApprovers(os.environ),
