@@ -43,7 +43,7 @@ from stator.store.sqlite.projection import (
 from stator.store.sqlite.queries import commits, lineage, places
 from stator.store.sqlite.queries.lineage import SessionPlace
 from stator.store.sqlite.queries.state import exact_ledger
-from stator.store.sqlite.reading_notes import PREFIX as NOTES
+from stator.store.sqlite.bookmarks import PREFIX as NOTES
 from stator.store.sqlite.space import MARK, TRACES
 
 RESTORE = "what the log says is right; restore a backup, or see: stator doctor"
