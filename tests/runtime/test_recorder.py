@@ -7,6 +7,7 @@ import pytest
 
 import stator
 from stator.errors import HeadMoved
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.item_commits import DraftingState
 from stator.model.exchange.items import (
     Answered,
@@ -24,7 +25,6 @@ from stator.model.exchange.items import (
     TurnEnded,
     Unknown,
 )
-from stator.model.exchange.bookmark import Bookmark
 from stator.runtime.facade.view import SessionView
 from stator.runtime.ingest.placement import find
 from stator.runtime.ingest.recorder import Recorder

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from stator.model.exchange.item_commits import DraftingState
 from stator.model.exchange.bookmark import Bookmark
+from stator.model.exchange.item_commits import DraftingState
 from stator.store.port import StorePort
 
 HOOKS = "hooks"

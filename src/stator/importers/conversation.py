@@ -19,6 +19,7 @@ from stator.errors import Conflict, HeadMoved
 from stator.importers.format import Format
 from stator.importers.reading.found_conversation import FoundConversation, Progress
 from stator.importers.reading.jsonl import fingerprint
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.item_commits import UNASKED, DraftingState
 from stator.model.exchange.items import (
     Conversation,
@@ -29,13 +30,12 @@ from stator.model.exchange.items import (
     Via,
 )
 from stator.model.log.commit import Commit, Draft, Upsert
-from stator.model.exchange.bookmark import Bookmark
 from stator.model.records.types import FileRecord
 from stator.model.sessions.lifecycle import split_cause
 from stator.runtime.base.context import Context
 from stator.runtime.ingest.dry_run import Foreteller, is_foretold
 from stator.runtime.ingest.placement import find
-from stator.runtime.ingest.recorder import Recorder, ParentBehind
+from stator.runtime.ingest.recorder import ParentBehind, Recorder
 from stator.store.port import StorePort
 
 REST_US = 600_000_000

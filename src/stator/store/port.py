@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.log.commit import Commit, Draft
 from stator.model.log.delta import Op, Version
 from stator.model.log.query import (
@@ -32,7 +33,6 @@ from stator.model.log.query import (
     TurnRow,
     UsageBy,
 )
-from stator.model.exchange.bookmark import Bookmark
 from stator.model.records.types import Entry
 from stator.model.sessions.ownership import Ownership
 

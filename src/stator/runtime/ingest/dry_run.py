@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.item_commits import DraftingState
 from stator.model.exchange.items import Compacted, Conversation, commit_id
 from stator.model.log.commit import Commit, Draft
-from stator.model.exchange.bookmark import Bookmark
 from stator.runtime.base.context import Context
 from stator.runtime.ingest.placement import find, fork_point
 from stator.runtime.ingest.recorder import Recorder, mended

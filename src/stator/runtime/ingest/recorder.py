@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET
 
 from stator.errors import Conflict, InvalidInput
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.item_commits import (
     Drafter,
     DraftingState,
@@ -34,7 +35,6 @@ from stator.model.exchange.items import (
 )
 from stator.model.log.commit import Commit, Draft, Upsert
 from stator.model.log.query import SessionQuery, SessionRow
-from stator.model.exchange.bookmark import Bookmark
 from stator.model.log.shown_text import cut_short
 from stator.model.records.text import prompt_text
 from stator.model.records.types import ApprovalRecord, CallRecord, SessionRecord

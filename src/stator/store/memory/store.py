@@ -19,6 +19,7 @@ from stator.errors import (
     InvalidInput,
     NotFound,
 )
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.log import chain
 from stator.model.log.commit import (
     Commit,
@@ -34,7 +35,6 @@ from stator.model.log.query import (
     Lease,
     SessionRow,
 )
-from stator.model.exchange.bookmark import Bookmark
 from stator.model.log.redact import Redactor
 from stator.model.log.seal import (
     Place,

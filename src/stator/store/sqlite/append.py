@@ -18,6 +18,7 @@ import apsw
 import msgspec
 
 from stator.errors import BadTurn, Conflict, IdReused, InvalidInput
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.log import chain
 from stator.model.log.clean_record import clean_record
 from stator.model.log.commit import (
@@ -27,7 +28,6 @@ from stator.model.log.commit import (
     Gone,
     Upsert,
 )
-from stator.model.exchange.bookmark import Bookmark
 from stator.model.log.seal import Place as CommitPlace
 from stator.model.log.seal import (
     admitted,
@@ -47,10 +47,10 @@ from stator.model.values.ids import check_id, from_bytes, to_bytes
 from stator.store.port import Durability
 from stator.store.rows import to_row
 from stator.store.sqlite import (
+    bookmarks,
     erasure,
     projection,
     purge,
-    bookmarks,
     space,
 )
 from stator.store.sqlite.connection import many, one

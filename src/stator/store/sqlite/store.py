@@ -26,6 +26,7 @@ from stator.errors import (
     StoreReadOnly,
     WrongProcess,
 )
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.log.commit import Commit, Draft
 from stator.model.log.delta import Op, Version
 from stator.model.log.query import (
@@ -45,11 +46,10 @@ from stator.model.log.query import (
     UsageBy,
     check_limit,
 )
-from stator.model.exchange.bookmark import Bookmark
 from stator.model.records.types import Entry
 from stator.model.sessions.ownership import OWN
 from stator.store.port import Durability
-from stator.store.sqlite import connection, lock_holders, projection, bookmarks, space
+from stator.store.sqlite import bookmarks, connection, lock_holders, projection, space
 from stator.store.sqlite.append import Appender, opening_record
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.driver_lock import DriverLocks

@@ -18,8 +18,8 @@ from typing import Protocol, TypeVar
 import apsw
 
 from stator.errors import HeadMoved, StatorError, StoreError, StoreFailed
-from stator.model.log.commit import Commit, Draft
 from stator.model.exchange.bookmark import Bookmark
+from stator.model.log.commit import Commit, Draft
 from stator.model.records.tables import BARRIERS, REMOVALS
 from stator.store.port import Durability
 from stator.store.sqlite import connection, space
@@ -43,12 +43,12 @@ class AppendRequest:
 
     __slots__ = (
         "barrier",
+        "bookmark",
         "done",
         "drafts",
         "error",
         "fresh",
         "if_head",
-        "bookmark",
         "result",
         "session",
     )

@@ -11,10 +11,10 @@ import msgspec
 from stator.connect import spools
 from stator.hooks.witness import AGENT, payload
 from stator.hooks.witnesses import ANOTHER_ID
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.items import Called, Conversation, Item, Returned
 from stator.model.log.commit import Commit
 from stator.model.log.query import SessionRow
-from stator.model.exchange.bookmark import Bookmark
 from stator.runtime.facade.store import Store
 from stator.runtime.ingest.recorder import Recorder, SeenCall
 from stator.surfaces.hook import append_line
