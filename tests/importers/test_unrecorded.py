@@ -15,7 +15,7 @@ import pytest
 import stator
 from importers.hook_lines import HOOK
 from stator.connect import connect, spools
-from stator.hooks.missing import OFF, UNREPORTED, UNTRUSTED, missing_sessions
+from stator.hooks.unrecorded import OFF, UNREPORTED, UNTRUSTED, missing_sessions
 from stator.model.exchange.items import Conversation
 from stator.model.log.query import SessionQuery
 from stator.runtime.base import project_flags
