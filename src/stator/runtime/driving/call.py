@@ -88,7 +88,9 @@ class Calling:
         *,
         origin: tuple[str, str] | None = None,
         given: dict[str, Any] | None = None,
+        infers: bool = False,
     ) -> None:
+        """`infers`: the tool's name and arguments are an agent's, so that they show which files it touches."""
         self.turn = turn
         self.tool = declare(function)
         self.args, self.kwargs = args, kwargs
@@ -108,6 +110,8 @@ class Calling:
             given=self.given,
         )
         self._seen: observe.FilesBefore | None = None
+        self._infers = infers and self.tool.files is None
+        self._inferred: observe.InferredFiles | None = None
         self._free = False
         self._late: Callable[[], None] | None = None
         # Keys are derived in the order calls are asked for, not in the order parallel calls begin:
@@ -220,6 +224,8 @@ class Calling:
         touched: tuple[Change, ...] = fields.get("changes", ())
         if self._seen is not None:
             touched += self._seen.changes(self.given, fields.get("output"))
+        if self._inferred is not None and fields["status"] == "ok":
+            touched += self._inferred.changes()
         if fields["status"] == "in doubt" and self.tool.reconcile is None:
             return (*touched, lifecycle.left_to_settle(self.asked, fields["cause"]))
         return touched
@@ -278,6 +284,10 @@ class Calling:
         self._seen = observe.before(
             driver.root, self.tool, self.given, driver.tracked, driver.keeper
         )
+        if self._infers:
+            self._inferred = observe.InferredFiles(
+                driver.root, self.tool, self.given, driver.tracked
+            )
 
     def invoke(self) -> Any:
         """The function itself, with this call as the parent of those it makes."""

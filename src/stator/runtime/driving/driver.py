@@ -56,7 +56,6 @@ from stator.runtime.base.context import Context
 from stator.runtime.driving import lifecycle, recovery
 from stator.runtime.driving.again.doubts_elsewhere import DoubtsElsewhere
 from stator.runtime.driving.again.turn_start import Changed, TurnStart, TurnStarts
-from stator.runtime.driving.offered_tools import OfferedTools
 from stator.runtime.driving.outside_requests import OutsideRequests
 from stator.runtime.driving.policy import (
     Gate,
@@ -64,7 +63,7 @@ from stator.runtime.driving.policy import (
     Terms,
     answer,
 )
-from stator.runtime.driving.settings import Settings
+from stator.runtime.driving.settings import OfferedTools, Settings
 from stator.runtime.driving.tools import Tool, call_in
 from stator.runtime.files import git
 from stator.runtime.files.capture import ContentKeeper, record_kept, scrub_of
@@ -341,6 +340,11 @@ class Driver:
         """Take what a request to the model shows of the settings."""
         with self.lock:
             self._settings.see(shown)
+
+    def see_wrapped(self, dispatch: Any) -> None:
+        """Take the tools that a wrapped loop calls."""
+        with self.lock:
+            self._settings.see_wrapped(dispatch)
 
     def settings_due(self) -> list[Draft]:
         """The commit that records which settings changed; none if none did."""

@@ -22,6 +22,7 @@ from stator.model.calls.life import (
     life,
     verdict,
 )
+from stator.model.calls.raised import as_raised
 from stator.model.exchange.settings import answer_settings, request_settings
 from stator.model.log.commit import Commit, Draft, Named, Source
 from stator.model.window.reply import (
@@ -348,7 +349,8 @@ def by_name(
     request = Request(0, "", name, dict(given))
     tool = tool_for(request, dispatch, effects or {})
     named = isinstance(dispatch, Mapping) and name in dispatch
-    return Calling(turn, tool, (), dict(given) if named else {}, given=dict(given))
+    kwargs = dict(given) if named else {}
+    return Calling(turn, tool, (), kwargs, given=dict(given), infers=True)
 
 
 def with_sources(effects: Effects | None, sources: Sources | None) -> Effects | None:
@@ -365,10 +367,12 @@ def with_sources(effects: Effects | None, sources: Sources | None) -> Effects | 
 
 def unwrapped(outcome: Outcome, in_doubt: DoubtMode) -> Any:
     """What a wrapped dispatch function returns: the result, the text that describes a doubt to a
-    model, or an error."""
+    model, or raises: what the tool itself raised, where it did."""
     if outcome.status == "in doubt" and in_doubt == "tell":
         return outcome.told()
-    return outcome.result()
+    if outcome.ok:
+        return outcome.value
+    raise as_raised(outcome)
 
 
 def _calling(
@@ -380,7 +384,8 @@ def _calling(
     # A function of name and arguments has them already; a tool of that name takes them by name.
     named = isinstance(dispatch, Mapping) and not request.error and request.name in dispatch
     kwargs = dict(request.arguments) if named else {}
-    return Calling(turn, tool, (), kwargs, origin=origin, given=given)
+    infers = not request.error
+    return Calling(turn, tool, (), kwargs, origin=origin, given=given, infers=infers)
 
 
 def tool_for(request: Request, dispatch: Dispatch, effects: Effects) -> Tool[..., Any]:

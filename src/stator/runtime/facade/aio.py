@@ -256,6 +256,7 @@ class AsyncSession(AsyncView, AsyncMarker, Generic[A]):
         sources: Sources | None = None,
         in_doubt: DoubtMode = "tell",
     ) -> Callable[[str, Mapping[str, Any]], Awaitable[Any]]:
+        self._sync._driver.see_wrapped(dispatch)
         options = with_sources(effects, sources)
 
         async def recorded(name: str, arguments: Mapping[str, Any]) -> Any:

@@ -48,7 +48,7 @@ from stator.runtime.driving.open_turn import OpenTurn
 from stator.runtime.driving.recovery import Recovery
 from stator.runtime.driving.settings import stated
 from stator.runtime.driving.settlement import OpenDoubt
-from stator.runtime.driving.state_writer import TurnWriter, file_fields
+from stator.runtime.driving.state_writer import TurnWriter, file_fields, with_entry
 from stator.runtime.driving.tools import Tool, current_turn
 from stator.runtime.facade.annotations import Marker
 from stator.runtime.facade.view import SessionView
@@ -204,7 +204,7 @@ class Session(SessionView, Marker, Generic[A]):
         if keeper is None:
             return super()._record_file(record, why, made)
         plain = self._draft("file", **file_fields(record, why), **made)
-        return self._driver.record_file(keeper, record, plain)
+        return self._driver.record_file(keeper, record, with_entry(plain, record))
 
     @property
     def recovery(self) -> Recovery:
@@ -293,6 +293,8 @@ class Session(SessionView, Marker, Generic[A]):
         `sources` says where results come from, by tool.
         """
         options = with_sources(effects, sources)
+
+        self._driver.see_wrapped(dispatch)
 
         def recorded(name: str, arguments: Mapping[str, Any]) -> Any:
             return unwrapped(self._wrapped(name, arguments, dispatch, options).drive(), in_doubt)
