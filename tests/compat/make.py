@@ -17,6 +17,7 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
@@ -271,7 +272,8 @@ def recorded(store: Store) -> None:
         (below, told[1:2], "hook"),
         (beside, [*told[:5], Prompted(id="p3", content="another way")], "import"),
     ):
-        recorder = Recorder(store.port, store.context, about, via=cast("Via", via))
+        here = replace(store.context, root=about.cwd or store.context.root)
+        recorder = Recorder(store.port, here, about, via=cast("Via", via))
         for item in items:
             recorder.take(item)
         recorder.flush(cursor=("a.jsonl", {"offset": 12}))

@@ -56,6 +56,7 @@ from stator.surfaces.proxy.session import choose
 
 TESTS = Path(__file__).resolve().parents[1]
 IMPORTED = TESTS / "importers" / "data"
+PROJECT = "compat"
 EXAMPLES = TESTS.parent / "examples" / "transcripts"
 HOOKS = {
     "claude-code": "hooks.stdin.jsonl",
@@ -79,7 +80,13 @@ def imported(source: Path, place: Place) -> None:
         os.utime(path, (START + number, START + number))  # the newest is read first
     for seed, new in (("", True), ("again", False)):
         with place.open(seed) as store:
-            assert bool(import_transcripts(store, discover.discover([folder])).changed) == new
+            result = import_transcripts(
+                store,
+                discover.discover([folder]),
+                project=PROJECT,
+                home_of=lambda cwd: (PROJECT, cwd),
+            )
+            assert bool(result.changed) == new
 
 
 # -- hooks ----------------------------------------------------------------------------------------
@@ -101,8 +108,8 @@ def hooked(agent: str, place: Place) -> None:
 
 
 def _world(context: Context, cwd: str) -> Context:
-    """The same project in every folder."""
-    return context
+    """The same project in every folder, which is its own."""
+    return replace(context, root=cwd or context.root)
 
 
 def _queued(agent: str, payload: bytes, name: str) -> bytes:
@@ -156,14 +163,14 @@ def items(place: Place) -> None:
         for via in get_args(Via):
             _record(store, msgspec.structs.replace(talk, id=via, name=via), told, via)
         unanswered = msgspec.structs.replace(talk, id="unanswered", name="unanswered")
-        recorder = Recorder(store.port, store.context, unanswered)
+        recorder = Recorder(store.port, replace(store.context, root=unanswered.cwd), unanswered)
         for item in told[:8]:
             recorder.take(item)
         recorder.flush(conclude="nobody saw how it ended")
 
 
 def _record(store: Store, about: Conversation, told: list[Item], via: Via) -> None:
-    recorder = Recorder(store.port, store.context, about, via=via)
+    recorder = Recorder(store.port, replace(store.context, root=about.cwd), about, via=via)
     for item in told:
         recorder.take(item)
     recorder.flush(cursor=("a.jsonl", {"offset": 12}))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from importers.import_helpers import conversations_in, import_file, view
+from importers.import_helpers import context_of, conversations_in, import_file, view
 from stator.importers.conversation import Report, import_conversation
 from stator.importers.registry import load
 from stator.model.exchange.items import Called, Prompted, Returned
 
 
 def import_one(store, path, name):
-    """Import a file with one conversation; return the report and the session."""
-    report = import_file(store, path, name)
+    """Import a file with one conversation that is at rest; return the report and the session."""
+    report = import_file(store, path, name, at_rest=True)
     (found,) = conversations_in(path, name)
     return report, view(store, found)
 
@@ -34,13 +34,18 @@ def totals(told):
 
 
 def import_while_growing(store, source, path, name):
-    """Import a file after each line that is added to it; return the session."""
+    """Import a file after each line that is added to it, at last at rest; return the session."""
     lines = source.read_bytes().splitlines(keepends=True)
     for end in range(1, len(lines) + 1):
         path.write_bytes(b"".join(lines[:end]))
         for found in conversations_in(path, name):
             import_conversation(
-                store.port, store.context, load(name), found, Report(), conclude=False
+                store.port,
+                context_of(store, found.conversation),
+                load(name),
+                found,
+                Report(),
+                at_rest=end == len(lines),
             )
     return view(store, conversations_in(path, name)[0])
 

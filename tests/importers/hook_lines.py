@@ -12,6 +12,8 @@ from typing import Any
 import stator
 from stator.surfaces.hook import line_of
 
+DEAD = (2**22 - 3, 1, os.stat("/proc/self/ns/pid").st_ino)
+"""A process that is gone."""
 HOOK = [sys.executable, "-m", "stator.surfaces.hook"]
 
 
@@ -78,13 +80,20 @@ class HookedStore:
             env=self.environ | environ, timeout=60,
         )  # fmt: skip
 
-    def write(self, *lines: dict[str, Any], name: str = "current", agent: str = "cursor") -> None:
-        """Write lines in the program's format, without starting the program for each."""
+    def write(
+        self,
+        *lines: dict[str, Any],
+        name: str = "current",
+        agent: str = "cursor",
+        process: tuple[int, int, int] | None = None,
+    ) -> None:
+        """Write lines in the program's format, without starting the program for each. The agent's process is that of
+        the tests, which lives, unless another one is given."""
         self.spool.mkdir(mode=0o700, exist_ok=True)
         with open(self.spool / name, "ab") as file:
             for line in lines:
                 told = {"cwd": str(self.root), **line}
-                file.write(line_of(agent, str(self.root), json.dumps(told).encode()))
+                file.write(line_of(agent, str(self.root), json.dumps(told).encode(), process))
 
     def raw(self, *lines: bytes) -> None:
         """Write raw lines."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -37,12 +38,20 @@ def conversations_in(path, name) -> list[FoundConversation]:
     return list(load(name).conversations(Path(path)))
 
 
-def import_file(store, path, name) -> conversation.Report:
-    """Import every conversation in a file."""
+def import_file(store, path, name, at_rest=None) -> conversation.Report:
+    """Import every conversation in a file; `at_rest` says whether it may continue at any moment."""
     report = conversation.Report()
     for found in conversations_in(path, name):
-        conversation.import_conversation(store.port, store.context, load(name), found, report)
+        here = context_of(store, found.conversation)
+        conversation.import_conversation(
+            store.port, here, load(name), found, report, at_rest=at_rest
+        )
     return report
+
+
+def context_of(store, talk):
+    """The context of a store in a project whose folder is the one that the agent worked in."""
+    return replace(store.context, root=talk.cwd or store.context.root)
 
 
 def view(store, found) -> SessionView:

@@ -1,147 +1,188 @@
-"""Tests that hooks and a transcript together make one session with every item once."""
+"""Tests that a conversation with hooks and a transcript is one session in the order of its transcript."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 import stator
-from importers.hook_lines import after_tool, before_tool, hook_input, kinds, prompt, session
-from stator.connect import take_spool, worlds
+from importers.hook_lines import DEAD, after_tool, before_tool, hook_input, kinds, prompt, session
+from importers.toy_format import ToyFormat, ToyTranscript
+from stator.connect import advance, spools, take_spool, worlds
 from stator.hooks import cursor as cursor_hooks
-from stator.hooks import ingest
+from stator.hooks import ingest, transcript_file, unplaced
 from stator.hooks.ingest import IngestLimits
-from stator.importers.conversation import Report
-from stator.importers.reading.found_conversation import FoundConversation
-from stator.importers.reading.jsonl import parse_line, read_lines
-from stator.model.exchange.items import (
-    Answered,
-    Called,
-    Conversation,
-    Cursor,
-    Item,
-    Prompted,
-    Returned,
-)
-
-MADE = {"Prompted": Prompted, "Answered": Answered, "Called": Called, "Returned": Returned}
-
-
-class Format:
-    """A transcript in which every line is an item, and the first one describes the conversation."""
-
-    name = "cursor"
-
-    def recognizes(self, path: Path, begin: bytes) -> bool:
-        return begin.startswith(b'{"talk"')
-
-    def conversations(self, path: Path) -> list[FoundConversation]:
-        about = json.loads(path.read_text().splitlines()[0])
-        talk = Conversation(
-            source="cursor", id=about["talk"], name="what the transcript calls it",
-            fork_of=about.get("fork", ""), fork_ids=frozenset(about.get("shared", ())),
-        )  # fmt: skip
-        return [FoundConversation(path=str(path), conversation=talk, size=path.stat().st_size)]
-
-    def read(
-        self, found: FoundConversation, cursor: Cursor | None, progress: Any
-    ) -> Iterator[Item]:
-        for line in read_lines(found.path, offset=cursor.offset if cursor else 0):
-            value, _ = parse_line(line)
-            if value is not None and "item" in value:
-                kind = value.pop("item")
-                if kind == "Prompted":
-                    yield Cursor(offset=line.offset)
-                if kind == "broken":
-                    raise AttributeError("a mistake in a reader")
-                yield MADE[kind](**value)
+from stator.importers import registry
+from stator.model.exchange.items import Prompted
+from stator.runtime.views.verify import examine
 
 
 @pytest.fixture(autouse=True)
 def formats(monkeypatch):
-    monkeypatch.setattr(ingest, "_format_of", lambda agent: Format())
+    monkeypatch.setattr(transcript_file, "_format_of", lambda agent: ToyFormat())
+    monkeypatch.setattr(registry, "load", lambda name: ToyFormat())
 
 
 @pytest.fixture
 def transcript(tmp_path):
-    return Transcript(tmp_path / "talk.jsonl")
+    return ToyTranscript(tmp_path / "talk.jsonl")
 
 
-class Transcript:
-    def __init__(self, path: Path, talk: str = "c1", **about: Any) -> None:
-        self.path = path
-        path.write_text(json.dumps({"talk": talk, **about}) + "\n")
-
-    def add(self, item: str, **fields: Any) -> None:
-        with open(self.path, "a") as file:
-            file.write(json.dumps({"item": item, **fields}) + "\n")
-
-    def turn(self, number: int = 1, *, whole: bool = True) -> None:
-        self.add("Prompted", id=f"turn/g{number}", content="do it")
-        self.add("Answered", id=f"a{number}", reply="I will")
-        self.add("Called", id=f"t{number}", tool="Shell")
-        if whole:
-            self.add("Returned", id=f"t{number}", output="ok")
-
-    def lines(self, *inputs: dict[str, Any]) -> list[dict[str, Any]]:
-        return [{**line, "transcript_path": str(self.path)} for line in inputs]
+def waiting(hooked, conversation="c1"):
+    """The kinds of what a reader is shown besides the log."""
+    with stator.connect(hooked.path, read_only=True) as store:
+        row = store.port.session(session(store, conversation).id)
+        return [draft.kind for draft in store.context.unplaced(store.port, row)]
 
 
-TURN = ["turn", "entry", "call", "outcome", "turn_end"]
+def held(hooked):
+    folder = hooked.spool / "held"
+    return sorted(os.listdir(folder)) if folder.exists() else []
 
 
-def test_items_in_hooks_and_transcript_are_recorded_once(hooked, transcript):
+def test_a_transcript_and_hooks_record_each_item_once_in_the_order_of_the_transcript(
+    hooked, transcript
+):
     transcript.turn()
     hooked.write(
         *transcript.lines(
-            hook_input("sessionStart"),
-            prompt(),
-            before_tool("t1"),
-            after_tool("t1"),
+            hook_input("sessionStart"), prompt(), before_tool("t1"), after_tool("t1"),
             hook_input("stop"),
         )
-    )
-    assert hooked.kinds() == ["open", "run", *TURN]
+    )  # fmt: skip
+    assert hooked.kinds() == ["open", "run", "turn", "entry", "call", "outcome"]
+    assert held(hooked) == []
 
 
-def test_a_growing_transcript_with_hooks_is_recorded_once(hooked, transcript):
-    for number in (1, 2):
+def test_what_only_a_hook_has_seen_so_far_is_unplaced(hooked, transcript):
+    hooked.write(*transcript.lines(hook_input("sessionStart"), prompt(), before_tool("t1")))
+    assert hooked.kinds() == ["open", "run"]
+    assert waiting(hooked) == ["turn", "call"]
+
+
+def test_an_unplaced_item_has_the_id_that_its_commit_gets(hooked, transcript):
+    hooked.write(*transcript.lines(hook_input("sessionStart"), prompt(), before_tool("t1")))
+    with stator.connect(hooked.path) as store:
+        view = session(store)
+        before = [d.id for d in store.context.unplaced(store.port, view.row)]
+        transcript.turn()
+        advance(store.port, view.id)
+        assert before == [c.id for c in view.log() if c.kind in ("turn", "call")]
+
+
+def test_the_end_of_the_transcript_is_unplaced_until_it_is_closed(hooked, transcript):
+    transcript.add("Prompted", id="turn/g1", content="do it")
+    transcript.add("Answered", id="a1", reply="I will")
+    hooked.write(*transcript.lines(hook_input("sessionStart")))
+    assert hooked.kinds() == ["open", "run", "turn"]
+    assert waiting(hooked) == ["entry"]
+
+
+def test_a_position_once_shown_stays(hooked, transcript):
+    shown: dict[int, str] = {}
+    for number in (1, 2, 3):
         hooked.write(*transcript.lines(prompt(number), before_tool(f"t{number}")))
         hooked.kinds()
         transcript.turn(number)
         hooked.write(*transcript.lines(after_tool(f"t{number}"), hook_input("stop")))
-        hooked.kinds()
+        with stator.connect(hooked.path) as store:
+            for commit in session(store).log():
+                assert shown.setdefault(commit.seq, commit.hash) == commit.hash
     found = hooked.kinds()
-    assert {kind: found.count(kind) for kind in TURN} == dict.fromkeys(TURN, 2)
+    assert [found.count(kind) for kind in ("turn", "entry", "call", "outcome")] == [3, 3, 3, 3]
 
 
-def test_items_without_a_hook_come_from_the_transcript(hooked, transcript):
-    transcript.turn()
-    hooked.write(*transcript.lines(prompt(), before_tool("t1"), hook_input("sessionEnd")))
+def test_the_log_of_an_import_is_that_of_the_hooks(hooked, transcript, tmp_path):
+    for number in (1, 2):
+        hooked.write(*transcript.lines(prompt(number), before_tool(f"t{number}")))
+        hooked.kinds()
+        transcript.turn(number)
+    hooked.write(*transcript.lines(hook_input("sessionEnd")), process=DEAD)
+    hooked.kinds()
+    with stator.connect(tmp_path / "other.db") as other, stator.connect(hooked.path) as store:
+        file = transcript_file.TranscriptFile(
+            other.port, other.context, ToyFormat().conversations(transcript.path)[0].conversation,
+            str(transcript.path),
+        )  # fmt: skip
+        file.read(ingest.Report(), at_rest=True)
+        told = [
+            [(c.id, c.kind, c.turn, c.status) for c in session(one).log() if c.origin]
+            for one in (store, other)
+        ]
+        assert [one for one in told[0] if one[1] not in ("run", "pause", "resume")] == told[1]
+
+
+def test_a_result_that_the_transcript_never_got_lands_when_the_agent_is_dead(hooked, transcript):
+    transcript.turn(whole=False)
+    hooked.write(*transcript.lines(prompt(), before_tool("t1"), after_tool("t1")), process=DEAD)
     with stator.connect(hooked.path) as store:
-        assert [row.status for row in store.calls().rows] == ["ok"]
+        last = list(session(store).log())[-1]
+        assert (last.kind, last.cause) == ("outcome", "not in the transcript")
+    assert held(hooked) == []
 
 
-def test_items_missing_in_the_transcript_come_from_the_hooks(hooked, transcript):
+def test_a_write_whose_hook_fired_before_a_kill_lands_at_the_end(hooked, transcript):
+    transcript.add("Prompted", id="turn/g1", content="do it")
+    hooked.write(*transcript.lines(prompt(), before_tool("t1", tool="Write")), process=DEAD)
+    with stator.connect(hooked.path) as store:
+        last = list(session(store).log())[-1]
+        assert (last.kind, last.tool, last.cause) == ("call", "Write", "not in the transcript")
+
+
+def test_what_landed_is_not_recorded_again_when_the_transcript_tells_it_after_all(
+    hooked, transcript
+):
+    transcript.add("Prompted", id="turn/g1", content="do it")
+    hooked.write(*transcript.lines(prompt(), before_tool("t1")), process=DEAD)
+    hooked.kinds()
+    transcript.add("Called", id="t1", tool="Shell")
+    transcript.add("Returned", id="t1", output="ok")
+    hooked.write(*transcript.lines(hook_input("sessionStart", source="resume")))
+    assert hooked.kinds().count("call") == 1
+
+
+def test_nothing_lands_while_the_agent_lives(hooked, transcript):
+    transcript.add("Prompted", id="turn/g1", content="do it")
+    hooked.write(*transcript.lines(prompt(), before_tool("t1")))
+    assert "call" not in hooked.kinds()
+    assert len(held(hooked)) == 1
+
+
+def test_a_prompt_that_the_transcript_never_got_is_no_turn(hooked, transcript):
+    """Turn numbers are those of the transcript."""
+    transcript.turn()
+    hooked.write(*transcript.lines(prompt(1), prompt(2)), process=DEAD)
+    with stator.connect(hooked.path) as store:
+        log = list(session(store).log())
+        assert [c.turn for c in log if c.kind == "turn"] == [1]
+        assert (log[-1].kind, log[-1].actor, log[-1].cause) == (
+            "entry", "user", "not in the transcript",
+        )  # fmt: skip
+
+
+def test_a_conversation_whose_transcript_was_never_written_is_recorded_from_its_hooks(
+    hooked, tmp_path
+):
+    lines = [
+        {**line, "transcript_path": str(tmp_path / "never.jsonl")}
+        for line in (prompt(), before_tool("t1"), after_tool("t1"), hook_input("stop"))
+    ]
+    hooked.write(*lines, process=DEAD)
+    assert hooked.kinds()[1:] == ["turn", "call", "outcome", "turn_end"]
+
+
+def test_a_call_without_a_result_gets_no_outcome_from_the_end_of_its_agent(hooked, transcript):
     transcript.turn(whole=False)
     hooked.write(
-        *transcript.lines(prompt(), before_tool("t1"), after_tool("t1"), hook_input("sessionEnd"))
+        *transcript.lines(prompt(), before_tool("t1"), hook_input("sessionEnd")), process=DEAD
     )
+    found = hooked.kinds()
+    assert "outcome" not in found
+    assert "turn_end" not in found
     with stator.connect(hooked.path) as store:
-        assert [row.status for row in store.calls().rows] == ["ok"]
-
-
-def test_a_call_whose_end_is_in_neither_source_is_in_doubt(hooked, transcript):
-    transcript.turn(whole=False)
-    hooked.write(*transcript.lines(prompt(), before_tool("t1"), hook_input("sessionEnd")))
-    with stator.connect(hooked.path) as store:
-        assert [row.status for row in store.calls().rows] == ["in doubt"]
+        assert [call.status for call in session(store).calls()] == ["in doubt"]
 
 
 def test_a_prompt_with_a_secret_in_it_is_one_turn(hooked, transcript, monkeypatch):
@@ -161,7 +202,9 @@ def test_a_prompt_with_a_secret_in_it_is_one_turn(hooked, transcript, monkeypatc
     transcript.add("Prompted", id=f"by text {secret}", content=secret)
     (line,) = transcript.lines(prompt(text=secret))
     hooked.hook(line)
-    assert hooked.kinds() == ["open", "turn"]
+    found = hooked.kinds()
+    assert (found.count("turn"), found.count("entry")) == (1, 0)
+    assert held(hooked) == []
 
 
 def test_a_session_takes_its_name_from_the_transcript(hooked, transcript):
@@ -171,39 +214,62 @@ def test_a_session_takes_its_name_from_the_transcript(hooked, transcript):
 
 
 def test_a_fork_is_linked_to_its_origin(hooked, tmp_path):
-    first = Transcript(tmp_path / "first.jsonl")
-    first.turn()
-    second = Transcript(tmp_path / "second.jsonl", "c2", fork="c1", shared=["turn/g1", "t1"])
+    first = ToyTranscript(tmp_path / "first.jsonl")
+    first.turn(1)
+    first.turn(2)
+    second = ToyTranscript(tmp_path / "second.jsonl", "c2", fork="c1", shared=["turn/g1", "t1"])
+    second.turn(1)
+    second.turn(3)
     hooked.write(*first.lines(prompt()))
-    hooked.write(*second.lines(hook_input("sessionStart", "c2", source="fork"), prompt(2, "c2")))
+    hooked.write(*second.lines(hook_input("sessionStart", "c2", source="fork"), prompt(3, "c2")))
     with stator.connect(hooked.path) as store:
-        parent = session(store, "c2").row.record.parent
-        assert parent is not None
-        assert parent.session == session(store, "c1").id
+        fork = session(store, "c2")
+        assert fork.row.record.parent is not None
+        assert fork.row.record.parent.session == session(store, "c1").id
+        assert [c.origin[1] for c in fork.log() if c.kind == "turn"] == ["turn/g1", "turn/g3"]
 
 
-def test_a_fork_waits_for_its_transcript(hooked, tmp_path):
-    first = Transcript(tmp_path / "first.jsonl")
-    first.turn()
-    hooked.write(*first.lines(prompt()))
-    line = hook_input(
-        "sessionStart", "c2", source="fork", transcript_path=str(tmp_path / "second.jsonl")
-    )
-    hooked.write(line)
+def test_a_lost_note_is_made_again_and_nothing_is_recorded_twice(hooked, transcript):
+    transcript.turn(1)
+    hooked.write(*transcript.lines(prompt(1)))
+    before = hooked.kinds()
+    with stator.connect(hooked.path) as store:
+        store.port._write(lambda db: db.execute("DELETE FROM meta WHERE key LIKE 'bookmark %'"))
+    transcript.turn(2)
+    hooked.write(*transcript.lines(prompt(2)))
+    after = hooked.kinds()
+    assert after[: len(before)] == before
+    assert after[len(before) :] == ["turn_end", "turn", "entry", "call", "outcome"]
+
+
+def test_reading_that_runs_out_of_time_continues_the_next_time(hooked, transcript, monkeypatch):
+    for number in range(1, 6):
+        transcript.turn(number)
+    hooked.write(*transcript.lines(hook_input("sessionStart")))
     with stator.connect("memory:") as store:
-        soon = IngestLimits(lines=300, transcript=1000)
-        assert not take_spool(store.port, str(hooked.spool), limits=soon).is_all
-        Transcript(tmp_path / "second.jsonl", "c2", fork="c1", shared=["turn/g1"])
-        assert take_spool(store.port, str(hooked.spool), limits=soon).is_all
-        assert session(store, "c2").row.record.parent.session == session(store, "c1").id
+        ticks = iter(range(1_000))
+        monkeypatch.setattr(
+            ingest, "Intake", lambda s, c, f, limits, r: _hurried(s, c, f, limits, r, ticks)
+        )
+        done = take_spool(store.port, str(hooked.spool), limits=IngestLimits(seconds=0.1))
+        assert not done.is_all
+        monkeypatch.undo()
+        monkeypatch.setattr(transcript_file, "_format_of", lambda agent: ToyFormat())
+        part = kinds(store)
+        ingest.advance(
+            store.port, worlds(store.port), session(store).id, folders=[str(hooked.spool)]
+        )
+        assert kinds(store)[: len(part)] == part
+        assert kinds(store).count("turn") == 5
 
 
-def test_a_transcript_above_the_limit_is_left_for_the_next_ingest(hooked, transcript):
-    transcript.turn()
-    hooked.write(*transcript.lines(prompt()))
-    with stator.connect("memory:") as store:
-        take_spool(store.port, str(hooked.spool), limits=IngestLimits(lines=300, transcript=10))
-        assert kinds(store) == ["open", "turn"]
+_Intake = ingest.Intake
+
+
+def _hurried(store, context_for, folder, limits, result, ticks):
+    made = _Intake(store, context_for, folder, limits, result)
+    made._stop = lambda: next(ticks) > 4
+    return made
 
 
 def nothing(path: Path) -> None:
@@ -220,52 +286,50 @@ def another_kind(path: Path) -> None:
 
 
 def of_another(path: Path) -> None:
-    Transcript(path, "c9").turn(9)
+    ToyTranscript(path, "c9").turn(9)
 
 
-def one_that_breaks_its_reader(path: Path) -> None:
-    Transcript(path).add("broken")
-
-
-@pytest.mark.parametrize(
-    "change", [nothing, a_fifo, another_kind, of_another, one_that_breaks_its_reader]
-)
+@pytest.mark.parametrize("change", [nothing, a_fifo, another_kind, of_another])
 def test_an_invalid_transcript_does_not_stop_the_hooks(hooked, transcript, change):
     change(transcript.path)
     hooked.write(
-        *transcript.lines(prompt(), before_tool("t1"), after_tool("t1"), hook_input("stop"))
+        *transcript.lines(prompt(), before_tool("t1"), after_tool("t1"), hook_input("stop")),
+        process=DEAD,
     )
     assert hooked.kinds() == ["open", "turn", "call", "outcome", "turn_end"]
     with stator.connect(hooked.path) as store:
         assert len(list(store.views())) == 1
 
 
-def test_a_mapper_learns_whether_the_transcript_could_be_read(hooked, transcript, monkeypatch):
-    seen: list[bool] = []
-
-    def items(told: Any, at: int, unique: str, state: dict[str, Any]) -> list[Item]:
-        seen.append(state["no transcript"])
-        return []
-
-    mapper = SimpleNamespace(conversation=cursor_hooks.conversation, items=items)
-    monkeypatch.setattr(ingest, "load_mapper", lambda agent: mapper)
-    hooked.write(*transcript.lines(prompt()), prompt(2, "c2"))
-    stator.connect(hooked.path).close()
-    assert seen == [False, True]
-
-
-def test_reconcile_reads_the_transcript_again(hooked, transcript):
+def test_a_line_that_breaks_its_reader_costs_that_line(hooked, transcript):
+    transcript.add("Prompted", id="turn/g1", content="do it")
+    transcript.add("no such item")
+    transcript.add("Called", id="t1", tool="Shell")
     hooked.write(*transcript.lines(prompt()))
-    hooked.kinds()
-    transcript.turn()
-    with stator.connect(hooked.path) as store:
-        report = Report()
-        assert ingest.reconcile(store.port, worlds(store.port), session(store).id, report)
-        assert (report.calls, kinds(store)) == (1, ["open", "turn", "entry", "call", "outcome"])
+    assert hooked.kinds() == ["open", "turn", "call"]
 
 
-def test_reconcile_returns_false_for_a_session_without_hooks(hooked):
+def test_a_session_without_hooks_has_no_transcript_to_read(hooked):
     with stator.connect(hooked.path) as store:
         with store.open("by hand") as own:
             identifier = own.id
-        assert not ingest.reconcile(store.port, worlds(store.port), identifier, Report())
+        assert not advance(store.port, identifier)
+
+
+def test_an_active_session_rests_when_its_process_is_gone(hooked, transcript):
+    hooked.write(*transcript.lines(hook_input("sessionStart"), prompt()))
+    with stator.connect(hooked.path) as store:
+        row = session(store).row
+        assert not unplaced.at_rest(store.port, row, store.context.clock())
+    hooked.write(*transcript.lines(before_tool("t1")), process=DEAD)
+    with stator.connect(hooked.path) as store:
+        assert unplaced.at_rest(store.port, session(store).row, store.context.clock())
+
+
+def test_a_store_with_unplaced_items_verifies(hooked, transcript):
+    transcript.turn()
+    hooked.write(*transcript.lines(hook_input("sessionStart"), prompt(2), before_tool("t2")))
+    hooked.kinds()
+    with stator.connect(hooked.path, read_only=True) as store:
+        assert examine(store.port).damages == []
+        assert spools(store.port)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import stator
@@ -45,8 +47,8 @@ def test_an_observation_is_the_outcome_of_the_action_it_names(store):
         ("execute_bash", "error", "exit code 1"),
         ("task_tracking", "ok", ""),
         ("finish", "ok", ""),
-        ("run", "in doubt", "no result was recorded"),
     ]
+    assert [c.tool for c in shown.log() if c.kind == "call"][-1] == "run"
     assert prompts_of(shown) == ["add tax to the cart", "thanks, remove the build"]
 
 
@@ -76,7 +78,9 @@ def test_each_line_of_an_output_is_a_session(store):
     import_file(store, OUTPUT, "openhands")
     first, second = views(store, OUTPUT, "openhands")
     assert (prompts_of(first), prompts_of(second)) == (["add tax to the cart"], ["add a lamp"])
-    assert first.record.labels == {"instance": "shop__cart-1", "success": "true"}
+    assert first.record.labels == {
+        "instance": "shop__cart-1", "success": "true", "times": "unknown",
+    }  # fmt: skip
 
 
 def test_without_ids_an_observation_belongs_to_the_action_before_it(store):
@@ -97,3 +101,60 @@ def test_a_damaged_line_is_skipped_and_the_rest_is_read(store, tmp_path):
     assert len(conversations_in(path, "openhands")) == 2
     import_file(store, path, "openhands")
     assert len(views(store, path, "openhands")) == 2
+
+
+def written(path, history):
+    path.write_text(json.dumps(history))
+    return path
+
+
+def call(number, kind, **args):
+    when = f"2026-02-03T10:00:{number:02}"
+    return {"id": number, "timestamp": when, "source": "agent", "action": kind, "args": args}
+
+
+def observation(number, kind, cause, content="", **extras):
+    return {"id": number, "timestamp": f"2026-02-03T10:00:{number:02}", "source": "environment",
+            "observation": kind, "cause": cause, "content": content, "extras": extras}  # fmt: skip
+
+
+ASKED = {"id": 0, "timestamp": "2026-02-03T10:00:00", "source": "user", "action": "message",
+         "args": {"content": "tidy up"}}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("command", "status"), [("make all", "in doubt"), ("find . -name x", "timeout")]
+)
+def test_a_command_that_still_runs_is_in_doubt_if_it_may_write(store, tmp_path, command, status):
+    told = [
+        ASKED,
+        call(1, "run", command=command),
+        observation(2, "run", 1, exit_code=-1, command_id=7),
+    ]
+    path = written(tmp_path / "a.json", told)
+    import_file(store, path, "openhands")
+    (shown,) = views(store, path, "openhands")
+    assert [c.status for c in shown.log() if c.kind == "outcome"] == [status]
+
+
+@pytest.mark.parametrize(
+    ("kind", "steps"), [("error", []), ("task_tracking", [("fix it", "pending")])]
+)
+def test_only_a_plan_that_was_accepted_is_the_plan(store, tmp_path, kind, steps):
+    tasks = [{"title": "fix it", "status": "todo"}]
+    told = [
+        ASKED,
+        call(1, "task_tracking", command="plan", task_list=tasks),
+        observation(2, kind, 1, "x"),
+    ]
+    path = written(tmp_path / "a.json", told)
+    import_file(store, path, "openhands")
+    (shown,) = views(store, path, "openhands")
+    assert plan(shown) == steps
+
+
+def test_a_session_is_called_after_the_problem_and_not_after_the_instructions(tmp_path):
+    asked = "Please fix the following issue.\n\n# Problem Statement\nThe lamp is dark."
+    path = written(tmp_path / "a.json", [{**ASKED, "args": {"content": asked}}])
+    (found,) = conversations_in(path, "openhands")
+    assert found.conversation.name == "The lamp is dark."

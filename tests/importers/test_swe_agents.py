@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
 import stator
-from importers.import_helpers import DATA, conversations_in, import_file, prompts_of, view, views
+from importers.import_helpers import DATA, conversations_in, prompts_of, view, views
+from importers.import_helpers import import_file as import_at
 
 TOOLS = DATA / "swe-agent" / "tools.traj"
 TEXT = DATA / "swe-agent" / "text.traj"
 MINI = DATA / "mini-swe-agent" / "run.traj.json"
 LISTED = DATA / "mini-swe-agent" / "list.traj.json"
+
+
+def import_file(store, path, name, *, at_rest=True):
+    """Import a run that is over: some of these files have no times by which that could be judged."""
+    return import_at(store, path, name, at_rest=at_rest)
 
 
 @pytest.fixture
@@ -38,6 +45,75 @@ def test_a_command_in_an_answer_is_a_call_and_the_next_message_its_result(store)
     (shown,) = views(store, TEXT, "swe-agent")
     assert outcomes(shown) == [("open", "ok"), ("edit", "ok")]
     assert [(change.path, change.op) for change in shown.files()] == [("cart.py", "modified")]
+
+
+REFUSALS = [
+    "Your proposed edit has introduced new syntax error(s). Please understand the fixes and retry your edit command.",
+    "Text not found: def cart\n\nYour edit has not been applied.",
+    "No replacement was performed, old_str `a` did not appear verbatim in /cart.py.",
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_an_edit_that_was_refused_is_an_error_and_changes_no_file(store, tmp_path, refusal):
+    whole = json.loads(TEXT.read_text())
+    edits = [n for n, m in enumerate(whole["history"]) if m.get("action", "").startswith("edit")]
+    shown = "[File: /shop/cart.py (10 lines total)]\n1:a"
+    whole["history"][edits[0] + 1 :] = [{"role": "user", "content": f"{refusal}\n{shown}"}]
+    path = tmp_path / "a.traj"
+    path.write_text(json.dumps(whole))
+    import_file(store, path, "swe-agent")
+    (shown,) = views(store, path, "swe-agent")
+    (edit,) = [c for c in shown.log() if c.kind == "outcome" and c.tool == "edit"]
+    assert (edit.status, edit.cause[:12]) == ("error", refusal[:12])
+    assert "modified" not in [change.op for change in shown.files()]
+
+
+def test_actions_after_the_history_are_read_from_the_trajectory(store, tmp_path):
+    whole = json.loads(TOOLS.read_text())
+    last = max(n for n, m in enumerate(whole["history"]) if m["role"] == "assistant")
+    whole["history"] = whole["history"][:last]
+    path = tmp_path / "a.traj"
+    path.write_text(json.dumps(whole))
+    import_file(store, path, "swe-agent")
+    (shown,) = views(store, path, "swe-agent")
+    assert outcomes(shown)[-1] == ("submit", "ok")
+
+
+def test_a_submission_without_an_observation_is_not_cancelled(store, tmp_path):
+    whole = json.loads(TOOLS.read_text())
+    whole["trajectory"][-1]["observation"] = ""
+    path = tmp_path / "a.traj"
+    path.write_text(json.dumps(whole))
+    import_file(store, path, "swe-agent")
+    (shown,) = views(store, path, "swe-agent")
+    assert outcomes(shown)[-1] == ("submit", "ok")
+
+
+def test_a_run_without_times_is_as_old_as_its_file_and_says_so(store, tmp_path):
+    path = tmp_path / "a.traj"
+    path.write_bytes(TEXT.read_bytes())
+    os.utime(path, (1_600_000_000, 1_600_000_000))
+    newer = tmp_path / "b.traj.json"
+    newer.write_bytes(MINI.read_bytes())
+    import_file(store, newer, "mini-swe-agent")
+    import_file(store, path, "swe-agent")
+    (shown,) = views(store, path, "swe-agent")
+    assert shown.record.labels["times"] == "unknown"
+    assert {commit.when for commit in shown.log()} == {1_600_000_000_000_000}
+    assert [row.id for row in store.sessions().rows][-1] == shown.id
+    (dated,) = views(store, newer, "mini-swe-agent")
+    assert "times" not in dated.record.labels
+
+
+def test_a_command_that_only_reads_is_not_in_doubt_without_a_result(store, tmp_path):
+    told = json.loads(LISTED.read_text())
+    reading = "```mswea_bash_command\ngrep -rn tax . | head -5 && cat cart.py\n```"
+    path = tmp_path / "a.traj.json"
+    path.write_text(json.dumps([*told[:2], {"role": "assistant", "content": reading}]))
+    import_file(store, path, "mini-swe-agent")
+    (shown,) = views(store, path, "mini-swe-agent")
+    assert [c.effect for c in shown.log() if c.kind == "call"] == ["read"]
 
 
 def test_a_demonstration_is_not_a_prompt(store):
@@ -97,7 +173,7 @@ def test_a_continued_run_is_one_session_and_one_turn(store, tmp_path):
     path = tmp_path / "a.traj.json"
     for count in range(3, len(told) + 1):
         path.write_text(json.dumps(told[:count]))
-        import_file(store, path, "mini-swe-agent")
+        import_file(store, path, "mini-swe-agent", at_rest=count == len(told))
     (shown,) = views(store, path, "mini-swe-agent")
     kinds = [c.kind for c in shown.log()]
     assert (kinds.count("turn"), kinds.count("call"), kinds.count("turn_end")) == (1, 3, 1)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 import stator
+from stator.errors import HeadMoved
+from stator.model.exchange.bookmark import Bookmark
+from stator.model.exchange.item_commits import DraftingState
 from stator.model.exchange.items import (
     Answered,
     Began,
@@ -22,6 +26,7 @@ from stator.model.exchange.items import (
     Unknown,
 )
 from stator.runtime.facade.view import SessionView
+from stator.runtime.ingest.placement import find
 from stator.runtime.ingest.recorder import Recorder
 from stator.runtime.window.transcript import Rendering
 
@@ -61,10 +66,14 @@ def recorder(store, talk=TALK, **options):
 
 
 def record(store, items, talk=TALK, **options):
-    recording = recorder(store, talk, **options)
+    """Record items of a source, which continues where the last ones of that conversation ended."""
+    note = store.port.bookmark(talk.session, "test") if find(store.port, talk) else None
+    state = None if note is None else msgspec.convert(note.value, DraftingState)
+    recording = recorder(store, talk, state=state, **options)
     for item in items:
         recording.take(item)
-    recording.flush()
+    kept = msgspec.to_builtins(recording.state)
+    recording.flush(bookmark=Bookmark("test", 1 if note is None else note.number + 1, kept))
     return SessionView(store.port, recording.session)
 
 
@@ -76,38 +85,16 @@ def test_a_turn_becomes_a_turn_of_a_recorded_session(store):
     view = record(store, TURN)
     assert kinds(view) == ["open", "turn", "entry", "call", "outcome", "entry", "turn_end"]
     assert (view.record.mode, view.record.name) == ("recorded", "write hello")
-    assert [change.path for change in view.files()] == ["hello.txt"]
+    assert [change.path for change in view.files()] == ["/home/dev/demo/hello.txt"]
 
 
-def test_an_item_reported_twice_is_recorded_once(store):
+def test_a_source_that_is_read_again_adds_nothing(store):
     record(store, TURN)
     again = recorder(store)
     for item in TURN:
         again.take(item)
     assert again.flush() == []
     assert not again.is_new
-
-
-def test_a_hook_and_a_transcript_of_one_call_make_one_call(store):
-    told = [
-        Prompted(id="p1", at=10, content="write hello"),
-        Called(id="toolu_1", at=29, tool="Write", input={"file_path": "hello.txt"}),
-        Returned(id="toolu_1", at=41, output={"type": "create"}),
-    ]
-    record(store, told, via="hook")
-    view = record(store, TURN)
-    assert sorted(kinds(view)) == sorted(
-        ["open", "turn", "call", "outcome", "entry", "entry", "turn_end"]
-    )
-
-
-def test_a_call_reported_first_by_a_hook_is_paired_with_its_answer(store):
-    view = record(store, [TURN[0], TURN[2], TURN[3]], via="hook")
-    view = record(store, TURN)
-    said = Rendering(store.port, view.id).current().render("anthropic")
-    (result,) = [b for m in said for b in m["content"] if b["type"] == "tool_result"]
-    assert result["tool_use_id"] == "toolu_1"
-    assert "done" in str(result["content"])
 
 
 def test_a_write_without_a_result_is_in_doubt_when_the_agent_continues(store):
@@ -211,11 +198,82 @@ def test_ending_and_resuming_change_the_session_status(store):
     assert view.record.status == "active"
 
 
-def test_a_call_open_when_the_agent_died_is_in_doubt_when_it_resumes(store):
+def test_the_end_and_the_start_of_an_agent_record_no_outcomes_and_no_turn_ends(store):
     record(store, [Began(id="b1"), *TURN[:3]])
-    view = record(store, [Began(id="b2", how="resume")])
-    (call,) = view.calls()
-    assert (call.status, call.cause) == ("in doubt", "the agent's program ended")
+    view = record(store, [Ended(id="e1", died=True), Began(id="b2", how="resume")])
+    assert kinds(view) == ["open", "run", "turn", "entry", "call", "pause", "resume"]
+
+
+def test_two_recorders_that_read_one_source_record_each_item_once_and_in_order(store):
+    one, two = recorder(store), recorder(store)
+    for recording, upto in ((one, 2), (two, 4)):
+        for item in TURN[:upto]:
+            recording.take(item)
+        recording.flush()
+    for item in TURN[2:]:
+        one.take(item)
+    one.flush()
+    assert kinds(SessionView(store.port, one.session)) == [
+        "open", "turn", "entry", "call", "outcome", "entry", "turn_end",
+    ]  # fmt: skip
+
+
+def test_of_two_readers_of_one_source_the_second_starts_again(store):
+    for number in (1, 2):
+        recording = recorder(store)
+        recording.take(TURN[0])
+        recording.flush(bookmark=Bookmark("a.jsonl", number, {"offset": number}))
+    assert store.port.bookmark(recording.session, "a.jsonl").value == {"offset": 2}
+    late = recorder(store)
+    late.take(TURN[1])
+    with pytest.raises(HeadMoved):
+        late.flush(bookmark=Bookmark("a.jsonl", 2, {"offset": 9}))
+    assert len(kinds(SessionView(store.port, late.session))) == 2
+
+
+def test_an_answer_derives_from_everything_in_the_agents_view(store):
+    view = record(store, TURN)
+    second = [commit for commit in view.log() if commit.kind == "entry"][1]
+    assert second.inputs == [2, -5]
+
+
+def test_after_a_compaction_an_answer_derives_from_the_summary_and_what_follows(store):
+    more = [Prompted(id="p2", at=60, content="more"), answer(text="so", id="msg_3")]
+    view = record(store, [*TURN, Compacted(id="compact/1", at=55, summary="short"), *more])
+    log = {commit.kind: commit for commit in view.log()}
+    assert log["entry"].inputs == [log["compaction"].seq, -log["turn"].seq]
+
+
+def test_a_call_derives_from_the_answer_that_asked_for_it(store):
+    view = record(store, TURN)
+    (call,) = [commit for commit in view.log() if commit.kind == "call"]
+    assert call.inputs == [3]
+
+
+def test_a_child_begins_at_the_call_that_started_it(store):
+    view = record(store, TURN[:3])
+    below = Conversation(
+        source="claude-code", id="agent-a", parent="9d4f", parent_call="toolu_1", name="look"
+    )
+    child = record(store, [Prompted(id="q1", at=31, content="look", by="agent")], below)
+    (call,) = [commit for commit in view.log() if commit.kind == "call"]
+    (turn,) = [commit for commit in child.log() if commit.kind == "turn"]
+    assert child.record.parent.seq == call.seq
+    assert (turn.actor, turn.provenance.source) == ("agent", "model")
+
+
+def test_what_is_kept_of_a_source_holds_no_secret(store):
+    secret = "ghp_" + "a1B2" * 9
+    recording = recorder(store)
+    recording.take(TURN[0])
+    recording.flush(bookmark=Bookmark("a.jsonl", 1, {"held": f"token {secret}"}))
+    assert secret not in str(store.port.bookmark(recording.session, "a.jsonl").value)
+
+
+def test_an_erasure_drops_the_notes_of_a_session(store):
+    view = record(store, TURN)
+    store.erase(store.erasing(view.id, "@2"))
+    assert store.port.bookmark(view.id, "test") is None
 
 
 def test_imported_records_name_the_importer_and_their_source(store):
@@ -223,26 +281,6 @@ def test_imported_records_name_the_importer_and_their_source(store):
     outcome = next(commit for commit in view.log() if commit.kind == "outcome")
     assert outcome.value("principal") == "import:claude-code"
     assert (outcome.provenance.source, outcome.provenance.trust) == ("tool", "unverified")
-
-
-def test_two_concurrent_recorders_lose_nothing(store):
-    one, two = recorder(store), recorder(store)
-    one.take(TURN[0])
-    one.flush()
-    two.take(TURN[0])
-    two.take(TURN[2])
-    two.flush()
-    one.take(TURN[3])
-    one.flush()
-    view = SessionView(store.port, one.session)
-    assert kinds(view) == ["open", "turn", "call", "outcome"]
-
-
-def test_a_cursor_is_read_back(store):
-    recording = recorder(store)
-    recording.take(TURN[0])
-    recording.flush(cursor=("a.jsonl", {"offset": 12}))
-    assert recorder(store).cursor("a.jsonl") == {"offset": 12}
 
 
 def test_names_with_lone_surrogates_are_recorded_readably(store):
@@ -277,7 +315,7 @@ def test_a_recorded_session_is_dated_by_its_items(store):
     recording = recorder(store)
     for item in TURN:
         recording.take(item)
-    recording.flush(cursor=("a.jsonl", {"offset": 12}))
+    recording.flush(bookmark=Bookmark("a.jsonl", 1, {"offset": 12}))
     row = store.port.session(recording.session)
     assert (row.record.created, row.updated) == (10, 50)
 
@@ -285,19 +323,6 @@ def test_a_recorded_session_is_dated_by_its_items(store):
 def test_an_item_without_a_time_gets_that_of_the_item_before(store):
     view = record(store, [TURN[0], Unknown(id="u", raw={"type": "odd"})])
     assert [commit.when for commit in view.log()][1:] == [10, 10]
-
-
-def test_a_late_report_of_a_start_does_not_end_newer_calls(store):
-    record(store, TURN[:3])
-    view = record(store, [Began(id="b1", at=5, how="startup")], via="hook")
-    (call,) = view.calls()
-    assert call.status == "started"
-
-
-def test_the_end_of_an_earlier_turn_does_not_end_this_one(store):
-    record(store, [*TURN[:-1], Prompted(id="p2", at=60, content="go on")])
-    view = record(store, [TurnEnded(at=50), Ended(id="e1", at=55)], via="hook")
-    assert [c.turn for c in view.log() if c.kind == "turn_end"] == [1]
 
 
 def test_a_start_reported_twice_is_recorded_once(store):
@@ -323,27 +348,9 @@ def test_a_cancelled_read_gets_its_late_result(store):
     assert kinds(view).count("settlement") == 1
 
 
-def test_a_cancelled_read_gets_its_result_from_another_recorder(store):
-    asked = Called(id="toolu_1", at=30, tool="Read", input={}, effect="read")
-    record(store, [TURN[0], asked, Prompted(id="p2", at=60, content="go on")], via="hook")
-    view = record(store, [TURN[0], asked, Returned(id="toolu_1", at=40, output="found")])
-    assert [call.status for call in view.calls()] == ["ok"]
-
-
 def results(store, view):
     said = Rendering(store.port, view.id).current().render("anthropic")
     return [b["content"] for m in said for b in m["content"] if b["type"] == "tool_result"]
-
-
-def test_a_long_turn_of_calls_reported_by_hooks_keeps_every_result(store):
-    names = [f"toolu_{number}" for number in range(300)]
-    calls = [Called(id=name, at=30, tool="Write", input={}) for name in names]
-    ends = [Returned(id=name, at=40, output=f"out of {name}") for name in names]
-    told = [TURN[0], *(item for pair in zip(calls, ends, strict=True) for item in pair)]
-    record(store, told, via="hook")
-    asks = [answer((name, "Write", {}), id=f"msg_{name}") for name in names]
-    view = record(store, [TURN[0], *asks])
-    assert results(store, view) == [f"out of {name}" for name in names]
 
 
 def test_a_requested_call_without_a_report_is_rendered_as_unknown(store):
@@ -361,17 +368,6 @@ def test_a_result_is_matched_by_an_id_that_is_too_long_to_record(store):
         Returned(id=name, at=40, output="done"),
     ]
     assert results(store, record(store, told)) == ["done"]
-
-
-def test_erased_content_is_not_shown_by_a_later_answer(store):
-    view = record(store, [TURN[0], *TURN[2:4]], via="hook")
-    shown = Rendering(store.port, view.id)
-    shown.current()
-    (outcome,) = [commit for commit in view.log() if commit.kind == "outcome"]
-    store.erase(store.erasing(view.id, f"@{outcome.seq}"))
-    shown.current()
-    record(store, TURN[:2])
-    assert "done" not in str(shown.current().render("anthropic"))
 
 
 def test_a_prompt_repeated_after_a_compaction_starts_no_turn(store):

@@ -23,7 +23,7 @@ def settle(store, call, verdict="done", **options):
 
 
 def doubts(store, **where):
-    return settlement.doubts(store.port, **where)
+    return settlement.doubts(store.as_read, **where)
 
 
 @pytest.fixture

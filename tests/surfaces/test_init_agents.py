@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,11 @@ def files(agent, scope="project", root=Path("/p"), home=Path("/h"), **options):
     )
 
 
+def edited(agent):
+    """The files of an agent that others have settings in too."""
+    return [file for file in files(agent) if file.kind != "file"]
+
+
 @pytest.mark.parametrize("scope", ["project", "user"])
 @pytest.mark.parametrize("agent", AGENTS)
 def test_other_settings_stay(agent, scope):
@@ -63,13 +69,13 @@ def test_other_settings_stay(agent, scope):
 @pytest.mark.parametrize("agent", AGENTS)
 def test_adding_twice_changes_nothing_the_second_time(agent):
     for file in files(agent):
-        once = add_entries("", file)
+        once = add_entries(None, file)
         assert add_entries(once, file) == once
 
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_removing_restores_the_previous_settings(agent):
-    for file in files(agent):
+    for file in edited(agent):
         before = (
             "# mine\nmodel = 1\n" if file.kind == "toml" else json.dumps(OTHERS, indent=2) + "\n"
         )
@@ -79,12 +85,12 @@ def test_removing_restores_the_previous_settings(agent):
 @pytest.mark.parametrize("agent", AGENTS)
 def test_removing_our_entries_from_a_file_with_only_ours_deletes_it(agent):
     for file in files(agent):
-        assert remove_entries(add_entries("", file), file) == ""
+        assert remove_entries(add_entries(None, file), file) is None
 
 
 def test_a_new_path_of_the_hook_program_replaces_the_old_one():
     file = files("claude-code")[0]
-    old = json.loads(add_entries("", file))
+    old = json.loads(add_entries(None, file))
     old["hooks"]["Stop"][0]["hooks"][0]["command"] = "/old/stator-hook claude-code"
     after = json.loads(add_entries(json.dumps(old), file))
     (entry,) = after["hooks"]["Stop"]
@@ -113,7 +119,7 @@ def test_another_hook_in_the_same_group_stays():
     text = json.dumps({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [lint, ours]}]}})
     kept = {"matcher": "Bash", "hooks": [lint]}
     assert json.loads(add_entries(text, file))["hooks"]["PreToolUse"][0] == kept
-    assert json.loads(remove_entries(text, file)) == {"hooks": {"PreToolUse": [kept]}}
+    assert json.loads(remove_entries(text, file) or "") == {"hooks": {"PreToolUse": [kept]}}
 
 
 def test_adding_twice_from_a_folder_with_a_space_changes_nothing():
@@ -122,9 +128,9 @@ def test_adding_twice_from_a_folder_with_a_space_changes_nothing():
         for file in wanted_settings(
             agent, programs, "user", root=Path("/p"), home=Path("/h"), environ={}
         ):
-            once = add_entries("", file)
+            once = add_entries(None, file)
             assert add_entries(once, file) == once
-            assert remove_entries(once, file) == ""
+            assert remove_entries(once, file) is None
 
 
 def test_a_lone_surrogate_in_the_settings_stays():
@@ -136,7 +142,7 @@ def test_a_lone_surrogate_in_the_settings_stays():
 def test_a_comment_above_the_table_after_ours_stays():
     file = files("codex")[1]
     text = '[mcp_servers.stator]\ncommand = "old"\n\n# about the other\n[other]\nb = 2\n'
-    assert remove_entries(text, file) == "# about the other\n[other]\nb = 2\n"
+    assert remove_entries(text, file) == "\n# about the other\n[other]\nb = 2\n"
     assert "# about the other\n[other]" in add_entries(text, file)
 
 
@@ -165,7 +171,7 @@ def test_a_toml_file_keeps_every_byte_outside_our_table():
 def test_our_table_in_the_middle_of_a_file_is_removed():
     file = files("codex")[1]
     text = 'a = 1\n\n[mcp_servers.stator]\ncommand = "old"\n\n[other]\nb = 2\n'
-    assert tomllib.loads(remove_entries(text, file)) == {"a": 1, "other": {"b": 2}}
+    assert tomllib.loads(remove_entries(text, file) or "") == {"a": 1, "other": {"b": 2}}
 
 
 def test_servers_written_inline_are_refused_rather_than_broken(ask, home):
@@ -213,22 +219,21 @@ def test_a_second_init_changes_nothing(ask, home):
     assert {path: path.read_bytes() for path in Path(".claude").iterdir()} == before
 
 
-def test_a_copy_of_the_old_file_is_kept(ask, home):
+def test_no_file_is_left_beside_a_changed_one(ask, home):
     Path(".claude").mkdir()
     Path(".claude/settings.local.json").write_text('{"a": 1}')
     ask("init", "claude-code", "--yes")
-    assert Path(".claude/settings.local.json.before-stator").read_text() == '{"a": 1}'
+    assert os.listdir(".claude") == ["settings.local.json"]
 
 
 def test_remove_deletes_all_our_entries(ask, home):
-    ask("init", "claude-code", "codex", "gemini", "cursor", "--yes")
-    ask("init", "claude-code", "codex", "gemini", "cursor", "--remove", "--yes")
-    left = [path for path in Path(".").rglob("*") if path.is_file() and ".stator" not in str(path)]
-    assert left == []
+    ask("init", *AGENTS, "--yes")
+    ask("init", *AGENTS, "--remove", "--yes")
+    assert os.listdir(".") == [".stator"]
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", '{"hooks": []}', '{"hooks": {"Stop": 1}}', "// no\n{}"]
+    "text", ["{", "[]", '{"hooks": []}', '{"hooks": {"Stop": 1}}', '{"a": 1 "b": 2}', "{'a': 1}"]
 )
 def test_settings_that_cannot_be_parsed_are_not_changed(ask, home, text):
     Path(".claude").mkdir()
@@ -293,8 +298,202 @@ def test_init_warns_if_the_mcp_package_is_missing(ask, home, monkeypatch):
     assert "pip install 'stator[mcp]'" in ask("init", "claude-code", "--yes").out
 
 
-def test_the_error_for_an_unknown_agent_lists_the_known_ones(ask, home):
-    answer = ask("init", "windsurf", "--dry-run")
+@pytest.mark.parametrize("more", [[], ["--dry-run"], ["--yes"], ["--remove"]])
+def test_the_error_for_an_unknown_agent_lists_the_known_ones(ask, home, more):
+    answer = ask("init", "windsurf", *more)
     assert answer.code == 2
     assert "'windsurf'" in answer.err
-    assert "claude-code, codex, gemini, cursor" in answer.err
+    assert ", ".join(AGENTS) in answer.err
+    assert os.listdir(".") == []
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("claude", "claude-code"), ("openocde", "opencode"), ("gemini-cli", "gemini")],
+)
+def test_an_agent_that_was_probably_meant_is_named(ask, home, word, meant):
+    assert f"did you mean {meant}?" in ask("init", word).err
+
+
+def test_a_folder_that_exists_needs_no_slash(ask, home):
+    Path("shop").mkdir()
+    assert ask("init", "shop").code == 0
+    assert Path("shop/.stator/store.db").exists()
+
+
+# -- files that a team commits ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_files_that_a_team_commits_name_no_folder_of_this_machine(ask, home, agent):
+    ask("init", agent, "--shared", "--yes")
+    texts = [
+        path.read_text()
+        for path in Path(".").rglob("*")
+        if path.is_file() and ".stator" not in path.parts
+    ]
+    assert texts
+    assert not any(str(Path(sys.executable).parent) in text for text in texts)
+
+
+def test_the_users_own_settings_name_the_program_with_its_folder(ask, home):
+    ask("init", "gemini", "--user", "--yes")
+    shown = json.loads((home / ".gemini/settings.json").read_text())
+    command = shown["hooks"]["SessionStart"][0]["hooks"][0]["command"]
+    assert command == f"{Path(sys.executable).parent}/stator-hook gemini"
+
+
+def test_init_says_that_a_program_is_not_on_the_path(ask, home, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    shown = ask("init", "gemini", "--yes").out
+    assert "stator-hook and stator not on the PATH" in shown
+    assert f'export PATH="{Path(sys.executable).parent}:$PATH"' in shown
+
+
+def test_a_store_of_this_machine_does_not_reach_files_that_a_team_commits(ask, home):
+    answer = ask("init", "gemini", "--store", "/elsewhere/store.db", "--yes")
+    assert answer.code == 2
+    assert not Path(".gemini").exists()
+
+
+# -- two scopes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("--user", ""), ("", "--user"), ("--user", "--shared")]
+)
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_second_scope_is_not_turned_on_unasked(ask, home, agent, first, second):
+    ask("init", agent, "--yes", *filter(None, [first]))
+    before = contents(home.parent)
+    answer = ask("init", agent, "--yes", *filter(None, [second]))
+    assert answer.code == 1
+    assert f"{agent} is recorded already" in answer.out
+    assert contents(home.parent) == before
+
+
+def test_force_turns_on_a_second_scope(ask, home):
+    ask("init", "gemini", "--user", "--yes")
+    assert ask("init", "gemini", "--force", "--yes").code == 0
+    assert Path(".gemini/settings.json").exists()
+
+
+def test_shared_and_local_settings_are_two_scopes(ask, home):
+    ask("init", "claude-code", "--shared", "--yes")
+    assert "recorded already" in ask("init", "claude-code", "--yes").out
+
+
+# -- the files on disk ------------------------------------------------------------------------------
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def folders(folder: Path) -> set[str]:
+    return {
+        str(path) for path in folder.rglob("*") if path.is_dir() and ".stator" not in path.parts
+    }
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("scope", [[], ["--user"]])
+def test_an_agents_folder_that_was_there_and_empty_stays(ask, home, agent, scope):
+    for folder in (".claude", ".codex", ".gemini", ".cursor", ".opencode", ".config/opencode"):
+        Path(folder).mkdir(parents=True)
+        (home / folder).mkdir(parents=True)
+    before = folders(home.parent)
+    ask("init", agent, "--yes", *scope)
+    ask("init", agent, "--remove", "--yes", *scope)
+    assert folders(home.parent) == before
+
+
+def test_a_folder_in_which_the_user_put_something_stays(ask, home):
+    ask("init", "gemini", "--yes")
+    Path(".gemini/mine.md").write_text("mine")
+    ask("init", "gemini", "--remove", "--yes")
+    assert os.listdir(".gemini") == ["mine.md"]
+
+
+def test_removing_keeps_a_plugin_of_the_user(ask, home):
+    folder = Path(".opencode/plugins")
+    folder.mkdir(parents=True)
+    (folder / "stator.js").write_text("export const Mine = 1")
+    assert ask("init", "opencode", "--yes").code == 2
+    ask("init", "opencode", "--remove", "--yes")
+    assert (folder / "stator.js").read_text() == "export const Mine = 1"
+
+
+def test_the_plugin_for_opencode_starts_the_program_it_was_installed_for(ask, home):
+    ask("init", "opencode", "--user", "--yes")
+    text = (home / ".config/opencode/plugins/stator.js").read_text()
+    assert f'const COMMAND = ["{Path(sys.executable).parent}/stator-hook", "opencode"]' in text
+    shown = json.loads((home / ".config/opencode/opencode.json").read_text())
+    assert shown["mcp"]["stator"]["command"][1:] == ["mcp"]
+
+
+def test_opencodes_settings_with_comments_are_extended(ask, home):
+    text = '{\n  // mine\n  "model": "x",\n}\n'
+    Path("opencode.jsonc").write_text(text)
+    ask("init", "opencode", "--yes")
+    assert (
+        '"stator": {"type": "local", "command": ["stator", "mcp"]'
+        in Path("opencode.jsonc").read_text()
+    )
+    assert not Path("opencode.json").exists()
+    ask("init", "opencode", "--remove", "--yes")
+    assert Path("opencode.jsonc").read_text() == text
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644, 0o640])
+def test_a_file_keeps_its_mode_and_its_owner(ask, home, mode):
+    Path(".mcp.json").write_text("{}")
+    Path(".mcp.json").chmod(mode)
+    before = Path(".mcp.json").stat()
+    ask("init", "claude-code", "--yes")
+    after = Path(".mcp.json").stat()
+    assert (after.st_mode, after.st_uid, after.st_gid) == (
+        before.st_mode,
+        before.st_uid,
+        before.st_gid,
+    )
+
+
+# -- settings that earlier versions wrote -----------------------------------------------------------
+
+
+OLD_HOOK = {"type": "command", "command": "/old/venv/bin/stator-hook gemini", "timeout": 10000}
+OLD = {
+    "theme": "dark",
+    "hooks": {event: [{"hooks": [OLD_HOOK]}] for event in AGENTS["gemini"].events},
+    "mcpServers": {"stator": {"command": "/old/venv/bin/stator", "args": ["mcp"]}},
+}
+
+
+def write_as_before(text: str) -> None:
+    """Write settings as version 0.7 did: indented again, with this machine's path, and a copy beside."""
+    Path(".gemini").mkdir()
+    Path(".gemini/settings.json").write_text(json.dumps(OLD, indent=2) + "\n")
+    Path(".gemini/settings.json.before-stator").write_text(text)
+
+
+def test_entries_of_an_earlier_version_are_replaced(ask, home):
+    write_as_before('{"theme":"dark"}')
+    ask("init", "gemini", "--yes")
+    text = Path(".gemini/settings.json").read_text()
+    assert "/old/venv" not in text
+    assert text.count("stator-hook gemini") == len(AGENTS["gemini"].events)
+    assert json.loads(text)["theme"] == "dark"
+
+
+def test_removing_gives_back_the_copy_that_an_earlier_version_kept(ask, home):
+    write_as_before('{"theme":"dark"}')
+    ask("init", "gemini", "--remove", "--yes")
+    assert contents(Path(".gemini")) == {".gemini/settings.json": b'{"theme":"dark"}'}
+
+
+def test_a_copy_with_other_settings_is_left_alone(ask, home):
+    write_as_before('{"theme":"light"}')
+    ask("init", "gemini", "--remove", "--yes")
+    assert json.loads(Path(".gemini/settings.json").read_text()) == {"theme": "dark"}
+    assert Path(".gemini/settings.json.before-stator").read_text() == '{"theme":"light"}'

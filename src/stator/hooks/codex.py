@@ -3,6 +3,9 @@
 A hook reports a call before it runs; a rollout does not. Everything else is in both, and the source
 that comes second adds nothing. Codex has no hook for a failed call: how a command ended is known
 from the rollout, or from the tool's output.
+
+The hooks of a sub-agent name the session of its parent, and beside it the sub-agent itself (`agent_id`). What
+they report belongs to the sub-agent's conversation. Only that it started and ended belongs to the parent's.
 """
 
 from __future__ import annotations
@@ -11,16 +14,19 @@ from collections.abc import Iterator
 from typing import Any
 
 from stator.importers.codex import tools
+from stator.importers.codex.messages import parts_of
 from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.fields import record, text
 from stator.model.exchange.items import (
     Answered,
+    Author,
     Began,
     Called,
     Compacted,
     Conversation,
     Ended,
     Item,
+    Planned,
     Prompted,
     Returned,
     Spawned,
@@ -28,14 +34,26 @@ from stator.model.exchange.items import (
 )
 
 SOURCE = "codex"
+CHILD_LIFECYCLE = ("SubagentStart", "SubagentStop")
+"""Hooks that tell a parent about its sub-agents."""
 
 
 def conversation(payload: dict[str, Any]) -> Conversation | None:
     """The conversation that a hook's input belongs to."""
-    session = text(payload.get("session_id"))
+    session, cwd = text(payload.get("session_id")), text(payload.get("cwd"))
     if not session:
         return None
-    return Conversation(source=SOURCE, id=session, agent=SOURCE, cwd=text(payload.get("cwd")))
+    child = _child_of(payload)
+    if child and child != session:
+        return Conversation(source=SOURCE, id=child, agent=SOURCE, cwd=cwd, parent=session)
+    return Conversation(source=SOURCE, id=session, agent=SOURCE, cwd=cwd)
+
+
+def _child_of(payload: dict[str, Any]) -> str:
+    """The sub-agent whose hook this is; "" for an agent that a person started."""
+    if text(payload.get("hook_event_name")) in CHILD_LIFECYCLE:
+        return ""
+    return text(payload.get("agent_id"))
 
 
 def items(payload: dict[str, Any], at: int, unique: str, state: dict[str, Any]) -> Iterator[Item]:
@@ -48,21 +66,23 @@ def items(payload: dict[str, Any], at: int, unique: str, state: dict[str, Any]) 
         yield from _compacted(payload.get("source") == "compact", at, state)
         yield Began(id=unique, at=at, how=text(payload.get("source")))
     elif kind == "UserPromptSubmit" and prompt != "turn/":
-        yield Prompted(id=prompt, at=at, content=strip_attachments(payload.get("prompt")))
+        by: Author = "agent" if _child_of(payload) else "user"
+        yield Prompted(id=prompt, at=at, content=_typed(payload.get("prompt")), by=by)
     elif kind == "PreToolUse" and call:
         tool = text(payload.get("tool_name"))
         arguments = strip_attachments(payload.get("tool_input"))
-        yield Called(id=call, at=at, tool=tool, input=arguments, effect=tools.effect_of(tool))
+        effect = tools.effect_of(tool, arguments)
+        yield Called(id=call, at=at, tool=tool, input=arguments, effect=effect)
     elif kind == "PostToolUse" and call:
         # the hook's input does not show how a command ended; the rollout does
         if state.get("no transcript") or text(payload.get("tool_name")) not in tools.SHELLS:
-            yield _returned(payload, call, at)
+            yield from _returned(payload, call, at)
     elif kind == "PreCompact":
         state["compacting"] = True
     elif kind == "PostCompact":
         state["compacting"] = True
         yield from _compacted(True, at, state)
-    elif kind in ("SubagentStart", "SubagentStop") and text(payload.get("agent_id")):
+    elif kind in CHILD_LIFECYCLE and text(payload.get("agent_id")):
         status = "started" if kind == "SubagentStart" else "ended"
         child = text(payload.get("agent_id"))
         name = child if status == "started" else f"{child}/ended"
@@ -74,20 +94,29 @@ def items(payload: dict[str, Any], at: int, unique: str, state: dict[str, Any]) 
         yield Ended(id=unique, at=at, reason=text(payload.get("reason")))
 
 
-def _returned(payload: dict[str, Any], call: str, at: int) -> Item:
+def _typed(prompt: Any) -> Any:
+    """What a person typed, without what Codex puts before it."""
+    typed = parts_of({"role": "user", "content": prompt}).typed
+    return strip_attachments(prompt) if typed is None else typed
+
+
+def _returned(payload: dict[str, Any], call: str, at: int) -> Iterator[Item]:
     tool, arguments, answer = (
         text(payload.get("tool_name")),
         payload.get("tool_input"),
         payload.get("tool_response"),
     )
-    ended = tools.outcome_of(tool, answer, {"result": record(answer)})
+    ended = tools.outcome_of(tool, answer, {"result": record(answer)}, arguments)
     fine = ended.status == "ok"
     output = tools.unwrap_output(answer)[0] if isinstance(answer, str) else answer
-    return Returned(
+    yield Returned(
         id=call, at=at, tool=tool, status=ended.status, cause=ended.cause,
         output=strip_attachments(output),
         files=tools.files_of(tool, arguments, text(payload.get("cwd")), {}) if fine else (),
     )  # fmt: skip
+    steps = tools.steps_of(tool, arguments) if fine else ()
+    if steps:
+        yield Planned(id=call, at=at, steps=steps)
 
 
 def _compacted(done: bool, at: int, state: dict[str, Any]) -> Iterator[Item]:
@@ -108,4 +137,5 @@ def _stopped(
         yield Answered(
             id=unique, at=at, reply={"output": [message]}, model=text(payload.get("model"))
         )
-    yield TurnEnded(id=unique, at=at)
+    turn = text(payload.get("turn_id"))
+    yield TurnEnded(id=f"end/turn/{turn}" if turn else unique, at=at)

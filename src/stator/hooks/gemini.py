@@ -73,7 +73,8 @@ def items(payload: dict[str, Any], at: int, unique: str, state: dict[str, Any]) 
         if answer and state.get("no transcript"):
             content = [{"type": "text", "text": answer}]
             yield Answered(id=unique, at=at, reply={"role": "assistant", "content": content})
-        yield TurnEnded(id=unique, at=at)
+        prompt = text(state.get("prompt"))
+        yield TurnEnded(id=f"end/{prompt}" if prompt else unique, at=at)
     elif kind == "SessionEnd":
         yield Ended(id=unique, at=at, reason=text(payload.get("reason")))
 
@@ -190,7 +191,7 @@ def _called(payload: dict[str, Any], at: int, state: dict[str, Any]) -> Iterator
         name = gemini_tools.call_id(prompt, tool, arguments, number)
     if name:
         waiting.append(name)
-        effect = gemini_tools.effect_of(tool)
+        effect = gemini_tools.effect_of(tool, arguments)
         yield Called(id=name, at=at, tool=tool, input=strip_attachments(arguments), effect=effect)
 
 

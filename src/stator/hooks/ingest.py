@@ -309,7 +309,7 @@ class Intake:
                 kept.append(seen.line)
         if kept:  # before the files go
             witnesses.hold(self._folder, recorder.session, kept)
-        self._result.commits += len(recorder.flush(reading=note.reading()))
+        self._result.commits += len(recorder.flush(bookmark=note.bookmark()))
         note.number += 1
         self._name(recorder.session)
         self.catch_up(conversation.source, conversation, note)
@@ -346,7 +346,7 @@ class Intake:
             if within:
                 self._result.commits += len(one.flush())
         note.drafting = main.state
-        self._result.commits += len(main.flush(reading=note.reading()))
+        self._result.commits += len(main.flush(bookmark=note.bookmark()))
         self._name(main.session)
 
     def _name(self, session: str) -> None:
@@ -369,29 +369,33 @@ class Intake:
         lines = witnesses.held_lines(self._folder, row.id)
         if not lines:
             return
-        left = self._unplaced(row.id, source, lines)
+        has_file = bool(file.conversations)
+        left = self._unplaced(row.id, source, lines, has_file=has_file)
         if at_rest and is_all:
-            self._land(row.id, conversation, left, has_turns=bool(file.conversations))
+            self._land(row.id, conversation, left, has_file=has_file)
             left = []
         witnesses.keep_only(self._folder, row.id, [seen.line for seen in left])
 
     def _unplaced(
-        self, session: str, source: str, lines: list[spool.SpoolLine]
+        self, session: str, source: str, lines: list[spool.SpoolLine], *, has_file: bool
     ) -> list[witnesses.Witnessed]:
         """The lines that report what the log does not hold."""
         refuse = lambda line, error: self._refuse(line, _error_text(error))  # noqa: E731
         left = []
-        for seen in witnesses.reported(lines, {}, refuse):
+        for seen in witnesses.reported(lines, {"no transcript": not has_file}, refuse):
             missing = [
                 item
                 for item in seen.items
-                if not witnesses.is_placed(
-                    self._store, _owner(self._store, source, session, item), source, item
-                )
+                if not self._is_placed(session, source, item)
+                or (not has_file and not witnesses.needs_no_place(item))
             ]
             if missing:
                 left.append(seen)
         return left
+
+    def _is_placed(self, session: str, source: str, item: Item) -> bool:
+        owner = _owner(self._store, source, session, item)
+        return witnesses.is_placed(self._store, owner, source, item)
 
     def _land(
         self,
@@ -399,17 +403,17 @@ class Intake:
         conversation: Conversation,
         left: list[witnesses.Witnessed],
         *,
-        has_turns: bool,
+        has_file: bool,
     ) -> None:
-        """Record what only hooks saw, at the end of the log."""
+        """Record what only hooks saw, at the end of the log: all of it if there is no transcript."""
         by_owner: dict[str, list[Item]] = {}
         for seen in left:
-            for item in witnesses.worth_landing(seen.items):
+            for item in witnesses.worth_landing(seen.items) if has_file else seen.items:
                 owner = _owner(self._store, conversation.source, session, item)
                 if not witnesses.is_same_call(self._store, owner, item):
                     by_owner.setdefault(owner, []).append(item)
         for owner, items in by_owner.items():
-            drafts = witnesses.landing(self._store, owner, conversation, items, has_turns=has_turns)
+            drafts = witnesses.landing(self._store, owner, conversation, items, has_turns=has_file)
             head = self._store.head(owner).seq
             answers = self._store.append(owner, drafts)
             self._result.commits += sum(commit.seq > head for commit in answers)

@@ -14,6 +14,7 @@ MAPPERS = {
     "codex": "codex",
     "gemini": "gemini",
     "cursor": "cursor",
+    "opencode": "opencode",
     "witness": "witness",
 }
 """Agent → the module in this package that reads its hooks."""

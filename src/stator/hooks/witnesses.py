@@ -19,6 +19,7 @@ import msgspec
 from stator.errors import InvalidInput
 from stator.hooks import spool
 from stator.hooks.mappers import load_mapper
+from stator.hooks.repeated_lines import repeats_last
 from stator.importers.reading.jsonl import open_regular_file
 from stator.locations import HELD
 from stator.model.exchange.item_commits import NOT_TOLD, Drafter, legible
@@ -128,7 +129,10 @@ def reported(
     for line in lines:
         known = deepcopy(state)
         try:
-            items = tuple(load_mapper(line.agent).items(line.payload, line.at, line.id, known))
+            items: tuple[Item, ...] = ()
+            if not repeats_last(line, known):
+                mapper = load_mapper(line.agent)
+                items = tuple(mapper.items(line.payload, line.at, line.id, known))
         except Exception as error:  # a mapper may raise anything on hostile input
             refuse(line, error)
             continue
@@ -151,6 +155,11 @@ def is_placed(store: StorePort, session: str, source: str, item: Item) -> bool:
         and isinstance(item.content, str)
         and has_placeholder(item.content)
     )
+
+
+def needs_no_place(item: Item) -> bool:
+    """Whether an item means the same wherever it is recorded."""
+    return isinstance(item, tuple(KINDS))
 
 
 def is_same_call(store: StorePort, session: str, item: Item) -> bool:

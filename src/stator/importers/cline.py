@@ -142,7 +142,8 @@ def _steps(whole: JsonDocument) -> Steps:
         whole_line(reader.message(number, message), number + 1)
         for number, message in enumerate(messages)
     ]
-    return Steps(steps, settled_count(steps, is_finished=False), whole.skipped)
+    settled = settled_count(steps, is_finished=False)
+    return Steps([*steps, iter(whole.skipped)], settled)
 
 
 def _is_conversation(begin: bytes) -> bool:

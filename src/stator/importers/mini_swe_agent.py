@@ -127,7 +127,7 @@ def _steps(whole: JsonDocument) -> Steps:
     if configured is not None:
         steps.insert(0, iter([configured]))
     extra = len(steps) - len(messages) if status else int(configured is not None)
-    return Steps(steps, settled + extra, whole.skipped)
+    return Steps([*steps, iter(whole.skipped)], settled + extra)
 
 
 def _settings(info: dict[str, Any]) -> Configured | None:

@@ -226,7 +226,8 @@ class _OpenHandsReader:
             whole_line(self._record(number, entry), number + 1)
             for number, entry in enumerate(history)
         ]
-        return Steps(steps, settled_count(steps, is_finished=is_finished), cut)
+        settled = settled_count(steps, is_finished=is_finished)
+        return Steps([*steps, iter(cut)], settled)
 
     def _record(self, number: int, entry: Any) -> Iterator[Item]:
         kind = entry.get("action") or entry.get("observation") if isinstance(entry, dict) else None

@@ -175,7 +175,8 @@ class _SweAgentReader:
             ]
         settled = settled_count(steps, is_finished=bool(self._status))
         steps.append(self._end(len(answers) if self._history else len(self._actions)))
-        return Steps([self._start(), *steps], settled + 1 + bool(self._status), cut)
+        steps = [self._start(), *steps, iter(cut)]
+        return Steps(steps, settled + 1 + bool(self._status))
 
     def _start(self) -> Iterator[Item]:
         replay = self._replay

@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from stator.importers.codex import exec_output
+from stator.importers.codex.messages import is_prompt, typed_words
 from stator.importers.codex.reader import CodexReader
 from stator.importers.codex.rollout_lines import (
     SOURCE,
     THREAD,
     is_inherited,
-    is_prompt,
     labels_of,
+    own_history_start,
+    parent_of,
     unwrap_line,
 )
 from stator.importers.reading.fields import (
@@ -33,20 +35,19 @@ from stator.importers.reading.jsonl import (
     read_beginning,
     read_lines,
 )
-from stator.importers.reading.plain_text import plain_text
+from stator.importers.reading.line_boundary import looked_at
+from stator.importers.reading.line_stream import LineReader, LineStream
 from stator.model.exchange.items import (
     Conversation,
     Cursor,
     Item,
+    Spawned,
 )
 
 EXEC = "exec"
 """The part of a found conversation that is the output of `codex exec`."""
 HEAD_LINES = 400
 """The number of lines in which the first prompt is searched for; it names the session."""
-REQUEST = "## My request for Codex:"
-"""Before this, Codex lists what was open in the editor; after it comes the text that the user
-typed."""
 
 
 class Codex:
@@ -89,11 +90,10 @@ class Codex:
         at_rest: bool = True,
     ) -> Iterator[Item]:
         """Read the items, starting at a cursor."""
-        at = cursor or Cursor(offset=0)
-        rows = read_lines(found.path, offset=at.offset, number=at.line, progress=progress)
-        if found.part == EXEC:
-            return exec_output.read(rows)
-        return CodexReader(found.conversation, at).read(rows)
+        reader: LineReader = (
+            exec_output.ExecReader() if found.part == EXEC else CodexReader(found.conversation)
+        )
+        return LineStream(reader, found.path, cursor, self.mapper).read(progress, at_rest=at_rest)
 
     def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         """The folders in which Codex stores its rollouts."""
@@ -112,13 +112,19 @@ def conversation_of(path: Path) -> Conversation | None:
     """What the first lines of a rollout say about its conversation."""
     meta: dict[str, Any] | None = None
     prompt = ""
+    start = 0
     for line in read_lines(str(path)):
         value, _ = parse_line(line)
         kind, payload = unwrap_line(value) if value is not None else ("", {})
         if kind == "session_meta" and meta is None:
             meta = payload
-        elif kind == "response_item" and is_prompt(payload) and not is_inherited(meta, value):
-            prompt = plain_text(payload.get("content"))
+            start = own_history_start(meta)
+        elif (
+            kind == "response_item"
+            and not is_inherited(start, value)
+            and looked_at(is_prompt, payload, default=False)
+        ):
+            prompt = typed_words(payload)
         if prompt or line.number >= HEAD_LINES:
             break
     thread = text(meta.get("id")) or text(meta.get("session_id")) if meta else ""
@@ -129,20 +135,38 @@ def conversation_of(path: Path) -> Conversation | None:
     return Conversation(
         source=SOURCE,
         id=thread,
-        name=headline(prompt.rpartition(REQUEST)[2]),
+        name=headline(prompt),
         agent=SOURCE,
         cwd=text(meta.get("cwd")),
         labels=labels_of(meta, fork_of),
-        parent=parent_of(meta),
+        parent=(parent := parent_of(meta)),
+        parent_call=call_that_started(thread, parent, path) if parent else "",
         fork_of=fork_of,
         fork_ids=shared_ids(path, base) if fork_of else frozenset(),
     )
 
 
-def parent_of(meta: dict[str, Any]) -> str:
-    """The session that started a sub-agent; "" for other sessions."""
-    spawned = record(record(record(meta.get("source")).get("subagent")).get("thread_spawn"))
-    return text(meta.get("parent_thread_id")) or text(spawned.get("parent_thread_id"))
+def call_that_started(child: str, parent: str, path: Path) -> str:
+    """The call in the parent's rollout that started a sub-agent; "" if it is not known."""
+    rollout = rollout_of(parent, path)
+    if rollout is None or not THREAD.fullmatch(child):
+        return ""
+    wanted = child.encode()
+    for line in read_lines(str(rollout)):
+        if wanted in line.data:
+            call = looked_at(_call_starting, line, child, default="")
+            if call:
+                return call
+    return ""
+
+
+def _call_starting(line: JsonlLine, child: str) -> str:
+    value, _ = parse_line(line)
+    if value is None:
+        return ""
+    reader = CodexReader(Conversation(source=SOURCE, id=""))
+    started = (item for item in reader.items(value, line) if isinstance(item, Spawned))
+    return next((item.call for item in started if item.child == child), "")
 
 
 def rollout_of(thread: str, near: Path) -> Path | None:
@@ -183,8 +207,9 @@ def _base_of(path: Path) -> dict[str, Any]:
 
 
 def _ids(path: Path, end_ordinal: int | None) -> Iterator[str]:
-    reader = CodexReader(Conversation(source=SOURCE, id=""), Cursor(offset=0), end_ordinal)
-    return (item.id for item in reader.read(read_lines(str(path))) if item.id)
+    reader = CodexReader(Conversation(source=SOURCE, id=""), end_ordinal)
+    items = LineStream(reader, str(path), None, FORMAT.mapper).read(None, at_rest=True)
+    return (item.id for item in items if item.id)
 
 
 def _found(path: Path, conversation: Conversation, part: str = "") -> FoundConversation:

@@ -8,14 +8,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from stator.importers.reading.fields import (
-    record,
-    records,
-    text,
-)
-from stator.importers.reading.plain_text import plain_text
+from stator.importers.reading.fields import record, text
 
 SOURCE = "codex"
+SETTING_MAX = 200
+"""The most characters of a setting."""
 THREAD = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{7,63}")
 ANSWER_ITEMS = frozenset({"reasoning"})
 CALLS = frozenset(
@@ -31,22 +28,7 @@ IGNORED_ITEMS = frozenset(
 )
 ITEM_TYPES = ANSWER_ITEMS | CALLS | OUTPUTS | IGNORED_ITEMS | {"message"}
 """Items that the oldest files contain without an envelope."""
-INJECTED = (
-    "<environment_context>",
-    "<user_instructions>",
-    "<user_shell_command>",
-    "<turn_aborted>",
-    "<skill>",
-    "<subagent_notification>",
-    "<collaboration_mode>",
-    "<permissions instructions>",
-    "<hook_prompt",
-    "# AGENTS.md instructions for ",
-)
-"""Beginnings of messages that Codex itself sends in the user's name."""
-IGNORED = frozenset(
-    "world_state security_risk_score inter_agent_communication_metadata state session_state".split()
-)
+IGNORED = frozenset("world_state security_risk_score state session_state".split())
 IGNORED_NOTICES = frozenset(
     "user_message agent_message agent_reasoning agent_reasoning_raw_content thread_settings_applied "
     "agent_reasoning_section_break agent_message_delta agent_reasoning_delta context_compacted "
@@ -63,7 +45,7 @@ IGNORED_NOTICES = frozenset(
     "realtime_conversation_realtime realtime_conversation_closed realtime_conversation_sdp "
     "skills_update_available collab_agent_spawn_begin collab_agent_interaction_begin "
     "collab_agent_interaction_end collab_waiting_begin collab_waiting_end collab_close_begin "
-    "collab_close_end collab_resume_begin collab_resume_end".split()
+    "collab_close_end collab_resume_begin collab_resume_end sub_agent_activity".split()
 )
 RESULT_ITEMS = frozenset(
     "CommandExecution McpToolCall FileChange DynamicToolCall WebSearch".split()
@@ -71,7 +53,6 @@ RESULT_ITEMS = frozenset(
 """Completed items whose notice contains a structured result."""
 RESULT_NOTICES = frozenset({"exec_command_end", "mcp_tool_call_end", "patch_apply_end"})
 """The same, as older versions write it."""
-PASSTHROUGH = "internal_chat_message_metadata_passthrough"
 
 
 def unwrap_line(value: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -89,25 +70,41 @@ def unwrap_line(value: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return ("response_item", value) if isinstance(kind, str) and kind in ITEM_TYPES else ("", value)
 
 
-def is_prompt(item: dict[str, Any]) -> bool:
-    """Whether an item is a prompt by a person and not a message that Codex sends in their name."""
-    if item.get("type") != "message" or item.get("role") != "user":
-        return False
-    meta = record(item.get(PASSTHROUGH))
-    by = {
-        text(record(part.get("provenance")).get("type"))
-        for part in records(meta.get("content_item_metadata"))
-    } - {""}
-    if by:
-        return "user" in by
-    return not plain_text(item.get("content")).lstrip().startswith(INJECTED)
-
-
-def is_inherited(meta: dict[str, Any] | None, value: dict[str, Any] | None) -> bool:
-    """Whether a sub-agent's file copied a line from its parent."""
+def own_history_start(meta: dict[str, Any] | None) -> int:
+    """The ordinal of the first line that a sub-agent's file did not copy from its parent; 0: all are its own."""
     start = record(meta).get("subagent_history_start_ordinal")
+    return start if type(start) is int and start > 0 else 0
+
+
+def is_inherited(start: int, value: dict[str, Any] | None) -> bool:
+    """Whether a sub-agent's file copied a line from its parent."""
     ordinal = record(value).get("ordinal")
-    return type(start) is int and type(ordinal) is int and ordinal < start
+    return type(ordinal) is int and ordinal < start
+
+
+def parent_of(meta: dict[str, Any]) -> str:
+    """The session that started a sub-agent; "" for other sessions."""
+    spawned = record(record(record(meta.get("source")).get("subagent")).get("thread_spawn"))
+    return text(meta.get("parent_thread_id")) or text(spawned.get("parent_thread_id"))
+
+
+def settings_of(context: dict[str, Any]) -> dict[str, str]:
+    """What the agent runs with, from the context of a turn."""
+    mode = record(context.get("collaboration_mode"))
+    sandbox = record(context.get("sandbox_policy"))
+    found = {
+        "model": context.get("model"),
+        "approval_policy": context.get("approval_policy"),
+        "sandbox": sandbox.get("type") or sandbox.get("mode"),
+        "reasoning_effort": context.get("effort")
+        or record(mode.get("settings")).get("reasoning_effort"),
+        "mode": mode.get("mode"),
+    }
+    return {
+        name: value[:SETTING_MAX]
+        for name, value in found.items()
+        if isinstance(value, str) and value
+    }
 
 
 def labels_of(meta: dict[str, Any], fork_of: str = "") -> dict[str, str]:

@@ -12,15 +12,17 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from stator.importers.reading import patch_text
 from stator.importers.reading.call_outcome import CallOutcome, CallStatus, resolve_touches
 from stator.importers.reading.fields import record, records, text
-from stator.importers.reading.shell_effects import files_touched
+from stator.importers.reading.shell_reads import only_reads
+from stator.model.exchange import patch_text
 from stator.model.exchange.items import Step, Touch, digest_of
+from stator.model.exchange.shell_effects import files_touched
 from stator.model.log.commit import Source
 from stator.model.log.shown_text import cut_short
 from stator.model.records.types import Effect, StepStatus
 from stator.model.values.json_text import parse_object
+from stator.model.window.reply import usage_of
 
 READS = frozenset(
     "view_image web_search tool_search update_plan read_file list_dir grep_files request_user_input "
@@ -32,10 +34,21 @@ PATCHES = frozenset({"apply_patch", "applypatch"})
 STEPS: dict[str, StepStatus] = {"in_progress": "in_progress", "completed": "done"}
 HEADER = 2_000
 """The characters at the start of an output in which its header is searched for."""
-FAILURES = ("execution error", "failed in sandbox", "failed to ", "err: ", "unsupported call")
+FAILURES = (
+    "execution error",
+    "failed in sandbox",
+    "failed to ",
+    "err: ",
+    "unsupported call",
+    "script failed",
+)
 """Beginnings of outputs that report a failure, in lower case."""
 _EXIT = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d{1,9})$", re.M)
 _FAILED = re.compile(r"exit code:? (-?\d{1,9})")
+_HEADER_LINE = re.compile(
+    r"(?:(?:Chunk ID|Wall time|Process exited|Exit code|Original token count|Total output lines)\b[^\n]*\n)+"
+)
+_ABORTED = re.compile(r"(?:command )?aborted(?: by user\b[^\n]*)?\s*", re.I)
 _TIMED_OUT = re.compile(r"^(?:command )?timed out after ", re.M)
 
 
@@ -56,9 +69,10 @@ def input_of(item: dict[str, Any]) -> Any:
     return item.get("input") if "input" in item else record(item.get("action"))
 
 
-def effect_of(tool: str) -> Effect:
-    """The effect that calling a tool may have."""
-    return "read" if tool in READS else "write"
+def effect_of(tool: str, arguments: Any = None) -> Effect:
+    """The effect that calling a tool may have; a shell command that certainly only reads has none."""
+    is_read = tool in READS or (tool in SHELLS and only_reads(command_of(arguments)))
+    return "read" if is_read else "write"
 
 
 def source_of(tool: str) -> Source:
@@ -93,6 +107,15 @@ def command_of(arguments: Any) -> str:
     return ""
 
 
+def spent_of(usage: dict[str, Any]) -> dict[str, int]:
+    """What an answer cost, in the units of `spend` records."""
+    details = {
+        "cached_tokens": usage.get("cached_input_tokens"),
+        "cache_write_tokens": usage.get("cache_write_input_tokens"),
+    }
+    return usage_of({"output": [], "usage": {**usage, "input_tokens_details": details}})
+
+
 # -- outcomes ---------------------------------------------------------------------------------------
 
 
@@ -110,7 +133,9 @@ def unwrap_output(output: Any) -> tuple[Any, int | None, bool | None]:
     return output, None, succeeded
 
 
-def outcome_of(tool: str, output: Any, notice: dict[str, Any]) -> CallOutcome:
+def outcome_of(
+    tool: str, output: Any, notice: dict[str, Any], arguments: Any = None
+) -> CallOutcome:
     """The outcome of a call, from its output and from the structured notice, if there is one."""
     plain, code, succeeded = unwrap_output(output)
     head = plain[:HEADER] if isinstance(plain, str) else ""
@@ -121,8 +146,15 @@ def outcome_of(tool: str, output: Any, notice: dict[str, Any]) -> CallOutcome:
             if type(notice.get("exit_code")) is int
             else _exit_code(tool, header)
         )
-    status, cause = _status_and_cause(tool, header, notice, code, succeeded)
+    writes = effect_of(tool, arguments) == "write"
+    status, cause = _status_and_cause(writes, header, notice, code, succeeded)
     return CallOutcome(status=status, cause=cause)
+
+
+def _is_aborted(head: str) -> bool:
+    """Whether all that an output says, after the lines of its header, is that the call was aborted."""
+    begun = _HEADER_LINE.match(head)
+    return _ABORTED.fullmatch(head, begun.end() if begun else 0) is not None
 
 
 def _exit_code(tool: str, head: str) -> int | None:
@@ -133,14 +165,13 @@ def _exit_code(tool: str, head: str) -> int | None:
 
 
 def _status_and_cause(
-    tool: str, head: str, notice: dict[str, Any], code: int | None, succeeded: bool | None
+    writes: bool, head: str, notice: dict[str, Any], code: int | None, succeeded: bool | None
 ) -> tuple[CallStatus, str]:
     first = head[:200].lower()
     if text(notice.get("status")) == "declined" or "rejected by user" in first:
         return "denied", "rejected by the user"
-    writes = effect_of(tool) == "write"
-    if first.startswith("aborted"):
-        return ("in doubt" if writes else "cancelled"), "interrupted"
+    if _is_aborted(head):
+        return "cancelled", "aborted by the user"
     if _TIMED_OUT.search(head) and code in (None, 124):
         return ("in doubt" if writes else "timeout"), "timeout"
     if code:
@@ -158,16 +189,19 @@ def _status_and_cause(
 def files_of(tool: str, arguments: Any, cwd: str, notice: dict[str, Any]) -> tuple[Touch, ...]:
     """The files that a successful call touched."""
     folder = posixpath.join(cwd, text(record(arguments).get("workdir")))
-    header = tuple(_files_in_notice(notice.get("changes"))) or tuple(
+    named = tuple(_files_in_notice(notice.get("changes"))) or tuple(
         _files_in_input(tool, arguments)
     )
-    if not header and tool in SHELLS:
-        command = command_of(arguments)
-        header = patch_text.files_in_command(command) or (
-            *files_touched(command, folder),
-            *_files_read(notice),
-        )
-    return resolve_touches(header, folder)
+    if named or tool not in SHELLS:
+        return resolve_touches(named, folder)
+    command = command_of(arguments)
+    patched = patch_text.files_in_command(command)
+    if patched:
+        return resolve_touches(patched, folder)
+    touched = resolve_touches(files_touched(command, folder, reads=True), folder)
+    known = {touch.path for touch in touched}
+    shown = resolve_touches(_files_read(notice), folder)
+    return (*touched, *(touch for touch in shown if touch.path not in known))
 
 
 def _files_in_input(tool: str, arguments: Any) -> Iterator[Touch]:

@@ -120,7 +120,8 @@ def _items_of_sample(
 
     def steps() -> Steps:
         reader = _InspectReader(sample.given)
-        return Steps([reader.read(found.conversation.labels.get("model", ""))], 1, sample.skipped)
+        read = reader.read(found.conversation.labels.get("model", ""))
+        return Steps([read, iter(sample.skipped)], 1)
 
     return counted_items(steps, cursor, at_rest=at_rest)
 

@@ -13,6 +13,7 @@ from hashlib import sha256
 
 import msgspec
 
+from stator.importers.reading.jsonl import CUT_OFF
 from stator.model.exchange.items import Cursor, Item, Skipped
 
 
@@ -23,8 +24,6 @@ class Steps(msgspec.Struct, frozen=True):
     """Each step is read after the ones before it, and only if it is needed."""
     settled: int
     """How many of the steps nothing that is written later can change."""
-    cut: tuple[Skipped, ...] = ()
-    """What is missing at the end of the document now. It may be there the next time."""
 
 
 def settled_count(records: Sized, *, is_finished: bool) -> int:
@@ -36,16 +35,19 @@ def counted_items(
     read: Callable[[], Steps], cursor: Cursor | None, *, at_rest: bool
 ) -> Iterator[Item]:
     """Yield the items after a cursor: those of the settled steps, and at rest those of all steps."""
-    found, count = read(), _Count()
+    count, cut = _Count(), list[Item]()
     given, known = _given_before(cursor)
     is_settled = True
-    for item in _marked(found):
+    for item in _marked(read()):
         if isinstance(item, Cursor):
             is_settled = False
             if count.number >= given:
                 yield count.cursor()
                 if not at_rest:
                     return
+            continue
+        if isinstance(item, Skipped) and item.why == CUT_OFF:
+            cut.append(item)  # the next time, more may be there
             continue
         count.add(item)
         if count.number > given:
@@ -58,7 +60,7 @@ def counted_items(
     if count.number < given or (count.number == given and given and count.digest() != known):
         yield from counted_items(read, None, at_rest=at_rest)
         return
-    yield from found.cut
+    yield from cut
     yield count.cursor()
 
 

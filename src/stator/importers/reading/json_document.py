@@ -14,7 +14,7 @@ import msgspec
 
 from stator.errors import InvalidInput
 from stator.importers.reading.found_conversation import FoundConversation, Progress
-from stator.importers.reading.jsonl import decode_json, read_whole
+from stator.importers.reading.jsonl import CUT_OFF, decode_json, read_whole
 from stator.model.exchange.items import Conversation, Skipped
 
 DOCUMENT_MAX = 256 * 2**20
@@ -67,7 +67,7 @@ def decode_document(data: bytes, path: str) -> JsonDocument:
     except ValueError:
         raise InvalidInput(f"{path} is not JSON: {reason[:200]}") from None
     line = data.count(b"\n") + 1
-    return JsonDocument(value, (Skipped(line=line, why="cut off"),))
+    return JsonDocument(value, (Skipped(line=line, why=CUT_OFF),))
 
 
 def _up_to_the_last_record(data: bytes) -> bytes:

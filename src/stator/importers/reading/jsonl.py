@@ -27,6 +27,8 @@ IDENTIFYING_BYTES = 4096
 """The number of bytes at the start of a file that identify it."""
 NO_ATIME = getattr(os, "O_NOATIME", 0)
 """Reading leaves the file's access time alone, where the system supports that."""
+CUT_OFF = "cut off"
+"""Why a record at the end of a file cannot be read: its end is missing, and may come."""
 ZSTD = b"\x28\xb5\x2f\xfd"
 UTF16: dict[bytes, str] = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
@@ -189,7 +191,7 @@ def _final_line(number: int, start: int, end: int, data: bytes, too_long: bool) 
     try:
         decode_json(line.data)
     except ValueError:
-        return JsonlLine(number, start, end, problem="cut off", is_cut=True, is_unended=True)
+        return JsonlLine(number, start, end, problem=CUT_OFF, is_cut=True, is_unended=True)
     return line
 
 

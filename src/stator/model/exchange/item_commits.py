@@ -92,7 +92,7 @@ Identify = Callable[[str, tuple[str, str], int], str]
 """The id of the commit for a kind, an origin and an attempt."""
 
 
-class OpenCall(msgspec.Struct, omit_defaults=True):
+class AwaitedCall(msgspec.Struct, omit_defaults=True):
     """A call without an outcome, or one whose outcome was a guess."""
 
     call: str
@@ -113,7 +113,7 @@ class DraftingState(msgspec.Struct, omit_defaults=True):
     turn_open: bool = False
     prompt: str = ""
     """The id of the last turn's prompt."""
-    calls: dict[str, OpenCall] = {}
+    calls: dict[str, AwaitedCall] = {}
     """By the id they have on the other side."""
     plan: dict[str, list[str]] = {}
     """The plan's steps: a digest of each one's name → its name, and a digest of the step. Digests, because a name
@@ -136,9 +136,8 @@ class DraftingState(msgspec.Struct, omit_defaults=True):
 class Drafter:
     """Makes the drafts of one conversation's items.
 
-    `started_by` is the commit of the call that started a sub-agent. `approvals` gives the keys of what was approved
-    for a tool; only a proxy needs it. `identify` gives the id of an item's commit; a fork needs it, whose first items
-    are in the log of its parent.
+    `approvals` gives the keys of what was approved for a tool; only a proxy needs it. `identify` gives the id of an
+    item's commit; a fork needs it, whose first items are in the log of its parent.
     """
 
     def __init__(
@@ -149,7 +148,6 @@ class Drafter:
         *,
         via: Via = "import",
         root: str = "",
-        started_by: str = "",
         approvals: Callable[[str], list[str]] = lambda tool: [],
         identify: Identify | None = None,
         folder: str = "",
@@ -160,7 +158,6 @@ class Drafter:
         self._folder = folder
         self._principal = f"{via}:{source}"
         self._trust = via != "import"
-        self._started_by = started_by
         self._approvals = approvals
         self._identify: Identify = identify or (
             lambda kind, origin, attempt: commit_id(session, kind, origin, attempt)
@@ -198,11 +195,7 @@ class Drafter:
             yield from self._conclude(item.at)
             yield self._turn_end("ok", item.at)
         actor, source = WORDS[item.by]
-        is_first = not state.prompt
-        draft = self._draft(
-            "turn", prompt, item.at, actor=actor, source=source, input=item.content,
-            inputs=(self._started_by,) if is_first and self._started_by else (),
-        )  # fmt: skip
+        draft = self._draft("turn", prompt, item.at, actor=actor, source=source, input=item.content)
         state.turn_open, state.prompt = True, prompt
         state.begun = [*state.begun[-BEGUN_MAX + 1 :], prompt]
         self._show(item.id, draft)
@@ -256,7 +249,7 @@ class Drafter:
             parent=enclosing.call if enclosing else "",
             inputs=self._asked_by(enclosing),
         )  # fmt: skip
-        state.calls[foreign] = OpenCall(
+        state.calls[foreign] = AwaitedCall(
             call, tool, item.effect, at=item.at, attempt=item.attempt, intent=draft.id
         )
         if len(state.calls) > OPEN_MAX:
@@ -415,7 +408,7 @@ class Drafter:
         if len(state.recent) > RECENT_MAX:
             del state.recent[next(iter(state.recent))]
 
-    def _asked_by(self, enclosing: OpenCall | None) -> tuple[str, ...]:
+    def _asked_by(self, enclosing: AwaitedCall | None) -> tuple[str, ...]:
         """What a call derives from: the call around it, the answer that asked for it, else the prompt."""
         if enclosing is not None:
             return (enclosing.intent,) if enclosing.intent else ()

@@ -83,6 +83,7 @@ class AsyncView:
 
     commit = awaited(SessionView.commit)
     turns = awaited(SessionView.turns)
+    unplaced = awaited(SessionView.unplaced)
     at = awaited(SessionView.at)
     state = awaited(SessionView.state)
     hot = awaited(SessionView.hot)

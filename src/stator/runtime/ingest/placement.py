@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
-import msgspec
-
 from stator.errors import NotFound
 from stator.model.exchange.item_commits import legible
 from stator.model.exchange.items import Conversation, commit_id
@@ -25,39 +23,22 @@ from stator.store.port import StorePort
 TURNS_LOOKED_AT = 200
 """Turns of a parent among which the one is looked for in which a child began."""
 
-NEWEST = 50
-"""The newest commits of a parent, among which one is looked for that is later than the child's beginning."""
 
-
-class ParentLog(msgspec.Struct, frozen=True, kw_only=True):
-    """What a parent's log says about the start of a child. Places are positions in it; 0 means unknown."""
-
-    call: int = 0
-    """The call that started the child."""
-    turn: int = 0
-    """The turn during which the child began: where it starts."""
-    is_past: bool = False
-    """Whether the log holds something that happened after the child began."""
-
-
-def hangs_at(log: ParentLog, *, names_call: bool, at_rest: bool) -> int:
+def hangs_at(call: int, turn: int, *, at_rest: bool) -> int:
     """The position in its parent's log that a child hangs at; 0: not known yet, so the child waits.
 
-    That is the call that started it. A parent that names no such call, and will not (`at_rest`, or, where the child
-    does not name its call either, because the log is past the child's beginning), gives the start of the turn.
+    That is the call that started it (`call`, 0 while it is not known). Only a parent that is at rest will not name it
+    any more: then it is the start of the turn during which the child began (`turn`, 0 if there is none), else the
+    beginning of the log. So a child that need not wait gets the same position however much of its parent was read.
     """
-    if log.call:
-        return log.call
-    if at_rest or (log.is_past and not names_call):
-        return log.turn or 1
-    return 0
+    if call or not at_rest:
+        return call
+    return turn or 1
 
 
-def is_ready(store: StorePort, conversation: Conversation, *, began: int, at_rest: bool) -> bool:
-    """Whether a conversation can be begun: its parent's log has reached what it hangs at, or will not reach it.
-
-    `began`: when it began, in µs; `at_rest`: whether its parent, or what it was forked from, is at rest.
-    """
+def is_ready(store: StorePort, conversation: Conversation, *, at_rest: bool) -> bool:
+    """Whether a conversation can be begun: the log of its parent, or of what it was forked from, has reached the
+    place that it begins at. One that is at rest has."""
     if at_rest:
         return True
     if conversation.fork_of:
@@ -65,20 +46,18 @@ def is_ready(store: StorePort, conversation: Conversation, *, began: int, at_res
         return origin is not None and _is_past_fork(store, origin, conversation)
     if conversation.parent:
         parent = known(store, conversation.source, conversation.parent)
-        if parent is None:
-            return False
-        log = _parent_log(store, parent, conversation, began)
-        return bool(hangs_at(log, names_call=bool(conversation.parent_call), at_rest=False))
+        return parent is not None and bool(_call(store, parent, conversation))
     return True
 
 
 def parent_of(store: StorePort, conversation: Conversation, *, began: int = 0) -> Parent | None:
-    """What a sub-agent's session hangs at, as far as its parent's log says by now; None without a known parent."""
+    """What a sub-agent's session hangs at, once it is ready; None without a known parent. `began`: when it began, in
+    µs."""
     parent = known(store, conversation.source, conversation.parent) if conversation.parent else None
     if parent is None:
         return None
-    log = _parent_log(store, parent, conversation, began)
-    seq = hangs_at(log, names_call=bool(conversation.parent_call), at_rest=True)
+    call = _call(store, parent, conversation)
+    seq = hangs_at(call, 0 if call else _turn(store, parent, began), at_rest=True)
     commit = commit_at(store, parent.id, seq, load=False)
     return Parent(session=parent.id, seq=seq, hash=commit.hash, kind="child")
 
@@ -117,7 +96,7 @@ def root_of(
 def find(store: StorePort, conversation: Conversation) -> SessionRow | None:
     """The session a conversation is recorded in, if it has begun."""
     alias = conversation.source, legible(conversation.id)
-    rows = store.sessions(SessionQuery(alias=alias), limit=1).rows
+    rows = () if conversation.again else store.sessions(SessionQuery(alias=alias), limit=1).rows
     if rows:
         return rows[0]
     try:
@@ -131,23 +110,15 @@ def known(store: StorePort, source: str, foreign: str) -> SessionRow | None:
     return find(store, Conversation(source=source, id=foreign))
 
 
-def _parent_log(
-    store: StorePort, parent: SessionRow, conversation: Conversation, began: int
-) -> ParentLog:
-    newest = store.commits(parent.id, newest_first=True, limit=NEWEST, load=False) if began else []
-    return ParentLog(
-        call=_call(store, parent, conversation),
-        turn=_turn(store, parent, began),
-        is_past=any(commit.origin is not None and commit.happened > began for commit in newest),
-    )
-
-
 def _call(store: StorePort, parent: SessionRow, conversation: Conversation) -> int:
     """Where the call was recorded that the child names, else the one at which the parent names the child."""
     if conversation.parent_call:
         origin = conversation.source, legible(conversation.parent_call)
-        found = store.locate(commit_id(parent.id, "call", origin, 1), parent.id)
-        return found[0][1] if found else 0
+        owners = (parent.id, *(part.session for part in parent.record.lineage))
+        for owner in owners:
+            if found := store.locate(commit_id(owner, "call", origin, 1), parent.id):
+                return found[0][1]
+        return 0
     for touch in store.touches("children", conversation.session, session=parent.id):
         call = commit_at(store, touch.session, touch.seq, load=False).parent
         if call and (begun := store.touches("calls", call, session=parent.id)):
@@ -165,7 +136,9 @@ def _turn(store: StorePort, parent: SessionRow, began: int) -> int:
 
 
 def _is_past_fork(store: StorePort, origin: SessionRow, conversation: Conversation) -> bool:
-    """Whether a log has something after the last item that it shares with a fork."""
-    last = last_of(commits(store, origin.id, load=False), conversation.fork_ids)
-    after = commits(store, origin.id, after=last, load=False) if last else ()
-    return any(commit.origin is not None for commit in after)
+    """Whether a log has a turn that is not the fork's, after the last item that both have. A prompt is the only kind
+    of item that a fork shares under its id without exception."""
+    log = list(commits(store, origin.id, load=False))
+    last, ids = last_of(log, conversation.fork_ids), conversation.fork_ids
+    own = (c for c in log if c.kind == "turn" and c.origin is not None and c.origin[1] not in ids)
+    return bool(last) and any(commit.seq > last for commit in own)

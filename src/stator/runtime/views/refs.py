@@ -23,8 +23,10 @@ from stator.model.values.position import (
     Ref,
     parse_ref,
 )
+from stator.model.views.unplaced import EXPLAINED, named
 from stator.runtime.base import project_flags, provenance
 from stator.runtime.base.pages import commit_at, matching
+from stator.runtime.views.as_read import unplaced_in
 from stator.runtime.views.reflog import end_of_turn, standing_turns, turn_at
 from stator.store.port import StorePort
 
@@ -333,6 +335,12 @@ def _named(store: StorePort, session: str, position: AtName) -> Point:
     tag = store.find(session, "tags", position.name)
     if tag is not None:
         return Point(session, int(getattr(tag.record, "seq", 0)), position.name)
+    if named(unplaced_in(store, session), position.name):
+        raise NotFound(
+            f"{position.name} has no position in session {session} yet: {EXPLAINED}",
+            hint=f"stator show {position.name} shows it; other commands need a commit of the log",
+            session=session,
+        )
     if not position.maybe_hash:
         raise BadPosition(
             f"no tag {position.name!r:.60} in this session",

@@ -62,7 +62,7 @@ from stator.runtime.base.provenance import imported_upto
 from stator.runtime.files import disk_check
 from stator.runtime.files import git as worktree
 from stator.runtime.views import reflog
-from stator.runtime.views.as_read import to_settle
+from stator.runtime.views.as_read import for_one_answer, to_settle, unplaced_in
 from stator.runtime.views.file_changes import FileChange, files_before, net_files
 from stator.runtime.views.refs import Point, arguments_of, intent_of
 from stator.store.port import StorePort
@@ -109,7 +109,7 @@ def brief(
 ) -> Brief:
     """The brief of a session; `at` says where a position is."""
     items = min(ITEMS_MAX, 20 + max_tokens // 15) if type(max_tokens) is int else 0
-    gathered = _Gathering(store, session, here, max(items, 1)).gather(since, at)
+    gathered = _Gathering(for_one_answer(store), session, here, max(items, 1)).gather(since, at)
     return briefs.compose(gathered, max_tokens=max_tokens, target=target, count_tokens=count_tokens)
 
 
@@ -139,6 +139,7 @@ class _Gathering:
             "waiting": self._calls(_waiting(calls), "stator approve"),
             "model": self._model(),
             "evicted": self._evicted(),
+            "unplaced": briefs.unplaced_topic(unplaced_in(self._store, self._id), self._items),
             "away": self._away(since, at, turns),
         }
         return Gathered(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-
-from stator.errors import InvalidInput
 
 HOOK = "stator-hook"
 """The hook program; entries of ours are recognised by its name."""
@@ -16,7 +16,13 @@ SERVER = "stator"
 """The name of our MCP server in an agent's settings."""
 
 Scope = Literal["project", "user"]
-Kind = Literal["json", "toml"]
+Kind = Literal["json", "toml", "file"]
+PLUGINS = Path(__file__).parents[2] / "plugins"
+"""What agents load from us; it ships with the package."""
+PLUGIN_MARK = "// Stator's plugin for opencode"
+"""How our plugin's file begins."""
+PLUGIN_COMMAND = 'const COMMAND = ["stator-hook", "opencode"]'
+"""The line of the plugin that names the program it starts."""
 
 
 class Programs(msgspec.Struct, frozen=True):
@@ -40,6 +46,11 @@ class Programs(msgspec.Struct, frozen=True):
         more = ["--store", self.store] if self.store else []
         return {"command": self.stator, "args": ["mcp", *more]}
 
+    @property
+    def bare(self) -> Programs:
+        """The programs by name alone, for files that a team shares: each member's PATH finds them."""
+        return Programs(HOOK, "stator")
+
 
 class WantedSettings(msgspec.Struct, frozen=True):
     """What one settings file must contain: hooks by the agent's event names, and our MCP server."""
@@ -51,6 +62,14 @@ class WantedSettings(msgspec.Struct, frozen=True):
     servers_key: str = "mcpServers"
     new_file: dict[str, Any] = {}
     """What a new file must contain besides."""
+    content: str = ""
+    """A file that is wholly ours: all of it."""
+    mark: str = ""
+    """How a file that is wholly ours begins."""
+    folders: int = 1
+    """How many folders above the file are the agent's own."""
+    is_shared: bool = False
+    """Whether a team commits this file; then it names no folder of one member's machine."""
 
 
 class Agent(msgspec.Struct, frozen=True):
@@ -98,14 +117,22 @@ CURSOR = Agent(
     flat=True,
     note="not verified with the program itself: look whether stator ls shows a session afterwards",
 )  # fmt: skip
-AGENTS: dict[str, Agent] = {agent.name: agent for agent in (CLAUDE, CODEX, GEMINI, CURSOR)}
+OPENCODE = Agent(
+    "opencode",
+    (),
+    note="takes effect when opencode starts next; its plugin reports what it does",
+)
+AGENTS: dict[str, Agent] = {
+    agent.name: agent for agent in (CLAUDE, CODEX, GEMINI, CURSOR, OPENCODE)
+}
 
 
-def agent_of(name: str) -> Agent:
-    """Return an agent by its name."""
-    if name not in AGENTS:
-        raise InvalidInput(f"unknown agent {name!r:.40}", path="$.agent", hint=", ".join(AGENTS))
-    return AGENTS[name]
+def known_agents(name: str) -> str:
+    """The agents there are, and the one that was probably meant."""
+    near = [known for known in AGENTS if name and (known.startswith(name) or name in known)]
+    near = near or difflib.get_close_matches(name, AGENTS, n=1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    return f"{meant}known agents: {', '.join(AGENTS)}"
 
 
 def hooks_of(agent: Agent, programs: Programs) -> dict[str, dict[str, Any]]:
@@ -128,39 +155,82 @@ def wanted_settings(
     shared: bool = False,
 ) -> list[WantedSettings]:
     """Return the settings files of an agent and what each must contain."""
+    is_shared = scope == "project"
+    if agent is CLAUDE and scope == "project" and not shared:
+        # its own file for one member's settings, which git ignores
+        hooks = hooks_of(agent, programs)
+        programs = programs.bare
+        local = WantedSettings(root / ".claude" / "settings.local.json", hooks=hooks)
+        return [
+            local,
+            WantedSettings(root / ".mcp.json", server=programs.server, folders=0, is_shared=True),
+        ]
+    programs = programs.bare if is_shared else programs
     hooks, server = hooks_of(agent, programs), programs.server
     parent = root if scope == "project" else home
-    if agent is CLAUDE:
+    found: list[WantedSettings]
+    if agent is CLAUDE and scope == "user":
         folder = Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
-        if scope == "user":
-            state = (
-                folder / ".claude.json" if "CLAUDE_CONFIG_DIR" in environ else home / ".claude.json"
-            )
-            return [
-                WantedSettings(folder / "settings.json", hooks=hooks),
-                WantedSettings(state, server=server),
-            ]
-        name = "settings.json" if shared else "settings.local.json"
-        return [
-            WantedSettings(root / ".claude" / name, hooks=hooks),
-            WantedSettings(root / ".mcp.json", server=server),
+        named = "CLAUDE_CONFIG_DIR" in environ
+        state = folder / ".claude.json" if named else home / ".claude.json"
+        found = [
+            WantedSettings(folder / "settings.json", hooks=hooks),
+            WantedSettings(state, server=server, folders=0),
         ]
-    if agent is CODEX:
+    elif agent is CLAUDE:
+        found = [
+            WantedSettings(root / ".claude" / "settings.json", hooks=hooks),
+            WantedSettings(root / ".mcp.json", server=server, folders=0),
+        ]
+    elif agent is CODEX:
         own = Path(environ.get("CODEX_HOME") or home / ".codex")
         folder = root / ".codex" if scope == "project" else own
-        return [
+        found = [
             WantedSettings(folder / "hooks.json", hooks=hooks),
             WantedSettings(
                 folder / "config.toml", "toml", server=server, servers_key="mcp_servers"
             ),
         ]
-    if agent is GEMINI:
-        return [WantedSettings(parent / ".gemini" / "settings.json", hooks=hooks, server=server)]
-    folder = parent / ".cursor"
+    elif agent is GEMINI:
+        found = [WantedSettings(parent / ".gemini" / "settings.json", hooks=hooks, server=server)]
+    elif agent is OPENCODE:
+        config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "opencode"
+        found = _opencode_files(programs, root if scope == "project" else config, scope)
+    else:
+        folder = parent / ".cursor"
+        found = [
+            WantedSettings(folder / "hooks.json", hooks=hooks, new_file={"version": 1}),
+            WantedSettings(folder / "mcp.json", server=server),
+        ]
+    return [msgspec.structs.replace(file, is_shared=is_shared) for file in found]
+
+
+def _opencode_files(programs: Programs, folder: Path, scope: Scope) -> list[WantedSettings]:
+    """The plugin, and the settings in which opencode lists MCP servers."""
+    names = (
+        "opencode.json",
+        "opencode.jsonc",
+        ".opencode/opencode.json",
+        ".opencode/opencode.jsonc",
+    )
+    places = [folder / name for name in names]
+    settings = next((place for place in places if place.is_file()), places[0])
+    plugins = folder / ".opencode" / "plugins" if scope == "project" else folder / "plugins"
+    command = [programs.hook, "opencode", *(["--store", programs.store] if programs.store else [])]
+    text = (PLUGINS / "opencode" / "stator.js").read_text(encoding="utf-8")
+    shown = json.dumps(command, ensure_ascii=False)
+    more = ["--store", programs.store] if programs.store else []
+    server = {"type": "local", "command": [programs.stator, "mcp", *more], "enabled": True}
     return [
-        WantedSettings(folder / "hooks.json", hooks=hooks, new_file={"version": 1}),
-        WantedSettings(folder / "mcp.json", server=server),
-    ]
+        WantedSettings(
+            plugins / "stator.js", "file", mark=PLUGIN_MARK, folders=2,
+            content=text.replace(PLUGIN_COMMAND, f"const COMMAND = {shown}"),
+        ),
+        WantedSettings(
+            settings, server=server, servers_key="mcp", folders=int(settings.parent != folder or scope == "user"),
+            new_file={"$schema": "https://opencode.ai/config.json"},
+        ),
+    ]  # fmt: skip
 
 
 def quoted(word: str) -> str:

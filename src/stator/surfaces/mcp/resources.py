@@ -131,7 +131,9 @@ def _log(
         row.id, after=address.after, limit=COMMITS_MAX, load=False
     )
     rest = found[-1].seq if found and found[-1].seq < head["seq"] else None
-    return {"head": head, "commits": [questions.commit_row(c) for c in found], "after": rest}
+    commits = [questions.commit_row(c) for c in found]
+    unplaced = questions.unplaced_rows(view) if rest is None else []
+    return {"head": head, "commits": commits, "after": rest, "unplaced": unplaced}
 
 
 def _state(
@@ -147,7 +149,7 @@ def _state(
             collections[name].append(
                 {"what": "more records exist: call the log tool with what=state to list them"}
             )
-    return {"head": head, "state": collections}
+    return {"head": head, "state": collections, "unplaced": questions.unplaced_rows(view)}
 
 
 _DATA: dict[

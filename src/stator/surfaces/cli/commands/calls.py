@@ -10,9 +10,11 @@ from stator.errors import BadQuery
 from stator.model.log.query import CallRow, check_limit
 from stator.model.records.types import CallStatus
 from stator.model.values.ids import short
+from stator.model.views.unplaced import Unplaced, calls_of
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.session import statuses_of
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, title
+from stator.surfaces.cli.render import unplaced_items
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import intent
 from stator.surfaces.cli.render.screen import Screen
@@ -87,15 +89,30 @@ def calls(
             found = view.calls(status=wanted, tool=tool, last=last, limit=count)
             if not json:
                 title(screen, view, opened.now, f"{wanted} calls" if wanted else "calls")
+        waiting = [] if wide else _unplaced(view, wanted, tool)
+        if not json:
+            screen.lines(unplaced_items.lines(waiting))
         for row in found:
             if json:
                 screen.item(_as_json(row))
             else:
                 # The cause comes last and matters most; a call without one stays on one line.
                 screen.line(_line(row, opened, wide=wide), hang=INDENT if row.cause else -1)
-        if not found:
+        if json and waiting:
+            screen.item({"unplaced": unplaced_items.all_as_json(waiting)})
+        if not found and not waiting:
             return opened.report_empty("no matching calls")
     return 0
+
+
+def _unplaced(view: SessionView, status: str | None, tool: str | None) -> list[Unplaced]:
+    """Calls that match and have no place in the log yet."""
+    statuses = statuses_of(status)
+    return [
+        one
+        for one in calls_of(view.unplaced())
+        if (not statuses or one.status in statuses) and tool in (None, one.tool)
+    ]
 
 
 def _status(failed: bool, open: bool, status: str | None) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
@@ -24,17 +25,20 @@ from stator.locations import NOTE, path_of, spools_of
 from stator.model.calls.approval import parse_policy, parse_proof
 from stator.model.calls.budget import parse_prices
 from stator.model.calls.proof import demanded
+from stator.model.exchange.item_commits import NOT_TOLD
 from stator.model.log.log_walk import in_words
 from stator.model.log.query import CallRow, Finding, StoreInfo, VerifyReport
 from stator.model.values.ids import short
 from stator.owner.approver import VARIABLE
 from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
+from stator.runtime.views import attention
 from stator.surfaces.cli.commands.verify import as_json
 from stator.surfaces.cli.exits import FINDING, OK, code_of
 from stator.surfaces.cli.parts.approver_setup import what_is_proven
 from stator.surfaces.cli.parts.foreign import old_grants
 from stator.surfaces.cli.parts.person import own_approver
+from stator.surfaces.cli.parts.unrecorded import missing_findings
 from stator.surfaces.cli.parts.write_transcript import AGENTS
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count, size
@@ -76,7 +80,8 @@ def doctor(
     """Find problems with the store and show how to fix them.
 
     Checks the file, its folder and filesystem, interrupted sessions and calls without an outcome, and, of a store
-    up to 64 MiB, every commit, as stator verify does. Exits with 1 if there is something to do.
+    up to 64 MiB, every commit, as stator verify does. Compares the sessions that agents keep of this project, of the
+    last 14 days, with the store. Exits with 1 if there is something to do.
 
     Parameters
     ----------
@@ -101,12 +106,14 @@ def doctor(
             findings += _unfinished_erasure(info)
             findings += _sessions(opened)
             findings += _calls(opened)
+            findings += _not_told(opened)
             findings += _policy(opened)
             findings += _approvals(opened)
             findings += _duplicate_names(opened)
             findings += _owner(opened)
             for folder in _queues(place):
                 findings += _hook_queue(folder, opened.context.clock())
+            findings += missing_findings(opened)
     except StoreError as error:
         broken = code_of(error)
         findings.append(_finding("error", error.what, "open", error.hint))
@@ -322,7 +329,7 @@ def _sessions(store: Store) -> Iterator[Finding]:
 def _calls(store: Store) -> Iterator[Finding]:
     """Calls in doubt, calls that started and lost their driver, and results without a call."""
     try:
-        doubtful = store.calls(statuses=("in doubt",), limit=LISTED).rows
+        doubtful = list(islice(attention.doubtful(store.as_read), LISTED))
         begun = store.calls(statuses=("started",), limit=1000).rows
     except StatorError as error:
         yield _finding("error", error.what, "calls", error.hint)
@@ -337,16 +344,14 @@ def _calls(store: Store) -> Iterator[Finding]:
             f"then record it: stator settle {short(row.call)}{_export_hint(store, row.session)}",
             row.session,
         )
-    left = [
-        row for row in begun if _has_started(store, row) and not _has_driver(store, row.session)
-    ]
+    left = [row for row in begun if _has_started(store, row) and _is_lost(store, row.session)]
     for row in left[:LISTED]:
         yield _finding(
             "warning",
             f"without an outcome: {row.tool}, call {short(row.call)}, t{row.turn} of "
             f"{short(row.session)}, which has no driver",
             "open call",
-            _open_call_hint(store, row),
+            _open_call_hint(row),
             row.session,
         )
     for row in store.calls(tool=UNASKED, limit=LISTED).rows:
@@ -371,18 +376,26 @@ def _export_hint(store: Store, session: str) -> str:
     )
 
 
-def _open_call_hint(store: Store, row: CallRow) -> str:
-    settle = f"record what happened: stator settle {short(row.call)}"
-    if SessionView(store.as_read, row.session).record.mode == "recorded":
-        return (
-            "its agent may still be running it; if not, "
-            + settle
-            + _export_hint(store, row.session)
-        )
+def _open_call_hint(row: CallRow) -> str:
     return (
         "resume the session: the call is then marked in doubt, or cancelled if it only read; "
-        f"or, if it wrote, {settle}"
+        f"or, if it wrote, record what happened: stator settle {short(row.call)}"
     )
+
+
+def _not_told(store: Store) -> Iterator[Finding]:
+    """What hooks reported of agents and their transcripts do not contain."""
+    found = attention.not_told(store.as_read, store.context.clock())
+    for one in islice(found, LISTED):
+        yield _finding(
+            "note",
+            f"{count(one.count, 'commit')} of session {short(one.row.id)} ({one.row.record.name}) "
+            f"{'is' if one.count == 1 else 'are'} {NOT_TOLD}: a hook reported what happened, and the agent ended "
+            "before it wrote it down",
+            "not in the transcript",
+            f"stator show {short(one.row.id)}:@{one.seq}",
+            one.row.id,
+        )
 
 
 def _unfinished_erasure(info: StoreInfo) -> Iterator[Finding]:
@@ -544,6 +557,7 @@ def _duplicate_names(store: Store) -> Iterator[Finding]:
                     )
 
 
-def _has_driver(store: Store, session: str) -> bool:
-    holder = SessionView(store.as_read, session).row.holder
-    return holder is not None and holder.live
+def _is_lost(store: Store, session: str) -> bool:
+    """Whether no program runs that could bring the outcome of a call. The agent of a recorded session may."""
+    row = store.as_read.session(session)
+    return row.record.mode != "recorded" and (row.holder is None or not row.holder.live)

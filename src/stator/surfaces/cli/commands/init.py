@@ -31,13 +31,15 @@ from stator.owner.regular_file import read_regular
 from stator.surfaces.agent_settings.agents import (
     AGENTS,
     HOOK,
+    PLUGINS,
     Agent,
     Programs,
     Scope,
-    agent_of,
+    WantedSettings,
+    known_agents,
     wanted_settings,
 )
-from stator.surfaces.agent_settings.files import SettingsEdit, apply_edit, plan_edit
+from stator.surfaces.agent_settings.files import SettingsEdit, apply_edit, plan_edit, records_in
 from stator.surfaces.cli.exits import FINDING, OK
 from stator.surfaces.cli.parts.approver_setup import list_key, set_approver
 from stator.surfaces.cli.parts.confirm import asks_yes, can_ask
@@ -45,7 +47,7 @@ from stator.surfaces.cli.parts.foreign import warn_if_foreign
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
-PLUGIN = Path(__file__).parents[3] / "plugins" / "claude-code"
+PLUGIN = PLUGINS / "claude-code"
 """The plugin for Claude Code that ships with the package."""
 
 if TYPE_CHECKING:
@@ -76,6 +78,7 @@ def init(
     user: bool = False,
     shared: bool = False,
     remove: bool = False,
+    force: bool = False,
     dry_run: bool = False,
     yes: bool = False,
     plugin: bool = False,
@@ -92,9 +95,10 @@ def init(
     Creates .stator/store.db and .stator/project (the project's id); git ignores this folder automatically.
     Running it again changes nothing. Programs and this command find the store from every folder below.
 
-    With the name of an agent (claude-code, codex, gemini, cursor), adds our hooks and our MCP server to the
-    agent's settings. The change is shown first, other settings stay as they are, and a copy of each changed
-    file is kept beside it.
+    With the name of an agent (claude-code, codex, gemini, cursor, opencode), adds our hooks and our MCP server to
+    the agent's settings; for opencode, installs our plugin. The change is shown first. Only our own bytes change:
+    --remove gives each file back as it was. Files that a team commits name our programs without a folder, so they
+    must be on the PATH.
 
     Parameters
     ----------
@@ -106,6 +110,8 @@ def init(
         Claude Code: change .claude/settings.json, which a team shares, instead of settings.local.json.
     remove
         Remove our entries from the agent's settings.
+    force
+        Turn on recording even if other settings of the agent do so already.
     dry_run
         Only show what would change.
     yes
@@ -126,19 +132,16 @@ def init(
         return _approver(approver_key, files, store, json=json)
     if plugin:
         return _plugin(json=json)
-    wanted = [agent_of(name) for name in dict.fromkeys(names) if name in AGENTS]
+    wanted = [AGENTS[name] for name in dict.fromkeys(names) if name in AGENTS]
     folders = [name for name in names if name not in AGENTS]
-    if len(folders) > 1:
-        raise BadQuery(
-            f"init takes one folder, got {len(folders)}", hint=f"known agents: {', '.join(AGENTS)}"
-        )
-    if (user or shared or remove or dry_run) and not wanted:
-        what = f"unknown agent {folders[0]!r:.40}" if folders else "the agent is missing"
-        raise BadQuery(what, hint=f"known agents: {', '.join(AGENTS)}")
+    _check_folders(folders, agents_only=user or shared or remove or dry_run or force)
+    if (user or shared or remove or dry_run or force) and not wanted:
+        raise BadQuery("the agent is missing", hint=known_agents(""))
     root = Path(os.path.abspath(folders[0] if folders else "."))
     if wanted:
         where = SetupTarget(root, "user" if user else "project", shared, store)
-        return _agents(wanted, where, remove=remove, dry_run=dry_run, yes=yes, json=json)
+        options = SetupOptions(remove=remove, force=force, dry_run=dry_run, yes=yes)
+        return _agents(wanted, where, options, json=json)
     made, file, project = _project(root, store)
     with Screen(json=json, pager=not no_pager) as screen:
         if json:
@@ -150,6 +153,17 @@ def init(
         _show_made(screen, made)
         _show_project(screen, project, root, is_new=str(file) in made)
     return OK
+
+
+def _check_folders(folders: list[str], *, agents_only: bool) -> None:
+    """Refuse a word that is neither an agent nor a folder: it is an agent that we do not know."""
+    for name in folders:
+        is_word = os.path.basename(name) == name and name not in (".", "..")
+        if is_word and (agents_only or not os.path.isdir(name)):
+            hint = f"{known_agents(name)}; to make a folder: stator init ./{name}"
+            raise BadQuery(f"unknown agent {name!r:.40}", hint=hint)
+    if len(folders) > 1:
+        raise BadQuery(f"init takes one folder, got {len(folders)}", hint=known_agents(""))
 
 
 def _plugin(*, json: bool) -> int:
@@ -185,24 +199,62 @@ class SetupTarget:
     shared: bool
     store: str | None
 
-    def edits(self, agent: Agent, *, remove: bool) -> list[SettingsEdit]:
-        home = Path(os.path.expanduser("~"))
+    def files(self, agent: Agent, scope: Scope, *, shared: bool) -> list[WantedSettings]:
+        """The settings files of an agent in a scope."""
         store = os.path.abspath(self.store) if self.store is not None else ""
-        bare = self.shared  # shared settings must not name a folder of one member's machine
-        programs = Programs(
-            HOOK if bare else program(HOOK), "stator" if bare else program("stator"), store
-        )
-        files = wanted_settings(
-            agent, programs, self.scope,
-            root=self.root, home=home, environ=os.environ, shared=self.shared,
+        programs = Programs(program(HOOK), program("stator"), store)
+        return wanted_settings(
+            agent, programs, scope,
+            root=self.root, home=Path(os.path.expanduser("~")), environ=os.environ, shared=shared,
         )  # fmt: skip
+
+    def edits(self, agent: Agent, *, remove: bool) -> list[SettingsEdit]:
+        files = self.files(agent, self.scope, shared=self.shared)
         return [plan_edit(file, remove=remove) for file in files]
 
+    def other_files(self, agent: Agent) -> list[str]:
+        """The other settings of an agent that turn on recording: with both, it would be turned on twice."""
+        own = {file.path for file in self.files(agent, self.scope, shared=self.shared)}
+        scopes: list[tuple[Scope, bool]] = [("project", False), ("project", True), ("user", False)]
+        others = {
+            file.path: file
+            for scope, shared in scopes
+            for file in self.files(agent, scope, shared=shared)
+            if file.path not in own
+        }
+        return [str(path) for path, file in others.items() if records_in(file)]
 
-def _agents(
-    agents: list[Agent], where: SetupTarget, *, remove: bool, dry_run: bool, yes: bool, json: bool
-) -> int:
-    plans = {agent.name: where.edits(agent, remove=remove) for agent in agents}
+    def names_programs(self, agents: list[Agent]) -> bool:
+        """Whether a file names our programs without their folder."""
+        return any(
+            file.is_shared
+            for agent in agents
+            for file in self.files(agent, self.scope, shared=self.shared)
+        )
+
+
+@dataclass(frozen=True)
+class SetupOptions:
+    """What is to be done with the settings, and whether without asking."""
+
+    remove: bool
+    force: bool
+    dry_run: bool
+    yes: bool
+
+
+def _agents(agents: list[Agent], where: SetupTarget, options: SetupOptions, *, json: bool) -> int:
+    if where.store is not None and where.scope == "project" and not options.remove:
+        raise BadQuery(
+            "--store would put a path of this machine into files that a team commits",
+            hint="use --user, or set STATOR_STORE where the agent starts",
+        )
+    twice = {} if options.remove or options.force else _recorded_already(agents, where)
+    plans = {
+        agent.name: where.edits(agent, remove=options.remove)
+        for agent in agents
+        if agent.name not in twice
+    }
     todo = [edit for edits in plans.values() for edit in edits if edit.action != "nothing"]
     with Screen(json=json, pager=False) as screen:
         if not json:
@@ -210,20 +262,50 @@ def _agents(
                 for edit in edits:
                     _show_edit(screen, edit)
             screen.flush()
-        asked = yes or (not json and can_ask() and asks_yes("Make these changes?"))
-        written = not dry_run and bool(todo) and asked
+        asked = options.yes or (
+            bool(todo) and not json and can_ask() and asks_yes("Make these changes?")
+        )
+        written = not options.dry_run and bool(todo) and asked
         made: list[str] = []
-        if not dry_run and where.scope == "project" and not remove and (written or not todo):
+        is_new = where.scope == "project" and bool(plans) and (written or not todo)
+        if not options.dry_run and is_new and not options.remove:
             made = _project(where.root, where.store)[0]
-        kept = [copy for edit in todo if (copy := apply_edit(edit))] if written else []
+        for edit in todo if written else []:
+            apply_edit(edit)
         if json:
-            screen.document("stator.init/1", _as_json(plans, made, kept, written=written))
+            screen.document("stator.init/1", _as_json(plans, twice, made, written=written))
         else:
-            _show_end(
-                screen, agents, made, kept, bool(todo),
-                written=written, dry_run=dry_run, remove=remove,
-            )  # fmt: skip
-    return FINDING if todo and not written and not dry_run else OK
+            _show_twice(screen, twice)
+            done = [agent for agent in agents if agent.name in plans]
+            _show_end(screen, done, made, bool(todo), options, written=written)
+            if not options.remove and where.names_programs(done):
+                _show_missing(screen)
+    return FINDING if twice or (todo and not written and not options.dry_run) else OK
+
+
+def _recorded_already(agents: list[Agent], where: SetupTarget) -> dict[str, list[str]]:
+    """The agents that other settings turn on recording for, and these settings."""
+    found = {agent.name: where.other_files(agent) for agent in agents}
+    return {name: files for name, files in found.items() if files}
+
+
+def _show_twice(screen: Screen, twice: dict[str, list[str]]) -> None:
+    for name, files in twice.items():
+        known = f"{name} is recorded already, by {', '.join(files)}; nothing was changed for it"
+        screen.line(Line(known, "doubt"))
+        screen.line(Line("to turn it on here too: --force; to turn it off there: --remove", "dim"))
+
+
+def _show_missing(screen: Screen) -> None:
+    """Say if an agent will not find our programs, which shared settings name without a folder."""
+    missing = [name for name in (HOOK, "stator") if shutil.which(name) is None]
+    if missing:
+        folder = Path(program(missing[0])).parent
+        text = f"{' and '.join(missing)} not on the PATH: the agent will not find it"
+        screen.line(Line(text, "doubt"))
+        screen.line(
+            Line(f'put it there: export PATH="{folder}:$PATH", or pipx install stator', "dim")
+        )
 
 
 def _show_edit(screen: Screen, edit: SettingsEdit) -> None:
@@ -239,19 +321,18 @@ def _coloured(patch: list[str]) -> Iterator[Line]:
 
 
 def _show_end(
-    screen: Screen, agents: list[Agent], made: list[str], kept: list[str], todo: bool,
-    *, written: bool, dry_run: bool, remove: bool,
+    screen: Screen, agents: list[Agent], made: list[str], todo: bool, options: SetupOptions,
+    *, written: bool,
 ) -> None:  # fmt: skip
     _show_made(screen, made)
-    for copy in kept:
-        screen.line(Line("kept ", "dim").add(copy).add(" (the old file)", "dim"))
     if not todo:
-        screen.line(Line("nothing to do", "dim"))
-    elif dry_run:
+        if agents:
+            screen.line(Line("nothing to do", "dim"))
+    elif options.dry_run:
         screen.line(Line("nothing was changed: this was a dry run", "dim"))
     elif not written:
         screen.line(Line("nothing was changed; confirm with --yes", "doubt"))
-    elif not remove:
+    elif not options.remove:
         for agent in agents:
             screen.line(Line(f"{agent.name}: {agent.note}", "dim"))
         if importlib.util.find_spec("mcp") is None:
@@ -259,12 +340,16 @@ def _show_end(
 
 
 def _as_json(
-    plans: dict[str, list[SettingsEdit]], made: list[str], kept: list[str], *, written: bool
+    plans: dict[str, list[SettingsEdit]],
+    twice: dict[str, list[str]],
+    made: list[str],
+    *,
+    written: bool,
 ) -> dict[str, Any]:
     return {
         "created": made,
         "written": written,
-        "kept": kept,
+        "recorded_by": twice,
         "agents": {
             name: [
                 {"path": edit.path, "action": edit.action, "patch": "\n".join(edit.patch())}

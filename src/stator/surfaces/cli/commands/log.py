@@ -10,14 +10,16 @@ from stator.errors import BadQuery
 from stator.model.log.commit import Commit
 from stator.model.log.query import check_limit
 from stator.model.records.tables import KINDS, QUIET
+from stator.model.views.unplaced import Unplaced
 from stator.runtime.facade.view import SessionView
+from stator.runtime.views.tail import Tailing
 from stator.surfaces.cli.parts.open_store import (
     OpenedStore,
     open_to_follow,
     open_to_read,
     title,
 )
-from stator.surfaces.cli.render import record_line, wire
+from stator.surfaces.cli.render import record_line, unplaced_items, wire
 from stator.surfaces.cli.render.detail import contents
 from stator.surfaces.cli.render.lines import Line, cells
 from stator.surfaces.cli.render.screen import SIDE_BY_SIDE, Screen
@@ -66,7 +68,7 @@ def log(
     """Show what happened, commit by commit, newest turn first.
 
     Within a turn, commits are in the order they happened, under the prompt. With --json each line is one
-    commit, newest first.
+    commit, newest first. What a recorded agent has done and its transcript has not reached is marked unplaced.
 
     Parameters
     ----------
@@ -94,13 +96,34 @@ def log(
         if json:
             for commit in found:
                 screen.item(wire.commit(commit))
+            if waiting := _unplaced(view, span, kinds, floor):
+                screen.item({"unplaced": unplaced_items.all_as_json(waiting)})
             return 0
         first = next(found, None)  # so that an error is printed before the heading
         title(screen, view, opened.now, *([span] if span else []))
         found = chain([first] if first is not None else [], found)
-        if not _show(screen, found, full=full, reverse=reverse):
+        waiting = _unplaced(view, span, kinds, floor)
+        if waiting and not reverse:
+            screen.lines([*unplaced_items.lines(waiting), Line()])
+        shown = _show(screen, found, full=full, reverse=reverse, left=_left_at(view))
+        if waiting and reverse:
+            screen.lines([Line(), *unplaced_items.lines(waiting)])
+        if not shown and not waiting:
             return opened.report_empty("no matching commits")
     return 0
+
+
+def _unplaced(
+    view: SessionView, span: str | None, kinds: frozenset[str], floor: int | None
+) -> list[Unplaced]:
+    """What comes after the last commit, where that is asked for."""
+    if span is not None:
+        return []
+    return [
+        one
+        for one in view.unplaced()
+        if (not kinds or one.kind in kinds) and (floor is None or one.happened >= floor)
+    ]
 
 
 def _follow(
@@ -116,19 +139,40 @@ def _follow(
     recent = _matching(view, None, kinds, None, limit, reverse=True, load=full)
     if not screen.json:
         title(screen, view, opened.now)
-    coming = (commit for commit in view.tail(head, load=full) if not kinds or commit.kind in kinds)
+    tailing = Tailing(opened.store.as_read, view.id, head, load=full)
+    shown: frozenset[str] = frozenset()
     try:
-        for commit in chain((commit for commit in recent if commit.seq <= head), coming):
-            if screen.json:
-                screen.item(wire.commit(commit))
-            else:
-                screen.line(row(commit, screen.width))
-                if full:
-                    screen.whole(contents(commit))
+        _followed(screen, (commit for commit in recent if commit.seq <= head), full=full)
+        while True:
+            coming = tailing.look()
+            _followed(screen, (c for c in coming if not kinds or c.kind in kinds), full=full)
+            waiting = _unplaced(view, None, kinds, None)
+            _new_unplaced(screen, [one for one in waiting if one.id not in shown])
+            shown = frozenset(one.id for one in waiting)
             screen.flush()
+            if tailing.wait_s:
+                opened.wait(tailing.wait_s)
     except KeyboardInterrupt:  # Ctrl-C is the way to leave
         return 0
-    return 0
+
+
+def _followed(screen: Screen, commits: Iterable[Commit], *, full: bool) -> None:
+    for commit in commits:
+        if screen.json:
+            screen.item(wire.commit(commit))
+        else:
+            screen.line(row(commit, screen.width))
+            if full:
+                screen.whole(contents(commit))
+        screen.flush()
+
+
+def _new_unplaced(screen: Screen, found: list[Unplaced]) -> None:
+    """What has become known since the last look and has no place yet; its commit follows when it has one."""
+    if found and screen.json:
+        screen.item({"unplaced": unplaced_items.all_as_json(found)})
+    else:
+        screen.lines(unplaced_items.lines(found))
 
 
 def _kinds(given: list[str]) -> frozenset[str]:
@@ -163,8 +207,18 @@ def _matching(
     return reversed(list(found)) if reverse and not oldest_first else found
 
 
-def _show(screen: Screen, commits: Iterable[Commit], *, full: bool, reverse: bool) -> bool:
-    """Show commits turn by turn, each turn under its prompt; whether there were any."""
+def _left_at(view: SessionView) -> int:
+    """The last commit of a turn that was interrupted without a commit that says so; 0 if there is none."""
+    head = view.head
+    turns = view.turns(last=1) if head.turn_open else []
+    return head.seq if turns and turns[0].status == "interrupted" else 0
+
+
+def _show(
+    screen: Screen, commits: Iterable[Commit], *, full: bool, reverse: bool, left: int
+) -> bool:
+    """Show commits turn by turn, each turn under its prompt; whether there were any. `left` is where a turn was
+    left."""
     any_shown = False
     today = ""
     for _, group in groupby(commits, key=lambda commit: commit.turn):
@@ -181,6 +235,10 @@ def _show(screen: Screen, commits: Iterable[Commit], *, full: bool, reverse: boo
             screen.line(row(commit, screen.width))
             if full:
                 screen.whole(contents(commit))
+        if left and turn[-1].seq == left:
+            screen.line(
+                Line("     interrupted: a call of this turn gets no result any more", "dim")
+            )
         any_shown = True
     return any_shown
 

@@ -15,7 +15,7 @@ from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen
-from stator.surfaces.cli.render.times import ago, parse_since
+from stator.surfaces.cli.render.times import ago, parse_since, used
 from stator.surfaces.cli.render.wire import record
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _lines(rows: list[SessionRow], now: int, *, projects: bool) -> Iterator[Line
         line = Line().add(short(row.id), "id", width=11)
         line.add(row.record.name, "bold", width=names).add("  ")
         line.status(row.shown, width=12).add(count(row.turns, "turn"), width=11)
-        line.add(ago(row.updated, now), "dim", width=14).add(row.record.agent, width=agents)
+        line.add(used(row, now), "dim", width=14).add(row.record.agent, width=agents)
         adopted = row.record.adopted
         line.add(f"  → {short(adopted)}" if adopted else "", "dim")
         yield line.add(f"  {row.record.project}" if projects else "", "dim")

@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from stator.errors import BadPosition, NotFound
 from stator.model.log.commit import Commit
 from stator.model.records.types import CallRecord, Entry, PlanRecord
 from stator.model.sessions.lifecycle import AFTER_CLOSE, ENDED, split_cause
+from stator.model.values import canon
 from stator.model.values.ids import short
+from stator.model.views.unplaced import Unplaced
 from stator.runtime.base.provenance import imported_upto, provenance
 from stator.runtime.facade.view import SessionView
+from stator.runtime.views.as_read import to_settle
+from stator.runtime.views.refs import last_attempt
 from stator.surfaces.cli.commands.ls import as_json
 from stator.surfaces.cli.parts.open_store import OpenedStore, heading, open_to_read
-from stator.surfaces.cli.render import record_line, wire
+from stator.surfaces.cli.render import record_line, unplaced_items, wire
 from stator.surfaces.cli.render.detail import contents
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
@@ -30,6 +35,7 @@ stator show fix-login:head~1 --json
 """
 TURNS = 5
 DECISIONS = 5
+UNPLACED = 10
 _FIELDS = (
     "kind", "session", "seq", "turn", "actor", "principal", "tool", "call", "parent", "attempt",
     "effect", "status", "cause", "run", "epoch", "origin", "inputs", "trace", "prev", "hash",
@@ -53,7 +59,14 @@ def show(
         A session or a position (t5, @42, a hash, SESSION:head); default: the last session.
     """
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
-        view, ref = opened.resolve(session, what)
+        try:
+            view, ref = opened.resolve(session, what)
+        except (BadPosition, NotFound):
+            found = None if what is None else opened.unplaced(session, what)
+            if found is None:
+                raise
+            _unplaced(screen, found)
+            return 0
         if ref is not None and (seq := view.at(ref).seq):
             point = view.at(ref)
             owner = (
@@ -67,6 +80,14 @@ def show(
     return 0
 
 
+def _unplaced(screen: Screen, found: Unplaced) -> None:
+    if screen.json:
+        plain = {"input": canon.to_plain(found.input), "output": canon.to_plain(found.output)}
+        screen.document("stator.unplaced/1", {**unplaced_items.as_json(found), **plain})
+    else:
+        screen.whole(unplaced_items.in_full(found))
+
+
 # -- a commit -------------------------------------------------------------------------------------
 
 
@@ -74,6 +95,9 @@ def _commit(screen: Screen, view: SessionView, commit: Commit, opened: OpenedSto
     found = wire.commit(commit)
     source = provenance(opened.store.port, commit)
     found["provenance"] = {"source": source.source, "trust": source.trust}
+    became = None if commit.kind != "call" else last_attempt(opened.store.as_read, view.id, commit)
+    if became is not None:
+        found["became"] = {"status": became.status, "cause": became.cause or None}
     if screen.json:
         screen.document("stator.commit/1", found)
         return
@@ -85,6 +109,9 @@ def _commit(screen: Screen, view: SessionView, commit: Commit, opened: OpenedSto
         if found[name] not in (None, 0, []):
             screen.line(Line(f"{name:12}", "dim").add(record_line.brief(found[name])), hang=12)
     screen.line(Line(f"{'provenance':12}", "dim").add(f"{source.source}, {source.trust}"))
+    if became is not None:
+        line = Line(f"{'became':12}", "dim").status(became.status)
+        screen.line(line.add(f" — {became.cause}" if became.cause else ""))
     if stamp(commit.at) != stamp(commit.when):
         screen.line(Line(f"{'recorded at':12}", "dim").add(stamp(commit.at)))
     screen.line()
@@ -101,12 +128,14 @@ def _session(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
             **as_json(view.row),
             "head": {"seq": head.seq, "hash": head.hash, "turn": head.turn},
             "counts": {name: getattr(counts, name) for name in counts.__struct_fields__},
+            "unplaced": unplaced_items.all_as_json(view.unplaced()),
         }
         screen.document("stator.session/1", found)
         return
     screen.line(heading(view, opened.now, room=screen.cut))
     screen.lines(_details(view, opened))
-    screen.lines(_attention(view))
+    screen.lines(_attention(view, opened))
+    screen.lines(_unplaced_section(view))
     screen.lines(_turns(view))
     screen.lines(section("Decisions in force", view.entries("decisions", limit=DECISIONS)))
     plan = sorted(view.entries("plan"), key=lambda entry: getattr(entry.record, "order", 0))
@@ -171,16 +200,26 @@ def pair(name: str, value: str) -> Line:
     return Line(f"  {name:12}", "dim").add(value)
 
 
-def _attention(view: SessionView) -> Iterator[Line]:
+def _attention(view: SessionView, opened: OpenedStore) -> Iterator[Line]:
     """What needs a person: calls in doubt, calls that wait for approval, and flags."""
     calls = [entry for entry in view.entries("calls") if isinstance(entry.record, CallRecord)]
     by_status = {
         status: [entry for entry in calls if getattr(entry.record, "status", "") == status]
         for status in ("in doubt", "awaiting approval")
     }
-    yield from section("In doubt: these may or may not have happened", by_status["in doubt"])
+    asked = {record.call for record in to_settle(opened.store.as_read, view.id)}
+    doubts = [entry for entry in by_status["in doubt"] if entry.key in asked]
+    yield from section("In doubt: these may or may not have happened", doubts)
     yield from section("Waiting for approval", by_status["awaiting approval"])
     yield from section("Flags", view.entries("flags"))
+
+
+def _unplaced_section(view: SessionView) -> Iterator[Line]:
+    found = view.unplaced()
+    if found:
+        yield Line()
+    for line in unplaced_items.lines(found[-UNPLACED:]):
+        yield Line("  ").extend(line)
 
 
 def _turns(view: SessionView) -> Iterator[Line]:

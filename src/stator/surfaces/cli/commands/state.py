@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadQuery
 from stator.model.records.tables import COLLECTIONS
 from stator.surfaces.cli.parts.open_store import open_to_read, title
-from stator.surfaces.cli.render import record_line, wire
+from stator.surfaces.cli.render import record_line, unplaced_items, wire
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
@@ -49,13 +49,18 @@ def state(
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         view, position = opened.resolve(session, ref)
         point = view.at(position or "head")
+        now = point.shown == "head" and not names
+        waiting = view.unplaced() if now else []
         if json:
             found = view.state(position or "head", collections=names)
             document = {
                 name: {key: wire.record(record) for key, record in records.items()}
                 for name, records in found.items()
             }
-            screen.document("stator.state/1", {"ref": f"{point.session}:@{point.seq}", **document})
+            whole: dict[str, Any] = {"ref": f"{point.session}:@{point.seq}", **document}
+            if now:
+                whole["unplaced"] = unplaced_items.all_as_json(waiting)
+            screen.document("stator.state/1", whole)
             return 0
         title(screen, view, opened.now, f"state at {point.shown}")
         shown = 0
@@ -68,7 +73,8 @@ def state(
                 line = Line("  ").add(f"@{entry.seq}", "id", width=6).add(" ")
                 screen.line(line.extend(record_line.of_record(entry.record)))
             shown += len(entries)
-        if not shown:
+        screen.lines(unplaced_items.lines(waiting))
+        if not shown and not waiting:
             return opened.report_empty(f"the state is empty at {point.shown}")
     return 0
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadQuery
 from stator.model.values.ids import short
+from stator.model.views.unplaced import Unplaced, calls_of
 from stator.runtime.views.overview import Overview, PersonNeeded, overview
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_follow
-from stator.surfaces.cli.render import wire
+from stator.surfaces.cli.render import unplaced_items, wire
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen
@@ -99,15 +100,25 @@ def _lines(found: list[Overview], now: int) -> Iterator[Line]:
         line.add(_call(one, now), "changed" if one.call else "dim", width=calls).add("  ")
         line.add(_plan(one), "dim", width=plans).add("  ")
         yield line.add(_spend(one.spend), "dim", width=costs)
+        if one.unplaced:
+            yield Line(f"{'':11}").extend(unplaced_items.explanation(one.unplaced))
         for asked in _requests(one.waiting):
             yield Line(f"{'':11}→ ", "dim").add(asked, "doubt")
 
 
 def _call(one: Overview, now: int) -> str:
+    if one.call is None and (begun := _unplaced_call(one)):
+        return f"{begun.tool} (unplaced)"
     if one.call is None:
         return "between calls" if one.turn_open else "between turns"
     more = f" +{one.calls - 1}" if one.calls > 1 else ""
     return f"{one.call.tool} {span(now - one.since)}{more}"
+
+
+def _unplaced_call(one: Overview) -> Unplaced | None:
+    """The newest call that has begun, as far as is known, and has no place in the log yet."""
+    begun = [call for call in calls_of(one.unplaced) if call.status == "started"]
+    return begun[-1] if begun else None
 
 
 def _plan(one: Overview) -> str:
@@ -150,5 +161,6 @@ def as_json(one: Overview, now: int) -> dict[str, Any]:
         "waiting": [
             {"what": w.what, "call": w.call or None, "tool": w.tool or None} for w in one.waiting
         ],
+        "unplaced": unplaced_items.all_as_json(one.unplaced),
         "updated": one.row.updated,
     }

@@ -16,6 +16,7 @@ from stator.errors import BadPosition, NotFound, Removed, StatorError
 from stator.model.log.query import SessionRow
 from stator.model.values.ids import short
 from stator.model.values.position import AtName, Range, parse_range
+from stator.model.views.unplaced import Unplaced, named
 from stator.runtime.base.context import nap
 from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
@@ -24,7 +25,7 @@ from stator.surfaces.cli.parts.foreign import warn_if_foreign
 from stator.surfaces.cli.render.lines import Line, cells
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen, note
-from stator.surfaces.cli.render.times import ago
+from stator.surfaces.cli.render.times import used
 
 LAST = "last"
 
@@ -98,6 +99,12 @@ class OpenedStore:
                     hint="stator ls lists sessions, stator show their tags",
                 ) from None
         return view, text
+
+    def unplaced(self, session: str | None, text: str) -> Unplaced | None:
+        """What `text`, an id or the end of one, names that has no place in the log yet; None if nothing."""
+        owner, _, name = text.rpartition(":")
+        found = named(self.session(owner or session).unplaced(), name)
+        return found[0] if found else None
 
     def _session_or_none(self, text: str) -> SessionView | None:
         try:
@@ -179,7 +186,7 @@ def heading(view: SessionView, now: int, *more: str, room: int) -> Line:
         line.add(f" · {row.record.agent}", "dim")
     line.add(" · ", "dim").status(row.shown)
     holds = f"{count(row.turns, 'turn')}, {count(row.head, 'commit')}"
-    for part in (f" · {holds}", f" · {ago(row.updated, now)}"):
+    for part in (f" · {holds}", f" · {used(row, now)}"):
         if line.width + cells(part) > room:
             break
         line.add(part, "dim")

@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from stator.errors import BadQuery
+from stator.model.log.query import SessionRow
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _AGE = re.compile(r"(\d{1,6})\s*([smhdw])\Z")
@@ -43,6 +44,13 @@ def ago(moment: int, now: int) -> str:
     if not 0 <= (now - moment) // _SECOND < 31 * 86_400:
         return day(moment)
     return f"{span(now - moment)} ago"
+
+
+def used(row: SessionRow, now: int) -> str:
+    """How long ago a session was used. What its source does not say is not shown as if it was known: then the
+    times in the log are those of the source's file."""
+    is_unknown = row.record.labels.get("times") == "unknown"
+    return "times unknown" if is_unknown else ago(row.updated, now)
 
 
 def span(microseconds: int) -> str:

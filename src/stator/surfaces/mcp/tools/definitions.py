@@ -172,7 +172,14 @@ DEFINITIONS = (
             limit=LIMIT,
             cursor=CURSOR,
         ),
-        output_properties={"session": TEXT, "what": TEXT, "rows": ROWS, "more": MORE, "head": HEAD},
+        output_properties={
+            "session": TEXT,
+            "what": TEXT,
+            "rows": ROWS,
+            "more": MORE,
+            "head": HEAD,
+            "unplaced": ROWS,
+        },
         required_output=("session", "what", "rows", "more", "head"),
     ),
     Definition(

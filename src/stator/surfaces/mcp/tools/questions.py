@@ -12,6 +12,7 @@ from stator.model.records.tables import LISTED, NOT_DIFFED
 from stator.model.records.types import Entry, Record
 from stator.model.values.json_text import shown
 from stator.model.views.diff import DiffItem
+from stator.model.views.unplaced import EXPLAINED
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.session import list_calls
 from stator.surfaces.cli.render import record_line, wire
@@ -38,6 +39,8 @@ APPLIES_TO = {
     "last": ("commits", "turns", "files", "decisions", "calls"),
 }
 """By argument: the only logs that accept it. Ignoring it elsewhere would answer another question."""
+UNPLACED_IN = ("commits", "turns", "calls", "state")
+"""Logs that also show what has no place yet."""
 Page = tuple[list[dict[str, Any]], str | None]
 
 
@@ -57,7 +60,26 @@ def log(request: RequestContext, given: Arguments) -> ToolAnswer:
     rows, rest = _LOGS[what](request, view, given)
     line = f"{len(rows)} {what} of {session_label(row)}{'; there are more' if rest else ''}"
     data = {"session": row.id, "what": what, "rows": rows, "more": rest, "head": head_fields(view)}
+    if what in UNPLACED_IN and "cursor" not in given and (unplaced := unplaced_rows(view)):
+        line += f"; {len(unplaced)} unplaced: {EXPLAINED}"
+        data["unplaced"] = unplaced
     return ToolAnswer(line, data)
+
+
+def unplaced_rows(view: SessionView) -> list[dict[str, Any]]:
+    """Return what is known of a session and has no place in its log yet, the newest if there is much."""
+    return [
+        without_empty(
+            id=one.id,
+            kind=one.kind,
+            tool=one.tool,
+            call=one.call,
+            status=one.status,
+            summary=one.summary,
+            happened=iso_time(one.happened) if one.happened else "",
+        )
+        for one in view.unplaced()[-CHANGES_MAX:]
+    ]
 
 
 def _commits(request: RequestContext, view: SessionView, given: Arguments) -> Page:

@@ -49,10 +49,11 @@ class _Command(msgspec.Struct):
     """Whether every word is literal."""
 
 
-def files_touched(command: str, cwd: str = "") -> tuple[Touch, ...]:
+def files_touched(command: str, cwd: str = "", *, reads: bool = False) -> tuple[Touch, ...]:
     """The files that a successful command certainly touched, under the names it uses.
 
-    `cwd` is the folder in which it ran; it is needed for what follows a `cd`.
+    `cwd` is the folder in which it ran; it is needed for what follows a `cd`. With `reads`, also the
+    files that it showed (`cat a`, `sed -n 1,9p a`, `nl a | head`); in front of a pipe, a file may be missing.
     """
     if len(command) > COMMAND_MAX:
         return ()
@@ -69,9 +70,10 @@ def files_touched(command: str, cwd: str = "") -> tuple[Touch, ...]:
         if command_part.words[:1] == ["cd"]:
             base = _folder_after_cd(command_part, base, cwd)
             continue
-        for touch in _touches(command_part):
+        shown = _files_shown(command_part) if reads else ()
+        for touch in (*_touches(command_part), *shown):
             placed = _resolved(touch, base)
-            if placed is not None:
+            if placed is not None and not (touch.op == "read" and placed.path in found):
                 found[placed.path] = placed
     return tuple(found.values())[:TOUCHES_MAX]
 
@@ -304,12 +306,39 @@ def _by_sed(words: list[str]) -> Iterator[Touch]:
         yield from (_touch(name, "modified") for name in rest[1:])
 
 
+def _files_shown(command_part: _Command) -> Iterator[Touch]:
+    """The files whose content a command wrote to its output."""
+    if not command_part.is_plain or not command_part.words:
+        return
+    name, words = posixpath.basename(command_part.words[0]), command_part.words[1:]
+    names: list[str] = []
+    if name == "nl" and words[:2] == ["-b", "a"]:
+        words = words[2:]
+    if name in _SHOWN_WHOLE:
+        names = _names(words, _SHOWN_WHOLE[name]) if "-b" not in words else []
+    elif name in ("head", "tail"):
+        names = _names(_COUNTED.sub("", "\n".join(["", *words])).split("\n")[1:], "qv")
+    elif name == "sed" and words[:1] == ["-n"] and words[1:2] and _PRINTED.fullmatch(words[1]):
+        names = _names(words[2:], "")
+    elif name in ("rg", "grep"):
+        names = [word for word in _names(words, "niwHFEoclsP")[1:] if _looks_like_file(word)]
+    for path in names:
+        if path != "-" and not path.startswith("/dev/"):
+            yield _touch(path, "read")
+
+
 def _looks_like_file(name: str) -> bool:
     """Whether a name is probably that of a file: it has an extension and no trailing slash. If `b`
     is a folder, `mv a b` moves into it, and the command does not show that."""
     return bool(posixpath.splitext(name)[1]) and not name.endswith(("/", "/.", "/.."))
 
 
+_SHOWN_WHOLE = {"cat": "nAbsETv", "nl": "ba", "wc": "lcwm", "less": "NRSX", "bat": "pn"}
+"""Commands that show the files they name → the options that change nothing about that."""
+_COUNTED = re.compile(r"\n-(?:[nc]\n?\+?\d+|\d+)(?=\n|\Z)")
+"""How many lines `head` and `tail` show; the words are separated by newlines."""
+_PRINTED = re.compile(r"(?:\d+|\$)?(?:,(?:\d+|\$))?[pq](?:;(?:\d+|\$)?(?:,(?:\d+|\$))?[pq])*")
+"""A script of `sed` that only prints lines."""
 _RULES: dict[str, Callable[[list[str]], Iterator[Touch]]] = {
     "rm": _by_rm,
     "unlink": _by_rm,
