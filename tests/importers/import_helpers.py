@@ -38,13 +38,14 @@ def conversations_in(path, name) -> list[FoundConversation]:
     return list(load(name).conversations(Path(path)))
 
 
-def import_file(store, path, name, *, at_rest=None) -> conversation.Report:
-    """Import every conversation in a file; whether it is at rest is judged by its times, unless it is given."""
+def import_file(store, path, name, at_rest=None) -> conversation.Report:
+    """Import every conversation in a file; `at_rest` says whether it may continue at any moment."""
     report = conversation.Report()
     for found in conversations_in(path, name):
         here = context_of(store, found.conversation)
-        form = load(name)
-        conversation.import_conversation(store.port, here, form, found, report, at_rest=at_rest)
+        conversation.import_conversation(
+            store.port, here, load(name), found, report, at_rest=at_rest
+        )
     return report
 
 
@@ -64,7 +65,7 @@ def views(store, path, name):
 
 def kinds(shown):
     """What was recorded of the conversation, without our own notes about it."""
-    own = ("scratch", "settings", "describe")
+    own = ("scratch", "settings")
     return [commit.kind for commit in shown.log() if commit.kind not in own]
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stator.connect import NEAREST, StorePlace, connect_as_is, take_spools
+from stator.connect import NEAREST, StorePlace, connect_as_is, spools, take_spools
 from stator.hooks.ingest import IngestLimits
 from stator.hooks.mappers import load_mapper
 from stator.model.log.query import SessionQuery
@@ -30,6 +31,8 @@ SAID = "said"
 MAX_TOKENS = 1500
 """The most tokens of the brief. Codex shows an agent about 2,500."""
 LIMITS = IngestLimits(lines=300, seconds=0.08, wait_s=0.05)
+COMPARING_S = 0.008
+"""How long the agent's own list of sessions is compared with the store."""
 SECONDS = 3
 """How long an agent has to wait at most, for example for the store's lock."""
 TARGETS: dict[str, Target] = {"claude-code": "claude-code", "codex": "codex"}
@@ -62,8 +65,28 @@ def answer(
             else _newest_other(store, exclude=own)
         )
         text = _brief(store, chosen or own, TARGETS.get(agent, "generic"))
+        missing = _missing(store, agent, conversation.id)
     context = "\n\n".join(filter(None, (text, _handle(own or conversation.session))))
-    return canonical(_as_hook_output(agent, hook_input, context)).encode() + b"\n"
+    said = {"systemMessage": missing} if missing else {}
+    return canonical(_as_hook_output(agent, hook_input, context) | said).encode() + b"\n"
+
+
+def _missing(store: Store, agent: str, beginning: str) -> str:
+    """A message for the user about sessions of this project that the agent keeps and that are not recorded."""
+    from stator.hooks.missing import missing_sessions
+
+    found = missing_sessions(
+        store.port, store.context, Path(os.path.expanduser("~")), os.environ,
+        agents=[agent], spools=spools(store.port), except_id=beginning, seconds=COMPARING_S,
+    )  # fmt: skip
+    expected = [one for one in found.sessions if one.is_expected]
+    if not expected:
+        return ""
+    number = f"{len(expected)} session" + "s" * (len(expected) != 1)
+    return (
+        f"Stator: {'' if found.is_all else 'at least '}{number} of {agent} in this project not recorded "
+        f"({expected[0].why}). To import what is missing: {found.command()}"
+    )
 
 
 def _foreign_answer(path: str, why: str, spool: str) -> bytes:

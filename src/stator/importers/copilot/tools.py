@@ -15,9 +15,9 @@ from stator.importers.reading.fields import (
     records,
     text,
 )
-from stator.importers.reading.patch_text import files_in_patch
 from stator.importers.reading.shell_reads import only_reads
 from stator.model.exchange.items import Step, Touch, digest_of
+from stator.model.exchange.patch_text import files_in_patch
 from stator.model.records.types import Effect, FileOp
 
 READS = frozenset(
