@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stator.errors import ApprovalNeeded, BudgetSpent, InDoubt, NotDone, Paused, StatorError
     from stator.model.calls.approval import Rule
     from stator.model.calls.life import Outcome, Result
-    from stator.runtime.driving.tools import tool
+    from stator.runtime.driving.tools import call_id, tool
     from stator.runtime.facade.run import Run
     from stator.runtime.facade.session import Session, Turn
     from stator.runtime.facade.store import Store
@@ -46,6 +46,7 @@ __all__ = [
     "aio",
     "approvals",
     "budgets",
+    "call_id",
     "connect",
     "errors",
     "importing",
@@ -73,6 +74,7 @@ _HOMES = {
     "aio": "stator.aio",
     "approvals": "stator.approvals",
     "budgets": "stator.budgets",
+    "call_id": "stator.runtime.driving.tools",
     "connect": "stator.connect",
     "errors": "stator.errors",
     "importing": "stator.importing",

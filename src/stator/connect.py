@@ -534,6 +534,7 @@ def context(
         root=str(root),
         policy=lambda: policy_text(root),
         policy_is_own=known.is_own,
+        call=os.environ.get("STATOR_CALL", ""),
         is_joined=known.is_joined and project is None,
         home_of=functools.cache(homes(os.environ, store, str(root), project)),
         launch=_launch(),

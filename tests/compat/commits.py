@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -11,11 +12,14 @@ from typing import Any
 import msgspec
 
 from stator.model.log.commit import Commit, Gone, Large
+from stator.model.log.edges import ALWAYS
+from stator.model.records.tables import OPERANDS
 from stator.runtime.facade.store import Store
 
 TEXT_MAX = 2_000
 """Characters of a content item that are shown; of a longer one, its length and its digest."""
 Line = dict[str, Any]
+_HASH = re.compile(r'("hash":"|head )[0-9a-f]{64}')
 
 
 def lines(store: Store) -> Iterator[Line]:
@@ -65,6 +69,19 @@ def write(path: Path, found: Iterable[Line]) -> None:
 def heads(found: Iterable[Line]) -> dict[str, tuple[int, str]]:
     """The seq and the hash of the last commit of each session."""
     return {one["session"]: (one["seq"], one["hash"]) for one in found}
+
+
+def without_edges(found: Iterable[Line]) -> list[Line]:
+    """Commits without what they were made from, which is recorded since 0.8.0, and without the hashes over it."""
+    return [_without_edges(one) for one in found]
+
+
+def _without_edges(one: Line) -> Line:
+    status = OPERANDS.get(one["kind"])
+    kept = status is not None and status in (ALWAYS, one.get("status", ""))
+    rest = {k: v for k, v in one.items() if k != "hash" and (k != "inputs" or kept)}
+    rest = {k: _HASH.sub(r"\1", v) if isinstance(v, str) else v for k, v in rest.items()}
+    return {**rest, "hash": sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()}
 
 
 def difference(known: Sequence[Line], now: Sequence[Line]) -> str:

@@ -82,7 +82,7 @@ ROOMS: dict[str, Steps] = {
         ("reading",),
         ("format",),
         (
-            *("claude_code", "codex", "gemini", "opencode", "pi", "inspect_ai"),
+            *("claude_code", "codex", "gemini", "opencode", "copilot", "pi", "inspect_ai"),
             *("cline", "openhands", "swe_agent", "mini_swe_agent"),
         ),
         ("registry",),

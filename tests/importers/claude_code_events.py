@@ -116,8 +116,8 @@ class EventWriter:
             self.file.says(self.closed[-2], f"more {number}")
 
     def _api_error(self, number: int) -> None:
-        body = {"id": f"e{number}", "model": "<synthetic>", "role": "assistant"}
-        body |= {"content": as_content("API Error")}
+        body: dict[str, Any] = {"id": f"e{number}", "model": "<synthetic>", "role": "assistant"}
+        body["content"] = [as_block("API Error")]
         self.file.line("assistant", message=body, isApiErrorMessage=True)
 
     # -- sub-agents -------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ class EventWriter:
         given = {"description": "look", "prompt": f"look around {self.messages}"}
         self.file.says(message, "I ask.", (call, "Task", given))
         self.rest()
-        side = {"isSidechain": True, **named}
+        side: dict[str, Any] = {"isSidechain": True, **named}
         last = self.file.prompt(given["prompt"], parentUuid=None, **side)
         for step in range(number % 3 + 1):
             inner = f"{call}_{step}"
@@ -232,7 +232,3 @@ class EventWriter:
             self.file.raw(json.dumps({"type": "ai-title", "aiTitle": f"title {number}"}))
         else:
             self.file.raw(json.dumps({"type": "custom-title", "customTitle": f"name {number}"}))
-
-
-def as_content(text: str) -> list[object]:
-    return [as_block(text)]

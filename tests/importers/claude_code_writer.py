@@ -95,7 +95,7 @@ def items_of_type(kind: type, told: list[Any]) -> list[Any]:
 
 
 def import_files(store: Any, *paths: Path, at_rest: bool = True) -> Report:
-    """Import files in the given order."""
+    """Import files in the given order; `at_rest`: nothing more is expected in them."""
     report = Report()
     for path in paths:
         for found in FORMAT.conversations(path):

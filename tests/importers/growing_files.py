@@ -9,8 +9,8 @@ from stator.model.exchange.items import Called, Prompted, Returned
 
 
 def import_one(store, path, name):
-    """Import a file with one conversation; return the report and the session."""
-    report = import_file(store, path, name)
+    """Import a file with one conversation that is at rest; return the report and the session."""
+    report = import_file(store, path, name, at_rest=True)
     (found,) = conversations_in(path, name)
     return report, view(store, found)
 
@@ -34,7 +34,7 @@ def totals(told):
 
 
 def import_while_growing(store, source, path, name):
-    """Import a file after each line that is added to it; return the session."""
+    """Import a file after each line that is added to it, at last at rest; return the session."""
     lines = source.read_bytes().splitlines(keepends=True)
     for end in range(1, len(lines) + 1):
         path.write_bytes(b"".join(lines[:end]))
@@ -45,7 +45,7 @@ def import_while_growing(store, source, path, name):
                 load(name),
                 found,
                 Report(),
-                at_rest=False,
+                at_rest=end == len(lines),
             )
     return view(store, conversations_in(path, name)[0])
 

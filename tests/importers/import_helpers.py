@@ -38,12 +38,14 @@ def conversations_in(path, name) -> list[FoundConversation]:
     return list(load(name).conversations(Path(path)))
 
 
-def import_file(store, path, name) -> conversation.Report:
-    """Import every conversation in a file."""
+def import_file(store, path, name, at_rest=None) -> conversation.Report:
+    """Import every conversation in a file; `at_rest` says whether it may continue at any moment."""
     report = conversation.Report()
     for found in conversations_in(path, name):
         here = context_of(store, found.conversation)
-        conversation.import_conversation(store.port, here, load(name), found, report)
+        conversation.import_conversation(
+            store.port, here, load(name), found, report, at_rest=at_rest
+        )
     return report
 
 

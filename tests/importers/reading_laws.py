@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from stator.importers.registry import load
-from stator.model.exchange.items import Cursor, Skipped
+from stator.model.exchange.items import Cursor, Noise, Skipped
 
 
 def read(path, name, cursor=None, *, at_rest=False):
@@ -25,9 +25,9 @@ def stored(cursor):
     return msgspec.structs.replace(cursor, state=json.loads(json.dumps(cursor.state)))
 
 
-def without_cut_lines(items):
-    """Items but for lines that were cut off when they were read; nothing of them is recorded."""
-    return [item for item in items if not (isinstance(item, Skipped) and item.why == "cut off")]
+def recorded(items):
+    """Items that are recorded, and not only counted."""
+    return [item for item in items if not isinstance(item, (Noise, Skipped))]
 
 
 def read_in_parts(data, places, path, name, rests=frozenset()):

@@ -6,8 +6,13 @@ from __future__ import annotations
 import codecs
 import json
 import os
+import tempfile
+from pathlib import Path
 
+import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import stator
 from importers.claude_code_writer import (
@@ -27,6 +32,7 @@ from stator.importers.reading.jsonl import read_beginning
 from stator.model.exchange.items import (
     Answered,
     Called,
+    Cursor,
     Noise,
     Prompted,
     Returned,
@@ -156,7 +162,7 @@ def test_a_call_and_a_result_that_do_not_match_are_both_stored(file, store):
     file.says("msg_1", ("toolu_1", "Bash", {"command": "make"}))
     file.result("toolu_2", "of another")
     report = import_files(store, file.path)
-    assert (report.in_doubt, report.orphans) == (1, 1)
+    assert (report.calls, report.orphans) == (2, 1)
 
 
 def test_a_file_that_grew_adds_only_what_is_new(file, store):
@@ -262,3 +268,57 @@ def test_a_line_with_nan_is_imported(file, store):
     )
     import_files(store, file.path)
     assert prompts(view(store)) == ["x"]
+
+
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+names = st.sampled_from(
+    "type subtype uuid parentUuid sessionId timestamp message content role id isSidechain agentId cwd"
+    " isMeta promptId toolUseResult attachment rendered compactMetadata forkedFrom session_id origin"
+    " permissionMode effort version isCompactSummary".split()
+)
+line_kinds = st.sampled_from(
+    "user assistant system attachment result summary new mode permission-mode ai-title".split()
+)
+blocks = st.fixed_dictionaries(
+    {"type": st.sampled_from(["text", "tool_use", "tool_result", "image"])},
+    optional={
+        "id": junk,
+        "name": junk,
+        "input": junk,
+        "tool_use_id": junk,
+        "content": junk,
+        "text": junk,
+    },
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.builds(
+            lambda fields, kind, content: {**fields, "type": kind, "message": {"content": content}},
+            st.dictionaries(names, junk, max_size=6),
+            line_kinds,
+            st.lists(blocks, max_size=3) | junk,
+        ),
+        max_size=6,
+    )
+)
+def test_any_line_is_read_or_reported(lines):
+    with tempfile.TemporaryDirectory() as folder, stator.connect("memory:") as store:
+        file = TranscriptWriter(Path(folder) / f"{SESSION}.jsonl")
+        file.prompt("go", uuid="first")
+        for line in lines:
+            file.raw(json.dumps(line))
+        told = items(file.path)
+        assert not [item for item in told if isinstance(item, Skipped)]
+        assert [item for item in told if not isinstance(item, (Cursor, Noise))]
+        msgspec.json.encode(told[-1].state)
+        import_files(store, file.path)
+        assert import_files(store, file.path).commits == 0

@@ -1,79 +1,33 @@
-"""Tests that Claude Code's hooks and transcript record the same turns and calls once, in any order."""
+"""Tests that what Claude Code's hooks report has the ids that it has in the transcript."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import stator
-from importers.claude_code_writer import import_files, view
 from stator.hooks import claude_code as hooks
-from stator.importers.claude_code.line_fields import timestamp_of
 from stator.importers.claude_code.transcript import FORMAT
 from stator.model.exchange.items import (
     Answered,
     Began,
+    Called,
     Compacted,
-    Conversation,
+    Item,
+    Noted,
+    Planned,
     Prompted,
     Returned,
     Spawned,
     TurnEnded,
 )
-from stator.model.log.query import SessionQuery
-from stator.runtime.ingest.recorder import Recorder
 
 DATA = Path(__file__).parent / "data" / "claude-code"
 SESSION = "5e551000-0000-4000-8000-00000000000a"
 MAIN = DATA / f"{SESSION}.jsonl"
 TOLD = [json.loads(line) for line in (DATA / "hooks.stdin.jsonl").read_text().splitlines()]
-COUNTED = ("turn", "call", "outcome", "turn_end", "compaction", "plan")
-
-
-@pytest.fixture
-def store(tmp_path):
-    with stator.connect(tmp_path / "a.db", project="demo") as opened:
-        yield opened
-
-
-def times() -> list[int]:
-    """When each hook ran: right after the transcript's line for the same call or prompt."""
-    found, at = [], timestamp_of({"timestamp": "2026-03-01T09:59:59.000Z"})
-    lines = [json.loads(line) for line in MAIN.read_text().splitlines()]
-    for said in TOLD:
-        name = said.get("tool_use_id", said.get("prompt", "nothing"))
-        later = [timestamp_of(line) for line in lines if json.dumps(name)[1:-1] in json.dumps(line)]
-        is_end = said["hook_event_name"].startswith("Post")
-        at = max(at + 1, (later[-1] if is_end else later[0]) + 1 if later else 0)
-        found.append(at)
-    return found
-
-
-TIMES = times()
-
-
-def record(store, told=TOLD, state=None):
-    """Record hook inputs one after another, as `hooks.ingest` does."""
-    state = {} if state is None else state
-    for said in told:
-        number = TOLD.index(said)
-        talk: Any = hooks.conversation(said)
-        for item in hooks.items(said, TIMES[number], str(number), state):
-            below = Conversation(source=talk.source, id=item.within, parent=talk.id)
-            recorder = Recorder(
-                store.port, store.context, below if item.within else talk, via="hook"
-            )
-            recorder.take(item)
-            recorder.flush()
-
-
-def tally(store, session=SESSION):
-    found = Counter(commit.kind for commit in view(store, session).log())
-    return {kind: found[kind] for kind in COUNTED}
 
 
 def made(said, state=None, **fields):
@@ -84,78 +38,98 @@ def by(name):
     return next(said for said in TOLD if said["hook_event_name"] == name)
 
 
-WHOLE = {"turn": 3, "call": 6, "outcome": 5, "turn_end": 2, "compaction": 1, "plan": 1}
+def transcript() -> dict[tuple[str, str, str], Item]:
+    """The items of the session and of its sub-agent in their transcripts, by conversation, kind and id."""
+    found: dict[tuple[str, str, str], Item] = {}
+    for one in FORMAT.conversations(MAIN):
+        within = "" if one.conversation.id == SESSION else one.conversation.id
+        for item in FORMAT.read(one, None, None):
+            found[within, type(item).__name__, item.id] = item
+    return found
 
 
-@pytest.mark.parametrize("order", ["ht", "th", "hth", "tht"])
-def test_hooks_and_transcript_record_each_turn_and_call_once(store, order):
-    parts = {"h": lambda: record(store), "t": lambda: import_files(store, MAIN, at_rest=False)}
-    for part in order:
-        parts[part]()
-    assert tally(store) == WHOLE
-    assert len(store.port.sessions(SessionQuery(), limit=100).rows) == 2
+WITNESSED = (Prompted, Called, Returned, Compacted, Planned, Spawned)
 
 
-def test_hooks_between_imports_record_each_turn_and_call_once(store, tmp_path):
-    """The transcript grows between hooks, as it does while an agent runs."""
-    lines = MAIN.read_bytes().splitlines(keepends=True)
-    growing = tmp_path / MAIN.name
+def told_items() -> list[Item]:
+    """The items of all hooks, in their order."""
     state: dict[str, Any] = {}
-    for part in range(0, max(len(lines), len(TOLD)), 4):
-        growing.write_bytes(b"".join(lines[: part + 4]))
-        import_files(store, growing, at_rest=False)
-        record(store, TOLD[part : part + 4], state)
-    import_files(store, growing, at_rest=False)
-    assert tally(store) == WHOLE
+    return [
+        item
+        for number, said in enumerate(TOLD)
+        for item in hooks.items(said, 1 + number, str(number), state)
+    ]
 
 
-def test_a_hook_and_the_transcript_record_the_same_for_a_call(store, tmp_path):
-    record(store)
-    with stator.connect(tmp_path / "b.db", project="demo") as other:
-        import_files(other, MAIN, at_rest=False)
-        told, read = (
-            {
-                c.origin[1]: (c.tool, c.status, c.effect)
-                for c in _view(s).log()
-                if c.kind == "outcome"
-            }
-            for s in (store, other)
-        )
-    assert told == read
+@pytest.mark.parametrize("kind", WITNESSED, ids=lambda kind: kind.__name__)
+def test_what_a_hook_reports_has_the_id_that_it_has_in_the_transcript(kind):
+    read = transcript()
+    told = [item for item in told_items() if isinstance(item, kind)]
+    assert told
+    assert [item for item in told if (item.within, kind.__name__, item.id) not in read] == []
 
 
-def _view(store):
-    return view(store, SESSION)
+def test_a_hook_and_the_transcript_say_the_same_of_a_call():
+    read = transcript()
+    for item in told_items():
+        if isinstance(item, Called):
+            same: Any = read[item.within, "Called", item.id]
+            assert (item.tool, item.input, item.effect) == (same.tool, same.input, same.effect)
+        elif isinstance(item, Returned):
+            same = read[item.within, "Returned", item.id]
+            assert (item.tool, item.status, item.files) == (same.tool, same.status, same.files)
 
 
-def test_a_hook_and_the_transcript_record_the_same_files(store, tmp_path):
-    record(store)
-    with stator.connect(tmp_path / "b.db", project="demo") as other:
-        import_files(other, MAIN, at_rest=False)
-        told, read = (
-            {
-                (e.record.path, e.record.op, e.record.before, e.record.after)
-                for e in _view(s).entries("files")
-            }
-            for s in (store, other)
-        )
-    assert told == read
-
-
-def test_a_hook_in_a_sub_agent_belongs_to_the_sub_agents_session(store):
-    record(store)
-    import_files(store, MAIN)
-    assert tally(store, f"{SESSION}/ga1")["call"] == 1
+def test_only_the_start_and_the_end_of_the_program_are_known_to_hooks_alone():
+    others = [item for item in told_items() if not isinstance(item, (*WITNESSED, TurnEnded))]
+    assert {type(item) for item in others} <= set(hooks.LIFECYCLE)
     assert FORMAT.name == hooks.SOURCE
 
 
-def test_a_call_without_an_end_is_in_doubt_when_the_agent_restarts(store):
-    record(store)
-    talk: Any = hooks.conversation(TOLD[0])
-    recorder = Recorder(store.port, store.context, talk, via="hook")
-    recorder.take(Began(id="again", how="resume"))
-    recorder.flush()
-    assert {c.status for c in _view(store).calls() if c.turn == 3} == {"in doubt"}
+def test_a_compaction_makes_no_sub_agents():
+    """Claude Code reports the end of the agents that write the summary; they have no type."""
+    stop = by("SubagentStop")
+    assert made(stop, agent_type="", agent_id="a431be3cbefed0c87") == []
+
+
+def test_a_program_that_resumes_has_not_compacted_anything():
+    state: dict[str, Any] = {}
+    start = by("SessionStart")
+    told = [*made(by("PreCompact"), state), *made(start, state, source="resume")]
+    told += made(start, state, source="compact")
+    assert [type(item) for item in told] == [Began]
+
+
+def test_the_report_of_a_background_task_is_no_prompt():
+    report = "<task-notification><task-id>b1</task-id></task-notification>"
+    assert made(by("UserPromptSubmit"), prompt=report) == []
+    (told,) = made(by("UserPromptSubmit"), {"no transcript": True}, prompt=report)
+    assert isinstance(told, Noted)
+    assert told.by == "agent"
+
+
+def test_a_sub_agent_in_the_background_has_started_and_not_ended():
+    result = {"isAsync": True, "status": "async_launched", "agentId": "a9"}
+    after = by("PostToolUse")
+    told = made(after, tool_name="Agent", tool_use_id="t", tool_input={}, tool_response=result)
+    assert [(item.id, item.call) for item in told if isinstance(item, Spawned)] == [
+        ("child/a9", "t")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "name"),
+    [
+        ("plant two beds\nand water them", "plant two beds"),
+        ("/compact", ""),
+        ("<ide_opened_file>a.py</ide_opened_file>fix it", "fix it"),
+        ("<task-notification>x</task-notification>", ""),
+    ],
+)
+def test_a_session_that_hooks_began_is_named_after_what_the_user_asked(prompt, name):
+    talk = hooks.conversation({**by("UserPromptSubmit"), "prompt": prompt})
+    assert talk is not None
+    assert talk.name == name
 
 
 def test_an_interrupted_write_is_in_doubt_and_an_interrupted_read_cancelled():

@@ -36,8 +36,18 @@ from stator.importers.reading import jsonl as lines
 from stator.importers.reading import zstd
 from stator.importers.reading.found_conversation import FoundConversation
 from stator.importers.reading.jsonl import read_beginning
-from stator.model.exchange.items import Conversation
+from stator.model.exchange.items import (
+    Called,
+    Configured,
+    Conversation,
+    Cursor,
+    Noise,
+    Noted,
+    Prompted,
+    digest_of,
+)
 from stator.model.window.reply import requests
+from stator.surfaces import hook_answer
 
 HERE = DATA / "codex"
 ID = "0199aaaa-0000-7000-8000-0000000000"
@@ -140,7 +150,7 @@ def test_every_call_has_its_recorded_outcome(store):
         (1, "mcp__well__depth", "ok"),
         (1, "update_plan", "ok"),
         (1, "web_search", "ok"),
-        (2, "exec_command", "in doubt"),
+        (2, "exec_command", "cancelled"),
     ]
 
 
@@ -174,16 +184,16 @@ def test_web_results_are_marked_as_web(store):
     assert answer.provenance.source == "web"
 
 
-def test_a_write_that_was_interrupted_is_in_doubt(store):
+def test_a_call_that_the_user_aborted_is_cancelled(store):
     _, shown = import_rollout(store, MAIN)
-    (open_call,) = [c for c in shown.calls() if c.status == "in doubt"]
-    assert (open_call.turn, open_call.cause) == (2, "interrupted")
+    (stopped,) = [c for c in shown.calls() if c.status == "cancelled"]
+    assert (stopped.turn, stopped.cause) == (2, "aborted by the user")
 
 
-def test_an_aborted_turn_is_interrupted(store):
+def test_an_aborted_turn_is_aborted(store):
     _, shown = import_rollout(store, MAIN)
     ends = [(c.turn, c.status) for c in shown.log() if c.kind == "turn_end"]
-    assert ends == [(1, "ok"), (2, "interrupted")]
+    assert ends == [(1, "ok"), (2, "aborted")]
 
 
 def test_a_turn_whose_program_died_is_interrupted(store, tmp_path):
@@ -191,7 +201,14 @@ def test_a_turn_whose_program_died_is_interrupted(store, tmp_path):
     killed = [begun[0], prompt("go"), call("c1", cmd="x")]
     _, shown = import_rollout(store, written(tmp_path, *killed, begun[1], prompt("on")))
     assert [c.status for c in shown.log() if c.kind == "turn_end"] == ["interrupted"]
-    assert outcomes(shown) == [(1, "exec_command", "in doubt")]
+
+
+def test_a_command_that_only_reads_has_no_effect(tmp_path):
+    path = written(
+        tmp_path, prompt("go"), call("c1", cmd="cat a | head -5"), call("c2", cmd="make")
+    )
+    effects = {item.id: item.effect for item in told(path) if isinstance(item, Called)}
+    assert effects == {"c1": "read", "c2": "write"}
 
 
 def test_a_compaction_has_its_summary(store):
@@ -216,6 +233,166 @@ def test_calls_and_results_are_paired_when_rendered(store):
     asks = [item["call_id"] for item in said if item.get("type") == "function_call"]
     answers = [item["call_id"] for item in said if item.get("type") == "function_call_output"]
     assert asks == answers == ["call_spawn"]
+
+
+# -- whose words -----------------------------------------------------------------------------------
+
+
+def told(path):
+    return [item for item in items(path, "codex") if not isinstance(item, (Cursor, Noise))]
+
+
+def prompts(path):
+    return [(item.content, item.by) for item in told(path) if isinstance(item, Prompted)]
+
+
+def test_the_context_of_an_editor_is_a_note_and_not_part_of_the_prompt():
+    first, context = [
+        item
+        for item in told(OLD)
+        if isinstance(item, (Prompted, Noted)) and "env" not in item.content
+    ][:2]
+    assert (first.content, first.by) == ("write the diary", "user")
+    assert context.by == "system"
+    assert context.content.endswith("- diary.md")
+
+
+def test_what_codex_puts_beside_a_prompt_is_a_note(tmp_path):
+    blocks = ["# AGENTS.md instructions for /x\n\nbe kind", "<environment_context>x", "go"]
+    content = [{"type": "input_text", "text": text} for text in blocks]
+    path = written(tmp_path, said("message", role="user", content=content))
+    assert prompts(path) == [("go", "user")]
+    (note,) = [item for item in told(path) if isinstance(item, Noted)]
+    assert note.content == "\n\n".join(blocks[:2])
+
+
+def test_the_first_prompt_of_a_sub_agent_is_its_parents():
+    assert prompts(CHILD) == [("dig a hole", "agent")]
+
+
+def test_a_message_of_another_agent_is_an_agents():
+    (note,) = [item for item in told(CHILD) if isinstance(item, Noted)]
+    assert note.by == "agent"
+
+
+def test_a_turn_that_a_message_of_another_agent_started_has_it_as_its_prompt(tmp_path):
+    message = said(
+        "agent_message", id="m", author="lead", content=[{"type": "input_text", "text": "dig"}]
+    )
+    answer = said("message", role="assistant", content=[{"type": "output_text", "text": "Dug."}])
+    begun = {"type": "event_msg", "payload": {"type": "task_started", "turn_id": "t"}}
+    announced = {"type": "inter_agent_communication_metadata", "payload": {"trigger_turn": True}}
+    path = written(tmp_path, begun, announced, message, answer)
+    assert [
+        (item.id, item.content, item.by) for item in told(path) if isinstance(item, Prompted)
+    ] == [("turn/t", "dig", "agent")]
+
+
+def test_a_sub_agent_hangs_at_the_call_that_started_it():
+    (child,) = conversations_in(CHILD, "codex")
+    assert child.conversation.parent.endswith("10")
+    assert child.conversation.parent_call == "call_spawn"
+
+
+def test_our_own_answer_to_a_hook_is_nobodys_words(tmp_path):
+    ours = f"# Before\n\nThe roses are watered.\n\n{hook_answer._handle('s_1')}"
+    path = written(
+        tmp_path,
+        said("message", role="developer", content=[{"type": "input_text", "text": ours}]),
+        prompt("go"),
+    )
+    assert not [item for item in told(path) if isinstance(item, Noted)]
+
+
+def test_a_prompt_that_quotes_our_answer_stays_a_prompt(tmp_path):
+    path = written(tmp_path, prompt(f"what is this? {hook_answer._handle('s_1')}"))
+    assert len(prompts(path)) == 1
+
+
+def test_a_title_has_no_image_in_it(tmp_path):
+    content = [
+        {"type": "input_text", "text": "<image name=[Image #1]>"},
+        {"type": "input_image", "image_url": "data:image/png;base64,QUJD"},
+        {"type": "input_text", "text": "</image>"},
+        {"type": "input_text", "text": "what is on it?"},
+    ]
+    (found,) = conversations_in(
+        written(tmp_path, said("message", role="user", content=content)), "codex"
+    )
+    assert found.conversation.name == "what is on it?"
+
+
+# -- plans, settings, files read ---------------------------------------------------------------------
+
+
+def plan_call(name):
+    return call(name, "update_plan", plan=[{"step": f"step {name}", "status": "pending"}])
+
+
+def test_a_plan_changes_only_when_its_call_succeeded(store, tmp_path):
+    failed = result("c2", "failed to parse function arguments: missing field")
+    path = written(
+        tmp_path,
+        prompt("go"),
+        plan_call("c1"),
+        result("c1", "Plan updated"),
+        plan_call("c2"),
+        failed,
+    )
+    _, shown = import_rollout(store, path)
+    assert plan(shown) == [("step c1", "pending")]
+
+
+def test_a_plan_without_a_result_changes_nothing(store, tmp_path):
+    _, shown = import_rollout(store, written(tmp_path, prompt("go"), plan_call("c1")))
+    assert plan(shown) == []
+
+
+def context(**settings):
+    return {"type": "turn_context", "payload": {"cwd": "/home/dev/garden", **settings}}
+
+
+def test_the_settings_of_a_turn_are_given_in_it_and_only_when_they_change(tmp_path):
+    rose = context(
+        model="rose-1", approval_policy="never", sandbox_policy={"mode": "read-only"}, effort="low"
+    )
+    path = written(tmp_path, rose, prompt("go"), rose, context(model="rose-2"), prompt("on"), rose)
+    assert [
+        (item.id, item.settings if isinstance(item, Configured) else "")
+        for item in told(path)
+        if isinstance(item, Configured) or item.id == "x"
+    ] == [
+        (
+            "settings/1",
+            {
+                "model": "rose-1",
+                "approval_policy": "never",
+                "sandbox": "read-only",
+                "reasoning_effort": "low",
+            },
+        ),
+        ("settings/2", {"model": "rose-2"}),
+        ("settings/3", {"model": "rose-1"}),
+    ]
+    kinds = [type(item) for item in told(path)]
+    assert kinds.index(Configured) == kinds.index(Prompted) + 1
+
+
+def test_the_instructions_of_a_project_are_a_setting_by_their_digest(tmp_path):
+    words = "# AGENTS.md instructions for /x\n\nbe kind"
+    path = written(tmp_path, prompt(words), prompt("go"))
+    (found,) = [item for item in told(path) if isinstance(item, Configured)]
+    assert found.settings == {"instructions": digest_of(words)}
+
+
+def test_a_file_that_a_command_shows_is_read(store, tmp_path):
+    shows = call("c1", cmd="nl -ba beds/roses.md | sed -n '1,20p'")
+    path = written(
+        tmp_path, prompt("go"), shows, result("c1", "Process exited with code 0\nOutput:\n")
+    )
+    _, shown = import_rollout(store, path)
+    (found,) = shown.entries("files")
+    assert (found.record.path, found.record.op) == ("beds/roses.md", "read")
 
 
 # -- older files ------------------------------------------------------------------------------------
@@ -254,7 +431,11 @@ def test_the_oldest_files_with_bare_items_are_read(store):
         ),
         ('{"output":"x","metadata":{"exit_code":7}}', ("error", "exit code 7")),
         ("command timed out after 1000 milliseconds\n", ("in doubt", "timeout")),
-        ("aborted", ("in doubt", "interrupted")),
+        ("aborted", ("cancelled", "aborted by the user")),
+        ("aborted by user after 3.2s", ("cancelled", "aborted by the user")),
+        ("Wall time: 3.0 seconds\naborted by user", ("cancelled", "aborted by the user")),
+        ("Wall time: 3.0 seconds\nOutput:\naborted by user", ("ok", "")),
+        ("aborted merge of two branches", ("ok", "")),
         ("exec command rejected by user", ("denied", "rejected by the user")),
         ({"content": "no", "success": False}, ("error", "no")),
         ([{"type": "input_text", "text": "fine"}], ("ok", "")),
@@ -299,7 +480,8 @@ def test_a_fork_with_a_copied_base_begins_at_the_first_difference(store, tmp_pat
     _, fork = import_rollout(store, path)
     assert fork.record.parent.session == base.id
     assert [text[-15:] for text in prompts_of(fork)] == ["write the diary", "burn it"]
-    assert [kind for kind in kinds(fork) if kind in ("entry", "call")] == ["entry", "entry", "call"]
+    inherited = [kind for kind in kinds(fork) if kind in ("entry", "call")]
+    assert inherited == ["entry", "entry", "entry", "call"]
 
 
 def test_a_sub_agent_is_a_session_below_its_parent(store):
@@ -448,9 +630,9 @@ def test_a_result_without_its_call_is_an_orphan(store, tmp_path):
     assert (report.orphans, report.calls) == (1, 1)
 
 
-def test_a_call_without_a_result_is_in_doubt(store, tmp_path):
-    report, _ = import_rollout(store, written(tmp_path, prompt("go"), call("c1", cmd="x")))
-    assert report.in_doubt == 1
+def test_a_call_without_a_result_gets_none_from_the_end_of_the_file(store, tmp_path):
+    _, shown = import_rollout(store, written(tmp_path, prompt("go"), call("c1", cmd="x")))
+    assert [c.kind for c in shown.log() if c.kind in ("call", "outcome")] == ["call"]
 
 
 def test_a_result_that_is_only_in_a_notice_is_recorded(store, tmp_path):

@@ -17,7 +17,10 @@ from stator.model.exchange.items import (
     Called,
     Compacted,
     Ended,
+    Planned,
+    Prompted,
     Returned,
+    Spawned,
     TurnEnded,
 )
 from stator.runtime.ingest.recorder import Recorder
@@ -92,11 +95,70 @@ def test_without_a_rollout_hooks_record_everything_they_report(store):
     ]
 
 
-def test_a_call_without_an_end_is_in_doubt_when_the_program_restarts(store):
+def test_a_restart_of_the_program_says_nothing_about_a_call_without_an_end(store):
     record_hooks(store, NOTICES[:5])
     record_hooks(store, [{**NOTICES[0], "source": "resume"}], first=50)
     shown = view(store, codex.conversation(NOTICES[0]))
-    assert ("Bash", "in doubt") in calls(shown)
+    assert ("Bash", "started") in calls(shown)
+
+
+def child_hook(kind, **more):
+    return {
+        "session_id": "lead",
+        "agent_id": "fern",
+        "hook_event_name": kind,
+        "turn_id": "t",
+        **more,
+    }
+
+
+@pytest.mark.parametrize("kind", ["UserPromptSubmit", "PreToolUse", "PostToolUse", "PreCompact"])
+def test_what_a_sub_agent_does_belongs_to_its_own_conversation(kind):
+    talk = codex.conversation(child_hook(kind))
+    assert talk is not None
+    assert (talk.id, talk.parent) == ("fern", "lead")
+
+
+@pytest.mark.parametrize("kind", ["SubagentStart", "SubagentStop"])
+def test_that_a_sub_agent_starts_and_ends_belongs_to_its_parent(kind):
+    talk = codex.conversation(child_hook(kind))
+    assert talk is not None
+    assert (talk.id, talk.parent) == ("lead", "")
+    (item,) = one(child_hook(kind))
+    assert isinstance(item, Spawned)
+    assert item.child == "fern"
+
+
+def test_the_prompt_of_a_sub_agent_is_an_agents():
+    (item,) = one(child_hook("UserPromptSubmit", prompt="dig"))
+    assert isinstance(item, Prompted)
+    assert (item.id, item.by) == ("turn/t", "agent")
+
+
+def test_a_prompt_is_what_the_person_typed():
+    asked = "# Context from my IDE setup:\n\n## Open tabs:\n- a\n\n## My request for Codex:\ndig"
+    (item,) = one({"hook_event_name": "UserPromptSubmit", "turn_id": "t", "prompt": asked})
+    assert isinstance(item, Prompted)
+    assert (item.content, item.by) == ("dig", "user")
+
+
+@pytest.mark.parametrize(("answer", "planned"), [("Plan updated", 1), ("failed to parse", 0)])
+def test_a_plan_changes_only_when_its_call_succeeded(answer, planned):
+    plan = {"plan": [{"step": "dig", "status": "pending"}]}
+    told = one({"hook_event_name": "PostToolUse", "tool_name": "update_plan", "tool_use_id": "c",
+                "tool_input": plan, "tool_response": answer})  # fmt: skip
+    assert sum(isinstance(item, Planned) for item in told) == planned
+
+
+def test_ids_of_hooks_are_those_of_the_rollout():
+    (found,) = FORMAT.conversations(ROLLOUT)
+    rollout = {(type(item), item.id) for item in FORMAT.read(found, None, None)}
+    kinds = (Prompted, Called, Returned, TurnEnded)
+    told = {
+        (type(item), item.id) for said in NOTICES for item in one(said) if isinstance(item, kinds)
+    }
+    assert told
+    assert told <= rollout
 
 
 def test_an_error_reported_by_an_mcp_server_is_an_error():

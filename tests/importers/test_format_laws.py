@@ -17,15 +17,19 @@ from importers.format_laws import (
     read,
 )
 from importers.import_helpers import RECORDINGS, detected_format, needs_recordings
+from importers.test_cline import TASK as CLINE
 from importers.test_opencode import exported, printed
+from importers.test_openhands import TRAJECTORY as OPENHANDS
 from importers.test_other_formats import ALL
 from importers.test_pi import TREE
+from importers.test_swe_agents import MINI
+from importers.test_swe_agents import TOOLS as SWE_AGENT
 from stator.importers.reading.counted_items import Steps, counted_items
 from stator.model.exchange.items import Cursor, Noise, Noted, Prompted
 
 CONTINUED = ("opencode", "pi", "cline", "copilot")
 """Formats whose conversations can be resumed. A run of the others is over when it is at rest."""
-CUTS_MAX = 25
+CUTS_MAX = 40
 
 
 def continues(name, path):
@@ -174,3 +178,67 @@ def test_two_kinds_of_item_with_one_id_are_not_the_same():
     steps = lambda item: lambda: Steps([iter([item])], 1)  # noqa: E731
     (_, cursor) = continued(steps(Prompted(id="a", content="x")), None)
     assert len(continued(steps(Noise(id="a", kind="x")), cursor)) == 2
+
+
+# -- what closes a message ----------------------------------------------------------------------------
+
+
+def settled_ids(path, name):
+    (found,) = by_id(path, name).values()
+    return ids(read(found, name)[0])
+
+
+def test_a_message_of_cline_is_given_when_another_follows_it(tmp_path):
+    path = tmp_path / "api_conversation_history.json"
+    told = json.loads(CLINE.read_text())
+    path.write_text(json.dumps(told[:1]))
+    assert settled_ids(path, "cline") == []
+    path.write_text(json.dumps(told[:2]))
+    assert len(settled_ids(path, "cline")) == 2
+
+
+def test_an_answer_of_opencode_is_given_when_it_is_complete_or_another_follows(tmp_path):
+    path = tmp_path / "export.json"
+    talk = exported()
+    talk["messages"] = talk["messages"][:2]
+    answer = talk["messages"][1]["info"]
+    completed = answer["time"].pop("completed")
+    path.write_text(json.dumps(talk))
+    assert [one.partition("/")[0] for one in settled_ids(path, "opencode")] == ["prompt"]
+    answer["time"]["completed"] = completed
+    path.write_text(json.dumps(talk))
+    complete = settled_ids(path, "opencode")
+    assert "call_no" in complete
+    del answer["time"]["completed"]
+    talk["messages"].append({"info": {"id": "msg_9", "role": "user", "time": {}}, "parts": []})
+    path.write_text(json.dumps(talk))
+    assert len(settled_ids(path, "opencode")) == 1
+    talk["messages"].append(
+        {"info": {"id": "msg_99", "role": "assistant", "time": {}}, "parts": []}
+    )
+    path.write_text(json.dumps(talk))
+    assert settled_ids(path, "opencode")[: len(complete)] == complete
+
+
+@pytest.mark.parametrize("name", ["swe-agent", "mini-swe-agent"])
+def test_the_last_message_of_a_run_is_given_when_the_run_has_its_exit_status(tmp_path, name):
+    source = {"swe-agent": SWE_AGENT, "mini-swe-agent": MINI}[name]
+    whole = json.loads(source.read_text())
+    path = tmp_path / source.name
+    path.write_text(json.dumps(whole))
+    finished = settled_ids(path, name)
+    del whole["info"]["exit_status"]
+    path.write_text(json.dumps(whole))
+    running = settled_ids(path, name)
+    assert running == finished[: len(running)]
+    assert len(running) < len(finished)
+
+
+def test_a_record_of_openhands_is_given_when_another_follows_it(tmp_path):
+    path = tmp_path / "trajectory.json"
+    history = json.loads(OPENHANDS.read_text())
+    path.write_text(json.dumps(history[:1]))
+    assert settled_ids(path, "openhands") == []
+    path.write_text(json.dumps(history))
+    (found,) = by_id(path, "openhands").values()
+    assert len(settled_ids(path, "openhands")) < len(read(found, "openhands", at_rest=True)[0])

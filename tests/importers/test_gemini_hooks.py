@@ -95,18 +95,20 @@ def test_a_lost_hook_causes_no_duplicates(store, chat, lost):
     assert (prompts_of(shown), len(shown.calls())) == (PROMPTS, CALLS)
 
 
-def test_hooks_while_the_chat_grows_record_nothing_twice(store, tmp_path):
-    """Each hook is ingested when the chat contains everything written before the hook's time."""
+def test_hooks_while_the_chat_grows_have_the_ids_of_the_chat(tmp_path):
+    """Each hook is mapped when the chat contains everything written before the hook's time."""
     path = tmp_path / CHAT.name
     state: dict[str, object] = {}
+    told = []
     for number, said in enumerate(NOTICES[1:], 1):
         before = [line for line in LINES if moment_of(line) <= said["timestamp"]]
         path.write_bytes(b"".join(before))
-        import_chat(store, path)
-        record_hooks(store, [said], path, state, first=number)
-    path.write_bytes(CHAT.read_bytes())
-    shown = import_chat(store, path)
-    assert (prompts_of(shown), len(shown.calls())) == (PROMPTS, CALLS)
+        given = {**said, "transcript_path": str(path)}
+        told += gemini.items(given, 1, f"hook/{number}", state)
+    (found,) = FORMAT.conversations(CHAT)
+    for kind in (Prompted, Called, Returned):
+        chat_ids = [item.id for item in FORMAT.read(found, None, None) if type(item) is kind]
+        assert [item.id for item in told if type(item) is kind] == chat_ids
 
 
 def moment_of(line):
@@ -135,12 +137,12 @@ def test_the_same_command_twice_at_once_is_two_calls():
     assert len(set(began)) == 2
 
 
-def test_a_call_without_an_end_is_in_doubt_when_the_program_restarts(store, chat):
+def test_a_restart_of_the_program_says_nothing_about_a_call_without_an_end(store, chat):
     upto = kind_at("BeforeTool", 0) + 1
     record_hooks(store, NOTICES[:upto], "", {"no transcript": True})
     later = {**NOTICES[0], "source": "resume", "timestamp": "2026-10-03T08:00:00.000Z"}
     shown = record_hooks(store, [later], "", {"no transcript": True}, first=500)
-    assert [(call.tool, call.status) for call in shown.calls()] == [("write_file", "in doubt")]
+    assert not [commit for commit in shown.log() if commit.kind == "outcome"]
 
 
 def test_redacted_hooks_cause_no_duplicates(store, tmp_path):

@@ -45,5 +45,7 @@ def test_the_session_is_the_same_for_every_cut_of_the_file(name, places):
         for place in [*sorted(places), 1.0]:
             path.write_bytes(data[: int(len(data) * place)])
             for found in form.conversations(path):
-                import_conversation(store.port, store.context, form, found, Report(), at_rest=False)
+                import_conversation(
+                    store.port, store.context, form, found, Report(), at_rest=place == 1.0
+                )
         assert summary_of(view(store, conversations_in(path, form.name)[0])) == whole(name)

@@ -17,6 +17,7 @@ import stator
 from stator.hooks import opencode
 from stator.importers.opencode.session import FORMAT
 from stator.model.exchange.items import Called, Item, Planned, Prompted, Returned, Spawned
+from stator.model.log.query import SessionQuery
 from stator.surfaces.agent_settings.agents import PLUGIN_COMMAND, PLUGIN_MARK, PLUGINS
 
 DATA = Path(__file__).parent / "data" / "opencode"
@@ -115,7 +116,7 @@ def test_hooks_alone_record_both_conversations(hooked):
     for line in LINES:
         hooked.write({**line, "transcript_path": ""}, agent="opencode")
     with stator.connect(hooked.path) as store:
-        turns = sorted(row.turns for row in store.port.sessions(limit=10).rows)
+        turns = sorted(row.turns for row in store.port.sessions(SessionQuery(), limit=10).rows)
     assert turns == [1, 2]
 
 

@@ -7,6 +7,7 @@ import copy
 import json
 import os
 import random
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 import stator
 from importers import (
     counts_cline,
+    counts_copilot,
     counts_inspect,
     counts_mini_swe_agent,
     counts_openhands,
@@ -34,7 +36,7 @@ from importers.import_helpers import (
 )
 from stator.errors import InvalidInput
 from stator.importers.reading import json_document
-from stator.importers.registry import load
+from stator.importers.registry import UNVERIFIED, load
 
 TASK = DATA / "cline" / "1770913324799"
 FILES = {
@@ -43,6 +45,7 @@ FILES = {
     "cline": [TASK / "api_conversation_history.json"],
     "openhands": [DATA / "openhands" / "trajectory.json", DATA / "openhands" / "output.jsonl"],
     "inspect": [DATA / "inspect" / "log.json"],
+    "copilot": [next((DATA / "copilot").rglob("events.jsonl"))],
     "swe-agent": [DATA / "swe-agent" / "tools.traj", DATA / "swe-agent" / "text.traj"],
     "mini-swe-agent": [
         DATA / "mini-swe-agent" / "run.traj.json",
@@ -214,17 +217,15 @@ def test_values_of_wrong_types_do_not_stop_the_import(tmp_path, name, path):
 
 
 @pytest.mark.parametrize(("name", "path"), ALL)
-def test_items_of_malformed_files_can_be_recorded(store, tmp_path, name, path):
+def test_items_of_malformed_files_can_be_recorded(tmp_path, name, path):
     by_line = path.suffix == ".jsonl"
     texts = path.read_text().splitlines() if by_line else [path.read_text()]
     chance = random.Random(7)
     for _ in range(5):
         changed = [json.dumps(odd(json.loads(one), chance)) for one in texts]
-        try:
-            import_file(store, put(tmp_path, path, "\n".join(changed).encode()), name)
-        except InvalidInput:
-            continue
-    assert sessions(store) >= 0
+        place = put(tmp_path, path, "\n".join(changed).encode())
+        with stator.connect("memory:", project="shop") as store, suppress(InvalidInput):
+            import_file(store, place, name)
 
 
 @pytest.mark.parametrize(("name", "path"), DOCUMENTS)
@@ -263,6 +264,7 @@ COUNTS = {
     "openhands": counts_openhands.count,
     "inspect": counts_inspect.count,
     "swe-agent": counts_swe_agent.count,
+    "copilot": counts_copilot.count,
     "mini-swe-agent": counts_mini_swe_agent.count,
 }
 """opencode and pi are counted beside their own tests, because their forks share commits."""
@@ -283,7 +285,7 @@ def test_the_counts_match_an_independent_count(tmp_path, name, path):
 
 
 @needs_recordings
-@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize("name", [name for name in COUNTS if name not in UNVERIFIED])
 def test_the_counts_of_real_files_match_an_independent_count(tmp_path, name):
     seen = 0
     for path in sorted(p for p in (RECORDINGS / name).rglob("*") if p.is_file()):

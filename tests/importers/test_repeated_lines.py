@@ -10,6 +10,7 @@ import pytest
 
 import stator
 from importers.hook_lines import HookedStore
+from stator.model.log.query import SessionQuery
 
 DATA = Path(__file__).parent / "data"
 FILES = {
@@ -29,7 +30,7 @@ def recorded(root: Path, agent: str, lines: list[dict[str, Any]]) -> list[list[A
     with stator.connect(hooked.path) as store:
         return [
             [commit.kind, commit.turn, commit.status, commit.origin and commit.origin[0]]
-            for row in store.port.sessions(limit=100).rows
+            for row in store.port.sessions(SessionQuery(), limit=100).rows
             for commit in store.port.commits(row.id)
         ]
 

@@ -16,10 +16,21 @@ from laws import values
 COLLECTIONS = (
     *("session", "tags", "runs", "children", "tools", "files", "decisions", "pending", "calls"),
     *("plan", "facts", "preferences", "dead_ends", "artifacts", "working_set", "approvals"),
-    *("spend", "scores", "evicted", "flags", "scratch", "app"),
+    *("spend", "scores", "evicted", "flags", "scratch", "app", "trust"),
 )
 KEPT_BY_REWIND = frozenset(
-    ("session", "runs", "children", "tags", "calls", "approvals", "spend", "scores", "flags")
+    (
+        "session",
+        "runs",
+        "children",
+        "tags",
+        "calls",
+        "approvals",
+        "spend",
+        "scores",
+        "flags",
+        "trust",
+    )
 )
 """What happened or was judged stays; docs/design/record.md and docs/guides/branches.md list it."""
 DROPPED_BY_FORK = ("approvals", "spend", "runs")
@@ -47,6 +58,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "flags": ("name", "on"),
     "scratch": ("name",),
     "app": ("name",),
+    "trust": ("on",),
     "session": (),
 }
 SETTLE = "settle "

@@ -72,6 +72,7 @@ BY_ITSELF = {
     "approval": "approving a call puts the answer into `approvals`",
     "child": "starting a child puts it into `children`",
     "compaction": "a compaction puts what left the view into `evicted`",
+    "trust": "a person who vouches for something puts that into `trust`",
 }
 """The records that are made when something else is done."""
 
@@ -139,6 +140,7 @@ def record_everything(store: Any) -> str:
             secret = t.say("what nobody may read", usage={"tokens": 10})
             store.contribute("every").erase(secret)
             say(t, "nothing more")
+    store.contribute("every").vouch("tool:look", why="it is ours")  # its driver cannot
     return str(s.id)
 
 

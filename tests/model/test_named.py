@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import given
@@ -9,8 +10,8 @@ from hypothesis import strategies as st
 
 from stator.model.exchange.graft import Graft
 from stator.model.log import chain
-from stator.model.log.commit import Commit
-from stator.model.log.named import resolved
+from stator.model.log.commit import Commit, Draft, Named
+from stator.model.log.named import resolved as resolve
 from stator.model.records.types import SessionRecord
 from stator.store.contract.drive import Ids
 
@@ -31,7 +32,11 @@ class Log:
         return IDS.index(identifier) + 1 if identifier in IDS else 0
 
 
-known = st.sampled_from(IDS)
+def resolved(inputs: Sequence[Named], log: Log, seq: int) -> list[int | str]:
+    draft = Draft(id=ELSEWHERE[0], session="s_" + "0" * 32, kind="entry", inputs=tuple(inputs))
+    return resolve(draft, log, seq)
+
+
 other = st.sampled_from([*IDS, *ELSEWHERE])
 names = st.lists(st.one_of(st.integers(1, 40), other, st.tuples(other, other)), max_size=8)
 

@@ -7,12 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from real.model import Say, Script, Tool
+from real.model import Line, Say, Script, Tool
 
 HERE = Path(__file__).parent
+MEGABYTE = "".join(f"a row of roses, number {n}\n" for n in range(45_000))
 QUIET = {
     "LANG": "C.UTF-8",
     "DISABLE_TELEMETRY": "1",
@@ -37,6 +39,19 @@ def installed(folder: Path) -> Path:
         ["npm", "install", "--no-fund", "--no-audit"], cwd=folder, check=True, timeout=900
     )
     return folder
+
+
+@dataclass
+class GardenTools:
+    """How an agent writes a file, runs a command, asks a sub-agent; and which call fills its window."""
+
+    write: Callable[[str, str], Tool]
+    run: Callable[[str], Tool]
+    big: Callable[[], Line]
+    """Calls that add a megabyte to the transcript."""
+    delegate: Callable[[str], Tool] | None = None
+    compacts_by_command: bool = False
+    """Whether a prompt compacts the conversation; otherwise it is its size."""
 
 
 @dataclass
@@ -75,17 +90,27 @@ class Program:
 
     def ask(self, prompt: str, *more: str) -> str:
         """Give the agent a task and wait until it is done."""
+        return self.run(self.command(prompt, *more))
+
+    def continue_with(self, prompt: str) -> str:
+        """Give the agent a task in its last conversation and wait until it is done."""
+        return self.run(self.command_again(prompt))
+
+    def run(self, command: list[str]) -> str:
         done = subprocess.run(
-            self.command(prompt, *more), cwd=self.work, env=self.environment,
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False,
+            command, cwd=self.work, env=self.environment,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def start(self, prompt: str, *more: str) -> subprocess.Popen[bytes]:
         """Give the agent a task without waiting."""
+        return self.start_command(self.command(prompt, *more))
+
+    def start_command(self, command: list[str]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            self.command(prompt, *more), cwd=self.work, env=self.environment,
+            command, cwd=self.work, env=self.environment,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True,
         )  # fmt: skip
@@ -102,6 +127,18 @@ class Program:
         """Return a script: write a file, run a command that fails, answer."""
         raise NotImplementedError
 
+    def again(self, prompt: str) -> list[str]:
+        """The words that continue the last conversation."""
+        raise NotImplementedError
+
+    def tools(self) -> GardenTools:
+        """The agent's tools, as a long conversation needs them."""
+        raise NotImplementedError
+
+    def command_again(self, prompt: str) -> list[str]:
+        path = self.programs / "node_modules" / ".bin" / self.program
+        return [str(path), *self.again(prompt)]
+
 
 class Claude(Program):
     program = "claude"
@@ -110,7 +147,28 @@ class Claude(Program):
         self.extra |= {"ANTHROPIC_BASE_URL": self.url, "ANTHROPIC_API_KEY": "sk-fake"}
 
     def words(self, prompt: str) -> list[str]:
-        return ["-p", prompt, "--model", "claude-fake-1", "--allowedTools", "Write,Bash"]
+        return ["-p", prompt, "--model", "claude-fake-1", "--allowedTools", "Write,Bash,Task,Agent"]
+
+    def again(self, prompt: str) -> list[str]:
+        return [*self.words(prompt), "--continue"]
+
+    def tools(self) -> GardenTools:
+        def write(name: str, text: str) -> Tool:
+            return Tool("Write", {"file_path": str(self.work / name), "content": text})
+
+        return GardenTools(
+            write=write,
+            run=lambda command: Tool("Bash", {"command": command, "description": "x"}),
+            big=lambda: write("big.txt", MEGABYTE),
+            delegate=lambda prompt: Tool(
+                "Agent",
+                {
+                    "description": "weed", "prompt": prompt, "subagent_type": "general-purpose",
+                    "run_in_background": True,
+                },
+            ),
+            compacts_by_command=True,
+        )  # fmt: skip
 
     def script(self) -> Script:
         path = str(self.work / "hello.txt")
@@ -138,9 +196,29 @@ class Codex(Program):
             f"[model_providers.fake]\n{provider}"
         )
 
+    flags = (
+        "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox",
+        "--dangerously-bypass-hook-trust", "-c", "model_context_window=200000",
+        "-c", "model_auto_compact_token_limit=150000",
+    )  # fmt: skip
+
     def words(self, prompt: str) -> list[str]:
-        flags = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
-        return ["exec", *flags, "--dangerously-bypass-hook-trust", prompt]
+        return ["exec", *self.flags, prompt]
+
+    def again(self, prompt: str) -> list[str]:
+        return ["exec", *self.flags, "resume", "--last", prompt]
+
+    def tools(self) -> GardenTools:
+        def run(command: str) -> Tool:
+            return Tool("exec_command", {"cmd": command})
+
+        # an argument of a program has at most 128 KB
+        rows = [MEGABYTE[at : at + 100_000] for at in range(0, len(MEGABYTE), 100_000)]
+        return GardenTools(
+            write=lambda name, text: run(f"printf '%s' '{text}' > {name}"),
+            run=run,
+            big=lambda: [run(f": '{row}'") for row in rows],
+        )
 
     def script(self) -> Script:
         return Script(
@@ -169,6 +247,19 @@ class Gemini(Program):
     def words(self, prompt: str) -> list[str]:
         return ["-p", prompt, "--yolo", "-m", "gemini-2.5-pro"]
 
+    def again(self, prompt: str) -> list[str]:
+        return [*self.words(prompt), "--resume", "latest"]
+
+    def tools(self) -> GardenTools:
+        def write(name: str, text: str) -> Tool:
+            return Tool("write_file", {"file_path": str(self.work / name), "content": text})
+
+        return GardenTools(
+            write=write,
+            run=lambda command: Tool("run_shell_command", {"command": command, "description": "x"}),
+            big=lambda: write("big.txt", MEGABYTE),
+        )
+
     def script(self) -> Script:
         path = str(self.work / "hello.txt")
         return Script(
@@ -188,7 +279,7 @@ class OpenCode(Program):
             "npm": "@ai-sdk/openai-compatible",
             "name": "fake",
             "options": {"baseURL": f"{self.url}/v1", "apiKey": "fake"},
-            "models": {"fake-1": {"name": "fake"}},
+            "models": {"fake-1": {"name": "fake", "limit": {"context": 200_000, "output": 8_000}}},
         }
         settings = {
             "autoupdate": False,
@@ -202,6 +293,22 @@ class OpenCode(Program):
 
     def words(self, prompt: str) -> list[str]:
         return ["run", prompt]
+
+    def again(self, prompt: str) -> list[str]:
+        return ["run", "-c", prompt]
+
+    def tools(self) -> GardenTools:
+        def write(name: str, text: str) -> Tool:
+            return Tool("write", {"filePath": str(self.work / name), "content": text})
+
+        return GardenTools(
+            write=write,
+            run=lambda command: Tool("bash", {"command": command, "description": "x"}),
+            big=lambda: write("big.txt", MEGABYTE),
+            delegate=lambda prompt: Tool(
+                "task", {"description": "weed", "prompt": prompt, "subagent_type": "general"}
+            ),
+        )
 
     def script(self) -> Script:
         path = str(self.work / "hello.txt")

@@ -8,55 +8,21 @@ from __future__ import annotations
 import json
 import os
 import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from real.model import Say, Script, Tool, serving
-from real.programs import PROGRAMS, Program, installed
+from real.model import Say, Script, Tool
+from real.programs import PROGRAMS, Program
+from real.switching import switch_on
 from waiting import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
-HOOKED = ["claude-code", "codex", "gemini"]
-
-
-@pytest.fixture(scope="session")
-def programs(tmp_path_factory) -> Path:
-    return installed(tmp_path_factory.mktemp("agents"))
-
-
-@pytest.fixture
-def begin(programs, tmp_path):
-    """Return a function that starts an agent with a scripted model."""
-    opened = []
-
-    def start(name: str, script: Script | None = None) -> tuple[Program, Script]:
-        for folder in ("work", "home"):
-            (tmp_path / folder).mkdir(exist_ok=True)
-        agent = PROGRAMS[name](name, programs, tmp_path / "work", tmp_path / "home", "")
-        said = script or agent.script()
-        model = serving(said)
-        agent.url = model.__enter__()
-        opened.append(model)
-        agent.prepare()
-        agent.stator("init")
-        return agent, said
-
-    yield start
-    for model in opened:
-        model.__exit__(None, None, None)
+HOOKED = ["claude-code", "codex", "gemini", "opencode"]
 
 
 def rows(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines() if line.strip()]
-
-
-def switch_on(agent: Program) -> None:
-    scope = (
-        ["--user"] if agent.name == "codex" else []
-    )  # it loads no hooks of a folder it does not trust
-    agent.stator("init", agent.name, "--yes", *scope)
 
 
 def session(agent: Program) -> dict[str, Any]:

@@ -28,6 +28,7 @@ def history(store: stator.Store) -> None:
         t.configure(permission_mode="plan")
         t.try_call(lose, order="A-1")
     store.approvals.grant("main", "pay")
+    store.contribute("main").vouch("tool:lose", why="it is ours")
     store.fork("main", "t2", as_name="branch")
 
 

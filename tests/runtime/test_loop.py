@@ -26,6 +26,7 @@ from stator.errors import (
     BadTurn,
     Busy,
     CallFailed,
+    CallTimeout,
     Diverged,
     InDoubt,
     InvalidInput,
@@ -289,11 +290,58 @@ def test_a_wrapped_dispatch_can_raise_in_doubt(memory):
             run("act", {})
 
 
-def test_a_wrapped_dispatch_raises_a_failure(memory):
+class OutOfStock(Exception):
+    """A tool's own error."""
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("no"), OutOfStock("no"), KeyError("no"), TimeoutError("no"), OSError("no")]
+)
+def test_a_wrapped_dispatch_raises_what_its_tool_raised(memory, error):
     with driving(memory) as s:
-        run = s.wrap({"act": Counted(raising(ValueError("no")))})
-        with s.turn("one"), pytest.raises(CallFailed, match="no"):
-            run("act", {})
+        run = s.wrap(
+            {"act": Counted(raising(error))}, effects={"act": {"effect": "read", "attempts": 1}}
+        )
+        with s.turn("one"):
+            with pytest.raises(type(error)) as caught:
+                run("act", {})
+            (call,) = s.calls()
+    assert caught.value is error
+    assert call.status in ("error", "timeout")
+
+
+@pytest.mark.parametrize("error", [ValueError, OutOfStock, ConnectionResetError])
+def test_a_program_run_again_catches_a_failure_of_a_wrapped_tool_as_before(memory, error):
+    """The failure comes from the record then, where the exception itself is not."""
+    act = Counted(raising(error("no")))
+    caught = []
+    for again in (False, True):
+        with driving(memory) as s:
+            run = s.wrap({"act": act}, effects={"act": {"effect": "read", "attempts": 1}})
+            with s.turn("one") as t:
+                try:
+                    run("act", {})
+                except (ConnectionError, error) as known:
+                    caught.append(str(known))
+                t.fact("tried", True)
+                if not again:
+                    raise Died
+    assert len(act.runs) == 1
+    assert caught == ["no", "no"]
+
+
+def test_a_call_that_ran_out_of_time_is_a_timeout_of_the_call(memory):
+    with driving(memory) as s:
+        slow = stator.tool(
+            lambda: threading.Event().wait(30),
+            name="slow",
+            effect="read",
+            timeout_s=0.01,
+            attempts=1,
+        )
+        run = s.wrap({"slow": slow})
+        with s.turn("one"), pytest.raises(CallTimeout):
+            run("slow", {})
 
 
 # -- streams --------------------------------------------------------------------------------------

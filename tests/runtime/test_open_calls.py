@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 import stator
 from runtime.support import Died, driving
 from stator.errors import Busy, NotFound, WrongState
+from stator.model.exchange.item_commits import NOT_TOLD
 from stator.model.exchange.items import Called, Conversation, Prompted, Returned
 from stator.model.log.commit import Draft
 from stator.model.log.query import SessionRow
 from stator.model.records.types import CallRecord, SessionRecord
 from stator.model.views import open_calls
-from stator.model.views.unplaced import EXPLAINED, NOT_TOLD
+from stator.model.views.unplaced import EXPLAINED
 from stator.runtime.driving import settlement
 from stator.runtime.facade.store import Store
 from stator.runtime.ingest.recorder import Recorder
@@ -207,11 +208,16 @@ def test_what_was_imported_long_ago_is_in_doubt_where_one_looks_and_no_alarm(eit
 
 def test_a_doubt_that_an_older_release_wrote_down_is_history_too(either):
     session = left(either, ago=15 * DAY)
-    at = either.context.clock() - 15 * DAY
-    told_later(either, Prompted(id="p2", at=at, content="next"))
-    committed = [c.status for c in either.read(session).log() if c.kind == "outcome"]
-    assert "in doubt" in committed
-    assert world(either).doubts.open() == []
+    (call,) = either.read(session).calls(tool="Bash")
+    guessed = draft(
+        either, session, "outcome", call=call.call, tool="Bash", effect="write", attempt=1,
+        status="in doubt", cause=open_calls.NO_RESULT, actor="system", origin=("claude-code", DOUBT),
+        principal="import:claude-code", happened=either.context.clock() - 15 * DAY,
+    )  # fmt: skip
+    either.port.append(session, [guessed])
+    store = world(either, at_rest=False)
+    assert [row.tool for row in store.read(session).calls(status="in doubt")] == ["Bash"]
+    assert store.doubts.open() == []
 
 
 def test_what_a_hook_reported_long_ago_stays_an_alarm(either):

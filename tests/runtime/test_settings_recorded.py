@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import stator
@@ -101,7 +103,7 @@ def test_a_value_of_any_shape_is_recorded_within_bounds(store, value):
 
 
 def test_a_value_that_is_too_deep_costs_that_value_only(store):
-    deep: list = []
+    deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
     view = record(store, configured("1", model="opus", odd=deep))

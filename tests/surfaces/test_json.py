@@ -82,6 +82,16 @@ def test_large_content_is_a_digest_unless_asked_in_full(tmp_path, world, ask):
     assert full["output"] == text
 
 
+def test_a_call_with_a_large_input_can_be_listed(tmp_path, world, ask):
+    path = str(tmp_path / "large.db")
+    text = "".join(f"{n} " for n in range(100_000))
+    with world.open(tmp_path / "large.db") as opened, opened.open("large") as s, s.turn("go") as t:
+        t.call(len, text)
+    (call,) = items(ask("log", "--kind", "call", "--json", "--store", path))
+    assert call["input"].keys() == {"digest", "size"}
+    assert call["input_hash"] is None
+
+
 def test_erased_values_say_which_commit_erased_them(tmp_path, world, ask):
     path = str(tmp_path / "erased.db")
     with world.open(tmp_path / "erased.db") as opened, opened.open("erased") as s:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from dataclasses import replace
 
 import pytest
 
-import stator.connect
+from stator.connect import connect
+from stator.connect import context as plain_context
+from stator.model.exchange.item_commits import NOT_TOLD
 from stator.model.exchange.items import Began, Called, Conversation, Prompted
 from stator.model.log.commit import Draft
-from stator.model.views.unplaced import EXPLAINED, NOT_TOLD
+from stator.model.views.unplaced import EXPLAINED
 from stator.runtime.facade.store import Store
 from stator.runtime.ingest.recorder import Recorder
 from stator.surfaces.cli.parts.open_store import OpenedStore
@@ -47,8 +50,9 @@ class Agents:
 
 @pytest.fixture
 def agents(monkeypatch):
-    found, real = Agents(), stator.connect.context
-    monkeypatch.setattr(stator.connect, "context", lambda **given: found.known(real(**given)))
+    found = Agents()
+    root = sys.modules["stator.connect"]
+    monkeypatch.setattr(root, "context", lambda **given: found.known(plain_context(**given)))
     return found
 
 
@@ -60,7 +64,7 @@ def recording(tmp_path, monkeypatch, agents):
 
     def record(*, ago=0, via="hook", calls=True):
         at = now() - ago
-        with stator.connect.connect(path, project="shop") as store:
+        with connect(path, project="shop") as store:
             recorder = Recorder(store.port, store.context, TALK, via=via)
             start = [Began(id="start", at=at)] if via == "hook" else []
             for item in (
@@ -172,7 +176,7 @@ def test_settle_accepts_a_call_that_the_log_has_as_started(recording, ask):
 def test_doctor_lists_what_no_transcript_contains(recording, agents, ask, tmp_path):
     session = recording()
     agents.at_rest = False
-    with stator.connect.connect(tmp_path / "agents.db") as store:
+    with connect(tmp_path / "agents.db") as store:
         origin = "claude-code", "late"
         late = unplaced(session, "entry", output="from a hook", cause=NOT_TOLD, origin=origin)
         store.port.append(session, [late])
@@ -212,7 +216,7 @@ def test_a_followed_log_shows_each_unplaced_item_once_and_then_its_commit(
     )
 
     def place(draft):
-        with stator.connect.connect(tmp_path / "agents.db") as store:
+        with connect(tmp_path / "agents.db") as store:
             store.port.append(session, [draft])
 
     def looked():

@@ -71,7 +71,8 @@ def items(payload: dict[str, Any], at: int, unique: str, state: dict[str, Any]) 
     elif kind == "PreToolUse" and call:
         tool = text(payload.get("tool_name"))
         arguments = strip_attachments(payload.get("tool_input"))
-        yield Called(id=call, at=at, tool=tool, input=arguments, effect=tools.effect_of(tool))
+        effect = tools.effect_of(tool, arguments)
+        yield Called(id=call, at=at, tool=tool, input=arguments, effect=effect)
     elif kind == "PostToolUse" and call:
         # the hook's input does not show how a command ended; the rollout does
         if state.get("no transcript") or text(payload.get("tool_name")) not in tools.SHELLS:
@@ -105,7 +106,7 @@ def _returned(payload: dict[str, Any], call: str, at: int) -> Iterator[Item]:
         payload.get("tool_input"),
         payload.get("tool_response"),
     )
-    ended = tools.outcome_of(tool, answer, {"result": record(answer)})
+    ended = tools.outcome_of(tool, answer, {"result": record(answer)}, arguments)
     fine = ended.status == "ok"
     output = tools.unwrap_output(answer)[0] if isinstance(answer, str) else answer
     yield Returned(

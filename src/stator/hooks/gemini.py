@@ -191,7 +191,7 @@ def _called(payload: dict[str, Any], at: int, state: dict[str, Any]) -> Iterator
         name = gemini_tools.call_id(prompt, tool, arguments, number)
     if name:
         waiting.append(name)
-        effect = gemini_tools.effect_of(tool)
+        effect = gemini_tools.effect_of(tool, arguments)
         yield Called(id=name, at=at, tool=tool, input=strip_attachments(arguments), effect=effect)
 
 

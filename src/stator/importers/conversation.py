@@ -153,6 +153,7 @@ def import_conversation(
     at_rest: bool | None = None,
     stop: Callable[[], bool] = lambda: False,
     predicted: set[int] | None = None,
+    make: Callable[..., Recorder] = Recorder,
 ) -> bool:
     """Import what is new in a conversation, and in the sub-agents whose records are in the same
     file; return whether all of it was read.
@@ -160,14 +161,14 @@ def import_conversation(
     `at_rest` says whether the conversation may continue at any moment; None: judge by its times. `stop` ends the
     reading early; what was read is recorded. With `predicted`, nothing is recorded, only counted (a dry run). The set
     starts empty and is passed from one conversation to the next: it holds what the import would have recorded so far,
-    so that items which occur in several files count once.
+    so that items which occur in several files count once. `make` makes the recorder.
     """
     conversation = msgspec.structs.replace(
         found.conversation, mapper=f"{format.name}/{format.mapper}"
     )
     found = msgspec.structs.replace(found, conversation=conversation)
     for _ in range(ATTEMPTS):
-        importing = _ConversationImport(store, context, format, found, via, predicted)
+        importing = _ConversationImport(store, context, format, found, via, predicted, make)
         # The conversation is here from a better source, under other ids: reading this file would record it twice.
         if (
             found.is_fallback
@@ -233,7 +234,9 @@ class _ConversationImport:
         found: FoundConversation,
         via: Via,
         predicted: set[int] | None,
+        make: Callable[..., Recorder],
     ) -> None:
+        self._make = make
         self._store = store
         self._context = context
         self._format = format
@@ -358,7 +361,7 @@ class _ConversationImport:
             left = self._kept.get("drafting", {}).get(within)
             state = None if left is None else msgspec.convert(left, DraftingState)
             known = (
-                Recorder(self._store, self._context, conversation, via=self._via, state=state)
+                self._make(self._store, self._context, conversation, via=self._via, state=state)
                 if self._predicted is None
                 else Foreteller(
                     self._store, self._context, conversation, self._predicted, state=state
@@ -369,20 +372,31 @@ class _ConversationImport:
 
     def _flush(self, *, whole: bool) -> None:
         """Record what was taken; `whole`: all items up to the last noted place were taken, and none after it."""
-        reading = self._reading() if whole else None
         children = [recorder for within, recorder in self._recorders.items() if within]
         main = self._recorders.get("")
-        if main is None and reading is not None and find(self._store, self._found.conversation):
+        if main is None and whole and find(self._store, self._found.conversation):
             main = self._recorder("")
-        for recorder in children:
-            self._count(recorder, recorder.flush())
+        if main is not None and children:
+            self._count(main, main.flush())  # a sub-agent's session hangs at a call of this one
+        is_complete = all([self._flush_child(recorder) for recorder in children])
         if main is not None and self._predicted is None:
+            # without the note, what a sub-agent waits with is read again
+            reading = self._reading() if whole and is_complete else None
             self._count(main, main.flush(reading=reading))
             if reading is not None:
                 self.number, self._kept = reading.number, reading.value
         elif main is not None:
             self._count(main, main.flush())
         self._bytes = 0
+
+    def _flush_child(self, recorder: Recorder) -> bool:
+        """Whether a sub-agent's session could be begun."""
+        try:
+            self._count(recorder, recorder.flush())
+        except Waiting:
+            self.report.waiting += 1
+            return False
+        return True
 
     def _reading(self) -> Reading | None:
         """The note to keep; None if it is there already."""

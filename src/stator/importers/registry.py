@@ -18,6 +18,7 @@ MODULES = {
     "codex": "codex.rollout",
     "gemini": "gemini.chat",
     "opencode": "opencode.session",
+    "copilot": "copilot.session",
     "pi": "pi.session",
     "cline": "cline",
     "openhands": "openhands",
@@ -26,6 +27,9 @@ MODULES = {
     "mini-swe-agent": "mini_swe_agent",
 }
 """The name of a format → its module below `stator.importers`, which holds it as `FORMAT`."""
+
+UNVERIFIED = frozenset(("copilot",))
+"""Formats that were written from public descriptions, without a file that the agent itself wrote."""
 
 
 def has(name: str) -> bool:

@@ -24,6 +24,7 @@ from stator.errors import (
     StoreError,
     WrongState,
 )
+from stator.importers.again import import_again, is_outdated
 from stator.importers.conversation import Report, import_conversation
 from stator.importers.discover import READ_ERRORS, Discovery, ImportCandidate
 from stator.model.exchange.items import Conversation
@@ -125,10 +126,12 @@ class ImportRun:
         home_of: Callable[[str], ProjectFolder | None] | None = None,
         passphrase: str | Callable[[], str] | None = None,
         erasures: Erasures = "refuse",
+        again: bool = False,
         dry_run: bool = False,
         progress: ReportProgress | None = None,
         stop: Callable[[], bool] = bool,
     ) -> None:
+        self._again = again
         self._store = store
         self._discovery = discovery
         self._passphrase = passphrase
@@ -217,6 +220,13 @@ class ImportRun:
         self._read = before + candidate.found.size
 
     def _import_items(self, candidate: ImportCandidate, context: Context, report: Report) -> None:
+        old = find(self._port, candidate.found.conversation) if self._again else None
+        if old is not None and is_outdated(old, candidate.format) and not self.result.dry_run:
+            import_again(
+                self._port, context, candidate.format, candidate.found, old, report,
+                progress=self._progressed,
+            )  # fmt: skip
+            return
         import_conversation(
             self._port, context, candidate.format, candidate.found, report,
             progress=self._progressed,

@@ -279,7 +279,9 @@ def _decoded(
         elif stored.state == INLINE:
             content[stored.name] = stored.data or b""
         elif stored.state == DERIVED:
-            content[stored.name] = input_hash(content.get("input")) or b""
+            given = content.get("input")
+            if not isinstance(given, Large):  # else it is not loaded either
+                content[stored.name] = input_hash(given) or b""
         else:
             raise StoreCorrupt(NOT_A_COMMIT)
     explicit = salt_bytes.startswith(EXPLICIT) and len(salt_bytes) % SALT_BYTES == 1

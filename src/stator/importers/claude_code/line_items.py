@@ -37,9 +37,9 @@ from stator.importers.claude_code.reader_state import (
     CHILDREN_MAX,
     INSTRUCTIONS_MAX,
     MESSAGES_MAX,
-    OpenCall,
+    CallPlace,
+    LinePlace,
     PendingCompaction,
-    Place,
     ReaderState,
     SeenLines,
     lines_at,
@@ -390,7 +390,7 @@ class LineItems:
         identifier = given if isinstance(given, str) and given else f"{message}/{place}"
         call = call_in(seen.record, block, identifier)
         is_agent = call.tool in tools.AGENTS
-        where = OpenCall(seen.line.number, seen.line.offset, is_agent, seen.within)
+        where = CallPlace(seen.line.number, seen.line.offset, is_agent, seen.within)
         remember(self._state.calls, identifier, where, CALLS_MAX)
         remember(self._calls, identifier, call, CALLS_MAX)
         return Called(
@@ -408,7 +408,7 @@ class LineItems:
         where = self._state.calls.get(identifier)
         if known is not None or where is None:
             return known
-        for line in lines_at(self._path, [Place(where.line, where.offset)]):
+        for line in lines_at(self._path, [LinePlace(where.line, where.offset)]):
             record, _ = parse_line(line)
             for block in _blocks(record) if record is not None else []:
                 if block_type(block) == "tool_use" and block.get("id") == identifier:

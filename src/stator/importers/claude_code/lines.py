@@ -43,8 +43,8 @@ from stator.importers.claude_code.line_items import (
 from stator.importers.claude_code.reader_state import (
     CHILDREN_MAX,
     MAPPER,
+    LinePlace,
     OpenMessage,
-    Place,
     ReaderState,
     SeenLines,
     chain_of,
@@ -203,7 +203,7 @@ class ClaudeCodeReader:
         if known is None:
             yield from whole_line(self._items.of(seen), seen.line.number)
             return
-        known.lines.append(Place(seen.line.number, seen.line.offset))
+        known.lines.append(LinePlace(seen.line.number, seen.line.offset))
         known.size += len(seen.line.data)
         self._held[within].append(seen)
         if len(known.lines) >= HELD_LINES or known.size >= HELD_BYTES:

@@ -37,7 +37,7 @@ _NEAR = 256 * 1024
 V = TypeVar("V")
 
 
-class Place(msgspec.Struct, array_like=True, frozen=True):
+class LinePlace(msgspec.Struct, array_like=True, frozen=True):
     """A line: its number and the offset at which it begins."""
 
     line: int
@@ -48,11 +48,11 @@ class OpenMessage(msgspec.Struct, array_like=True):
     """A message that may still be incomplete: its id, its lines and the lines between them."""
 
     id: str
-    lines: list[Place] = []
+    lines: list[LinePlace] = []
     size: int = 0
 
 
-class OpenCall(msgspec.Struct, array_like=True):
+class CallPlace(msgspec.Struct, array_like=True):
     """A call without a result: the line that holds it."""
 
     line: int
@@ -79,7 +79,7 @@ class ReaderState(msgspec.Struct, omit_defaults=True):
     mapper: int = 0
     open: dict[str, OpenMessage] = {}
     seen: str = ""
-    calls: dict[str, OpenCall] = {}
+    calls: dict[str, CallPlace] = {}
     children: dict[str, str] = {}
     """The call that started a sub-agent, by the sub-agent's id."""
     chains: dict[str, str] = {}
@@ -161,7 +161,7 @@ def remember(values: dict[str, V], name: str, value: V, most: int) -> None:
         del values[next(iter(values))]
 
 
-def lines_at(path: str, places: Iterable[Place]) -> Iterator[JsonlLine]:
+def lines_at(path: str, places: Iterable[LinePlace]) -> Iterator[JsonlLine]:
     """The lines at some places of a file, in their order; one that is no longer there is left out."""
     rows: Iterator[JsonlLine] = iter(())
     end = -_NEAR - 1  # so far, nothing was read

@@ -12,7 +12,6 @@ from typing import Any, Literal
 import msgspec
 
 from stator.importers.reading.attachments import DEPTH_MAX, decoded_bytes
-from stator.importers.reading.shell_effects import files_touched
 from stator.model.exchange.item_commits import legible
 from stator.model.exchange.items import (
     Planned,
@@ -22,6 +21,7 @@ from stator.model.exchange.items import (
     Touch,
     digest_of,
 )
+from stator.model.exchange.shell_effects import files_touched
 from stator.model.log.commit import Source
 from stator.model.log.shown_text import cut_short
 from stator.model.records.types import Effect, StepStatus

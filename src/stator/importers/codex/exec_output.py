@@ -138,9 +138,8 @@ class ExecReader:
             self._started[name] = None
             if len(self._started) > STARTED_MAX:
                 del self._started[next(iter(self._started))]
-            yield Called(
-                id=name, tool=tool, input=strip_attachments(arguments), effect=tools.effect_of(tool)
-            )
+            effect = tools.effect_of(tool, arguments)
+            yield Called(id=name, tool=tool, input=strip_attachments(arguments), effect=effect)
         if done:
             self._started.pop(name)
             yield _returned(item, name, tool, arguments)
@@ -179,7 +178,7 @@ def _arguments_of(item: dict[str, Any]) -> Any:
 def _returned(item: dict[str, Any], name: str, tool: str, arguments: Any) -> Item:
     output = item.get("result") or item.get("error") or item.get("aggregated_output")
     notice = {**item, "changes": _changes_by_path(item)}
-    ended = tools.outcome_of(tool, "", notice)
+    ended = tools.outcome_of(tool, "", notice, arguments)
     files = tools.files_of(tool, arguments, "", notice) if ended.status == "ok" else ()
     return Returned(
         id=name, status=ended.status, cause=ended.cause, output=strip_attachments(output),

@@ -220,10 +220,14 @@ class CodexReader:
 
     def let_go(self) -> Iterator[Item]:
         """Give or forget everything that is held back."""
-        yield from self._close()
-        yield from self._results_from_notices()
+        yield from self._settle()
         self._calls.clear()
         yield from self._give_notes()
+
+    def _settle(self) -> Iterator[Item]:
+        """Give what cannot continue between two turns."""
+        yield from self._close()
+        yield from self._results_from_notices()
 
     def _unknown(self, value: dict[str, Any], line: JsonlLine) -> Item:
         return Unknown(
@@ -239,6 +243,7 @@ class CodexReader:
             # a fork copies the line of the session it was forked from
             yield Noise(kind="session_meta")
             return
+        yield from self._settle()  # it is written again when a session is resumed
         self._history_start = own_history_start(meta)
         self._is_child = bool(parent_of(meta))
         self._cwd = text(meta.get("cwd"))[:PATH_MAX] or self._cwd
@@ -323,8 +328,7 @@ class CodexReader:
         yield from self._begin(name, words_between(first.content), first.at, "agent")
 
     def _end(self, at: int, status: TurnStatus, why: str = "") -> Iterator[Item]:
-        yield from self._close()
-        yield from self._results_from_notices()
+        yield from self._settle()
         if self._is_open:
             self._is_open = False
             yield TurnEnded(id=f"end/{self._prompt}", at=at, status=status, why=why)
@@ -429,7 +433,8 @@ class CodexReader:
         name = text(item.get("call_id")) or text(item.get("id"))
         if not name:
             name = f"call/{text_id(tool, self._prompt, self._answers, at)}"
-        yield Called(id=name, at=at, tool=tool, input=arguments, effect=effect_of(tool))
+        effect = effect_of(tool, arguments)
+        yield Called(id=name, at=at, tool=tool, input=arguments, effect=effect)
         if item.get("type") in PROVIDER_CALLS:
             notice, _ = self._notices.pop(name, ({}, 0))
             failed = text(item.get("status")) not in ("", "completed")
@@ -456,7 +461,7 @@ class CodexReader:
     def _result(self, name: str, output: Any, at: int) -> Iterator[Item]:
         tool, arguments, cwd = self._calls.pop(name, ("", None, self._cwd))
         notice, _ = self._notices.pop(name, ({}, 0))
-        ended = tools.outcome_of(tool, output, notice)
+        ended = tools.outcome_of(tool, output, notice, arguments)
         result = record(notice.get("result"))
         result = record(result.get("Ok")) or result
         shown = result if "content" in result else tools.unwrap_output(output)[0]
@@ -508,7 +513,7 @@ class CodexReader:
         elif kind == "thread_rolled_back":
             number = _number(notice.get("num_turns"))
             note = f"[the last {number} turns were taken back]"
-            yield from self._close()
+            yield from self._settle()
             yield Noted(id=f"line/{line.number}", at=at, content=note, by="user")
         elif kind in IGNORED_NOTICES:
             yield Noise(kind=f"event_msg/{kind}")

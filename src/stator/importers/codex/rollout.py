@@ -119,9 +119,12 @@ def conversation_of(path: Path) -> Conversation | None:
         if kind == "session_meta" and meta is None:
             meta = payload
             start = own_history_start(meta)
-        elif kind == "response_item" and not is_inherited(start, value):
-            if looked_at(is_prompt, payload, default=False):
-                prompt = typed_words(payload)
+        elif (
+            kind == "response_item"
+            and not is_inherited(start, value)
+            and looked_at(is_prompt, payload, default=False)
+        ):
+            prompt = typed_words(payload)
         if prompt or line.number >= HEAD_LINES:
             break
     thread = text(meta.get("id")) or text(meta.get("session_id")) if meta else ""

@@ -12,11 +12,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from stator.importers.reading import patch_text
 from stator.importers.reading.call_outcome import CallOutcome, CallStatus, resolve_touches
 from stator.importers.reading.fields import record, records, text
-from stator.importers.reading.shell_effects import files_touched
+from stator.importers.reading.shell_reads import only_reads
+from stator.model.exchange import patch_text
 from stator.model.exchange.items import Step, Touch, digest_of
+from stator.model.exchange.shell_effects import files_touched
 from stator.model.log.commit import Source
 from stator.model.log.shown_text import cut_short
 from stator.model.records.types import Effect, StepStatus
@@ -68,9 +69,10 @@ def input_of(item: dict[str, Any]) -> Any:
     return item.get("input") if "input" in item else record(item.get("action"))
 
 
-def effect_of(tool: str) -> Effect:
-    """The effect that calling a tool may have."""
-    return "read" if tool in READS else "write"
+def effect_of(tool: str, arguments: Any = None) -> Effect:
+    """The effect that calling a tool may have; a shell command that certainly only reads has none."""
+    is_read = tool in READS or (tool in SHELLS and only_reads(command_of(arguments)))
+    return "read" if is_read else "write"
 
 
 def source_of(tool: str) -> Source:
@@ -131,7 +133,9 @@ def unwrap_output(output: Any) -> tuple[Any, int | None, bool | None]:
     return output, None, succeeded
 
 
-def outcome_of(tool: str, output: Any, notice: dict[str, Any]) -> CallOutcome:
+def outcome_of(
+    tool: str, output: Any, notice: dict[str, Any], arguments: Any = None
+) -> CallOutcome:
     """The outcome of a call, from its output and from the structured notice, if there is one."""
     plain, code, succeeded = unwrap_output(output)
     head = plain[:HEADER] if isinstance(plain, str) else ""
@@ -142,7 +146,8 @@ def outcome_of(tool: str, output: Any, notice: dict[str, Any]) -> CallOutcome:
             if type(notice.get("exit_code")) is int
             else _exit_code(tool, header)
         )
-    status, cause = _status_and_cause(tool, header, notice, code, succeeded)
+    writes = effect_of(tool, arguments) == "write"
+    status, cause = _status_and_cause(writes, header, notice, code, succeeded)
     return CallOutcome(status=status, cause=cause)
 
 
@@ -160,12 +165,11 @@ def _exit_code(tool: str, head: str) -> int | None:
 
 
 def _status_and_cause(
-    tool: str, head: str, notice: dict[str, Any], code: int | None, succeeded: bool | None
+    writes: bool, head: str, notice: dict[str, Any], code: int | None, succeeded: bool | None
 ) -> tuple[CallStatus, str]:
     first = head[:200].lower()
     if text(notice.get("status")) == "declined" or "rejected by user" in first:
         return "denied", "rejected by the user"
-    writes = effect_of(tool) == "write"
     if _is_aborted(head):
         return "cancelled", "aborted by the user"
     if _TIMED_OUT.search(head) and code in (None, 124):

@@ -261,6 +261,7 @@ class GeminiReader:
 
     def _set(self, change: dict[str, Any]) -> Iterator[Item]:
         if text(change.get("summary")):
+            yield from self._close()  # a title is made when a session is over
             yield About(name=headline(text(change["summary"])))
         if not isinstance(change.get("messages"), list):
             yield Noise(kind="$set")
@@ -389,7 +390,7 @@ class GeminiReader:
         if stage[1] == "new":
             stage[1] = "open"
             yield Called(
-                id=name, at=at, tool=tool, input=arguments, effect=tools.effect_of(tool),
+                id=name, at=at, tool=tool, input=arguments, effect=tools.effect_of(tool, arguments),
                 key=text(call.get("id")),
             )  # fmt: skip
             if text(call.get("agentId")):

@@ -23,7 +23,7 @@ from stator.importers.reading.fields import (
     whole_number,
 )
 from stator.importers.reading.plain_text import plain_text, redaction_stable
-from stator.importers.reading.shell_effects import files_touched
+from stator.importers.reading.shell_reads import only_reads
 from stator.model.exchange.items import (
     Returned,
     Step,
@@ -31,6 +31,7 @@ from stator.model.exchange.items import (
     digest_of,
     text_id,
 )
+from stator.model.exchange.shell_effects import files_touched
 from stator.model.log.commit import Source
 from stator.model.log.shown_text import cut_short
 from stator.model.records.types import Effect, StepStatus
@@ -43,6 +44,7 @@ READS = frozenset(
     "tracker_visualize".split()
 )
 """Tools that change nothing outside the conversation; any other tool may."""
+SHELL = "run_shell_command"
 WEB = frozenset({"web_fetch", "google_web_search"})
 EDITS = frozenset({"write_file", "replace"})
 ENDED = frozenset({"success", "error", "cancelled"})
@@ -87,9 +89,10 @@ def call_id(prompt: str, tool: str, arguments: Any, before: int) -> str:
     return f"call_{text_id(prompt, call_digest(tool, arguments), before)}"
 
 
-def effect_of(tool: str) -> Effect:
-    """The effect that calling a tool may have."""
-    return "read" if tool in READS else "write"
+def effect_of(tool: str, arguments: Any = None) -> Effect:
+    """The effect that calling a tool may have; a shell command that certainly only reads has none."""
+    command = text(record(arguments).get("command")) if tool == SHELL else ""
+    return "read" if tool in READS or only_reads(command) else "write"
 
 
 def source_of(tool: str) -> Source:
@@ -123,7 +126,7 @@ def result(
     cwd: str,
 ) -> Returned:
     """The result of a call, from the output for the model and the display for people."""
-    ended = outcome_of(tool, status, output)
+    ended = outcome_of(tool, status, output, arguments)
     files = files_of(tool, arguments, display, cwd) if ended.status == "ok" else ()
     return Returned(
         id=name, at=at, tool=tool, status=ended.status, cause=ended.cause, output=strip_attachments(output),
@@ -144,18 +147,18 @@ def output_of(answer: Any) -> Any:
     return whole
 
 
-def outcome_of(tool: str, status: str, output: Any) -> CallOutcome:
+def outcome_of(tool: str, status: str, output: Any, arguments: Any = None) -> CallOutcome:
     """How a call ended."""
     message_text = plain_text(output)[:HEADER]
     if status == "cancelled":
         if any(word in message_text.lower() for word in REFUSED):
             return CallOutcome(status="denied", cause="refused by the user")
-        doubtful = effect_of(tool) == "write"
+        doubtful = effect_of(tool, arguments) == "write"
         return CallOutcome(status="in doubt" if doubtful else "cancelled", cause="interrupted")
     if status == "error":
         first = message_text or plain_text(record(record(output).get("error")).get("message"))
         return CallOutcome(status="error", cause=cut_short(first.partition("\n")[0], 200))
-    found = _EXIT.search(message_text) if tool == "run_shell_command" else None
+    found = _EXIT.search(message_text) if tool == SHELL else None
     if found and int(found[1]):
         return CallOutcome(status="error", cause=f"exit code {found[1]}")
     return CallOutcome()
@@ -187,10 +190,11 @@ def _files(
             )
     elif tool == "read_file" and path:
         yield Touch(path=posixpath.join(cwd, path), op="read")
-    elif tool == "run_shell_command":
+    elif tool == SHELL:
         folder = text(arguments.get("dir_path")) or text(arguments.get("directory"))
         yield from resolve_touches(
-            files_touched(text(arguments.get("command")), cwd), posixpath.join(cwd, folder)
+            files_touched(text(arguments.get("command")), cwd, reads=True),
+            posixpath.join(cwd, folder),
         )
 
 

@@ -24,6 +24,7 @@ from stator.importers.reading.fields import (
     usage_units,
     whole_number,
 )
+from stator.importers.reading.open_calls import OpenCall, OpenCalls
 from stator.importers.reading.shell_reads import only_reads
 from stator.model.exchange.items import (
     Answered,
@@ -47,28 +48,9 @@ READS = frozenset(("read", "grep", "find", "ls"))
 IGNORED = frozenset("label custom session_info ephemeral context_transform".split())
 """Entries that contain nothing about the work."""
 STOPPED = ("aborted", "error")
-CALLS_MAX = 64
-"""The most calls without a result that are remembered."""
 PATHS_MAX = 128
 """The most paths that are remembered as read or written."""
-TOUCHES_MAX = 20
-"""The most files of one command that are remembered until its result comes."""
 _ABORTED = re.compile(r"\b(aborted|cancelled)\b", re.I)
-
-
-class _OpenCall(msgspec.Struct, frozen=True, kw_only=True):
-    """What must be known of a call until its result comes."""
-
-    effect: Effect = "write"
-    files: tuple[Touch, ...] = ()
-    """The files it touches if it succeeds."""
-
-    @classmethod
-    def restored(cls, given: dict[str, Any]) -> _OpenCall:
-        try:
-            return msgspec.convert(given, cls)
-        except msgspec.ValidationError:
-            return cls()
 
 
 class PiEntryReader:
@@ -79,11 +61,7 @@ class PiEntryReader:
     ) -> None:
         """`before` returns a reader that has read the file up to an entry; None if this one began there."""
         self._names = RecentNames(state.get("names"))
-        self._calls: dict[str, _OpenCall] = {
-            name: _OpenCall.restored(record(given))
-            for name, given in record(state.get("calls")).items()
-        }
-        """Calls without a result, by our id."""
+        self._calls = OpenCalls(state.get("calls"))
         paths = state.get("paths")
         self._seen_paths = {text(one): None for one in paths} if isinstance(paths, list) else {}
         """Digests of paths that were read or written, the latest last."""
@@ -94,8 +72,8 @@ class PiEntryReader:
         """The order by which version 1 counts: the header, then each entry of the file."""
 
     def state(self) -> dict[str, Any]:
-        calls = {name: msgspec.to_builtins(call) for name, call in self._calls.items()}
-        return {"names": self._names.state(), "calls": calls, "paths": list(self._seen_paths)}
+        paths = list(self._seen_paths)
+        return {"names": self._names.state(), "calls": self._calls.state(), "paths": paths}
 
     def place(self, name: str) -> None:
         """Note that an entry comes next in the file, on this branch or on another one."""
@@ -184,9 +162,9 @@ class PiEntryReader:
                 tool, given = text(block.get("name")), strip_attachments(block.get("arguments"))
                 name = self._names.once(text(block.get("id")))
                 call = Called(id=name, at=at, tool=tool, input=given, effect=_effect(tool, given))
-                self._calls[name] = _OpenCall(effect=call.effect, files=_files(tool, record(given)))
-                while len(self._calls) > CALLS_MAX:
-                    del self._calls[next(iter(self._calls))]
+                self._calls.add(
+                    name, OpenCall(effect=call.effect, files=_files(tool, record(given)))
+                )
                 calls.append(call)
                 blocks.append(tool_use_block(name, tool, given))
             else:
@@ -197,7 +175,7 @@ class PiEntryReader:
         given_id = text(message.get("toolCallId"))
         call = self._names.latest(given_id) or self._names.once(given_id or name)
         self._items[name] = call
-        request = self._calls.pop(call, None)
+        request = self._calls.pop(call)
         words = joined_text(message.get("content"))
         failed = message.get("isError") is True
         status: Literal["ok", "error", "in doubt", "cancelled"] = "error" if failed else "ok"
@@ -270,7 +248,7 @@ def _files(tool: str, given: dict[str, Any]) -> tuple[Touch, ...]:
     """The files that a call touches if it succeeds."""
     path = text(given.get("path")) or text(given.get("file_path"))
     if tool == "bash":
-        return files_touched_by(given.get("command"))[:TOUCHES_MAX]
+        return files_touched_by(given.get("command"))
     if tool not in ("read", "write", "edit") or not path:
         return ()
     if tool == "write":

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from stator.importers.reading.shell_effects import files_touched
 from stator.model.exchange.items import Step, Touch
+from stator.model.exchange.shell_effects import files_touched
 from stator.model.log.shown_text import cut_short
 from stator.model.window.reply import ANSWER_COST_MAX
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 
-from stator.importers.reading.shell_effects import simple_commands
+from stator.model.exchange.shell_effects import simple_commands
 
 READERS = frozenset(
     "cat head tail nl less more bat ls tree pwd cd stat file du df wc grep egrep fgrep rg ag ack find fd which type"

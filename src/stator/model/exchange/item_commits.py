@@ -136,9 +136,8 @@ class DraftingState(msgspec.Struct, omit_defaults=True):
 class Drafter:
     """Makes the drafts of one conversation's items.
 
-    `started_by` is the commit of the call that started a sub-agent. `approvals` gives the keys of what was approved
-    for a tool; only a proxy needs it. `identify` gives the id of an item's commit; a fork needs it, whose first items
-    are in the log of its parent.
+    `approvals` gives the keys of what was approved for a tool; only a proxy needs it. `identify` gives the id of an
+    item's commit; a fork needs it, whose first items are in the log of its parent.
     """
 
     def __init__(
@@ -149,7 +148,6 @@ class Drafter:
         *,
         via: Via = "import",
         root: str = "",
-        started_by: str = "",
         approvals: Callable[[str], list[str]] = lambda tool: [],
         identify: Identify | None = None,
         folder: str = "",
@@ -160,7 +158,6 @@ class Drafter:
         self._folder = folder
         self._principal = f"{via}:{source}"
         self._trust = via != "import"
-        self._started_by = started_by
         self._approvals = approvals
         self._identify: Identify = identify or (
             lambda kind, origin, attempt: commit_id(session, kind, origin, attempt)
@@ -198,11 +195,7 @@ class Drafter:
             yield from self._conclude(item.at)
             yield self._turn_end("ok", item.at)
         actor, source = WORDS[item.by]
-        is_first = not state.prompt
-        draft = self._draft(
-            "turn", prompt, item.at, actor=actor, source=source, input=item.content,
-            inputs=(self._started_by,) if is_first and self._started_by else (),
-        )  # fmt: skip
+        draft = self._draft("turn", prompt, item.at, actor=actor, source=source, input=item.content)
         state.turn_open, state.prompt = True, prompt
         state.begun = [*state.begun[-BEGUN_MAX + 1 :], prompt]
         self._show(item.id, draft)

@@ -247,10 +247,14 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     dated: int = 0
     """When things happened at the latest, in µs, for items without a time that come before any with one. 0: now."""
 
+    again: int = 0
+    """How often it was imported again into a corrected session."""
+
     @property
     def session(self) -> str:
         """The id of the session it is recorded in: every channel derives the same id."""
-        return derived("session", self.source, self.id)
+        more = ("again", str(self.again)) if self.again else ()
+        return derived("session", self.source, self.id, *more)
 
 
 def commit_id(session: str, kind: str, origin: tuple[str, str], attempt: int = 0) -> str:

@@ -27,7 +27,7 @@ from stator.model.log.commit import (
     Trust,
     Upsert,
 )
-from stator.model.records.tables import COLLECTIONS
+from stator.model.records.tables import COLLECTIONS, OPERANDS
 from stator.model.records.types import Record
 from stator.model.values.ids import check_id
 
@@ -62,7 +62,7 @@ def check_draft(draft: Draft) -> None:
     if draft.origin is not None:
         _check_pair(draft.origin, "$.origin")
     if draft.inputs != ():
-        _check_inputs(draft.inputs)
+        _check_inputs(draft.inputs, draft.kind in OPERANDS)
     if draft.usage is not None:
         _check_usage(draft.usage)
     if draft.changes != ():
@@ -173,13 +173,15 @@ def _check_pair(value: object, path: str) -> None:
         check_text(text, path)
 
 
-def _check_inputs(value: object) -> None:
+def _check_inputs(value: object, are_operands: bool) -> None:
     if not isinstance(value, tuple):
         raise _expected("a tuple of commits", value, "$.inputs")
     begins: object = 0
     for item in value:
         if type(item) is int:
             check_number(item, "$.inputs")
+            if are_operands:
+                continue
             if item < 0 and not (type(begins) is int and 0 < begins < -item):
                 raise InvalidInput(
                     f"{item} ends no range",

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from stator.errors import InvalidInput
-from stator.model.log.commit import Named
+from stator.model.log.commit import Draft, Named
 from stator.model.log.reduce import StateView
+from stator.model.records.tables import OPERANDS
 from stator.model.values.ids import is_id, retype
 
 
@@ -24,17 +25,17 @@ class LogView(StateView, Protocol):
         ...
 
 
-def resolved(inputs: Sequence[Named], view: LogView, seq: int) -> list[int | str]:
-    """The inputs of the commit at `seq`, as the log holds them."""
+def resolved(draft: Draft, view: LogView, seq: int) -> list[int | str]:
+    """The inputs of a draft that becomes the commit at `seq`, as the log holds them."""
     found: list[int | str] = []
-    for item in inputs:
+    for item in draft.inputs:
         if type(item) is int:
             found.append(item)
         elif type(item) is str:
             found.append(_located(item, view) or item)
         else:
             found += _range(item, view)  # type: ignore[arg-type]
-    for item in found:
+    for item in () if draft.kind in OPERANDS else found:
         if type(item) is int and not -seq < item < seq:
             raise InvalidInput(
                 f"@{abs(item)} is not before @{seq}, so nothing at @{seq} was made from it",

@@ -104,7 +104,7 @@ def seal(
     """The commit a draft becomes at this place. Raises `InvalidInput` and changes nothing."""
     encoded: dict[int, bytes] = {}
     draft = scrub(draft, redactor, encoded)
-    inputs = resolved(draft.inputs, view, place.seq) if draft.inputs else []
+    inputs = resolved(draft, view, place.seq) if draft.inputs else []
     delta, keys = reduce(draft, view)
     content = encode_content(draft, redactor)
     salt = salts(SALT_BYTES)
@@ -323,7 +323,7 @@ def same_part(draft: Draft, commit: Commit, view: LogView, redactor: Redactor | 
     if draft.origin != commit.origin:
         return False
     # Releases before 0.8 kept every id as text.
-    if commit.inputs not in (resolved(draft.inputs, view, commit.seq), list(draft.inputs)):
+    if commit.inputs not in (resolved(draft, view, commit.seq), list(draft.inputs)):
         return False
     content = encode_content(draft, redactor)
     delta, _ = reduce(draft, view)

@@ -120,7 +120,7 @@ ROWS: tuple[CommitKind, ...] = (
     CommitKind(name="close", barrier=True, keeping=True, quiet=True),
     CommitKind(name="archive", barrier=True, keeping=True),
     CommitKind(name="adopt", silent=True),
-    CommitKind(name="describe", silent=True, quiet=True),
+    CommitKind(name="describe", after_the_end=True, silent=True, quiet=True),
     CommitKind(name="purge", barrier=True, removes=True, silent=True),
     # -- turns ----------------------------------------------------------------------------------
     CommitKind(name="turn", spoken=True, expires=True, shown=True, news=True, operands="continues"),
@@ -503,6 +503,7 @@ ROWS: tuple[CommitKind, ...] = (
             key=("on",),
             text=text.trust_text,
             line=lambda r, show: [(text.trust_text(r), "" if r.believed else "doubt")],
+            search=lambda r: (r.on,),
             rewound=False,
         ),
     ),

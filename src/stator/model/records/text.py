@@ -7,7 +7,7 @@ the first few thousand characters are written out.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from stator.errors import StatorError
@@ -137,12 +137,15 @@ def named_value_text(record: Any) -> str:
     return f"{record.name} = {recorded_text(record.value)}"
 
 
-def setting_text(record: SettingRecord) -> str:
-    """A setting and its value; of a prompt its first line, then its digest."""
-    value = record.value
+def setting_value(value: Any, shown: Callable[[Any], str]) -> str:
+    """The value of a setting; of a prompt its first line, then its digest."""
     if isinstance(value, Mapping) and value.keys() == PROMPT_FIELDS:
-        return f"{record.name} = {recorded_text(value['first'])} ({recorded_text(value['digest'])})"
-    return named_value_text(record)
+        return f"{shown(value['first'])} ({shown(value['digest'])})"
+    return shown(value)
+
+
+def setting_text(record: SettingRecord) -> str:
+    return f"{record.name} = {setting_value(record.value, recorded_text)}"
 
 
 def reasoned_text(record: Any) -> str:
@@ -218,11 +221,7 @@ def named_value_line(record: Any, show: Show) -> list[Piece]:
 
 
 def setting_line(record: SettingRecord, show: Show) -> list[Piece]:
-    value = record.value
-    if isinstance(value, Mapping) and value.keys() == PROMPT_FIELDS:
-        digest = show.value(value["digest"])
-        return [(f"{record.name} = {show.value(value['first'])}", ""), (f" ({digest})", "dim")]
-    return named_value_line(record, show)
+    return [(f"{record.name} = {setting_value(record.value, show.value)}", "")]
 
 
 def reasoned_line(record: Any, show: Show) -> list[Piece]:

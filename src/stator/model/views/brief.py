@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal
 
 import msgspec
@@ -20,6 +21,7 @@ from stator.model.records.row_types import Briefed
 from stator.model.records.tables import BRIEFED
 from stator.model.values.escape import visible
 from stator.model.values.ids import short
+from stator.model.views.unplaced import EXPLAINED, Unplaced
 from stator.model.window.transcript import BYTES_PER_TOKEN, CountTokens
 
 Target = Literal["generic", "claude-code", "codex"]
@@ -67,7 +69,7 @@ _OTHERS: dict[SectionName, Briefed] = {
         more="stator settle",
     ),
     "unplaced": Briefed(
-        title="Done lately, not placed yet: the transcript has not reached it",
+        title=f"Done lately, {EXPLAINED}",
         place=145,
         room=40,
         weight=3,
@@ -115,6 +117,19 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     total: int = 0
     exact: bool = True
     """Whether the total is known, or is only at least so much."""
+
+
+def unplaced_topic(found: Sequence[Unplaced], limit: int) -> Topic:
+    """What has no place in the log yet, the newest first."""
+    items = [
+        BriefItem(text=one.summary, mark=one.kind, note=one.status, source="import")
+        for one in found[: -limit - 1 : -1]
+    ]
+    return Topic(tells=[partial(_made, item) for item in items], total=len(found))
+
+
+def _made(item: BriefItem) -> BriefItem:
+    return item
 
 
 class Gathered(msgspec.Struct, frozen=True, kw_only=True):

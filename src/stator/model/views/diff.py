@@ -28,7 +28,7 @@ import msgspec
 from stator.errors import BadDelta
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Delta, Drop, Op, Put, Version
-from stator.model.records.tables import BOOKKEEPING, COLLECTIONS, key_of
+from stator.model.records.tables import BOOKKEEPING, COLLECTIONS, NOT_DIFFED, key_of
 from stator.model.records.types import KEYLESS, DecisionRecord, Entry, FileRecord, Record, State
 from stator.model.values.canon import encode
 
@@ -118,7 +118,7 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         """A few plain lines; `stator diff` draws the same structure better."""
         lines = [f"{self.start} → {self.end}"]
-        shown = (item for item in self.items if item.is_net and item.collection not in BOOKKEEPING)
+        shown = (item for item in self.items if item.is_net and item.collection not in NOT_DIFFED)
         lines += map(_line, shown)
         lines += (f"  · {call.tool} {call.status}" for call in self.calls)
         return "\n".join(lines) if len(lines) > 1 else f"{lines[0]}: nothing changed"

@@ -8,20 +8,15 @@ unverified.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
+from stator.model.calls.sources import UNTRUSTED
 from stator.model.log.commit import Commit
 from stator.model.log.edges import Edge, edges_of, is_shown
 from stator.model.records.types import TrustRecord
 from stator.model.values.ids import is_id, retype
-
-UNTRUSTED = frozenset({"web", "import"})
-"""Sources that nobody here vouches for."""
-_HOST = re.compile(r"\bhttps?://(?:[^/\s\"'@]*@)?(\[[0-9a-fA-F:.]{2,45}\]|[\w.-]{1,253})", re.I)
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -136,21 +131,6 @@ def path_from(step: Step, made: Mapping[Step, Step | None]) -> list[Step]:
         found.append(at)
         at = made.get(at)
     return found
-
-
-def hosts(value: Any, most: int = 20) -> list[str]:
-    """The hosts of the addresses in a value, as a call was given it."""
-    found: list[str] = []
-    waiting = [value]
-    while waiting and len(found) < most:
-        item = waiting.pop(0)
-        if isinstance(item, str):
-            found += [host.lower() for host in _HOST.findall(item[:10_000])]
-        elif isinstance(item, Mapping):
-            waiting += list(item.values())[:100]
-        elif isinstance(item, Sequence) and not isinstance(item, (bytes, bytearray)):
-            waiting += list(item)[:100]
-    return list(dict.fromkeys(found))[:most]
 
 
 class Beliefs:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:  # its patterns take a while to compile
 
 EXPLAINED = "not placed yet: the transcript has not reached it"
 """What `unplaced` means, for people."""
-NOT_TOLD = "not in the transcript"
-"""Cause of what is placed at the end of the log because the transcript never told of it."""
 SHOWN_MAX = 1000
 """The most that are shown of one session: the newest."""
 SUMMARY_MAX = 200

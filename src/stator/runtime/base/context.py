@@ -87,6 +87,8 @@ class Context:
     """The text of the project's policy file, read when it is needed; empty without such a file."""
     policy_is_own: bool = True
     """Whether the project is this user's own: if not, its policy file may only ask and deny."""
+    call: str = ""
+    """The call of a session that this process was started in, by its id: what it contributes was made in that call."""
     is_joined: bool = False
     """Whether the folder is the project's only as a clone of its repository, which could be anyone's copy: what was
     approved for the whole project does not answer there."""

@@ -150,14 +150,17 @@ def terms(context: Context, effects: Effects, why: str, driver: Terms | None = N
         raise InvalidInput(f"unknown effects {effects!r:.40}", hint="ask or run", path="$.effects")
     if driver is None:
         driver = Terms(
-            rules=policy.rules(context), prices=policy.prices(context), proof=policy.proof(context)
+            rules=policy.rules(context),
+            prices=policy.prices(context),
+            proof=policy.proof(context),
+            sources=policy.sources(context),
         )
     rules = driver.rules
     if effects == "ask":
         # What is denied, and what needs a proof, needs it here too: the general question demands neither.
         stricter = [rule for rule in rules if rule.action == "deny" or rule.proof]
         rules = [*stricter, Rule(effect="write", action="ask", why=why), *rules]
-    return Terms(rules=rules, prices=driver.prices, proof=driver.proof)
+    return Terms(rules=rules, prices=driver.prices, proof=driver.proof, sources=driver.sources)
 
 
 def rerun(

@@ -40,13 +40,13 @@ from stator.model.log.commit import (
     Commit,
     Draft,
     Named,
+    Provenance,
     Upsert,
 )
 from stator.model.records.types import CallRecord, Effect
 from stator.model.values.ids import retype
 from stator.runtime.driving import lifecycle, observe
 from stator.runtime.driving.again import once
-from stator.runtime.driving.driver import FROM_TOOL
 from stator.runtime.driving.effects import drive
 from stator.runtime.driving.open_turn import OpenTurn
 from stator.runtime.driving.policy import POLL_S
@@ -88,7 +88,9 @@ class Calling:
         *,
         origin: tuple[str, str] | None = None,
         given: dict[str, Any] | None = None,
+        infers: bool = False,
     ) -> None:
+        """`infers`: the tool's name and arguments are an agent's, so that they show which files it touches."""
         self.turn = turn
         self.tool = declare(function)
         self.args, self.kwargs = args, kwargs
@@ -108,6 +110,8 @@ class Calling:
             given=self.given,
         )
         self._seen: observe.FilesBefore | None = None
+        self._infers = infers and self.tool.files is None
+        self._inferred: observe.InferredFiles | None = None
         self._free = False
         self._late: Callable[[], None] | None = None
         # Keys are derived in the order calls are asked for, not in the order parallel calls begin:
@@ -186,9 +190,13 @@ class Calling:
             tool=self.tool.name,
             effect=self.tool.effect,
             actor=ACTORS.get(kind, "system"),
-            provenance=FROM_MODEL if intent else FROM_TOOL,
+            provenance=FROM_MODEL if intent else self._came_from(),
             **fields,
         )
+
+    def _came_from(self) -> Provenance:
+        """Where its result comes from."""
+        return self.turn.driver.terms.provenance(self.tool, self.given)
 
     def _asked_from(self) -> tuple[Named, ...]:
         """What the call is made from: the answer that asked for it. One that was made inside another call has that
@@ -216,6 +224,8 @@ class Calling:
         touched: tuple[Change, ...] = fields.get("changes", ())
         if self._seen is not None:
             touched += self._seen.changes(self.given, fields.get("output"))
+        if self._inferred is not None and fields["status"] == "ok":
+            touched += self._inferred.changes()
         if fields["status"] == "in doubt" and self.tool.reconcile is None:
             return (*touched, lifecycle.left_to_settle(self.asked, fields["cause"]))
         return touched
@@ -274,6 +284,10 @@ class Calling:
         self._seen = observe.before(
             driver.root, self.tool, self.given, driver.tracked, driver.keeper
         )
+        if self._infers:
+            self._inferred = observe.InferredFiles(
+                driver.root, self.tool, self.given, driver.tracked
+            )
 
     def invoke(self) -> Any:
         """The function itself, with this call as the parent of those it makes."""
@@ -314,7 +328,7 @@ class Calling:
             self._late = watch
 
     def settle_late(self, done: Future[Any]) -> None:
-        self.turn.driver.settle_late(self.asked, done)
+        self.turn.driver.settle_late(self.asked, done, self._came_from())
 
     def pause(self, effect: Pause) -> None:
         self.turn.driver.context.sleep(self.seconds(effect))

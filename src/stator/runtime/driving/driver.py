@@ -56,7 +56,6 @@ from stator.runtime.base.context import Context
 from stator.runtime.driving import lifecycle, recovery
 from stator.runtime.driving.again.doubts_elsewhere import DoubtsElsewhere
 from stator.runtime.driving.again.turn_start import Changed, TurnStart, TurnStarts
-from stator.runtime.driving.offered_tools import OfferedTools
 from stator.runtime.driving.outside_requests import OutsideRequests
 from stator.runtime.driving.policy import (
     Gate,
@@ -64,7 +63,7 @@ from stator.runtime.driving.policy import (
     Terms,
     answer,
 )
-from stator.runtime.driving.settings import Settings
+from stator.runtime.driving.settings import OfferedTools, Settings
 from stator.runtime.driving.tools import Tool, call_in
 from stator.runtime.files import git
 from stator.runtime.files.capture import ContentKeeper, record_kept, scrub_of
@@ -73,7 +72,6 @@ from stator.runtime.window.transcript import Rendering
 from stator.store.port import StorePort
 
 T = TypeVar("T")
-FROM_TOOL = Provenance("tool", "unverified")
 PARALLEL_MAX = 32
 """Calls of one response that run at once."""
 ENDED = {"pause": "paused", "close": "closed"}
@@ -343,6 +341,11 @@ class Driver:
         with self.lock:
             self._settings.see(shown)
 
+    def see_wrapped(self, dispatch: Any) -> None:
+        """Take the tools that a wrapped loop calls."""
+        with self.lock:
+            self._settings.see_wrapped(dispatch)
+
     def settings_due(self) -> list[Draft]:
         """The commit that records which settings changed; none if none did."""
         with self.lock:
@@ -375,7 +378,7 @@ class Driver:
             begun = [pool.submit(contextvars.copy_context().run, call) for call in calls]
             return [future.result() for future in begun]
 
-    def settle_late(self, asked: Asked, done: Future[Any]) -> None:
+    def settle_late(self, asked: Asked, done: Future[Any], source: Provenance) -> None:
         """Settle a call with the result that its tool returned after the time was up."""
         error = done.exception()
         outcome, fields, _ = judge(
@@ -395,7 +398,7 @@ class Driver:
                     cause="late result",
                     output=fields.get("output", UNSET),
                     actor="tool",
-                    provenance=FROM_TOOL,
+                    provenance=source,
                 )
             )
 

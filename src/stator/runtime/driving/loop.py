@@ -22,8 +22,9 @@ from stator.model.calls.life import (
     life,
     verdict,
 )
+from stator.model.calls.raised import as_raised
 from stator.model.exchange.settings import answer_settings, request_settings
-from stator.model.log.commit import Commit, Draft, Named
+from stator.model.log.commit import Commit, Draft, Named, Source
 from stator.model.window.reply import (
     Dialect,
     Request,
@@ -39,6 +40,8 @@ Dispatch = Callable[..., Any] | Mapping[str, Callable[..., Any]]
 """Runs a tool by its name: a function of name and arguments, or tools by name."""
 Effects = Mapping[str, Any]
 """What a tool of that name does: "read", "idempotent", "write", or a dict of `stator.tool`'s options."""
+Sources = Mapping[str, Source]
+"""Where the results of a tool of that name come from: "tool", "file", "web" or "import"."""
 DoubtMode = Literal["tell", "raise"]
 WORD_MAX = 200
 """Characters of a request's option that is worth keeping with the intent."""
@@ -93,9 +96,6 @@ class ModelCalling(Calling):
         if note.kind == "call":  # what is appended while the model thinks, it does not see
             self._shown = self.turn.driver.shown_in((*self.args, *self.kwargs.values()))
         return super().draft(note)
-
-    def _asked_from(self) -> tuple[Named, ...]:
-        return ()  # its answer names what it was made from
 
     def answered(self, said: Any) -> list[Draft]:
         """The settings that the answer shows, where the question did not."""
@@ -257,6 +257,7 @@ class Loop:
         dispatch: Dispatch,
         *,
         effects: Effects | None = None,
+        sources: Sources | None = None,
         parallel: bool = False,
         in_doubt: DoubtMode = "tell",
     ) -> list[dict[str, Any]]:
@@ -264,10 +265,10 @@ class Loop:
 
         A failure, a denial or a doubt is sent to the model, not raised (`in_doubt="raise"` raises
         doubts). Where a person must say yes first, the rest runs and then `ApprovalNeeded` is
-        raised; a later run continues from there.
+        raised; a later run continues from there. `sources` says where results come from, by tool.
         """
         turn = self._open
-        seq, calls = requested(turn, reply, dispatch, effects)
+        seq, calls = requested(turn, reply, dispatch, with_sources(effects, sources))
         attempts = [functools.partial(_attempt, call) for call in calls]
         ended = turn.driver.together(attempts) if parallel else [attempt() for attempt in attempts]
         return results_of(turn, seq, ended, in_doubt)
@@ -348,15 +349,30 @@ def by_name(
     request = Request(0, "", name, dict(given))
     tool = tool_for(request, dispatch, effects or {})
     named = isinstance(dispatch, Mapping) and name in dispatch
-    return Calling(turn, tool, (), dict(given) if named else {}, given=dict(given))
+    kwargs = dict(given) if named else {}
+    return Calling(turn, tool, (), kwargs, given=dict(given), infers=True)
+
+
+def with_sources(effects: Effects | None, sources: Sources | None) -> Effects | None:
+    """The options of tools, with where their results come from."""
+    if not sources:
+        return effects
+    found: dict[str, Any] = dict(effects or {})
+    for name, source in sources.items():
+        options = found.get(name, {})
+        options = {"effect": options} if isinstance(options, str) else dict(options)
+        found[name] = {**options, "source": source}
+    return found
 
 
 def unwrapped(outcome: Outcome, in_doubt: DoubtMode) -> Any:
     """What a wrapped dispatch function returns: the result, the text that describes a doubt to a
-    model, or an error."""
+    model, or raises: what the tool itself raised, where it did."""
     if outcome.status == "in doubt" and in_doubt == "tell":
         return outcome.told()
-    return outcome.result()
+    if outcome.ok:
+        return outcome.value
+    raise as_raised(outcome)
 
 
 def _calling(
@@ -368,7 +384,8 @@ def _calling(
     # A function of name and arguments has them already; a tool of that name takes them by name.
     named = isinstance(dispatch, Mapping) and not request.error and request.name in dispatch
     kwargs = dict(request.arguments) if named else {}
-    return Calling(turn, tool, (), kwargs, origin=origin, given=given)
+    infers = not request.error
+    return Calling(turn, tool, (), kwargs, origin=origin, given=given, infers=infers)
 
 
 def tool_for(request: Request, dispatch: Dispatch, effects: Effects) -> Tool[..., Any]:

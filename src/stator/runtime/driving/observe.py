@@ -6,10 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from stator.model.log.commit import Upsert
+from stator.model.exchange.items import Touch
+from stator.model.exchange.tool_files import files_of_call
+from stator.model.log.commit import Change, Upsert
 from stator.model.records.types import FileOp, FileRecord
 from stator.model.values import paths
 from stator.runtime.driving.driver import Driver
+from stator.runtime.driving.state_writer import in_play
 from stator.runtime.driving.tools import Tool
 from stator.runtime.files.capture import (
     SKIPPED,
@@ -28,6 +31,46 @@ TREE_MAX = 20_000
 """Files a tracked folder may hold. A larger one is not observed, which is recorded."""
 PATHS_MAX = 1000
 """Files that are recorded as touched by one call."""
+
+
+class InferredFiles:
+    """The files that a call touches by what its tool is called and given, and which of them existed before it."""
+
+    def __init__(
+        self, root: str, tool: Tool[..., Any], given: Mapping[str, Any], tree: str
+    ) -> None:
+        self._root = root
+        touches = files_of_call(tool.name, given, root)
+        if tool.effect == "read":
+            touches = tuple(touch for touch in touches if touch.op == "read")
+        # a tracked folder is looked at itself, which shows more than the words of a call
+        self._touches = [
+            touch
+            for touch in touches
+            if _is_usable(touch.path)
+            and not (
+                tree and touch.op != "read" and self._full(touch.path).startswith(tree + os.sep)
+            )
+        ][:PATHS_MAX]
+        self._there = {
+            touch.path for touch in self._touches if os.path.lexists(self._full(touch.path))
+        }
+
+    def changes(self) -> tuple[Change, ...]:
+        """What the call did, once it succeeded, as records of `files` and of the working set."""
+        return tuple(change for touch in self._touches for change in self._recorded(touch))
+
+    def _recorded(self, touch: Touch) -> list[Change]:
+        root, path = paths.split(touch.path, self._root)
+        op = "modified" if touch.op == "created" and touch.path in self._there else touch.op
+        source = paths.split(touch.from_path, self._root)[1] if touch.from_path else ""
+        record = FileRecord(
+            path=path, root=root, op=op, how=touch.how, after=touch.after, from_path=source
+        )
+        return [Upsert("files", record), *in_play(record)]
+
+    def _full(self, path: str) -> str:
+        return os.path.normpath(os.path.join(self._root, path)) if self._root else path
 
 
 class FilesBefore:
@@ -54,7 +97,7 @@ class FilesBefore:
         if self._tree is not None and self._keeper is not None:
             self._keeper.refresh(self._tree)
 
-    def changes(self, given: Mapping[str, Any], result: Any) -> tuple[Upsert, ...]:
+    def changes(self, given: Mapping[str, Any], result: Any) -> tuple[Change, ...]:
         """What the call did, as records of `files`; `kept` is then what is kept of their contents."""
         found = [
             touched
@@ -63,10 +106,13 @@ class FilesBefore:
         ]
         named = {touched.record.path for touched in found}
         found += [touched for touched in self._observed() if touched.record.path not in named]
-        if self._keeper is None:
-            return tuple(Upsert("files", touched.record) for touched in found)
-        self.kept = self._keeper.keep(found)
-        return tuple(Upsert("files", record) for record in self.kept.records)
+        records = [touched.record for touched in found]
+        if self._keeper is not None:
+            self.kept = self._keeper.keep(found)
+            records = self.kept.records
+        return tuple(
+            change for record in records for change in (Upsert("files", record), *in_play(record))
+        )
 
     def landed(self) -> None:
         """What `changes` returned is in the log."""

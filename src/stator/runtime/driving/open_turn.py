@@ -31,7 +31,7 @@ from stator.model.window.reply import Reply, requests, usage_of
 from stator.runtime.base.arguments import cause as as_cause
 from stator.runtime.driving.again.turn_start import Changed
 from stator.runtime.driving.driver import Driver
-from stator.runtime.driving.state_writer import FROM_MODEL, file_fields
+from stator.runtime.driving.state_writer import FROM_MODEL, file_fields, with_entry
 from stator.runtime.driving.tools import Tool, call_in
 from stator.runtime.files.capture import record_kept
 from stator.runtime.views.derivation import check_verified
@@ -143,12 +143,17 @@ class OpenTurn:
     def record_file(self, record: FileRecord, why: str, made: Mapping[str, Any]) -> str:
         """Append the report of a file, with what it holds where contents are kept."""
         plain = self.draft("file", **file_fields(record, why), **made)
-        keeper = self.driver.keeper
-        if keeper is None:
-            return self.submit(plain)
         self.check_open()
+        # An earlier release recorded no entry of the working set with it, so that it is found without one.
         recorded = self.recorded(plain)
-        return recorded or record_kept(keeper, record, plain, self.draft, self._collect)
+        if recorded is not None:
+            return recorded
+        whole = with_entry(plain, record)
+        keeper = self.driver.keeper
+        if keeper is not None:
+            return record_kept(keeper, record, whole, self.draft, self._collect)
+        self._collect([whole])
+        return whole.id
 
     def configure(self, settings: Mapping[str, Any]) -> None:
         """Record what the program says it runs with, where that changed. While an earlier run of this turn is

@@ -12,6 +12,8 @@ from stator.model.calls.approval import Rule
 from stator.model.calls.budget import PriceFunction, PriceTable
 from stator.model.calls.life import Asked, Granted, Refused
 from stator.model.calls.proof import demanded
+from stator.model.calls.sources import UNTRUSTED, SourceRule, parse_sources, source_of
+from stator.model.log.commit import Provenance
 from stator.model.records.types import ApprovalRecord, Entry
 from stator.runtime.base.context import Context
 from stator.runtime.driving import approvals, budgets, proofs
@@ -34,10 +36,12 @@ class Terms:
         approve: ApproveMode = "raise",
         prices: PriceTable | PriceFunction | None = None,
         proof: str = "",
+        sources: Sequence[SourceRule] = (),
     ) -> None:
         if approve not in ("raise", "wait"):
             raise InvalidInput(f"unknown approve {approve!r:.40}", hint="raise or wait")
         self.rules = list(rules)
+        self.sources = list(sources)
         self.waits = approve == "wait"
         self.prices = prices
         self.proof = proof
@@ -72,6 +76,10 @@ class Terms:
                 return ("" if rule.action == "allow" else rule.action), rule.why, rule.proof
         return ("ask" if tool.approve and tool.needs_approval(given) else ""), "", ""
 
+    def provenance(self, tool: Tool[..., Any], given: Mapping[str, Any]) -> Provenance:
+        """Where the result of a call comes from."""
+        return Provenance(source_of(self.sources, tool.name, tool.source, given), "unverified")
+
     def priced(self, usage: dict[str, int], model: str) -> dict[str, int]:
         """Usage with its price added, or with a mark that the price is not known."""
         return {**usage, **budget.price(usage, model, self.prices or {})} if usage else usage
@@ -84,6 +92,14 @@ def rules(context: Context) -> list[Rule]:
     text = context.policy()
     found = approval.parse_policy(text) if text else []
     return found if context.policy_is_own else [rule for rule in found if rule.action != "allow"]
+
+
+def sources(context: Context) -> list[SourceRule]:
+    """Where the results of tools come from, by the project's policy file. In a project that is not this user's own it
+    may call results untrusted, and nothing else."""
+    text = context.policy()
+    found = parse_sources(text) if text else []
+    return found if context.policy_is_own else [r for r in found if r.source in UNTRUSTED]
 
 
 def prices(context: Context) -> PriceTable | None:

@@ -1,4 +1,5 @@
-"""Records what a driven agent runs with, where that changed: what its program states, and what its requests show.
+"""Records what a driven agent runs with, where that changed: what its program states, what its requests show, and
+which tools they offer.
 
 A program that runs again after a crash goes through the settings it had before, up to those it has now. So what it
 says is only remembered here, and recorded when something new is: with the next request, the next call or the next
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
 from typing import Any
 
 from stator.errors import InvalidInput
@@ -22,10 +24,10 @@ from stator.model.exchange.settings import (
 )
 from stator.model.log.clean_record import clean_record
 from stator.model.log.commit import Change, Remove, Upsert
-from stator.model.records.types import SettingRecord
+from stator.model.records.types import SettingRecord, ToolRecord
 from stator.model.values import canon, paths
+from stator.model.window.reply import plain_reply
 from stator.runtime.base.arguments import text, texts
-from stator.runtime.driving.offered_tools import definitions
 from stator.runtime.files.disk_check import digest_at
 from stator.store.port import StorePort
 
@@ -70,6 +72,11 @@ class Settings:
             self._seen[name], self._now[name] = value, make(value)
             self._due.add(name)
 
+    def see_wrapped(self, dispatch: Any) -> None:
+        """Take the names of the tools that a wrapped loop has, unless a request showed their definitions."""
+        if isinstance(dispatch, Mapping) and "tools" not in self._seen:
+            self.see({"tools": tool_set(dispatch)})
+
     def take(self, only: Iterable[str] = ()) -> tuple[Change, ...]:
         """The changes that record what is due, or only these names; they count as recorded from here on."""
         if not self._due:
@@ -98,6 +105,50 @@ class Settings:
             entry.record.name: fingerprint(canon.from_plain(entry.record.value))
             for entry in self._store.entries(self._session, "settings")
             if isinstance(entry.record, SettingRecord)
+        }
+
+
+class OfferedTools:
+    """The tool definitions that the model of a session was offered last."""
+
+    def __init__(self, store: StorePort, session: str) -> None:
+        self._store, self._session = store, session
+        self._offered: dict[str, str] | None = None
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """The digests of the definitions that were offered last, by name."""
+        return self._offered or {}
+
+    def forget(self) -> None:
+        """Read what was offered from the state again, which a rewind may have changed."""
+        self._offered = None
+
+    def changes(self, tools: Any) -> dict[str, Any] | None:
+        """The fields of the commit that records this offer; None if it is the same as the last one."""
+        now = definitions(tools)
+        before = self._recorded() if self._offered is None else self._offered
+        self._offered = {name: digest for name, (digest, _) in now.items()}
+        changed = {name: found for name, found in now.items() if before.get(name) != found[0]}
+        gone = [name for name in before if name not in now]
+        if not changed and not gone:
+            return None
+        records = [
+            ToolRecord(name=name, definition=digest) for name, (digest, _) in changed.items()
+        ]
+        records += [ToolRecord(name=name, available=False) for name in gone]
+        return {
+            "input": [definition for _, definition in changed.values()],
+            "changes": tuple(Upsert("tools", record) for record in records),
+        }
+
+    def _recorded(self) -> dict[str, str]:
+        return {
+            record.name: record.definition
+            for entry in self._store.entries(self._session, "tools")
+            if isinstance(record := entry.record, ToolRecord)
+            and record.available
+            and record.definition
         }
 
 
@@ -138,4 +189,18 @@ def _instructions(given: Any, root: str) -> dict[str, str]:
         place, relative = paths.split(path, root)
         shown = relative if place == "." else path
         found[shown] = digest_at(os.path.join(root, path)) or MISSING
+    return found
+
+
+def definitions(tools: Any) -> dict[str, tuple[str, Any]]:
+    """The offered tools by name: the digest of each definition, and the definition."""
+    found: dict[str, tuple[str, Any]] = {}
+    for item in tools if isinstance(tools, (list, tuple)) else ():
+        plain = plain_reply(item)
+        inner = plain.get("function") if isinstance(plain, dict) else None
+        named = inner if isinstance(inner, dict) else plain
+        name = named.get("name") or named.get("type") if isinstance(named, dict) else None
+        if isinstance(name, str):
+            data = canon.dumps(plain, path=f"$.tools.{name}")
+            found[name] = (sha256(data).hexdigest()[:32], plain)
     return found

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
+import msgspec
+
 from stator.errors import InvalidInput
 from stator.model.log.commit import (
     Actor,
@@ -156,7 +158,8 @@ class StateWriter:
 
     def _record_file(self, record: FileRecord, why: str, made: Mapping[str, Any]) -> str:
         """Record a reported file; a driver that keeps contents adds what is on disk."""
-        return self._submit(self._draft("file", **file_fields(record, why), **made))
+        plain = self._draft("file", **file_fields(record, why), **made)
+        return self._submit(with_entry(plain, record))
 
     def fact(
         self,
@@ -317,6 +320,19 @@ class TurnWriter(StateWriter):
 def file_fields(record: FileRecord, why: str) -> dict[str, Any]:
     """The fields of the commit that reports a file, without the file's contents."""
     return {"changes": (Upsert("files", record),), "provenance": FROM_MODEL, "why": why}
+
+
+def with_entry(draft: Draft, record: FileRecord) -> Draft:
+    """The report of a file with its entry in the working set."""
+    return msgspec.structs.replace(draft, changes=(*draft.changes, *in_play(record)))
+
+
+def in_play(record: FileRecord) -> tuple[Change, ...]:
+    """The entry of a file in the working set. What an agent did not name is not what it works on: a build may
+    write a thousand files."""
+    if record.op in ("skipped", "deleted") or record.how == "observed":
+        return ()
+    return (Upsert("working_set", WorkingRecord(name=record.path, kind="file")),)
 
 
 def per_mille(confidence: float | None) -> int | None:

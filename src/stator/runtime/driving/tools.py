@@ -15,6 +15,8 @@ from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 from stator.errors import BadType, InvalidInput
 from stator.model.calls.backoff import Policy
 from stator.model.calls.life import Detect
+from stator.model.calls.sources import check_source
+from stator.model.log.commit import Source
 from stator.model.records.types import Effect
 
 P = ParamSpec("P")
@@ -52,6 +54,12 @@ def enter_call(session: str, call: str) -> Token[str]:
     return current_call.set(call)
 
 
+def call_id() -> str:
+    """The id of the call that this code runs in; empty outside one. A tool that starts a program gives it to that
+    program as `$STATOR_CALL`: what the program contributes to the session was then made in this call."""
+    return current_call.get()
+
+
 def call_in(session: str) -> str:
     """The call of that session which this code runs in; empty if it runs in none."""
     return current_call.get() if _calling_session.get() == session else ""
@@ -75,6 +83,7 @@ class Tool(Generic[P, R]):
         files: Files | None = None,
         detect: Detect | None = None,
         key: str = "",
+        source: Source | None = None,
     ) -> None:
         given: object = function
         if not callable(given):
@@ -96,6 +105,7 @@ class Tool(Generic[P, R]):
         self.files = files
         self.detect = detect
         self.key = key
+        self.source: Source | None = None if source is None else check_source(source, "$.source")
         self.is_async = inspect.iscoroutinefunction(function)
         functools.update_wrapper(self, function)
 
@@ -113,6 +123,7 @@ class Tool(Generic[P, R]):
             "files": self.files,
             "detect": self.detect,
             "key": self.key,
+            "source": self.source,
         }
         return Tool(self.function, **{**options, **changes})
 
@@ -146,7 +157,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     `timeout_s` and `attempts` bound it; `reconcile(intent)` says `"done"`, `"not_done"` or
     `"unknown"` of a call that a crash left in doubt (or `("done", value)`); `approve` asks a person
     first; `files` names the argument that is a path; `detect(result)` says what is wrong with a
-    result that looks like success; `on_exhausted="pause"` stops the run when the attempts run out.
+    result that looks like success; `on_exhausted="pause"` stops the run when the attempts run out;
+    `source` says where its results come from: "tool" (the program's own word), "file", "web" or "import".
     """
     if function is not None:
         return Tool(function, **options)

@@ -23,10 +23,12 @@ from stator.runtime.driving.loop import (
     DoubtMode,
     Effects,
     ModelCalling,
+    Sources,
     offer,
     requested,
     results_of,
     unwrapped,
+    with_sources,
 )
 from stator.runtime.driving.open_turn import OpenTurn
 from stator.runtime.driving.recovery import Recovery
@@ -147,10 +149,12 @@ class AsyncTurn(AsyncRecorder):
         dispatch: Dispatch,
         *,
         effects: Effects | None = None,
+        sources: Sources | None = None,
         parallel: bool = False,
         in_doubt: DoubtMode = "tell",
     ) -> list[dict[str, Any]]:
-        seq, calls = await self._pool.run(requested, self._open, reply, dispatch, effects)
+        options = with_sources(effects, sources)
+        seq, calls = await self._pool.run(requested, self._open, reply, dispatch, options)
         if parallel:
             ended = await asyncio.gather(*(self._attempt(call) for call in calls))
         else:
@@ -245,10 +249,18 @@ class AsyncSession(AsyncView, AsyncMarker, Generic[A]):
         return [AsyncDoubt(doubt, self._pool) for doubt in found]
 
     def wrap(
-        self, dispatch: Dispatch, *, effects: Effects | None = None, in_doubt: DoubtMode = "tell"
+        self,
+        dispatch: Dispatch,
+        *,
+        effects: Effects | None = None,
+        sources: Sources | None = None,
+        in_doubt: DoubtMode = "tell",
     ) -> Callable[[str, Mapping[str, Any]], Awaitable[Any]]:
+        self._sync._driver.see_wrapped(dispatch)
+        options = with_sources(effects, sources)
+
         async def recorded(name: str, arguments: Mapping[str, Any]) -> Any:
-            calling = self._sync._wrapped(name, arguments, dispatch, effects)
+            calling = self._sync._wrapped(name, arguments, dispatch, options)
             outcome = await drive(calling, self._pool)
             return unwrapped(outcome, in_doubt)
 
@@ -296,6 +308,7 @@ class AsyncContributor(AsyncMarker):
     archive = awaited(Contributor.archive)
     rewind = awaited(Contributor.rewind)
     adopt = awaited(Contributor.adopt)
+    vouch = awaited(Contributor.vouch)
     approve = awaited(Contributor.approve)
     deny = awaited(Contributor.deny)
     settle = awaited(Contributor.settle)

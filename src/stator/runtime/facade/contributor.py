@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from msgspec import UNSET
@@ -9,6 +10,9 @@ from msgspec import UNSET
 from stator.model.calls.approval import Scope
 from stator.model.calls.budget import parse_amounts
 from stator.model.log.commit import Draft
+from stator.model.records.tables import DERIVED
+from stator.model.values.ids import is_id
+from stator.runtime.base.arguments import text
 from stator.runtime.base.context import Context
 from stator.runtime.branches import retry
 from stator.runtime.branches import rewind as rewinding
@@ -24,7 +28,9 @@ from stator.runtime.driving.approvals import Grant
 from stator.runtime.driving.lifecycle import Moved
 from stator.runtime.driving.settlement import Settled, Verdict
 from stator.runtime.driving.writer import OutsideWriter
+from stator.runtime.facade import vouching
 from stator.runtime.facade.annotations import Marker
+from stator.runtime.views.refs import intent_of
 from stator.store.port import StorePort
 
 
@@ -42,7 +48,17 @@ class Contributor(Marker):
         self._writer = OutsideWriter(store, session, context, principal)
 
     def _draft(self, kind: str, **fields: Any) -> Draft:
+        if kind in DERIVED and "inputs" not in fields and self._inside:
+            fields["inputs"] = (self._inside,)
         return self._writer.draft(kind, **fields)
+
+    @functools.cached_property
+    def _inside(self) -> str:
+        """The call of this session that the process was started in. What a person adds was made from nothing here,
+        unless they say so."""
+        call = self.context.call
+        known = is_id(call, "call") and intent_of(self._store, self._id, call) is not None
+        return call if known else ""
 
     def _submit(self, draft: Draft) -> str:
         return self._writer.append([draft])[0].id
@@ -82,6 +98,14 @@ class Contributor(Marker):
     def adopt(self, ref: str) -> Adopted:
         """Adopt a retry or a fork of it (`t5.2`); `t5.1` undoes that."""
         return retry.adopt(self._store, self.context, self._id, ref, self._principal)
+
+    # -- where its content came from --------------------------------------------------------------
+
+    def vouch(self, ref: str, *, why: str, withdraw: bool = False) -> str:
+        """Say that something is believed, whatever source it came from: a commit (`@42`, `t5`, an id; of a call, its
+        result), `host:NAME` or `tool:NAME`. `withdraw` says that it is not believed any more, and neither is what
+        was made from it. `NotProven` below an agent: this is a person's word."""
+        return vouching.vouch(self._writer, ref, why=text(why, "why"), withdraw=withdraw)
 
     # -- its calls --------------------------------------------------------------------------------
 

@@ -39,14 +39,16 @@ from stator.runtime.driving.loop import (
     DoubtMode,
     Effects,
     Loop,
+    Sources,
     by_name,
     unwrapped,
+    with_sources,
 )
 from stator.runtime.driving.open_turn import OpenTurn
 from stator.runtime.driving.recovery import Recovery
 from stator.runtime.driving.settings import stated
 from stator.runtime.driving.settlement import OpenDoubt
-from stator.runtime.driving.state_writer import TurnWriter, file_fields
+from stator.runtime.driving.state_writer import TurnWriter, file_fields, with_entry
 from stator.runtime.driving.tools import Tool, current_turn
 from stator.runtime.facade.annotations import Marker
 from stator.runtime.facade.view import SessionView
@@ -202,7 +204,7 @@ class Session(SessionView, Marker, Generic[A]):
         if keeper is None:
             return super()._record_file(record, why, made)
         plain = self._draft("file", **file_fields(record, why), **made)
-        return self._driver.record_file(keeper, record, plain)
+        return self._driver.record_file(keeper, record, with_entry(plain, record))
 
     @property
     def recovery(self) -> Recovery:
@@ -279,14 +281,23 @@ class Session(SessionView, Marker, Generic[A]):
         return turn
 
     def wrap(
-        self, dispatch: Dispatch, *, effects: Effects | None = None, in_doubt: DoubtMode = "tell"
+        self,
+        dispatch: Dispatch,
+        *,
+        effects: Effects | None = None,
+        sources: Sources | None = None,
+        in_doubt: DoubtMode = "tell",
     ) -> Callable[[str, Mapping[str, Any]], Any]:
         """Wrap a dispatch function so that each call is recorded; arguments and results stay the same. A call
         in doubt is returned to the model as a result (`in_doubt="raise"` raises instead); a failure raises.
+        `sources` says where results come from, by tool.
         """
+        options = with_sources(effects, sources)
+
+        self._driver.see_wrapped(dispatch)
 
         def recorded(name: str, arguments: Mapping[str, Any]) -> Any:
-            return unwrapped(self._wrapped(name, arguments, dispatch, effects).drive(), in_doubt)
+            return unwrapped(self._wrapped(name, arguments, dispatch, options).drive(), in_doubt)
 
         return recorded
 

@@ -137,6 +137,7 @@ class Store(Runner, Keeper, OutsideDoors):
         )
         terms = Terms(
             rules=[*rules, *policy.rules(self.context)],
+            sources=policy.sources(self.context),
             approve=approve,
             prices=policy.prices(self.context) if prices is None else prices,
             proof=policy.proof(self.context),

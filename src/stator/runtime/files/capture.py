@@ -322,7 +322,8 @@ def record_kept(
     """Record a file that a program reports, with its content: after it as on disk now, before it as
     it is known."""
     batch = _by_hand(keeper, file)
-    changes = tuple(Upsert("files", kept) for kept in batch.records)
+    more = (c for c in plain.changes if isinstance(c, Upsert) and c.collection != "files")
+    changes = (*(Upsert("files", kept) for kept in batch.records), *more)
     drafts = [*batch.drafts(make), msgspec.structs.replace(plain, changes=changes)]
     if append(drafts) is not None:
         keeper.landed(batch)

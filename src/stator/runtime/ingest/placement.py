@@ -96,7 +96,7 @@ def root_of(
 def find(store: StorePort, conversation: Conversation) -> SessionRow | None:
     """The session a conversation is recorded in, if it has begun."""
     alias = conversation.source, legible(conversation.id)
-    rows = store.sessions(SessionQuery(alias=alias), limit=1).rows
+    rows = () if conversation.again else store.sessions(SessionQuery(alias=alias), limit=1).rows
     if rows:
         return rows[0]
     try:

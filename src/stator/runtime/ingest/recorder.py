@@ -114,7 +114,6 @@ class Recorder:
             via=via,
             root=root,
             folder="" if root else conversation.cwd,
-            started_by=self._started_by(),
             approvals=self._approvals,
             identify=self._identify if conversation.fork_of else None,
         )
@@ -249,7 +248,7 @@ class Recorder:
             id=conversation.session,
             name=name_of(named),
             agent=legible(conversation.agent or conversation.source),
-            aliases=[[conversation.source, legible(conversation.id)]],
+            aliases=[] if conversation.again else [[conversation.source, legible(conversation.id)]],
             created=min(self._earliest or now, now),
             labels={legible(k): legible(v) for k, v in conversation.labels.items()},
             mapper=conversation.mapper if self._orderer == "transcript" else "",
@@ -339,19 +338,6 @@ class Recorder:
             for entry in self._store.entries(self.session, "approvals")
             if isinstance(entry.record, ApprovalRecord) and entry.record.tool == tool
         ]
-
-    def _started_by(self) -> str:
-        """The commit of the call that started a sub-agent, in the session of its parent."""
-        talk = self.conversation
-        if not talk.parent or not talk.parent_call:
-            return ""
-        parent = known(self._store, talk.source, talk.parent)
-        owner = (
-            Conversation(source=talk.source, id=talk.parent).session
-            if parent is None
-            else parent.id
-        )
-        return commit_id(owner, "call", (talk.source, legible(talk.parent_call)), 1)
 
     def _identify(self, kind: str, origin: tuple[str, str], attempt: int) -> str:
         """The id of the commit of an item. What a fork shares with its parents has the id that it has there."""

@@ -7,23 +7,27 @@ contribution. Everything it reports is unverified, and has a principal of its ow
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from typing import Any
 
 import msgspec
 
 from stator.errors import Busy, Conflict, IdReused, InvalidInput, NotFound, WrongState
-from stator.model.log.commit import Commit, Draft, Upsert
+from stator.model.log.commit import Commit, Draft, Named, Upsert
 from stator.model.log.query import SessionQuery, SessionRow
 from stator.model.log.shown_text import without_secrets
+from stator.model.records.tables import DERIVED
 from stator.model.records.types import ChildRecord, Parent, SessionRecord
 from stator.model.sessions.lifecycle import check_name, lent_upto
 from stator.model.values.ids import derived, short
 from stator.runtime.base.context import Context
 from stator.runtime.base.first_commit import opening
+from stator.runtime.base.pages import commit_at
 from stator.runtime.driving import children, lifecycle
 from stator.runtime.driving.lifecycle import Moved
 from stator.runtime.driving.state_writer import FROM_MODEL, StateWriter
+from stator.runtime.views.derivation import check_verified
 from stator.store.port import StorePort
 
 SAID: dict[str, Any] = {"actor": "agent", "provenance": FROM_MODEL}
@@ -50,7 +54,9 @@ class Reporter(StateWriter):
         *,
         source: str,
         key: str = "",
+        call: str = "",
     ) -> None:
+        """`call`: the call of the session that it is reported in, where that is known."""
         if len(key) > KEY_MAX:
             raise InvalidInput(f"a key has at most {KEY_MAX} characters", path="$.key")
         self._store = store
@@ -58,12 +64,30 @@ class Reporter(StateWriter):
         self._id = session
         self._source = source
         self._key = key
+        self._call = call
         self._root = context.root
         self._drafts: list[Draft] = []
 
     def _draft(self, kind: str, **fields: Any) -> Draft:
         said = {**SAID, "principal": self._context.principal, **fields}
+        if kind in DERIVED and "inputs" not in said:
+            said["inputs"] = self._made_from
         return Draft(id=self._next_id(), session=self._id, kind=kind, **said)
+
+    @functools.cached_property
+    def _made_from(self) -> tuple[Named, ...]:
+        """What is reported was made from: its call, else what was said in the open turn."""
+        if self._call:
+            return (self._call,)
+        head = self._store.head(self._id)
+        rows = self._store.turns(self._id, after=head.turn - 1, upto=head.turn)
+        if not head.turn_open or not rows:
+            return ()
+        first = rows[0].first
+        return (first, -head.seq) if first < head.seq else (first,)
+
+    def _check_verified(self, draft: Draft) -> None:
+        check_verified(self._store, self._id, draft, self._drafts)
 
     def _place(self) -> tuple[StorePort, str]:
         return self._store, self._id
@@ -83,6 +107,7 @@ class Reporter(StateWriter):
         drafts, self._drafts = self._drafts, []
         if self._key and drafts:
             self._check_same(len(drafts))
+            drafts = [self._as_recorded(draft) for draft in drafts]
         return self._store.append(self._id, drafts, barrier=True) if drafts else []
 
     def _check_same(self, count: int) -> None:
@@ -90,6 +115,13 @@ class Reporter(StateWriter):
         first, last, beyond = (self._is_there(place) for place in (0, count - 1, count))
         if first and (beyond or not last):
             raise IdReused("other items were recorded under that key", session=self._id)
+
+    def _as_recorded(self, draft: Draft) -> Draft:
+        """A draft that is on record already was made from what was there then."""
+        for _, seq in self._store.locate(draft.id, self._id):
+            known = commit_at(self._store, self._id, seq, load=False)
+            return msgspec.structs.replace(draft, inputs=tuple(known.inputs))
+        return draft
 
     def _is_there(self, place: int) -> bool:
         return bool(self._store.locate(self._keyed(place), self._id))

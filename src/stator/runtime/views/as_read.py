@@ -7,10 +7,12 @@ whatever writes asks the store itself. Positions, hashes and the commits are the
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import msgspec
 
+from stator.model.log.commit import Draft
 from stator.model.log.query import CallQuery, CallRow, Page, SessionQuery, SessionRow, TurnRow
 from stator.model.records.types import CallRecord, Entry
 from stator.model.views import open_calls
@@ -19,6 +21,7 @@ from stator.runtime.base.context import Context
 from stator.runtime.base.pages import commit_at
 from stator.store.port import StorePort
 
+Answer = TypeVar("Answer")
 LEFT = ("in doubt", "cancelled")
 """What readers show of calls that the index has as started."""
 
@@ -29,6 +32,9 @@ class AsRead:
     def __init__(self, store: StorePort, context: Context) -> None:
         self._below = store
         self._context = context
+        self._known: dict[tuple[str, str], Any] | None = None
+        """What was asked before, where the answers are for one question: it asks several times, and each reads
+        a transcript."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._below, name)
@@ -48,13 +54,13 @@ class AsRead:
         """The row, with whether the agent is at rest where the log would say that it is at work."""
         if row.record.mode != "recorded" or row.record.status != "active":
             return row
-        return msgspec.structs.replace(row, at_rest=self._context.at_rest(self._below, row))
+        return msgspec.structs.replace(row, at_rest=self._rests(row))
 
     def _left(self, session: str) -> SessionRow | None:
         """The session, if what is open in it gets no outcome any more."""
         row = self._below.session(session)
         if row.record.mode == "recorded":
-            return row if self._context.at_rest(self._below, row) else None
+            return row if self._rests(row) else None
         return row if row.shown == "interrupted" else None
 
     # -- calls ------------------------------------------------------------------------------------
@@ -99,8 +105,30 @@ class AsRead:
 
     def _results(self, row: SessionRow) -> set[str]:
         """Calls whose result is known and has no place yet."""
-        found = self._context.unplaced(self._below, row)
+        found = self._unplaced(row)
         return {draft.call for draft in found if draft.kind in ("outcome", "settlement")}
+
+    def _unplaced(self, row: SessionRow) -> list[Draft]:
+        return self._asked("unplaced", row, self._context.unplaced)
+
+    def _rests(self, row: SessionRow) -> bool:
+        return self._asked("at rest", row, self._context.at_rest)
+
+    def _asked(
+        self, what: str, row: SessionRow, ask: Callable[[StorePort, SessionRow], Answer]
+    ) -> Answer:
+        if self._known is None:
+            return ask(self._below, row)
+        if (what, row.id) not in self._known:
+            self._known[what, row.id] = ask(self._below, row)
+        found: Answer = self._known[what, row.id]
+        return found
+
+    def for_one_answer(self) -> AsRead:
+        """The same, remembering what it was told of each session: for one question, and not longer."""
+        made = AsRead(self._below, self._context)
+        made._known = {}
+        return made
 
     def calls(
         self, query: CallQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
@@ -169,7 +197,7 @@ class AsRead:
         row = self._below.session(session)
         if row.record.mode != "recorded":
             return []
-        return unplaced(self._context.unplaced(self._below, row))
+        return unplaced(self._unplaced(row))
 
     def is_old(self, session: str, seq: int) -> bool:
         """Whether what a commit says of a call in doubt is history."""
@@ -184,6 +212,11 @@ class AsRead:
 def as_read(store: StorePort, context: Context) -> StorePort:
     """The store as readers see it."""
     return store if isinstance(store, AsRead) else cast("StorePort", AsRead(store, context))
+
+
+def for_one_answer(store: StorePort) -> StorePort:
+    """The store for one question: what is known of agents is looked up once."""
+    return cast("StorePort", store.for_one_answer()) if isinstance(store, AsRead) else store
 
 
 def unplaced_in(store: StorePort, session: str) -> list[Unplaced]:

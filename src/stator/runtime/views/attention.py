@@ -7,10 +7,10 @@ from itertools import islice
 
 import msgspec
 
+from stator.model.exchange.item_commits import NOT_TOLD
 from stator.model.log.query import CallQuery, CallRow, SessionQuery, SessionRow
 from stator.model.sessions.lifecycle import split_cause
 from stator.model.views.open_calls import HISTORY_US
-from stator.model.views.unplaced import NOT_TOLD
 from stator.runtime.base.pages import matching
 from stator.runtime.views.as_read import is_history
 from stator.store.port import StorePort
@@ -53,6 +53,11 @@ def not_told(store: StorePort, now: int) -> Iterator[NotTold]:
     )
     for row in islice(recent, SESSIONS_MAX):
         commits = store.commits(row.id, newest_first=True, limit=COMMITS_MAX, load=False)
-        found = [commit.seq for commit in commits if split_cause(commit.cause)[1] == NOT_TOLD]
+        found = [commit.seq for commit in commits if _is_not_told(commit.cause)]
         if found:
             yield NotTold(row=row, seq=found[0], count=len(found))
+
+
+def _is_not_told(cause: str) -> bool:
+    own = split_cause(cause)[1]
+    return own == NOT_TOLD or own.startswith(f"{NOT_TOLD}: ")

@@ -9,13 +9,14 @@ import msgspec
 
 from stator.errors import BadType, NotFound, Unverified
 from stator.model.calls.life import Outcome
+from stator.model.calls.sources import hosts
 from stator.model.log.commit import Commit, Draft, Named
 from stator.model.log.edges import Edge, edges_of, written_edges
 from stator.model.records.types import Record, TrustRecord
 from stator.model.sessions.ownership import Ownership
 from stator.model.values import canon
 from stator.model.values.ids import is_id
-from stator.model.views.taint import Beliefs, Reach, Step, Sweep, hosts, is_outside, path_from
+from stator.model.views.taint import Beliefs, Reach, Step, Sweep, is_outside, path_from
 from stator.runtime.base.pages import commit_at
 from stator.runtime.base.provenance import imported_upto
 from stator.runtime.views.refs import intent_of, last_attempt, locate

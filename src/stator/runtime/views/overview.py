@@ -10,7 +10,7 @@ from stator.model.log.query import CallQuery, SessionQuery, SessionRow
 from stator.model.records.types import CallRecord, PlanRecord, SpendRecord
 from stator.model.views.open_calls import waits
 from stator.model.views.unplaced import Unplaced
-from stator.runtime.views.as_read import is_history, to_settle, unplaced_in
+from stator.runtime.views.as_read import for_one_answer, is_history, to_settle, unplaced_in
 from stator.runtime.views.session import list_calls
 from stator.store.port import StorePort
 
@@ -64,7 +64,7 @@ def _rows(store: StorePort, project: str | None, *, everything: bool) -> Iterato
         yield from _pages(store, SessionQuery(project=project))
         return
     for row in _pages(store, SessionQuery(project=project, status="active")):
-        if row.shown != "paused" or unplaced_in(store, row.id):
+        if row.shown != "paused":
             yield row
     for row in _pages(store, SessionQuery(project=project, status="paused")):
         if _out_of_budget(row):
@@ -97,6 +97,7 @@ def _out_of_budget(row: SessionRow) -> bool:
 
 def look(store: StorePort, row: SessionRow) -> Overview:
     """One session."""
+    store = for_one_answer(store)
     calls = [
         (entry.seq, record)
         for entry in store.entries(row.id, "calls")
@@ -124,7 +125,7 @@ def look(store: StorePort, row: SessionRow) -> Overview:
             if isinstance(record := entry.record, SpendRecord)
         },
         waiting=list(_waiting(store, row, [record for _, record in calls])),
-        unplaced=unplaced_in(store, row.id),
+        unplaced=unplaced_in(store, row.id) if row.record.status == "active" else [],
     )
 
 

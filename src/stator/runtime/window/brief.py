@@ -51,7 +51,6 @@ from stator.model.views.brief import (
     Tell,
     Topic,
 )
-from stator.model.views.unplaced import Unplaced
 from stator.model.window.compaction import (
     GROUPS_MAX,
     KEYS_MAX,
@@ -63,7 +62,7 @@ from stator.runtime.base.provenance import imported_upto
 from stator.runtime.files import disk_check
 from stator.runtime.files import git as worktree
 from stator.runtime.views import reflog
-from stator.runtime.views.as_read import to_settle, unplaced_in
+from stator.runtime.views.as_read import for_one_answer, to_settle, unplaced_in
 from stator.runtime.views.file_changes import FileChange, files_before, net_files
 from stator.runtime.views.refs import Point, arguments_of, intent_of
 from stator.store.port import StorePort
@@ -110,7 +109,7 @@ def brief(
 ) -> Brief:
     """The brief of a session; `at` says where a position is."""
     items = min(ITEMS_MAX, 20 + max_tokens // 15) if type(max_tokens) is int else 0
-    gathered = _Gathering(store, session, here, max(items, 1)).gather(since, at)
+    gathered = _Gathering(for_one_answer(store), session, here, max(items, 1)).gather(since, at)
     return briefs.compose(gathered, max_tokens=max_tokens, target=target, count_tokens=count_tokens)
 
 
@@ -140,7 +139,7 @@ class _Gathering:
             "waiting": self._calls(_waiting(calls), "stator approve"),
             "model": self._model(),
             "evicted": self._evicted(),
-            "unplaced": self._unplaced(),
+            "unplaced": briefs.unplaced_topic(unplaced_in(self._store, self._id), self._items),
             "away": self._away(since, at, turns),
         }
         return Gathered(
@@ -271,12 +270,6 @@ class _Gathering:
         return BriefItem(
             text=record_text(entry.record), note=f"@{held}", source=self._source(held), seq=held
         )
-
-    def _unplaced(self) -> Topic:
-        """What has no place in the log yet, the newest first."""
-        found = unplaced_in(self._store, self._id)[::-1]
-        tells = [functools.partial(_without_place, one) for one in found[: self._items]]
-        return Topic(tells=tells, total=len(found))
 
     # -- files ------------------------------------------------------------------------------------
 
@@ -530,10 +523,6 @@ def _unless_erased(tell: Callable[[Entry], BriefItem], entry: Entry) -> BriefIte
     if isinstance(entry.record, ErasedRecord):
         return BriefItem(text="", mark=f"(erased by @{entry.record.erased})", seq=entry.seq)
     return tell(entry)
-
-
-def _without_place(one: Unplaced) -> BriefItem:
-    return BriefItem(text=one.summary, mark=one.kind, note=one.status, source="import")
 
 
 def _is_verified(entry: Entry) -> bool:

@@ -42,6 +42,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "score": "Rate a session, a turn or a call with a number.",
         "flag": "Flag a session, a turn or a call for review.",
         "tag": "Give a position a name.",
+        "vouch": "Vouch for something that came from the web, from a bundle or from another tool.",
         "run": "Run a program with its own session, in the foreground or detached.",
         "ps": "List runs and their status, lost ones first.",
         "attach": "Follow the commits and the output of a run or a session.",

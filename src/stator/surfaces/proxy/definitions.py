@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Any
 
 from stator.errors import InvalidInput
+from stator.model.log.commit import Source
 from stator.model.log.shown_text import cut_short
 from stator.model.records.types import Effect
 from stator.model.values import canon
@@ -42,6 +43,8 @@ class ListedTool:
     digest: str
     effect: Effect
     whole: Any
+    source: Source = "tool"
+    """Where its results come from."""
     suspicion: str = ""
     """What is suspicious about its texts; "" if nothing is."""
 
@@ -61,7 +64,9 @@ def definitions(result: Any) -> dict[str, ListedTool]:
             data = repr(tool).encode("utf-8", "backslashreplace")
             tool = {"name": name, "not kept": "its definition has no canonical form"}
         digest = sha256(data).hexdigest()[:DIGEST_DIGITS]
-        found[name] = ListedTool(name, digest, effect_of(tool), tool, suspicion(tool))
+        found[name] = ListedTool(
+            name, digest, effect_of(tool), tool, source_of(tool), suspicion(tool)
+        )
     return found
 
 
@@ -70,6 +75,11 @@ def effect_of(tool: Any) -> Effect:
     if member(tool, "annotations", "readOnlyHint") is True:
         return "read"
     return "idempotent" if member(tool, "annotations", "idempotentHint") is True else "write"
+
+
+def source_of(tool: Any) -> Source:
+    """Return where a tool's results come from: one that says that it deals with an open world may bring anything."""
+    return "web" if member(tool, "annotations", "openWorldHint") is True else "tool"
 
 
 def suspicion(tool: Any) -> str:

@@ -26,6 +26,7 @@ from stator.model.exchange.items import (
     Returned,
     Unknown,
 )
+from stator.model.log.commit import Source
 from stator.model.log.query import SessionQuery
 from stator.model.log.shown_text import without_secrets
 from stator.model.records.types import Effect, ToolRecord
@@ -71,6 +72,7 @@ class ProxiedCall:
     """The client's own id for the call, if it gives one."""
     id: str = ""
     effect: Effect = "write"
+    source: Source = "tool"
     attempt: int = 1
     status: str = ""
     """"" until the intent is recorded."""
@@ -279,6 +281,7 @@ class ProxyRecorder:
     def _begin(self, recorder: Recorder, call: ProxiedCall) -> list[Item]:
         tool = self._tools.get(call.tool)
         call.effect = tool.effect if tool else "write"
+        call.source = tool.source if tool else "tool"
         call.id = (
             call.id
             or self._claim_id(call.use)
@@ -424,6 +427,7 @@ def _returned(call: ProxiedCall, result: CallResult, at: int) -> Returned:
         status=result.status,
         cause=result.cause,
         output=result.output,
+        source=call.source,
         attempt=call.attempt,
     )
 

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadPosition
 from stator.model.records.tables import COLLECTIONS, NOT_DIFFED
-from stator.model.records.types import READ_POSITION, DecisionRecord, FileRecord, Record
+from stator.model.records.text import setting_value
+from stator.model.records.types import (
+    READ_POSITION,
+    DecisionRecord,
+    FileRecord,
+    Record,
+    SettingRecord,
+)
 from stator.model.values.canon import encode
 from stator.model.views.compare import Comparison
 from stator.model.views.diff import CallItem, Diff, DiffItem
@@ -210,6 +217,8 @@ def _is_same(a: Any, b: Any) -> bool:
 
 def _field_text(record: Record, key: str) -> str:
     value = getattr(record, key, None)
+    if isinstance(record, SettingRecord):
+        return setting_value(value, record_line.recorded)
     if key == "value" and not hasattr(record, "comment"):
         return record_line.recorded(value)
     return record_line.brief(

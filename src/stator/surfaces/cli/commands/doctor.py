@@ -25,10 +25,10 @@ from stator.locations import NOTE, path_of, spools_of
 from stator.model.calls.approval import parse_policy, parse_proof
 from stator.model.calls.budget import parse_prices
 from stator.model.calls.proof import demanded
+from stator.model.exchange.item_commits import NOT_TOLD
 from stator.model.log.log_walk import in_words
 from stator.model.log.query import CallRow, Finding, StoreInfo, VerifyReport
 from stator.model.values.ids import short
-from stator.model.views.unplaced import NOT_TOLD
 from stator.owner.approver import VARIABLE
 from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
@@ -37,8 +37,8 @@ from stator.surfaces.cli.commands.verify import as_json
 from stator.surfaces.cli.exits import FINDING, OK, code_of
 from stator.surfaces.cli.parts.approver_setup import what_is_proven
 from stator.surfaces.cli.parts.foreign import old_grants
-from stator.surfaces.cli.parts.unrecorded import missing_findings
 from stator.surfaces.cli.parts.person import own_approver
+from stator.surfaces.cli.parts.unrecorded import missing_findings
 from stator.surfaces.cli.parts.write_transcript import AGENTS
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count, size

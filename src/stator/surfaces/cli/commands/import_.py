@@ -66,6 +66,7 @@ def import_(
     all: EveryProjectFlag = False,
     since: ChangedSinceOption = None,
     project: IntoProjectOption = None,
+    again: bool = False,
     dry_run: bool = False,
     erase: bool = False,
     passphrase_file: PassphraseFileOption = None,
@@ -88,6 +89,9 @@ def import_(
 
     Parameters
     ----------
+    again
+        Make a corrected session of each one that an earlier release recorded. It takes over the name and what was
+        contributed; the old one is archived.
     dry_run
         Read everything and show what would be imported; write nothing.
     erase
@@ -128,6 +132,7 @@ def import_(
                 opened,
                 discovery,
                 project=into or "",
+                again=again,
                 passphrase=lambda: _passphrase(passphrase_file),
                 erasures="apply" if erase else "refuse",
                 dry_run=dry_run,

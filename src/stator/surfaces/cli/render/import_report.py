@@ -9,6 +9,7 @@ import msgspec
 
 from stator.importers.conversation import Report
 from stator.importers.discover import Discovery
+from stator.importers.registry import UNVERIFIED
 from stator.importers.run import ImportedConversation, ImportResult
 from stator.model.values.ids import short
 from stator.surfaces.cli.render.lines import Line, widest
@@ -110,6 +111,10 @@ def _remarks(result: ImportResult) -> Iterator[Line]:
         yield _remark("elsewhere", f"{sessions} of other projects; --all imports them too")
     if result.older:
         yield _remark("older", f"{count(result.older, 'session')} older than --since")
+    unverified = sorted({one.source for one in result.taken} & UNVERIFIED)
+    if unverified:
+        what = "read as publicly described; no file of the agent itself was at hand"
+        yield _remark("unverified", f"{', '.join(unverified)}: {what}", "doubt")
     if total.skipped:
         yield _remark("skipped", f"{count(total.skipped, 'line')} that could not be read", "doubt")
         yield from _listed([(f"{one.path}:{one.line}", one.why) for one in total.skips])

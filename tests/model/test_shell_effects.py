@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stator.importers.reading.shell_effects import files_touched
+from stator.model.exchange.shell_effects import files_touched
 
 
 @pytest.mark.parametrize(
@@ -94,3 +94,44 @@ def test_a_renamed_file_names_its_old_path():
 def test_any_command_is_accepted(command):
     for touch in files_touched(command, "/home"):
         assert touch.path
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("cat a.md", ["a.md"]),
+        ("cat -n a.md b", ["a.md", "b"]),
+        ("nl -ba a.md | sed -n '1,20p'", ["a.md"]),
+        ("nl -b a a.md", ["a.md"]),
+        ("nl -b t a.md", []),
+        ("sed -n '1,200p' 'a (b)/c.ts'", ["a (b)/c.ts"]),
+        ("sed -n '5p;9,$p' a", ["a"]),
+        ("sed 's/a/b/' a", []),
+        ("head -n 20 a", ["a"]),
+        ("head -20 a", ["a"]),
+        ("tail -n +5 a", ["a"]),
+        ("tail -f a", []),
+        ("rg -n rose beds/a.py", ["beds/a.py"]),
+        ("rg rose beds", []),
+        ("grep -A 3 rose a.py", []),
+        ("cd beds && cat a", ["/garden/beds/a"]),
+        ("cat *.md", []),
+        ("cat - /dev/null", []),
+        ("wc -l a", ["a"]),
+        ("ls a", []),
+    ],
+)
+def test_files_that_a_command_shows_are_read(command, expected):
+    found = files_touched(command, "/garden", reads=True)
+    assert [(touch.path, touch.op, touch.how) for touch in found] == [
+        (path, "read", "inferred") for path in expected
+    ]
+
+
+def test_a_file_that_is_written_and_shown_is_written():
+    (found,) = files_touched("echo x > a && cat a", reads=True)
+    assert found.op == "created"
+
+
+def test_reads_are_left_out_unless_they_are_asked_for():
+    assert files_touched("cat a.md") == ()

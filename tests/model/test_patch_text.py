@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stator.importers.reading import patch_text
+from stator.model.exchange import patch_text
 from stator.model.exchange.items import digest_of
 
 PATCH = """*** Begin Patch

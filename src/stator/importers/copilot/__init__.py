@@ -1,0 +1,1 @@
+"""Reads the sessions of GitHub Copilot CLI."""

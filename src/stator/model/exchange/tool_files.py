@@ -1,0 +1,106 @@
+"""Infers which files a successful call touched, from its tool's name and its arguments. Pure.
+
+Agents name their tools much alike: `write_file(path, content)`, `Edit(file_path, …)`, `bash(command)`. A tool whose
+name says what it does to a file, and that is given a path, touched that file; a shell command is read by
+`shell_effects`, a patch by `patch_text`. What cannot be told from the words yields nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from stator.model.exchange.items import Touch, digest_of
+from stator.model.exchange.patch_text import files_in_command, files_in_patch
+from stator.model.exchange.shell_effects import files_touched
+from stator.model.records.types import FileOp
+
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_SHELLS = frozenset(
+    "bash shell sh zsh run_shell_command execute_command run_command exec_command execute_bash local_shell"
+    " run_terminal_cmd run_in_terminal terminal exec command".split()
+)
+_VERBS: dict[str, FileOp] = {
+    **dict.fromkeys(("read", "view", "cat", "load"), "read"),
+    **dict.fromkeys(("write", "create", "save"), "created"),
+    **dict.fromkeys(("edit", "replace", "update", "modify", "append", "insert", "overwrite"), "modified"),
+    **dict.fromkeys(("delete", "remove", "unlink", "rm"), "deleted"),
+    **dict.fromkeys(("rename", "move", "mv"), "renamed"),
+}  # fmt: skip
+"""What the words of a tool's name say that it does to the file at its path."""
+_FOLDERS = frozenset({"dir", "directory", "folder", "folders", "directories", "files", "tree"})
+"""Words of tools whose path is not that of one file."""
+_PATHS = (
+    "file_path", "path", "filepath", "filename", "file_name", "file", "absolute_path", "target_file",
+    "notebook_path",
+)  # fmt: skip
+_SOURCES = ("source", "src", "old_path", "from", "from_path", "source_path")
+_TARGETS = ("destination", "dest", "dst", "new_path", "to", "to_path", "destination_path", "target")
+_CONTENTS = ("content", "contents", "text", "file_text")
+PATH_MAX = 2_000
+"""Characters of a path; a longer text is none."""
+
+
+def files_of_call(tool: str, arguments: Mapping[str, Any], cwd: str = "") -> tuple[Touch, ...]:
+    """The files that a successful call touched, under the names it uses. `cwd` is the folder it ran in."""
+    name = tool.rpartition(".")[2].rpartition("__")[2]
+    words = [word.lower() for word in _WORD.findall(name)]
+    found: Iterator[Touch] | tuple[Touch, ...]
+    if "patch" in words:
+        found = _patched(arguments)
+    elif "_".join(words) in _SHELLS:
+        command = command_text(arguments)
+        found = files_in_command(command) or files_touched(command, cwd)
+    else:
+        found = _named(words, arguments)
+    return tuple(msgspec.structs.replace(touch, how="inferred") for touch in found)
+
+
+def command_text(arguments: Mapping[str, Any]) -> str:
+    """The shell command among the arguments of a call; of `bash -c COMMAND` the command."""
+    given = next((arguments[name] for name in ("command", "cmd") if name in arguments), "")
+    if isinstance(given, (list, tuple)):
+        given = given[2] if len(given) == 3 and given[1] in ("-c", "-lc") else ""
+    return given if isinstance(given, str) else ""
+
+
+def _patched(arguments: Mapping[str, Any]) -> tuple[Touch, ...]:
+    patches = (_text(arguments, (name,)) for name in ("patch", "input", "command"))
+    return next((found for patch in patches if (found := files_in_patch(patch))), ())
+
+
+def _named(words: list[str], arguments: Mapping[str, Any]) -> Iterator[Touch]:
+    """The file at the path that a tool was given, by what its name, or its command, says."""
+    verbs = [_VERBS[word] for word in words if word in _VERBS]
+    if _FOLDERS.intersection(words):
+        return
+    # an editor with several commands: str_replace_based_edit_tool(command="create", path=…)
+    spoken = [word.lower() for word in _WORD.findall(_text(arguments, ("command",))[:40])]
+    verbs = [_VERBS[word] for word in spoken if word in _VERBS] or verbs
+    if not verbs:
+        return
+    op = verbs[0]
+    path = _path(arguments, _PATHS)
+    if op == "renamed":
+        old, new = _path(arguments, _SOURCES) or path, _path(arguments, _TARGETS)
+        if old and new:
+            yield Touch(path=new, op="renamed", from_path=old)
+    elif path:
+        content = _text(arguments, _CONTENTS) if op == "created" else ""
+        yield Touch(path=path, op=op, after=digest_of(content) if content else "")
+
+
+def _text(arguments: Mapping[str, Any], names: tuple[str, ...]) -> str:
+    return next(
+        (value for name in names if isinstance(value := arguments.get(name), str) and value), ""
+    )
+
+
+def _path(arguments: Mapping[str, Any], names: tuple[str, ...]) -> str:
+    """The path among the arguments; empty if the text can be none."""
+    path = _text(arguments, names)
+    is_path = len(path) <= PATH_MAX and path.isprintable() and not path.endswith("/")
+    return path if is_path and "://" not in path else ""

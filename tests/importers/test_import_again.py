@@ -1,0 +1,138 @@
+"""Tests that importing again makes a corrected session which replaces the old one."""
+
+from __future__ import annotations
+
+import pytest
+
+import stator
+from importers.recorded_law import log_of
+from importers.toy_format import ToyFormat, ToyTranscript
+from stator.importers.again import import_again, is_outdated
+from stator.importers.conversation import Report, import_conversation
+from stator.model.exchange.items import Conversation
+from stator.runtime.ingest.placement import find
+
+TALK = Conversation(source="cursor", id="c1")
+
+
+class NewerFormat(ToyFormat):
+    mapper = 2
+
+
+@pytest.fixture
+def store(tmp_path):
+    with stator.connect(tmp_path / "store.db", project="x") as opened:
+        yield opened
+
+
+@pytest.fixture
+def transcript(tmp_path):
+    made = ToyTranscript(tmp_path / "talk.jsonl")
+    made.turn(1)
+    return made
+
+
+def take_in(store, transcript, format=None):
+    format = format or ToyFormat()
+    (found,) = format.conversations(transcript.path)
+    import_conversation(store.port, store.context, format, found, Report(), at_rest=True)
+    return find(store.port, TALK)
+
+
+def again(store, transcript):
+    format = NewerFormat()
+    (found,) = format.conversations(transcript.path)
+    old = find(store.port, TALK)
+    return import_again(store.port, store.context, format, found, old, Report())
+
+
+def decided(store, session):
+    return [
+        (c.turn, c.delta[0].record.what) for c in store.read(session).log() if c.kind == "decision"
+    ]
+
+
+def test_the_new_session_takes_name_and_alias_and_the_old_one_is_archived(store, transcript):
+    old = take_in(store, transcript)
+    new = again(store, transcript)
+    assert find(store.port, TALK).id == new != old.id
+    assert store.port.session(new).record.name == old.record.name
+    assert store.port.session(old.id).record.status == "archived"
+
+
+def test_the_new_session_is_what_a_first_import_makes(store, transcript, tmp_path):
+    take_in(store, transcript)
+    new = again(store, transcript)
+    with stator.connect(tmp_path / "other.db", project="x") as other:
+        fresh = take_in(other, transcript, NewerFormat())
+        kinds = [[one[1:4] for one in log_of(s, i)] for s, i in ((store, new), (other, fresh.id))]
+    assert kinds[0] == kinds[1]
+
+
+def test_contributions_are_carried_in_their_turns(store, transcript):
+    old = take_in(store, transcript)
+    store.contribute(old.id).decide("first", topic="a")
+    transcript.turn(2)
+    take_in(store, transcript)
+    store.contribute(old.id).decide("second", topic="b")
+    new = again(store, transcript)
+    assert decided(store, new) == [(1, "first"), (2, "second")]
+
+
+def test_values_that_were_contributed_stay_the_same(store, transcript):
+    old = take_in(store, transcript)
+    store.contribute(old.id).fact("ratio", {"exact": 1.5, "raw": b"\0\1"})
+    new = again(store, transcript)
+    values = [store.read(one).entries("facts")[0].record.value for one in (old.id, new)]
+    assert values[0] == values[1]
+
+
+def test_a_tag_names_the_same_item(store, transcript):
+    old = take_in(store, transcript)
+    (call,) = [c for c in store.read(old.id).log() if c.kind == "call"]
+    store.contribute(old.id).tag("here", at=f"@{call.seq}")
+    new = again(store, transcript)
+    (tag,) = store.read(new).entries("tags")
+    assert store.read(new).commit(f"@{tag.record.seq}").origin == call.origin
+
+
+def test_importing_again_twice_doubles_nothing(store, transcript):
+    old = take_in(store, transcript)
+    store.contribute(old.id).decide("first", topic="a")
+    new = again(store, transcript)
+    assert not is_outdated(store.port.session(new), NewerFormat())
+    before = len(list(store.read(new).log()))
+    take_in(store, transcript, NewerFormat())
+    assert len(list(store.read(new).log())) == before
+
+
+def test_an_interrupted_renewal_is_finished_by_the_next_one(store, transcript, monkeypatch):
+    old = take_in(store, transcript)
+    store.contribute(old.id).decide("first", topic="a")
+    from stator.importers import again as module
+
+    real = module._describe
+    calls = []
+
+    def once(*given):
+        if calls:
+            raise KeyboardInterrupt
+        calls.append(1)
+        real(*given)
+
+    monkeypatch.setattr(module, "_describe", once)
+    with pytest.raises(KeyboardInterrupt):
+        again(store, transcript)
+    monkeypatch.undo()
+    new = again(store, transcript)
+    assert find(store.port, TALK).id == new
+    assert decided(store, new) == [(1, "first")]
+    assert store.port.session(old.id).record.status == "archived"
+
+
+def test_the_new_session_continues_with_the_transcript(store, transcript):
+    take_in(store, transcript)
+    new = again(store, transcript)
+    transcript.turn(2)
+    take_in(store, transcript, NewerFormat())
+    assert [c.turn for c in store.read(new).log() if c.kind == "turn"] == [1, 2]

@@ -1,0 +1,159 @@
+"""A long conversation with a real agent, and what its record must be like at any moment.
+
+Ten prompts: calls one by one and at once, a failing one, a sub-agent, a megabyte in the transcript, a compaction,
+a program that is killed inside a tool, and what comes after it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import stator
+from real.model import Line, Say, Script
+from real.programs import Program
+from stator.connect import worlds
+from stator.hooks.hook_note import hook_note
+from stator.importers import registry
+from stator.importers.conversation import Report, import_conversation
+from stator.model.log.commit import Commit
+from stator.model.log.edges import edges_of
+from stator.model.log.query import SessionQuery
+from stator.runtime.facade.store import Store
+from waiting import eventually
+
+FULL = 190_000
+"""Tokens after which an agent compacts; its window has 200,000."""
+BUT_GEMINIS = 990_000
+"""The same for Gemini CLI, which knows the window of its model."""
+KILLED = "killed"
+COMPACTED = "compacted"
+NAMES = (
+    "planted", "at-once", "big", "delegated", COMPACTED, "after", KILLED, "resumed", "again", "last",
+)  # fmt: skip
+
+
+def chapters_for(agent: Program) -> dict[str, list[Line]]:
+    """What the model does at each prompt."""
+    tools = agent.tools()
+    full = tools.run("echo full")
+    full.tokens = BUT_GEMINIS if agent.name == "gemini" else FULL
+    delegated: list[Line] = [Say("There is no one to ask.")]
+    if tools.delegate is not None:
+        delegated = [tools.delegate("weed the beds [[weeds]]"), Say("The weeding began.")]
+    told: dict[str, list[Line]] = {
+        "planted": [tools.write("hello.txt", "hello\n"), tools.run("exit 3"), Say("Planted.")],
+        "at-once": [
+            [tools.run("echo one"), tools.run("exit 4"), tools.write("two.txt", "two\n")],
+            tools.run("cat two.txt"),
+            Say("All at once."),
+        ],
+        "big": [tools.big(), Say("A big garden.")],
+        "delegated": delegated,
+        "weeds": [tools.run("sleep 4; echo weeds > weeds.txt"), Say("No weeds left.")],
+        COMPACTED: [full, Say("Compacted.")],
+        "after": [tools.run("echo after"), Say("After it.")],
+        KILLED: [tools.run("touch started; sleep 600"), Say("Never.")],
+    }
+    for name in NAMES:
+        told.setdefault(name, [tools.run(f"echo {name}"), Say(f"This was {name}.")])
+    return told
+
+
+class WatchedConversation:
+    """Holds a conversation with an agent, and looks at its record after every prompt."""
+
+    def __init__(self, agent: Program, script: Script) -> None:
+        self._agent = agent
+        script.chapters = chapters_for(agent)
+        self._shown: dict[str, dict[int, str]] = {}
+        """Session → position → hash, as far as a reader was ever shown them."""
+        self.changed: list[str] = []
+        """Positions that a reader was shown and that later held something else."""
+
+    def hold(self) -> None:
+        for number, name in enumerate(NAMES):
+            prompt = f"the garden, please [[{name}]]"
+            if name == KILLED:
+                self._kill(self._agent.command_again(prompt))
+            elif name == COMPACTED and self._agent.tools().compacts_by_command:
+                self._agent.continue_with("/compact")
+            elif number == 0:
+                self._agent.ask(prompt)
+            else:
+                self._agent.continue_with(prompt)
+            self.look()
+
+    def look(self) -> None:
+        """Read the record as a user does, and compare it with what was shown before."""
+        for row in self._rows("ls", "--everywhere"):
+            session = row["id"]
+            now = {one["seq"]: one["hash"] for one in self._rows("log", "--session", session)}
+            before = self._shown.get(session, {})
+            self.changed += [
+                f"{session} @{seq}" for seq, hash in before.items() if now.get(seq) != hash
+            ]
+            self._shown[session] = now
+
+    def _kill(self, command: list[str]) -> None:
+        process = self._agent.start_command(command)
+        eventually((self._agent.work / "started").exists)
+        self.look()
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def _rows(self, *words: str) -> list[dict[str, Any]]:
+        shown = self._agent.stator(*words, "--json")
+        return [json.loads(line) for line in shown.splitlines() if line.strip()]
+
+
+def imported(agent: Program, into: Path) -> Store:
+    """A new store with the transcripts of the conversations that hooks recorded."""
+    format = registry.load(agent.name)
+    fresh = stator.connect(into)
+    with stator.connect(agent.work / ".stator" / "store.db") as store:
+        rows = store.port.sessions(SessionQuery(), limit=100).rows
+        paths = {hook_note(store.port, row.id).transcript for row in rows} - {""}
+    for path in sorted(paths):
+        for found in format.conversations(Path(path)):
+            context = worlds(fresh.port)(found.conversation.cwd)
+            import_conversation(fresh.port, context, format, found, Report(), at_rest=True)
+    return fresh
+
+
+def record_of(store: Store, source: str) -> dict[str, list[list[Any]]]:
+    """Session → its commits that come from the source, with everything that must be equal."""
+    found = {}
+    for row in store.port.sessions(SessionQuery(), limit=100).rows:
+        commits = store.port.commits(row.id, limit=100_000)
+        names = {commit.seq: commit.id for commit in commits}
+        found[row.id] = [
+            _as_row(commit, names)
+            for commit in commits
+            if commit.origin is not None
+            and commit.origin[0] == source
+            and not _is_lifecycle(commit)
+        ]
+    return found
+
+
+def _as_row(commit: Commit, names: dict[int, str]) -> list[Any]:
+    content = {name: commit.known(name) for name in sorted(commit.content)}
+    edges = [
+        edge.id or (names.get(edge.first, "?"), names.get(edge.last, "?"))
+        for edge in edges_of(commit)
+    ]
+    return [
+        commit.id, commit.turn, commit.kind, commit.status, commit.tool, commit.call,
+        commit.happened, content, edges,
+    ]  # fmt: skip
+
+
+def _is_lifecycle(commit: Commit) -> bool:
+    """Whether only hooks know it, or the transcript never told it."""
+    return (
+        commit.kind in ("open", "run", "resume", "pause") or "not in the transcript" in commit.cause
+    )
