@@ -67,11 +67,6 @@ POLICY_MAX = 1_000_000
 """Characters of a policy file that are read."""
 USERS = "user data folder"
 NEAREST = f"nearest {FOLDER} folder"
-PROMPT_LOOKS = 10
-PROMPT_PAUSE_S = 0.05
-"""How often, and in which steps, a prompt is awaited that a hook has seen and the transcript does not hold yet."""
-ACTIVE_MAX = 50
-"""Sessions of agents that work now whose transcripts are looked at."""
 MEMORY = ("memory:", ":memory:")
 DURABILITIES = ("full", "barrier", "relaxed")
 
@@ -185,39 +180,6 @@ def advance(store: port.StorePort, session: str, result: IngestResult | None = N
     from stator.hooks import ingest
 
     return ingest.advance(store, worlds(store), session, folders=spools(store), result=result)
-
-
-def reach_prompt(store: Store, row: SessionRow) -> None:
-    """Before something is added to a session that its transcript orders: read the transcript as far as it is
-    written, so that what is added belongs to the right turn. A prompt that a hook has seen is awaited for a moment."""
-    if row.record.orderer != "transcript":
-        return
-    for _ in range(PROMPT_LOOKS):
-        catch_up(store)
-        advance(store.port, row.id)
-        if not any(draft.kind == "turn" for draft in store.context.unplaced(store.port, row)):
-            return
-        store.context.sleep(PROMPT_PAUSE_S)
-
-
-def advance_active(store: Store, seen: dict[str, tuple[int, int]]) -> None:
-    """Take in what agents that work now have written since; `seen` remembers their transcripts from one time to the
-    next. Nothing where nothing may be written."""
-    if store.info().read_only or store.port.ownership.foreign:
-        return
-    from stator.hooks.hook_note import hook_note
-
-    catch_up(store)
-    query = SessionQuery(mode="recorded", status="active", project=store.context.project)
-    for row in store.port.sessions(query, limit=ACTIVE_MAX).rows:
-        path = hook_note(store.port, row.id).transcript
-        try:
-            found = os.stat(path) if path else None
-        except OSError:
-            continue
-        if found is not None and seen.get(path) != (found.st_size, found.st_mtime_ns):
-            seen[path] = found.st_size, found.st_mtime_ns
-            advance(store.port, row.id)
 
 
 def _at_rest(store: port.StorePort, row: SessionRow) -> bool:

@@ -95,7 +95,7 @@ def contribute(store: Any, session: str, number: int) -> None:
 
 
 def lose_notes(store: Any) -> None:
-    store.port._write(lambda db: db.execute("DELETE FROM meta WHERE key LIKE 'reading %'"))
+    store.port._write(lambda db: db.execute("DELETE FROM meta WHERE key LIKE 'bookmark %'"))
 
 
 def first_difference(one: list[tuple[Any, ...]], other: list[tuple[Any, ...]]) -> str:

@@ -91,7 +91,8 @@ class WatchedConversation:
         """Read the record as a user does, and compare it with what was shown before."""
         for row in self._rows("ls", "--everywhere"):
             session = row["id"]
-            now = {one["seq"]: one["hash"] for one in self._rows("log", "--session", session)}
+            commits = [one for one in self._rows("log", "--session", session) if "seq" in one]
+            now = {one["seq"]: one["hash"] for one in commits}
             before = self._shown.get(session, {})
             self.changed += [
                 f"{session} @{seq}" for seq, hash in before.items() if now.get(seq) != hash

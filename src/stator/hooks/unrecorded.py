@@ -162,7 +162,7 @@ def _as_missing(session: AgentSession, read: int) -> MissingSession:
 
 def _read(store: StorePort, session: str) -> int:
     """How far the transcript of a session was read; 0 if that is not known."""
-    kept = store.reading(session, TRANSCRIPT)
+    kept = store.bookmark(session, TRANSCRIPT)
     value = kept.value.get("offset") if kept is not None and isinstance(kept.value, dict) else 0
     return value if isinstance(value, int) else 0
 

@@ -18,6 +18,7 @@ import apsw
 import msgspec
 
 from stator.errors import BadTurn, Conflict, IdReused, InvalidInput
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.log import chain
 from stator.model.log.clean_record import clean_record
 from stator.model.log.commit import (
@@ -27,7 +28,6 @@ from stator.model.log.commit import (
     Gone,
     Upsert,
 )
-from stator.model.log.reading import Reading
 from stator.model.log.seal import Place as CommitPlace
 from stator.model.log.seal import (
     admitted,
@@ -47,10 +47,10 @@ from stator.model.values.ids import check_id, from_bytes, to_bytes
 from stator.store.port import Durability
 from stator.store.rows import to_row
 from stator.store.sqlite import (
+    bookmarks,
     erasure,
     projection,
     purge,
-    reading_notes,
     space,
 )
 from stator.store.sqlite.connection import many, one
@@ -194,8 +194,8 @@ class Appender:
 
     def append_request(self, db: apsw.Connection, request: AppendRequest) -> list[Commit]:
         live = self.session_live(db, request.session)
-        if request.reading is not None:
-            reading_notes.check(db, live, request.reading)
+        if request.bookmark is not None:
+            bookmarks.check(db, live, request.bookmark)
         if request.if_head is not None:
             first = request.drafts[0]
             landed = self._already(db, live, first) is not None  # and is only asked for again
@@ -206,8 +206,8 @@ class Appender:
             commits.append(self._append_one(db, live, draft, request.fresh))
             if draft.kind in REMOVALS:  # it dropped what was believed
                 live = self.session_live(db, request.session)
-        if request.reading is not None:
-            reading_notes.write(db, live, request.reading)
+        if request.bookmark is not None:
+            bookmarks.write(db, live, request.bookmark)
         if len(live.place.tail) >= projection.TAIL_MAX:
             self.flush(db, live)
         # Many sessions with short tails are as slow to read as one with a long tail: every reader replays them.
@@ -253,7 +253,7 @@ class Appender:
         self.flush(db, live)
         if draft.kind == "erasure":
             # A note may hold a copy of what is erased: it was read, and not recorded yet.
-            reading_notes.drop(db, live.place.s)
+            bookmarks.drop(db, live.place.s)
             erasure.erase(db, live.place, draft, by, live.digest)
         else:
             purge.purge(db, self.drivers, live.place, draft)
@@ -386,7 +386,7 @@ class Appender:
         db: apsw.Connection,
         record: SessionRecord,
         drafts: Sequence[Draft],
-        reading: Reading | None = None,
+        bookmark: Bookmark | None = None,
     ) -> tuple[str, bool]:
         if self._redact:
             record, drafts = self._scrub_names(record, drafts)
@@ -396,8 +396,8 @@ class Appender:
         live = self._begin(db, record, drafts[0])
         for draft in drafts:
             self._append_one(db, live, draft)
-        if reading is not None:
-            reading_notes.write(db, live, reading)
+        if bookmark is not None:
+            bookmarks.write(db, live, bookmark)
         self.flush(db, live)
         return record.id, True
 
@@ -479,7 +479,7 @@ class Appender:
                 new += self._ingest_one(db, live, commit, targets, known)
             self.flush(db, live)
             if erasure.carry_out(db, live.place, targets, live.digest):
-                reading_notes.drop(db, live.place.s)
+                bookmarks.drop(db, live.place.s)
                 erased = True
             # `live` still holds what was erased from the tables a line above.
             self.forget(session)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from stator.connect import reach_prompt
 from stator.errors import IdReused, InvalidInput
 from stator.model.records.tables import REPORTED
 from stator.runtime.ingest.self_report import Reporter
+from stator.surfaces.mcp.intake import reach_prompt
 from stator.surfaces.mcp.request_context import (
     SOURCE,
     Arguments,
