@@ -32,6 +32,7 @@ from stator.errors import (
     StoreError,
     StoreReadOnly,
 )
+from stator.homes import homes, project_in
 from stator.locations import (
     ELSEWHERE,
     nearest,
@@ -66,11 +67,6 @@ POLICY_MAX = 1_000_000
 """Characters of a policy file that are read."""
 USERS = "user data folder"
 NEAREST = f"nearest {FOLDER} folder"
-PROMPT_LOOKS = 10
-PROMPT_PAUSE_S = 0.05
-"""How often, and in which steps, a prompt is awaited that a hook has seen and the transcript does not hold yet."""
-ACTIVE_MAX = 50
-"""Sessions of agents that work now whose transcripts are looked at."""
 MEMORY = ("memory:", ":memory:")
 DURABILITIES = ("full", "barrier", "relaxed")
 
@@ -184,39 +180,6 @@ def advance(store: port.StorePort, session: str, result: IngestResult | None = N
     from stator.hooks import ingest
 
     return ingest.advance(store, worlds(store), session, folders=spools(store), result=result)
-
-
-def reach_prompt(store: Store, row: SessionRow) -> None:
-    """Before something is added to a session that its transcript orders: read the transcript as far as it is
-    written, so that what is added belongs to the right turn. A prompt that a hook has seen is awaited for a moment."""
-    if row.record.orderer != "transcript":
-        return
-    for _ in range(PROMPT_LOOKS):
-        catch_up(store)
-        advance(store.port, row.id)
-        if not any(draft.kind == "turn" for draft in store.context.unplaced(store.port, row)):
-            return
-        store.context.sleep(PROMPT_PAUSE_S)
-
-
-def advance_active(store: Store, seen: dict[str, tuple[int, int]]) -> None:
-    """Take in what agents that work now have written since; `seen` remembers their transcripts from one time to the
-    next. Nothing where nothing may be written."""
-    if store.info().read_only or store.port.ownership.foreign:
-        return
-    from stator.hooks.hook_note import hook_note
-
-    catch_up(store)
-    query = SessionQuery(mode="recorded", status="active", project=store.context.project)
-    for row in store.port.sessions(query, limit=ACTIVE_MAX).rows:
-        path = hook_note(store.port, row.id).transcript
-        try:
-            found = os.stat(path) if path else None
-        except OSError:
-            continue
-        if found is not None and seen.get(path) != (found.st_size, found.st_mtime_ns):
-            seen[path] = found.st_size, found.st_mtime_ns
-            advance(store.port, row.id)
 
 
 def _at_rest(store: port.StorePort, row: SessionRow) -> bool:
@@ -492,45 +455,7 @@ def project_root(start: Path | None = None) -> Path:
 def project_id(root: Path, store: port.StorePort) -> str:
     """The id that the project in a folder has in a store: the one that `init` wrote, else the repository's, else
     the folder."""
-    return _project(root, store).id
-
-
-def _project(root: Path, store: port.StorePort | None) -> projects.Project:
-    if store is None:
-        return projects.project_of(os.environ, root, projects.StoreInUse())
-    in_use = projects.StoreInUse(
-        _path(store),
-        is_own=not store.ownership.foreign,
-        is_recorded=lambda id: bool(store.sessions(SessionQuery(project=id), limit=1).rows),
-    )
-    return projects.project_of(os.environ, root, in_use)
-
-
-def home_of(folder: str, store: port.StorePort) -> tuple[str, str] | None:
-    """The project that a folder belongs to, and the project's own folder. Of a folder that is gone, the project
-    around it, or the one that was recorded under its path; None if there is neither."""
-    if not os.path.isabs(folder) or "\0" in folder:
-        return None
-    if os.path.isdir(folder):
-        root = project_root(Path(folder))
-        return project_id(root, store), str(root)
-    if store.sessions(SessionQuery(project=folder), limit=1).rows:
-        return folder, folder
-    above = next(one for one in Path(folder).parents if os.path.isdir(one))
-    root = project_root(above)
-    return (project_id(root, store), str(root)) if projects.is_marked(root) else None
-
-
-def _homes(
-    store: port.StorePort | None, root: str, project: str | None
-) -> Callable[[str], tuple[str, str] | None]:
-    """The project of any folder; in the folder of this process, the one that a program named."""
-
-    def found(folder: str) -> tuple[str, str] | None:
-        home = None if store is None else home_of(folder, store)
-        return (project, root) if home and home[1] == root and project is not None else home
-
-    return found
+    return project_in(os.environ, root, store).id
 
 
 def policy_text(root: Path) -> str:
@@ -555,7 +480,7 @@ def context(
 ) -> Context:
     """The context of this process: clock, ids and user; `start` is the folder in which it looks for the project."""
     root = project_root(start)
-    known = _project(root, store)
+    known = project_in(os.environ, root, store)
     return Context(
         clock=now,
         mint=mint,
@@ -573,7 +498,7 @@ def context(
         policy_is_own=known.is_own,
         call=os.environ.get("STATOR_CALL", ""),
         is_joined=known.is_joined and project is None,
-        home_of=functools.cache(_homes(store, str(root), project)),
+        home_of=functools.cache(homes(os.environ, store, str(root), project)),
         launch=_launch(),
         index=search_index,
         approvers=KnownApprovers(os.environ),

@@ -30,7 +30,8 @@ PARTS: dict[str, str] = {
     "importers": "errors _moved locations extensions model store.port runtime importers",
     "hooks": "errors locations locks model store.port runtime importers hooks",
     "machine": "model runtime hooks owner store.port",
-    "connect": "errors locations extensions machine owner model store runtime importers hooks",
+    "homes": "owner model store.port",
+    "connect": "errors locations extensions machine homes owner model store runtime importers hooks",
     "aio": "store.port runtime connect",
     "approvals": "model runtime",
     "budgets": "model runtime",
@@ -85,7 +86,7 @@ ROOMS: dict[str, Steps] = {
             *("cline", "openhands", "swe_agent", "mini_swe_agent"),
         ),
         ("registry",),
-        ("discover", "conversation"),
+        ("discover", "conversation", "agent_sessions"),
         ("run",),
     ),
     "hooks": (

@@ -244,12 +244,12 @@ def test_a_sub_agent_in_the_background_ends_when_its_report_comes(file):
     file.says("msg_1", ("toolu_1", "Agent", {"description": "look"}))
     result = {"isAsync": True, "status": "async_launched", "agentId": "a1"}
     file.result("toolu_1", "launched", toolUseResult=result)
-    file.says("msg_2", "Waiting.", stop="end_turn")
+    file.says("msg_2", "ParentBehind.", stop="end_turn")
     file.prompt(REPORT.format("a1"), origin={"kind": "task-notification"})
     told = items_of_type(Spawned, items(file.path))
-    assert [(one.id, one.status, one.call) for one in told] == [
-        ("child/a1", "started", "toolu_1"),
-        ("child/a1/end", "completed", "toolu_1"),
+    assert [(one.id, one.status, one.call, one.name) for one in told] == [
+        ("child/a1", "started", "toolu_1", "look"),
+        ("child/a1/end", "completed", "toolu_1", "look"),
     ]
 
 

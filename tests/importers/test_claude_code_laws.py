@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -23,7 +24,7 @@ DATA = Path(__file__).parent / "data" / "claude-code"
 REAL = os.environ.get("STATOR_TRANSCRIPTS", "")
 STATE_MAX = 16_000
 """The most bytes of a cursor that this test allows; it is written with every append."""
-many = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+many = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 class Growing:
@@ -114,6 +115,36 @@ def test_what_was_read_at_a_rest_and_then_continued_is_the_same_as_the_whole(eve
             told += more
         whole, _ = growing.read(len(growing.data), at_rest=True)
         assert recorded(told) == recorded(whole)
+
+
+@many
+@given(transcripts, transcripts, st.lists(st.floats(0, 1), max_size=5))
+def test_a_fork_read_in_pieces_gives_the_items_of_the_whole(before, after, places):
+    with tempfile.TemporaryDirectory() as folder:
+        parent, _ = written(folder, before)
+        other = "99999999-2222-4333-8444-555555555555"
+        fork = TranscriptWriter(Path(folder) / "source" / f"{other}.jsonl", other)
+        for line in parent.data.splitlines():
+            fork.raw(as_copied(line, other))
+        fork.count = 10_000
+        fork.prompt("another way", promptId="p-fork")
+        EventWriter(fork).play(after)
+        growing = Growing(folder, fork.path)
+        assert growing.found.conversation.fork_of == SESSION
+        ends = growing.lines()
+        obeys(growing, [ends[int(place * (len(ends) - 1))] for place in places])
+
+
+def as_copied(line: bytes, session: str) -> bytes:
+    """A line as a fork copies it: with its uuid, the fork's id, and the id of the fork's first prompt."""
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return line
+    if not isinstance(record, dict):
+        return line
+    named = {"promptId": "p-fork"} if "promptId" in record else {}
+    return json.dumps({**record, "sessionId": session, **named}).encode()
 
 
 @many

@@ -26,6 +26,9 @@ from stator.model.exchange.items import (
     TurnEnded,
 )
 
+STATE_MAX = 200_000
+"""The most bytes of the cursor of a transcript that was made to fill it; others have a few thousand."""
+
 
 @pytest.fixture
 def file(tmp_path) -> TranscriptWriter:
@@ -246,6 +249,17 @@ def test_a_cursor_holds_no_text_of_the_conversation(file):
     file.says("msg_1", ("toolu_1", "Write", {"content": "a secret text"}))
     file.result("toolu_1", "a secret result")
     assert "secret" not in json.dumps(read(file)[-1].state)
+
+
+def test_a_cursor_stays_small_whatever_the_names_are(file):
+    long = "x" * 100_000
+    file.prompt("go", uuid=f"u{long}", version=long, permissionMode=long)
+    side: dict[str, Any] = {"isSidechain": True}
+    for number in range(600):
+        file.says(f"{number}{long[:300]}", (f"{number}{long[:300]}", "Task", {}), uuid=f"u{number}")
+        file.prompt("look", agentId=f"{number}{long[:300]}", uuid=f"v{number}", **side)
+        file.says(f"s{number}", ("x", "Bash", {}), uuid=f"w{number}", parentUuid=None, **side)
+    assert len(msgspec.json.encode(read(file)[-1])) < STATE_MAX
 
 
 def test_a_result_after_a_cursor_is_read_with_its_call(file):

@@ -234,7 +234,7 @@ def test_a_lost_note_is_made_again_and_nothing_is_recorded_twice(hooked, transcr
     hooked.write(*transcript.lines(prompt(1)))
     before = hooked.kinds()
     with stator.connect(hooked.path) as store:
-        store.port._write(lambda db: db.execute("DELETE FROM meta WHERE key LIKE 'reading %'"))
+        store.port._write(lambda db: db.execute("DELETE FROM meta WHERE key LIKE 'bookmark %'"))
     transcript.turn(2)
     hooked.write(*transcript.lines(prompt(2)))
     after = hooked.kinds()

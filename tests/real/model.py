@@ -177,7 +177,8 @@ def responses(script: Script, body: dict[str, Any]) -> tuple[str, bytes]:
         for n, one in enumerate(_tools(line))
     ]  # fmt: skip
     if not items:
-        part = {"type": "output_text", "text": getattr(line, "text", ""), "annotations": []}
+        part: dict[str, Any] = {"type": "output_text", "text": getattr(line, "text", "")}
+        part["annotations"] = []
         items = [
             {
                 "type": "message", "id": f"msg_{number:08}", "role": "assistant",

@@ -294,6 +294,22 @@ def test_what_is_unplaced_has_an_id_and_no_position(either):
     assert not hasattr(one, "hash")
 
 
+@pytest.mark.parametrize(("effect", "lost"), [("write", "in doubt"), ("read", "cancelled")])
+def test_an_unplaced_call_without_a_result_is_lost_once_its_agent_is_at_rest(either, effect, lost):
+    session = left(either)
+    begun = draft(
+        either, session, call="c_" + "1" * 32, tool="Edit", effect=effect, status="started"
+    )
+    ended = draft(either, session, "outcome", call=begun.call, tool="Edit", status="ok")
+    for at_rest, known, status in (
+        (False, [begun], "started"),
+        (True, [begun], lost),
+        (True, [begun, ended], "started"),
+    ):
+        store = world(either, at_rest=at_rest, unplaced=known)
+        assert store.read(session).unplaced()[0].status == status
+
+
 def test_secrets_in_what_is_unplaced_are_not_shown(either):
     session = left(either)
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2

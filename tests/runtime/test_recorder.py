@@ -7,6 +7,7 @@ import pytest
 
 import stator
 from stator.errors import HeadMoved
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.item_commits import DraftingState
 from stator.model.exchange.items import (
     Answered,
@@ -24,7 +25,6 @@ from stator.model.exchange.items import (
     TurnEnded,
     Unknown,
 )
-from stator.model.log.reading import Reading
 from stator.runtime.facade.view import SessionView
 from stator.runtime.ingest.placement import find
 from stator.runtime.ingest.recorder import Recorder
@@ -67,13 +67,13 @@ def recorder(store, talk=TALK, **options):
 
 def record(store, items, talk=TALK, **options):
     """Record items of a source, which continues where the last ones of that conversation ended."""
-    note = store.port.reading(talk.session, "test") if find(store.port, talk) else None
+    note = store.port.bookmark(talk.session, "test") if find(store.port, talk) else None
     state = None if note is None else msgspec.convert(note.value, DraftingState)
     recording = recorder(store, talk, state=state, **options)
     for item in items:
         recording.take(item)
     kept = msgspec.to_builtins(recording.state)
-    recording.flush(reading=Reading("test", 1 if note is None else note.number + 1, kept))
+    recording.flush(bookmark=Bookmark("test", 1 if note is None else note.number + 1, kept))
     return SessionView(store.port, recording.session)
 
 
@@ -222,12 +222,12 @@ def test_of_two_readers_of_one_source_the_second_starts_again(store):
     for number in (1, 2):
         recording = recorder(store)
         recording.take(TURN[0])
-        recording.flush(reading=Reading("a.jsonl", number, {"offset": number}))
-    assert store.port.reading(recording.session, "a.jsonl").value == {"offset": 2}
+        recording.flush(bookmark=Bookmark("a.jsonl", number, {"offset": number}))
+    assert store.port.bookmark(recording.session, "a.jsonl").value == {"offset": 2}
     late = recorder(store)
     late.take(TURN[1])
     with pytest.raises(HeadMoved):
-        late.flush(reading=Reading("a.jsonl", 2, {"offset": 9}))
+        late.flush(bookmark=Bookmark("a.jsonl", 2, {"offset": 9}))
     assert len(kinds(SessionView(store.port, late.session))) == 2
 
 
@@ -266,14 +266,14 @@ def test_what_is_kept_of_a_source_holds_no_secret(store):
     secret = "ghp_" + "a1B2" * 9
     recording = recorder(store)
     recording.take(TURN[0])
-    recording.flush(reading=Reading("a.jsonl", 1, {"held": f"token {secret}"}))
-    assert secret not in str(store.port.reading(recording.session, "a.jsonl").value)
+    recording.flush(bookmark=Bookmark("a.jsonl", 1, {"held": f"token {secret}"}))
+    assert secret not in str(store.port.bookmark(recording.session, "a.jsonl").value)
 
 
 def test_an_erasure_drops_the_notes_of_a_session(store):
     view = record(store, TURN)
     store.erase(store.erasing(view.id, "@2"))
-    assert store.port.reading(view.id, "test") is None
+    assert store.port.bookmark(view.id, "test") is None
 
 
 def test_imported_records_name_the_importer_and_their_source(store):
@@ -315,7 +315,7 @@ def test_a_recorded_session_is_dated_by_its_items(store):
     recording = recorder(store)
     for item in TURN:
         recording.take(item)
-    recording.flush(reading=Reading("a.jsonl", 1, {"offset": 12}))
+    recording.flush(bookmark=Bookmark("a.jsonl", 1, {"offset": 12}))
     row = store.port.session(recording.session)
     assert (row.record.created, row.updated) == (10, 50)
 

@@ -246,7 +246,7 @@ def test_unplaced_items_have_the_same_fields_in_every_json_document(recording, a
             "kind": "call",
             "tool": "Edit",
             "call": one.call,
-            "status": "started",
+            "status": "in doubt",
             "summary": "Edit(path=b.py)",
             "happened": one.happened,
         }

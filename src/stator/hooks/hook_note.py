@@ -1,6 +1,6 @@
 """What the hooks of a conversation said last: its process, its transcript, whether it has ended.
 
-It is kept as a reading note of the session, so it may be lost. Then the next line of a hook brings most of it back.
+It is kept as a bookmark of the session, so it may be lost. Then the next line of a hook brings most of it back.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.item_commits import DraftingState
-from stator.model.log.reading import Reading
 from stator.store.port import StorePort
 
 HOOKS = "hooks"
-"""The name of the reading note."""
+"""The name of the bookmark."""
 SETTLING_US = 3_000_000
 """A program that has reported its end may still write to its transcript for this long, in µs."""
 
@@ -39,15 +39,15 @@ class HookNote(msgspec.Struct, omit_defaults=True):
     read: dict[str, int] = {}
     """There: up to which offset each file of the spool was recorded."""
 
-    def reading(self) -> Reading:
+    def bookmark(self) -> Bookmark:
         """The note to write in place of this one."""
         value = msgspec.to_builtins(msgspec.structs.replace(self, number=self.number + 1))
-        return Reading(HOOKS, self.number + 1, value)
+        return Bookmark(HOOKS, self.number + 1, value)
 
 
 def hook_note(store: StorePort, session: str) -> HookNote:
     """What is known of a session through its hooks; nothing if there were none."""
-    kept = store.reading(session, HOOKS)
+    kept = store.bookmark(session, HOOKS)
     if kept is None:
         return HookNote()
     try:

@@ -309,7 +309,7 @@ class Intake:
                 kept.append(seen.line)
         if kept:  # before the files go
             witnesses.hold(self._folder, recorder.session, kept)
-        self._result.commits += len(recorder.flush(reading=note.reading()))
+        self._result.commits += len(recorder.flush(bookmark=note.bookmark()))
         note.number += 1
         self._name(recorder.session)
         self.catch_up(conversation.source, conversation, note)
@@ -346,7 +346,7 @@ class Intake:
             if within:
                 self._result.commits += len(one.flush())
         note.drafting = main.state
-        self._result.commits += len(main.flush(reading=note.reading()))
+        self._result.commits += len(main.flush(bookmark=note.bookmark()))
         self._name(main.session)
 
     def _name(self, session: str) -> None:

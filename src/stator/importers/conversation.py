@@ -1,7 +1,7 @@
 """Imports one conversation: turns a format's items into commits and counts them in a report.
 
 Where to continue reading, and what drafting must remember there, is one note that is written with the commits
-(`ReadingNote`). If it is lost, the file is read again from its beginning, and what is recorded already is skipped. If
+(`FileBookmark`). If it is lost, the file is read again from its beginning, and what is recorded already is skipped. If
 another process has read further, this one starts again from its note.
 
 The end of a file is no evidence that nothing follows. Only for a conversation at rest is recorded what its reader
@@ -19,6 +19,7 @@ from stator.errors import Conflict, HeadMoved
 from stator.importers.format import Format
 from stator.importers.reading.found_conversation import FoundConversation, Progress
 from stator.importers.reading.jsonl import fingerprint
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.item_commits import UNASKED, DraftingState
 from stator.model.exchange.items import (
     Conversation,
@@ -29,13 +30,12 @@ from stator.model.exchange.items import (
     Via,
 )
 from stator.model.log.commit import Commit, Draft, Upsert
-from stator.model.log.reading import Reading
 from stator.model.records.types import FileRecord
 from stator.model.sessions.lifecycle import split_cause
 from stator.runtime.base.context import Context
 from stator.runtime.ingest.dry_run import Foreteller, is_foretold
 from stator.runtime.ingest.placement import find
-from stator.runtime.ingest.recorder import Recorder, Waiting
+from stator.runtime.ingest.recorder import ParentBehind, Recorder
 from stator.store.port import StorePort
 
 REST_US = 600_000_000
@@ -125,7 +125,7 @@ COUNTS = tuple(name for name in Report.__struct_fields__ if Report.__annotations
 """The fields of a report that are counts."""
 
 
-class ReadingNote(msgspec.Struct, omit_defaults=True):
+class FileBookmark(msgspec.Struct, omit_defaults=True):
     """How far a file was read: the place, what the reader must know there, and what drafting must."""
 
     offset: int
@@ -163,25 +163,19 @@ def import_conversation(
     starts empty and is passed from one conversation to the next: it holds what the import would have recorded so far,
     so that items which occur in several files count once. `make` makes the recorder.
     """
-    conversation = msgspec.structs.replace(
-        found.conversation, mapper=f"{format.name}/{format.mapper}"
-    )
+    conversation = msgspec.structs.replace(found.conversation, mapper=mapper_of(format, found))
     found = msgspec.structs.replace(found, conversation=conversation)
     for _ in range(ATTEMPTS):
         importing = _ConversationImport(store, context, format, found, via, predicted, make)
         # The conversation is here from a better source, under other ids: reading this file would record it twice.
-        if (
-            found.is_fallback
-            and importing.number == 0
-            and is_foretold(store, conversation, predicted or set())
-        ):
+        if found.is_fallback and importing.has_better(predicted):
             report.unchanged += 1
             return True
         try:
             is_all = importing.run(progress, at_rest, stop)
         except HeadMoved:
             continue
-        except Waiting:
+        except ParentBehind:
             report.waiting += 1
             return False
         report.add(importing.report)
@@ -193,13 +187,19 @@ def import_conversation(
     )
 
 
-def read_note(store: StorePort, session: str, name: str) -> tuple[int, ReadingNote | None]:
+def mapper_of(format: Format, found: FoundConversation) -> str:
+    """Which mapping reads a file: the format, its version, and for a fallback which file of the conversation it is."""
+    part = f"#{found.part}" if found.is_fallback else ""
+    return f"{format.name}/{format.mapper}{part}"
+
+
+def read_note(store: StorePort, session: str, name: str) -> tuple[int, FileBookmark | None]:
     """The number of a session's note of that name, and the note; None if it says nothing to this release."""
-    kept = store.reading(session, name)
+    kept = store.bookmark(session, name)
     if kept is None:
         return 0, None
     try:
-        return kept.number, msgspec.convert(kept.value, ReadingNote)
+        return kept.number, msgspec.convert(kept.value, FileBookmark)
     except msgspec.ValidationError:
         return kept.number, None
 
@@ -257,7 +257,15 @@ class _ConversationImport:
         self._kept: dict[str, Any] = {} if self._note is None else msgspec.to_builtins(self._note)
         """The note that is in the store."""
 
-    def _is_valid(self, note: ReadingNote) -> bool:
+    def has_better(self, predicted: set[int] | None) -> bool:
+        """Whether the conversation is recorded, or would be, from another file than this fallback."""
+        talk = self._found.conversation
+        row = find(self._store, talk)
+        if row is not None:
+            return row.record.mapper != talk.mapper
+        return is_foretold(self._store, talk, predicted or set())
+
+    def _is_valid(self, note: FileBookmark) -> bool:
         """Whether reading can continue at a note: the same mapping, and the same file as then."""
         return (
             note.mapper == self._found.conversation.mapper
@@ -308,7 +316,7 @@ class _ConversationImport:
         """Note a place at which reading may continue."""
         note = self._note
         same = note is not None and (note.offset, note.state) == (cursor.offset, cursor.state)
-        self._note = ReadingNote(
+        self._note = FileBookmark(
             offset=cursor.offset,
             mapper=self._found.conversation.mapper,
             line=cursor.line,
@@ -381,10 +389,10 @@ class _ConversationImport:
         is_complete = all([self._flush_child(recorder) for recorder in children])
         if main is not None and self._predicted is None:
             # without the note, what a sub-agent waits with is read again
-            reading = self._reading() if whole and is_complete else None
-            self._count(main, main.flush(reading=reading))
-            if reading is not None:
-                self.number, self._kept = reading.number, reading.value
+            bookmark = self._bookmark() if whole and is_complete else None
+            self._count(main, main.flush(bookmark=bookmark))
+            if bookmark is not None:
+                self.number, self._kept = bookmark.number, bookmark.value
         elif main is not None:
             self._count(main, main.flush())
         self._bytes = 0
@@ -393,12 +401,12 @@ class _ConversationImport:
         """Whether a sub-agent's session could be begun."""
         try:
             self._count(recorder, recorder.flush())
-        except Waiting:
+        except ParentBehind:
             self.report.waiting += 1
             return False
         return True
 
-    def _reading(self) -> Reading | None:
+    def _bookmark(self) -> Bookmark | None:
         """The note to keep; None if it is there already."""
         if self._note is None:
             return None
@@ -411,7 +419,7 @@ class _ConversationImport:
         value["drafting"] = self._kept.get("drafting", {}) | states
         if value == self._kept:
             return None
-        return Reading(self._found.cursor_name, self.number + 1, value)
+        return Bookmark(self._found.cursor_name, self.number + 1, value)
 
     def _count(self, recorder: Recorder, commits: list[Commit]) -> None:
         new = recorder.told() if isinstance(recorder, Foreteller) else commits

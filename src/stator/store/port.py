@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.log.commit import Commit, Draft
 from stator.model.log.delta import Op, Version
 from stator.model.log.query import (
@@ -32,7 +33,6 @@ from stator.model.log.query import (
     TurnRow,
     UsageBy,
 )
-from stator.model.log.reading import Reading
 from stator.model.records.types import Entry
 from stator.model.sessions.ownership import Ownership
 
@@ -64,10 +64,10 @@ class StorePort(Protocol):
     # -- sessions ---------------------------------------------------------------------------------
 
     def create(
-        self, drafts: Sequence[Draft], *, reading: Reading | None = None
+        self, drafts: Sequence[Draft], *, bookmark: Bookmark | None = None
     ) -> tuple[SessionRow, bool]:
         """Create the session whose `open` or `fork` commit leads `drafts`, atomically with them and with a
-        reading note.
+        bookmark.
 
         Returns the row and True; if a session of that tenant, project and name is there already,
         its row and False, and nothing is written. An id that exists under another name is
@@ -113,7 +113,7 @@ class StorePort(Protocol):
         if_head: str | None = None,
         barrier: bool = False,
         fresh: bool = False,
-        reading: Reading | None = None,
+        bookmark: Bookmark | None = None,
     ) -> list[Commit]:
         """Append all drafts or none, in order, durably: acknowledged means on disk.
 
@@ -123,12 +123,12 @@ class StorePort(Protocol):
         checked inside the transaction (`LeaseLost`), and so is the lifecycle (`WrongState`).
         `barrier` asks a store in `barrier` mode for a durable commit now. `fresh` promises that
         these ids were just made and never sent before, so that the store need not look for them.
-        `reading` is kept in the same transaction, with its secrets replaced; unless its number follows
+        `bookmark` is kept in the same transaction, with its secrets replaced; unless its number follows
         that of the note that is there, everything is refused (`HeadMoved`).
         """
         ...
 
-    def reading(self, session: str, name: str) -> Reading | None:
+    def bookmark(self, session: str, name: str) -> Bookmark | None:
         """How far a source of a session was read; None if no note is kept. A store may drop a note at any time,
         and drops those of a session with its purge, and where something in it is erased."""
         ...

@@ -73,7 +73,7 @@ def answer(
 
 def _missing(store: Store, agent: str, beginning: str) -> str:
     """A message for the user about sessions of this project that the agent keeps and that are not recorded."""
-    from stator.hooks.missing import missing_sessions
+    from stator.hooks.unrecorded import missing_sessions
 
     found = missing_sessions(
         store.port, store.context, Path(os.path.expanduser("~")), os.environ,

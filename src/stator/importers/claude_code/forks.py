@@ -41,7 +41,7 @@ def _fork_marks(path: Path, session: str) -> tuple[str, str, bool]:
     texts: dict[str, str] = {}
     for record in _objects(path, most=SEARCHED_BYTES, skip=_is_result):
         uuid = record.get("uuid")
-        if not isinstance(uuid, str):
+        if not isinstance(uuid, str) or record.get("isSidechain") is True:
             continue
         forked = record.get("forkedFrom")
         if isinstance(forked, dict):

@@ -29,6 +29,8 @@ _CONTEXT = re.compile(
 _PICTURE = re.compile(r"\[Image #\d+\]|<image\b[^>]*>(?:</image>)?")
 _REPORTED = re.compile(r"<(task-id|tool-use-id|status)>([^<]{1,200})</\1>")
 TITLE_MAX = 60
+NAME_MAX = 200
+"""The most characters of an id that is remembered as it is."""
 
 
 def turn_id(prompt: str, text: str) -> str:
@@ -179,6 +181,12 @@ def block_type(block: Any) -> str:
 def text_field(value: Mapping[str, Any], name: str) -> str:
     found = value.get(name)
     return found if isinstance(found, str) else ""
+
+
+def name_field(value: Mapping[str, Any], name: str) -> str:
+    """A field that names something and is remembered; of a longer one than any program writes, a digest."""
+    found = text_field(value, name)
+    return found if len(found) <= NAME_MAX else text_id(found)
 
 
 def number_field(value: Mapping[str, Any], *names: str) -> int:

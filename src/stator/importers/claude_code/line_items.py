@@ -22,6 +22,7 @@ from stator.importers.claude_code.line_fields import (
     command_text,
     compaction_id,
     content_of,
+    name_field,
     number_field,
     original_uuid,
     prompt_text,
@@ -38,6 +39,7 @@ from stator.importers.claude_code.reader_state import (
     INSTRUCTIONS_MAX,
     MESSAGES_MAX,
     CallPlace,
+    ChildPlace,
     LinePlace,
     PendingCompaction,
     ReaderState,
@@ -112,7 +114,10 @@ class LineOf(msgspec.Struct, frozen=True):
     @property
     def id(self) -> str:
         """The line's uuid; without one, an id made from its content."""
-        return self.uuid or f"line/{text_id(self.line.data.decode('utf-8', 'surrogateescape'))}"
+        return (
+            name_field(self.record, "uuid")
+            or f"line/{text_id(self.line.data.decode('utf-8', 'surrogateescape'))}"
+        )
 
 
 def message_of(record: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -250,13 +255,16 @@ class LineItems:
         """The end of a sub-agent that worked in the background, as a notification says it."""
         task = reported_task(text)
         agent = task.get("task-id", "")
-        if agent in self._state.children:
+        started = self._state.children.get(agent)
+        if started is not None:
+            call = self._call_at(LinePlace(started.line, started.offset), started.call)
             yield Spawned(
                 id=f"child/{agent}/end",
                 at=seen.at,
                 within=seen.within,
                 child=tools.child_id(self._session, agent),
-                call=self._state.children[agent] or task.get("tool-use-id", ""),
+                name=tools.child_name(call, agent),
+                call=started.call or task.get("tool-use-id", ""),
                 status=task.get("status", "ended"),
             )
 
@@ -264,7 +272,7 @@ class LineItems:
         record, within, at = seen.record, seen.within, seen.at
         identifier = text_field(block, "tool_use_id") or f"result/{seen.uuid}"
         call = self.call(identifier)
-        self._state.calls.pop(identifier, None)
+        where = self._state.calls.pop(identifier, None)
         self._calls.pop(identifier, None)
         call = call or tools.ClaudeCodeCall(identifier, cwd=text_field(record, "cwd"))
         result, output = record.get("toolUseResult"), block.get("content")
@@ -278,14 +286,15 @@ class LineItems:
             denial=text_field(record, "toolDenialKind"),
         )
         children = self._state.children
-        known = next((name for name, started in children.items() if started == identifier), "")
+        known = next((name for name, one in children.items() if one.call == identifier), "")
         start, end = tools.subagent_of(
             call, result, self._session, at=at, within=within, agent=known
         )
         if start is not None:
             agent = start.child.rpartition("/")[2]
             if agent not in children:
-                remember(children, agent, call.id, CHILDREN_MAX)
+                place = (0, 0) if where is None else (where.line, where.offset)
+                remember(children, agent, ChildPlace(call.id, *place), CHILDREN_MAX)
                 yield start
         yield outcome
         if end is not None:
@@ -408,7 +417,10 @@ class LineItems:
         where = self._state.calls.get(identifier)
         if known is not None or where is None:
             return known
-        for line in lines_at(self._path, [LinePlace(where.line, where.offset)]):
+        return self._call_at(LinePlace(where.line, where.offset), identifier)
+
+    def _call_at(self, place: LinePlace, identifier: str) -> tools.ClaudeCodeCall | None:
+        for line in lines_at(self._path, [place] if place.line else []):
             record, _ = parse_line(line)
             for block in _blocks(record) if record is not None else []:
                 if block_type(block) == "tool_use" and block.get("id") == identifier:
@@ -476,7 +488,7 @@ class LineItems:
         seen = LineOf(record, line, text_field(record, "type"), "")
         message = message_of(record)
         if message is not None:
-            return text_field(message, "id") or seen.id
+            return name_field(message, "id") or seen.id
         content = content_of(record)
         for block in content if isinstance(content, list) else []:
             if block_type(block) == "tool_result":

@@ -31,6 +31,7 @@ from stator.importers.claude_code.line_fields import (
     is_printed,
     is_report,
     kind_with_detail,
+    name_field,
     prompt_text,
     text_field,
 )
@@ -43,6 +44,7 @@ from stator.importers.claude_code.line_items import (
 from stator.importers.claude_code.reader_state import (
     CHILDREN_MAX,
     MAPPER,
+    ChildPlace,
     LinePlace,
     OpenMessage,
     ReaderState,
@@ -74,6 +76,10 @@ IGNORED = frozenset(
 """Types of lines that contain nothing about the work."""
 CLOSING = frozenset({"compact_boundary", "turn_duration", "stop_hook_summary"})
 """Lines of type `system` that are written only after a message is complete."""
+
+
+_StartingCall = tuple[str, tools.ClaudeCodeCall, LinePlace]
+"""The conversation that made a call, the call, and the line that holds it."""
 
 
 class ClaudeCodeReader:
@@ -163,11 +169,11 @@ class ClaudeCodeReader:
         """The sub-agent's conversation that a line belongs to; "" for the main one."""
         if record.get("isSidechain") is not True:
             return ""
-        agent = text_field(record, "agentId")
+        agent = name_field(record, "agentId")
         # older versions give no id: lines that are linked to each other belong to one sub-agent
         if not agent:
             above = chain_of(self._state.chains, text_field(record, "parentUuid"))
-            agent = above or text_field(record, "uuid")
+            agent = above or name_field(record, "uuid")
         return "" if agent == self._items.agent else tools.child_id(self._session, agent)
 
     def _remember(self, seen: LineOf) -> None:
@@ -191,14 +197,13 @@ class ClaudeCodeReader:
         for child in self._ended(seen):
             yield from self._close(child)
         message = message_of(seen.record)
-        identifier = "" if message is None else text_field(message, "id") or seen.id
         known = self._state.open.get(within)
         other = seen.kind == "assistant" and known is not None and _message_id(seen) != known.id
         if is_closing or other:
             yield from self._close(within)
             known = None
         if message is not None and known is None:
-            known = self._state.open[within] = OpenMessage(identifier)
+            known = self._state.open[within] = OpenMessage(_message_id(seen))
             self._held[within] = []
         if known is None:
             yield from whole_line(self._items.of(seen), seen.line.number)
@@ -242,43 +247,47 @@ class ClaudeCodeReader:
         if agent in self._state.children:
             return
         found = looked_at(self._starting_call, seen, agent, default=None)
-        remember(self._state.children, agent, "" if found is None else found[1].id, CHILDREN_MAX)
         if found is None:
+            remember(self._state.children, agent, ChildPlace(), CHILDREN_MAX)
             return
-        parent, call = found
+        parent, call, place = found
+        child = ChildPlace(call.id, place.line, place.offset)
+        remember(self._state.children, agent, child, CHILDREN_MAX)
         yield from self._close(parent)
         yield Spawned(
             id=f"child/{agent}",
             at=seen.at,
             within=parent,
             child=seen.within,
-            name=text_field(call.input, "description") or agent,
+            name=tools.child_name(call, agent),
             call=call.id,
         )
 
-    def _starting_call(self, seen: LineOf, agent: str) -> tuple[str, tools.ClaudeCodeCall] | None:
+    def _starting_call(self, seen: LineOf, agent: str) -> _StartingCall | None:
         """The call that started a sub-agent, and the conversation that made it: printed lines name it, and in a
         transcript it has the sub-agent's first prompt."""
         asked = tools.text_of(content_of(seen.record)).strip()
-        for within, call in self._agent_calls():
-            if within == seen.within or call.id in self._state.children.values():
+        taken = {child.call for child in self._state.children.values()}
+        for within, call, place in self._agent_calls():
+            if within == seen.within or call.id in taken:
                 continue
             if call.id == agent or (asked and text_field(call.input, "prompt").strip() == asked):
-                return within, call
+                return within, call, place
         return None
 
-    def _agent_calls(self) -> Iterator[tuple[str, tools.ClaudeCodeCall]]:
+    def _agent_calls(self) -> Iterator[_StartingCall]:
         """The calls without a result that may have started a sub-agent."""
         for within, held in self._held.items():
             for one in held:
                 content = content_of(one.record) if message_of(one.record) else None
                 for block in content if isinstance(content, list) else []:
                     if block_type(block) == "tool_use" and block.get("name") in tools.AGENTS:
-                        yield within, call_in(one.record, block, text_field(block, "id"))
+                        place = LinePlace(one.line.number, one.line.offset)
+                        yield within, call_in(one.record, block, text_field(block, "id")), place
         for identifier, where in list(self._state.calls.items()):
             call = self._items.call(identifier) if where.is_agent else None
             if call is not None:
-                yield where.within, call
+                yield where.within, call, LinePlace(where.line, where.offset)
 
     def _ended(self, seen: LineOf) -> Iterator[str]:
         """The sub-agents whose last line was read: this line has the result of the call that started them."""
@@ -291,13 +300,13 @@ class ClaudeCodeReader:
                 continue
             call = text_field(block, "tool_use_id")
             for agent, started in self._state.children.items():
-                if call and started == call:
+                if call and started.call == call:
                     yield tools.child_id(self._session, agent)
 
 
 def _message_id(seen: LineOf) -> str:
     message = seen.record.get("message")
-    return (text_field(message, "id") if isinstance(message, dict) else "") or seen.id
+    return (name_field(message, "id") if isinstance(message, dict) else "") or seen.id
 
 
 def _is_prompt(seen: LineOf) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from stator.importers.claude_code.line_fields import NAME_MAX
 from stator.importers.reading.jsonl import JsonlLine, read_lines
 
 MAPPER = 2
@@ -61,6 +62,14 @@ class CallPlace(msgspec.Struct, array_like=True):
     within: str = ""
 
 
+class ChildPlace(msgspec.Struct, array_like=True):
+    """The call that started a sub-agent, and the line that holds it; "" if it is not known."""
+
+    call: str = ""
+    line: int = 0
+    offset: int = 0
+
+
 class PendingCompaction(msgspec.Struct, array_like=True):
     """A compaction whose summary comes on the next line."""
 
@@ -80,8 +89,8 @@ class ReaderState(msgspec.Struct, omit_defaults=True):
     open: dict[str, OpenMessage] = {}
     seen: str = ""
     calls: dict[str, CallPlace] = {}
-    children: dict[str, str] = {}
-    """The call that started a sub-agent, by the sub-agent's id."""
+    children: dict[str, ChildPlace] = {}
+    """The calls that started sub-agents, by the sub-agents' ids."""
     chains: dict[str, str] = {}
     """The last lines of sub-agents that have no id."""
     blocks: dict[str, int] = {}
@@ -155,8 +164,9 @@ def link(chains: dict[str, str], agent: str, uuid: str) -> None:
 
 
 def remember(values: dict[str, V], name: str, value: V, most: int) -> None:
-    """Store a value and drop the oldest ones beyond `most`."""
-    values[name] = value
+    """Store a value and drop the oldest ones beyond `most`. A name longer than any program writes is left out."""
+    if len(name) <= 2 * NAME_MAX:
+        values[name] = value
     while len(values) > most:
         del values[next(iter(values))]
 

@@ -326,7 +326,7 @@ def subagent_of(
         at=call.at or at,
         within=within,
         child=child_id(session, agent),
-        name=_text(call.input.get("description")) or agent,
+        name=child_name(call, agent),
         call=call.id,
     )
     if is_launch(result):
@@ -334,6 +334,11 @@ def subagent_of(
     status = _text(structured.get("status"))
     end = msgspec.structs.replace(start, id=f"child/{agent}/end", at=at, status=status or "ended")
     return start, end
+
+
+def child_name(call: ClaudeCodeCall | None, agent: str) -> str:
+    """What a sub-agent is called: what it was started for, or its id."""
+    return (_text(call.input.get("description")) if call is not None else "") or agent
 
 
 def is_launch(result: Any) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from stator.model.log.query import SessionRow
-from stator.model.records.types import CallRecord
+from stator.model.records.types import CallRecord, CallStatus
 
 DIED = "process died"
 """Cause of what the driver of a session left open."""
@@ -39,8 +39,14 @@ def waits(record: CallRecord) -> bool:
 def left_open(record: CallRecord, row: SessionRow) -> CallRecord:
     """A call that gets no outcome any more, as readers show it: a write may have happened, so it is in doubt; a read
     changed nothing, so it is cancelled and nobody has to find out more."""
-    status = "in doubt" if unknown(record) else "cancelled"
-    return msgspec.structs.replace(record, status=status, cause=record.cause or cause_of(row))
+    return msgspec.structs.replace(
+        record, status=fate(record.effect), cause=record.cause or cause_of(row)
+    )
+
+
+def fate(effect: str) -> CallStatus:
+    """How a call is shown that gets no outcome any more."""
+    return "in doubt" if effect == "write" else "cancelled"
 
 
 def cause_of(row: SessionRow) -> str:

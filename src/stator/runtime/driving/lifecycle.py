@@ -21,7 +21,7 @@ from stator.model.log.query import Holder, Lease
 from stator.model.records.types import CallRecord, PendingRecord, to_settle
 from stator.model.sessions.lifecycle import REASONS, TRANSITIONS
 from stator.model.values.ids import run_id
-from stator.model.views.open_calls import DIED, is_running, unknown
+from stator.model.views.open_calls import DIED, fate, is_running, unknown
 from stator.runtime.base.context import Context
 from stator.store.port import StorePort
 
@@ -219,7 +219,7 @@ def close_out(store: StorePort, lease: Lease, draft: MakeDraft) -> list[Draft]:
             tool=record.tool,
             effect=record.effect,
             attempt=record.attempt,
-            status=fate(record),
+            status=fate(record.effect),
             changes=(left_to_settle(record, cause),) if unknown(record) else (),
             **gone,
         )
@@ -234,11 +234,6 @@ def close_out(store: StorePort, lease: Lease, draft: MakeDraft) -> list[Draft]:
         end = {"status": "interrupted", "inputs": (runs[0].seq,), "changes": stale}
         drafts.append(draft("run_end", **end, **gone))
     return drafts
-
-
-def fate(record: CallRecord) -> str:
-    """What is known of a call whose driver died while it ran."""
-    return "in doubt" if unknown(record) else "cancelled"
 
 
 def left_to_settle(call: CallRecord | Asked, why: str) -> Upsert:

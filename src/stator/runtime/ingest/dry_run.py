@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.item_commits import DraftingState
 from stator.model.exchange.items import Compacted, Conversation, commit_id
 from stator.model.log.commit import Commit, Draft
-from stator.model.log.reading import Reading
 from stator.runtime.base.context import Context
 from stator.runtime.ingest.placement import find, fork_point
 from stator.runtime.ingest.recorder import Recorder, mended
@@ -42,7 +42,7 @@ class Foreteller(Recorder):
         drafts, self._drafts = self._drafts, []
         return drafts
 
-    def flush(self, *, reading: Reading | None = None, barrier: bool = True) -> list[Commit]:
+    def flush(self, *, bookmark: Bookmark | None = None, barrier: bool = True) -> list[Commit]:
         drafts = [draft for draft in self._pending if isinstance(draft, Draft)]
         whole = [mended(draft) for draft in drafts]
         self.mended += sum(new is not old for new, old in zip(whole, drafts, strict=True))

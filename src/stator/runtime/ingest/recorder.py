@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET
 
 from stator.errors import Conflict, InvalidInput
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.item_commits import (
     Drafter,
     DraftingState,
@@ -34,7 +35,6 @@ from stator.model.exchange.items import (
 )
 from stator.model.log.commit import Commit, Draft, Upsert
 from stator.model.log.query import SessionQuery, SessionRow
-from stator.model.log.reading import Reading
 from stator.model.log.shown_text import cut_short
 from stator.model.records.text import prompt_text
 from stator.model.records.types import ApprovalRecord, CallRecord, SessionRecord
@@ -66,7 +66,7 @@ class SeenCall(NamedTuple):
     input: Any
 
 
-class Waiting(Exception):
+class ParentBehind(Exception):
     """A conversation cannot be begun yet: what it hangs at, or was forked from, is not recorded so far."""
 
 
@@ -152,24 +152,24 @@ class Recorder:
         """Drafts that are not recorded yet."""
         return len(self._pending)
 
-    def flush(self, *, reading: Reading | None = None, barrier: bool = True) -> list[Commit]:
+    def flush(self, *, bookmark: Bookmark | None = None, barrier: bool = True) -> list[Commit]:
         """Append what was taken, all of it or nothing; the commits that are new. A new session begins in the same
         transaction. A session that is begun must have something to begin with, or a note.
 
-        `reading` is kept in that transaction; `HeadMoved` if another process has read further. Without
+        `bookmark` is kept in that transaction; `HeadMoved` if another process has read further. Without
         `barrier`, a store in `barrier` mode syncs for intents of writes only.
         """
         if self._unbegun and self._begin():
-            answers = self._created_with(reading)
+            answers = self._created_with(bookmark)
             if answers is not None:
                 return answers
         self._unbegun = False
-        if not self._pending and reading is None:
+        if not self._pending and bookmark is None:
             return []
         answers = self._mended(
             self._resolved(self._store.session(self.session).record),
             lambda drafts: self._store.append(
-                self.session, drafts, barrier=barrier, reading=reading
+                self.session, drafts, barrier=barrier, bookmark=bookmark
             ),
         )
         self._pending = []
@@ -218,20 +218,20 @@ class Recorder:
         return False
 
     def _check_ready(self) -> None:
-        """`Waiting` while the session that this one hangs at may still reach the place."""
+        """`ParentBehind` while the session that this one hangs at may still reach the place."""
         talk = self.conversation
         above = known(self._store, talk.source, talk.fork_of or talk.parent)
         rests = above is None or self._context.at_rest(self._store, above)
         if not is_ready(self._store, talk, at_rest=rests):
-            raise Waiting(talk.id)
+            raise ParentBehind(talk.id)
 
-    def _created_with(self, reading: Reading | None) -> list[Commit] | None:
+    def _created_with(self, bookmark: Bookmark | None) -> list[Commit] | None:
         """Create the session with what was taken; None if another process has begun it."""
         record = self._first_record()
         first = msgspec.structs.replace(opening(self._context, record), happened=record.created)
         drafts = self._resolved(record)
         row, is_ours = self._mended(
-            drafts, lambda made: _created(self._store, [first, *made], record, reading)
+            drafts, lambda made: _created(self._store, [first, *made], record, bookmark)
         )
         if not is_ours:
             return None
@@ -410,14 +410,14 @@ def _beginning(value: Any) -> str:
 
 
 def _created(
-    store: StorePort, drafts: list[Draft], record: SessionRecord, reading: Reading | None
+    store: StorePort, drafts: list[Draft], record: SessionRecord, bookmark: Bookmark | None
 ) -> tuple[SessionRow, bool]:
     """Create it; another session may have its name, and another process may have been first."""
     for name in (record.name, f"{record.name[:NAME_MAX]} {short(record.id)[2:]}"):
         named = msgspec.structs.replace(record, name=name)
         changed = msgspec.structs.replace(drafts[0], changes=(Upsert("session", named),))
         try:
-            row, is_new = store.create([changed, *drafts[1:]], reading=reading)
+            row, is_new = store.create([changed, *drafts[1:]], bookmark=bookmark)
         except Conflict:
             return store.session(record.id), False
         if row.id == record.id:

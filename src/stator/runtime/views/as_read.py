@@ -29,10 +29,10 @@ LEFT = ("in doubt", "cancelled")
 class AsRead:
     """A store whose answers say what became of open calls; everything else is the store's own."""
 
-    def __init__(self, store: StorePort, context: Context) -> None:
+    def __init__(self, store: StorePort, context: Context, *, remembers: bool = False) -> None:
         self._below = store
         self._context = context
-        self._known: dict[tuple[str, str], Any] | None = None
+        self._known: dict[tuple[str, str], Any] | None = {} if remembers else None
         """What was asked before, where the answers are for one question: it asks several times, and each reads
         a transcript."""
 
@@ -126,9 +126,7 @@ class AsRead:
 
     def for_one_answer(self) -> AsRead:
         """The same, remembering what it was told of each session: for one question, and not longer."""
-        made = AsRead(self._below, self._context)
-        made._known = {}
-        return made
+        return AsRead(self._below, self._context, remembers=True)
 
     def calls(
         self, query: CallQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
@@ -197,7 +195,18 @@ class AsRead:
         row = self._below.session(session)
         if row.record.mode != "recorded":
             return []
-        return unplaced(self._unplaced(row))
+        found = unplaced(self._unplaced(row))
+        ended = {one.call for one in found if one.kind != "call"}
+        if all(one.call in ended for one in found if one.kind == "call") or not self._rests(row):
+            return found
+        return [
+            one
+            if one.kind != "call" or one.call in ended
+            else msgspec.structs.replace(
+                one, status=open_calls.fate(one.effect), cause=open_calls.cause_of(row)
+            )
+            for one in found
+        ]
 
     def is_old(self, session: str, seq: int) -> bool:
         """Whether what a commit says of a call in doubt is history."""

@@ -15,6 +15,7 @@ from stator.errors import (
     NotFound,
     WrongProcess,
 )
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.log import turn_keys
 from stator.model.log.chain import GENESIS
 from stator.model.log.commit import (
@@ -44,7 +45,6 @@ from stator.model.log.query import (
     UsageBy,
     check_limit,
 )
-from stator.model.log.reading import Reading
 from stator.model.log.seal import (
     Salts,
 )
@@ -77,7 +77,7 @@ class KeptSession:
         self.commits: list[Commit] = []
         self.epoch = 0
         self.holder: Holder | None = None
-        self.readings: dict[str, Reading] = {}
+        self.readings: dict[str, Bookmark] = {}
 
     @property
     def low(self) -> int:

@@ -19,6 +19,7 @@ from stator.errors import (
     InvalidInput,
     NotFound,
 )
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.log import chain
 from stator.model.log.commit import (
     Commit,
@@ -34,7 +35,6 @@ from stator.model.log.query import (
     Lease,
     SessionRow,
 )
-from stator.model.log.reading import Reading
 from stator.model.log.redact import Redactor
 from stator.model.log.seal import (
     Place,
@@ -72,7 +72,7 @@ class MemoryStore(MemoryReads):
     # -- sessions ---------------------------------------------------------------------------------
 
     def create(
-        self, drafts: Sequence[Draft], *, reading: Reading | None = None
+        self, drafts: Sequence[Draft], *, bookmark: Bookmark | None = None
     ) -> tuple[SessionRow, bool]:
         with self._lock:
             self._check()
@@ -88,7 +88,7 @@ class MemoryStore(MemoryReads):
             try:
                 for draft in drafts:
                     self._append_one(kept, draft)
-                self._keep_reading(kept, reading)
+                self._keep_reading(kept, bookmark)
             except BaseException:
                 del self._sessions[record.id]
                 raise
@@ -149,14 +149,14 @@ class MemoryStore(MemoryReads):
         if_head: str | None = None,
         barrier: bool = False,
         fresh: bool = False,
-        reading: Reading | None = None,
+        bookmark: Bookmark | None = None,
     ) -> list[Commit]:
         with self._lock:
             self._check()
-            if not drafts and reading is None:
+            if not drafts and bookmark is None:
                 return []
             kept = self._find(session)
-            self._check_reading(kept, reading)
+            self._check_reading(kept, bookmark)
             head = kept.commits[-1].hash
             landed = any(commit.id == drafts[0].id for commit in kept.commits if drafts)
             if if_head is not None and if_head != head and not landed:
@@ -164,18 +164,18 @@ class MemoryStore(MemoryReads):
             before, sessions = (kept.record, list(kept.commits)), dict(self._sessions)
             try:
                 answers = [self._append_one(kept, draft) for draft in drafts]
-                self._keep_reading(kept, reading)
+                self._keep_reading(kept, bookmark)
                 return answers
             except BaseException:
                 kept.record, kept.commits = before
                 self._sessions = sessions
                 raise
 
-    def reading(self, session: str, name: str) -> Reading | None:
+    def bookmark(self, session: str, name: str) -> Bookmark | None:
         with self._lock:
             return self._find(session).readings.get(name)
 
-    def _check_reading(self, kept: KeptSession, note: Reading | None) -> None:
+    def _check_reading(self, kept: KeptSession, note: Bookmark | None) -> None:
         known = None if note is None else kept.readings.get(note.name)
         if note is not None and note.number != (0 if known is None else known.number) + 1:
             raise HeadMoved(
@@ -184,7 +184,7 @@ class MemoryStore(MemoryReads):
                 session=kept.record.id,
             )
 
-    def _keep_reading(self, kept: KeptSession, note: Reading | None) -> None:
+    def _keep_reading(self, kept: KeptSession, note: Bookmark | None) -> None:
         if note is None:
             return
         redactor = self._redactor(self._log(kept))

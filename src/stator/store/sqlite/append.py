@@ -18,6 +18,7 @@ import apsw
 import msgspec
 
 from stator.errors import BadTurn, Conflict, IdReused, InvalidInput
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.log import chain
 from stator.model.log.clean_record import clean_record
 from stator.model.log.commit import (
@@ -27,7 +28,6 @@ from stator.model.log.commit import (
     Gone,
     Upsert,
 )
-from stator.model.log.reading import Reading
 from stator.model.log.seal import Place as CommitPlace
 from stator.model.log.seal import (
     admitted,
@@ -37,7 +37,7 @@ from stator.model.log.seal import (
     seal,
 )
 from stator.model.records.tables import REMOVALS
-from stator.model.records.types import Entry, SessionRecord
+from stator.model.records.types import SessionRecord
 from stator.model.sessions.lifecycle import (
     check_lease,
     driven,
@@ -47,15 +47,15 @@ from stator.model.values.ids import check_id, from_bytes, to_bytes
 from stator.store.port import Durability
 from stator.store.rows import to_row
 from stator.store.sqlite import (
+    bookmarks,
     erasure,
     projection,
     purge,
-    reading_notes,
     space,
 )
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.driver_lock import DriverLocks
-from stator.store.sqlite.live_session import Live, in_project, located
+from stator.store.sqlite.live_session import Live, PastState, in_project, located
 from stator.store.sqlite.projection import SEQ_BITS, SQL, Ledger
 from stator.store.sqlite.queries import (
     commits,
@@ -63,7 +63,6 @@ from stator.store.sqlite.queries import (
     lineage,
     places,
     session_list,
-    state,
 )
 from stator.store.sqlite.queries.lineage import SessionPlace
 from stator.store.sqlite.queries.state import exact_ledger
@@ -194,8 +193,8 @@ class Appender:
 
     def append_request(self, db: apsw.Connection, request: AppendRequest) -> list[Commit]:
         live = self.session_live(db, request.session)
-        if request.reading is not None:
-            reading_notes.check(db, live, request.reading)
+        if request.bookmark is not None:
+            bookmarks.check(db, live, request.bookmark)
         if request.if_head is not None:
             first = request.drafts[0]
             landed = self._already(db, live, first) is not None  # and is only asked for again
@@ -206,8 +205,8 @@ class Appender:
             commits.append(self._append_one(db, live, draft, request.fresh))
             if draft.kind in REMOVALS:  # it dropped what was believed
                 live = self.session_live(db, request.session)
-        if request.reading is not None:
-            reading_notes.write(db, live, request.reading)
+        if request.bookmark is not None:
+            bookmarks.write(db, live, request.bookmark)
         if len(live.place.tail) >= projection.TAIL_MAX:
             self.flush(db, live)
         # Many sessions with short tails are as slow to read as one with a long tail: every reader replays them.
@@ -253,7 +252,7 @@ class Appender:
         self.flush(db, live)
         if draft.kind == "erasure":
             # A note may hold a copy of what is erased: it was read, and not recorded yet.
-            reading_notes.drop(db, live.place.s)
+            bookmarks.drop(db, live.place.s)
             erasure.erase(db, live.place, draft, by, live.digest)
         else:
             purge.purge(db, self.drivers, live.place, draft)
@@ -313,7 +312,7 @@ class Appender:
                     raise IdReused(f"commit {draft.id} is in another session", commit=draft.id)
         if seq is not None:
             commit = self._read_at(db, live.place, seq)
-            before = _Past(db, live.place, seq - 1)
+            before = PastState(db, live.place, seq - 1)
             if same_origin(known, commit) or same_part(draft, commit, before, live.redactor):
                 return commit
             raise IdReused(
@@ -386,7 +385,7 @@ class Appender:
         db: apsw.Connection,
         record: SessionRecord,
         drafts: Sequence[Draft],
-        reading: Reading | None = None,
+        bookmark: Bookmark | None = None,
     ) -> tuple[str, bool]:
         if self._redact:
             record, drafts = self._scrub_names(record, drafts)
@@ -396,8 +395,8 @@ class Appender:
         live = self._begin(db, record, drafts[0])
         for draft in drafts:
             self._append_one(db, live, draft)
-        if reading is not None:
-            reading_notes.write(db, live, reading)
+        if bookmark is not None:
+            bookmarks.write(db, live, bookmark)
         self.flush(db, live)
         return record.id, True
 
@@ -479,7 +478,7 @@ class Appender:
                 new += self._ingest_one(db, live, commit, targets, known)
             self.flush(db, live)
             if erasure.carry_out(db, live.place, targets, live.digest):
-                reading_notes.drop(db, live.place.s)
+                bookmarks.drop(db, live.place.s)
                 erased = True
             # `live` still holds what was erased from the tables a line above.
             self.forget(session)
@@ -521,25 +520,6 @@ class Appender:
         holder = self.drivers.holder(place.holder, place.epoch)
         if holder is not None and holder.live:
             raise driven(place.record, holder)
-
-
-class _Past:
-    """The state before a commit: the reducer's view at an earlier seq."""
-
-    def __init__(self, db: apsw.Connection, place: SessionPlace, at: int) -> None:
-        self._db, self._place, self._at = db, place, at
-
-    def find(self, collection: str, key: str) -> Entry | None:
-        return state.find_entry(self._db, self._place, collection, key, self._at)
-
-    def all(self, collection: str) -> Sequence[Entry]:
-        return state.read_entries(self._db, self._place, collection, self._at, None)
-
-    def locate(self, identifier: str) -> int:
-        seq = self._place.tail.ids.get(to_bytes(identifier)) or located(
-            self._db, self._place, identifier
-        )
-        return seq if seq <= self._at else 0
 
 
 def next_turn(draft: Draft, live: Live) -> int:

@@ -23,6 +23,7 @@ from stator.model.records.types import SessionRecord
 from stator.model.values.ids import from_bytes, to_bytes
 from stator.store.compress import decompress
 from stator.store.sqlite import connection as opening
+from stator.store.sqlite.bookmarks import PREFIX as NOTES
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.live_session import in_project
 from stator.store.sqlite.log_scan import READ_ERRORS
@@ -43,7 +44,6 @@ from stator.store.sqlite.projection import (
 from stator.store.sqlite.queries import commits, lineage, places
 from stator.store.sqlite.queries.lineage import SessionPlace
 from stator.store.sqlite.queries.state import exact_ledger
-from stator.store.sqlite.reading_notes import PREFIX as NOTES
 from stator.store.sqlite.space import MARK, TRACES
 
 RESTORE = "what the log says is right; restore a backup, or see: stator doctor"

@@ -12,7 +12,7 @@ import apsw
 from stator.errors import Busy
 from stator.model.log.commit import Draft, Purge
 from stator.model.sessions.lifecycle import check_purge
-from stator.store.sqlite import reading_notes
+from stator.store.sqlite import bookmarks
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.driver_lock import DriverLocks
 from stator.store.sqlite.projection import SEQ_MASK, SQL, commit_slot
@@ -38,7 +38,7 @@ def _purge(db: apsw.Connection, drivers: DriverLocks, project: SessionPlace, cha
     holder = drivers.holder(place.holder, place.epoch)
     if holder is not None and holder.live:
         raise Busy(f"session {session} is driven", holder=holder, session=session)
-    reading_notes.drop(db, place.s)
+    bookmarks.drop(db, place.s)
     low, high = lineage.key(place.s, 0), lineage.key(place.s, SEQ_MASK)
     _drop_blobs(db, low, high)
     _drop_ids(db, low, high)

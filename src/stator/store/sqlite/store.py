@@ -26,6 +26,7 @@ from stator.errors import (
     StoreReadOnly,
     WrongProcess,
 )
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.log.commit import Commit, Draft
 from stator.model.log.delta import Op, Version
 from stator.model.log.query import (
@@ -45,11 +46,10 @@ from stator.model.log.query import (
     UsageBy,
     check_limit,
 )
-from stator.model.log.reading import Reading
 from stator.model.records.types import Entry
 from stator.model.sessions.ownership import OWN
 from stator.store.port import Durability
-from stator.store.sqlite import connection, lock_holders, projection, reading_notes, space
+from stator.store.sqlite import bookmarks, connection, lock_holders, projection, space
 from stator.store.sqlite.append import Appender, opening_record
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.driver_lock import DriverLocks
@@ -262,11 +262,11 @@ class SqliteStore:
     # -- sessions ---------------------------------------------------------------------------------
 
     def create(
-        self, drafts: Sequence[Draft], *, reading: Reading | None = None
+        self, drafts: Sequence[Draft], *, bookmark: Bookmark | None = None
     ) -> tuple[SessionRow, bool]:
         record = opening_record(drafts)
         session, created = self._write(
-            lambda db: self._appender.create(db, record, drafts, reading),
+            lambda db: self._appender.create(db, record, drafts, bookmark),
             seconds=connection.OPEN_S if record.mode == "driven" else None,
         )
         return self.session(session), created
@@ -305,17 +305,17 @@ class SqliteStore:
         if_head: str | None = None,
         barrier: bool = False,
         fresh: bool = False,
-        reading: Reading | None = None,
+        bookmark: Bookmark | None = None,
     ) -> list[Commit]:
         self._check_writable()
-        if not drafts and reading is None:
+        if not drafts and bookmark is None:
             return []
-        request = AppendRequest(session, drafts, if_head, barrier, fresh, reading)
+        request = AppendRequest(session, drafts, if_head, barrier, fresh, bookmark)
         return self._writer.append(request)
 
-    def reading(self, session: str, name: str) -> Reading | None:
+    def bookmark(self, session: str, name: str) -> Bookmark | None:
         with self._reading() as db:
-            return reading_notes.read(db, places.load_place(db, session, with_tail=False).s, name)
+            return bookmarks.read(db, places.load_place(db, session, with_tail=False).s, name)
 
     # -- reading ----------------------------------------------------------------------------------
 

@@ -18,8 +18,8 @@ from typing import Protocol, TypeVar
 import apsw
 
 from stator.errors import HeadMoved, StatorError, StoreError, StoreFailed
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.log.commit import Commit, Draft
-from stator.model.log.reading import Reading
 from stator.model.records.tables import BARRIERS, REMOVALS
 from stator.store.port import Durability
 from stator.store.sqlite import connection, space
@@ -43,12 +43,12 @@ class AppendRequest:
 
     __slots__ = (
         "barrier",
+        "bookmark",
         "done",
         "drafts",
         "error",
         "fresh",
         "if_head",
-        "reading",
         "result",
         "session",
     )
@@ -60,14 +60,14 @@ class AppendRequest:
         if_head: str | None,
         barrier: bool,
         fresh: bool,
-        reading: Reading | None = None,
+        bookmark: Bookmark | None = None,
     ) -> None:
         self.session = session
         self.drafts = drafts
         self.if_head = if_head
         self.barrier = barrier or any(map(is_barrier, drafts))
         self.fresh = fresh
-        self.reading = reading
+        self.bookmark = bookmark
         self.done = False
         self.error: BaseException | None = None
         self.result: list[Commit] = []

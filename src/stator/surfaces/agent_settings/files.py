@@ -61,13 +61,11 @@ def plan_edit(wanted: WantedSettings, *, remove: bool) -> SettingsEdit:
     before = _read_file(path)
     folders = () if wanted.path.is_symlink() else tuple(map(str, path.parents[: wanted.folders]))
     if not remove:
-        after = add_entries(before, wanted)
-        if before is None and after is not None and _is_first_empty(folders):
+        new = add_entries(before, wanted)
+        if before == new.removesuffix("\n") or (before is None and _is_first_empty(folders)):
             # a file of ours without a last line break: its folder was there, and stays
-            after = after.removesuffix("\n")
-        elif after is not None and before == after.removesuffix("\n"):
-            after = before
-        return SettingsEdit(str(path), before, after, folders=folders)
+            new = new.removesuffix("\n")
+        return SettingsEdit(str(path), before, new, folders=folders)
     after = remove_entries(before, wanted)
     backup = path.with_name(path.name + BACKUP_SUFFIX)
     kept = _read_file(backup) if wanted.kind == "json" and before != after else None

@@ -31,7 +31,7 @@ _SETTING = re.compile(r"[A-Za-z_]\w*=")
 _HOOKS = "hooks"
 
 
-def add_entries(text: str | None, wanted: WantedSettings) -> str | None:
+def add_entries(text: str | None, wanted: WantedSettings) -> str:
     """Return the text of a file with our entries. If they are there already, it is the same text."""
     if wanted.kind == "file":
         return _own_file(text, wanted)

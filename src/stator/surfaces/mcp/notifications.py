@@ -19,9 +19,10 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated
 
-from stator.connect import advance_active, catch_up
+from stator.connect import catch_up
 from stator.errors import StatorError
 from stator.surfaces.mcp import resources
+from stator.surfaces.mcp.intake import advance_active
 from stator.surfaces.mcp.scope import Scope
 
 CHECK_S = 0.5

@@ -11,10 +11,10 @@ import msgspec
 from stator.connect import spools
 from stator.hooks.witness import AGENT, payload
 from stator.hooks.witnesses import ANOTHER_ID
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.items import Called, Conversation, Item, Returned
 from stator.model.log.commit import Commit
 from stator.model.log.query import SessionRow
-from stator.model.log.reading import Reading
 from stator.runtime.facade.store import Store
 from stator.runtime.ingest.recorder import Recorder, SeenCall
 from stator.surfaces.hook import append_line
@@ -40,7 +40,7 @@ class WitnessRecorder(Recorder):
         self._seen.append(item)
         return []
 
-    def flush(self, *, reading: Reading | None = None, barrier: bool = True) -> list[Commit]:
+    def flush(self, *, bookmark: Bookmark | None = None, barrier: bool = True) -> list[Commit]:
         """Write the calls to the spool, on disk where a call may have an effect; append the rest."""
         if self._seen:
             said = payload(self.conversation.source, self.conversation.id, self._seen)
@@ -49,7 +49,7 @@ class WitnessRecorder(Recorder):
             )
             append_line(self._folder, AGENT, "", said, durable=durable)
             self._seen = []
-        return super().flush(reading=reading, barrier=barrier)
+        return super().flush(bookmark=bookmark, barrier=barrier)
 
     def forget(self) -> None:
         self._seen = []

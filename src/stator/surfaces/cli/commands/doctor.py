@@ -37,8 +37,8 @@ from stator.surfaces.cli.commands.verify import as_json
 from stator.surfaces.cli.exits import FINDING, OK, code_of
 from stator.surfaces.cli.parts.approver_setup import what_is_proven
 from stator.surfaces.cli.parts.foreign import old_grants
-from stator.surfaces.cli.parts.missing import missing_findings
 from stator.surfaces.cli.parts.person import own_approver
+from stator.surfaces.cli.parts.unrecorded import missing_findings
 from stator.surfaces.cli.parts.write_transcript import AGENTS
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count, size

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from stator.connect import reach_prompt
 from stator.errors import IdReused, InvalidInput
 from stator.model.records.tables import REPORTED
 from stator.runtime.ingest.self_report import Reporter
+from stator.surfaces.mcp.intake import reach_prompt
 from stator.surfaces.mcp.request_context import (
     SOURCE,
     Arguments,
@@ -27,6 +27,7 @@ def record(request: RequestContext, given: Arguments) -> ToolAnswer:
         row.id,
         source=SOURCE,
         key=given.get("idempotency_key", ""),
+        call=request.call_in(row),
     )
     before = view.head.seq
     for place, item in enumerate(given["items"]):

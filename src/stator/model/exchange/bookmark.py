@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 
-class Reading(msgspec.Struct, frozen=True):
+class Bookmark(msgspec.Struct, frozen=True):
     """The note of one source, under a name. A store keeps the newest."""
 
     name: str

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from stator.connect import spools
-from stator.hooks.missing import MissingSession, MissingSessions, missing_sessions
+from stator.hooks.unrecorded import MissingSession, MissingSessions, missing_sessions
 from stator.model.log.query import Finding
 from stator.runtime.facade.store import Store
 from stator.surfaces.cli.render.record_line import count, size

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from stator.errors import InvalidInput
+from stator.errors import InvalidInput, NotFound
 from stator.hooks.hook_note import hook_note
 from stator.hooks.spool import BAD
 from stator.importers.agent_sessions import (
@@ -25,7 +25,7 @@ from stator.importers.agent_sessions import (
 from stator.importers.reading.found_conversation import TRANSCRIPT
 from stator.importers.reading.jsonl import open_regular_file
 from stator.locations import NOTE
-from stator.model.log.query import SessionQuery
+from stator.model.log.query import SessionQuery, SessionRow
 from stator.runtime.base.context import Context
 from stator.runtime.base.project_flags import purged
 from stator.runtime.ingest.placement import find
@@ -42,7 +42,7 @@ SETTINGS = {
     "gemini": ("GEMINI_CLI_HOME", ".gemini"),
 }
 """Agents with hooks → the variable that names the folder of their settings, and what it is called by default."""
-SESSIONS_MAX = 100
+SESSIONS_MAX = 20
 """Recorded sessions of an agent among which one is looked for that its hooks reported."""
 OFF = "recording is not turned on for it, and it was never imported"
 UNTRUSTED = "its hooks are set up and have never reported; Codex runs them only after you trust them (/hooks)"
@@ -102,14 +102,21 @@ def missing_sessions(
     until = context.monotonic() + seconds if seconds else 0.0
     belongs = _in_root(context) if seconds else _in_project(context)
     found: list[MissingSession] = []
-    setup = functools.cache(functools.partial(_setup, store, home, environ, context.root))
     for agent in agents:
         for session in sessions_of(agent, home, environ, since=now - RECENT_US):
             if until and context.monotonic() > until:
-                return MissingSessions(sessions=found, is_all=False)
+                return MissingSessions(sessions=_by_hook(found, spools), is_all=False)
             if session.id != except_id and (one := _missing(store, session, now, belongs)):
-                found.append(_explained(one, spools, setup(agent)))
-    return MissingSessions(sessions=found)
+                found.append(one)
+    if seconds:
+        return MissingSessions(sessions=_by_hook(found, spools))
+    setup = functools.cache(functools.partial(_setup, store, home, environ, context.root))
+    return MissingSessions(sessions=[_explained(one, spools, setup(one.agent)) for one in found])
+
+
+def _by_hook(found: list[MissingSession], spools: Sequence[str]) -> list[MissingSession]:
+    """The same, as a hook explains them, which has little time: the newest stands for all, and hooks are set up."""
+    return [_explained(one, spools if one is found[0] else (), UNREPORTED) for one in found]
 
 
 def _missing(
@@ -119,11 +126,12 @@ def _missing(
     folder: str | None = None
     if not session.id:
         session, folder = looked_into(session)
-    row = find(store, session.conversation)
+    row = _row(store, session)
     if row is not None:
+        if now - session.changed < REST_US:
+            return None
         read = _read(store, row.id)
-        is_read = read == 0 or now - session.changed < REST_US or not _has_line(session, read)
-        return None if is_read else _as_missing(session, read)
+        return _as_missing(session, read) if read and _has_line(session, read) else None
     if folder is None:
         session, folder = looked_into(session)
     if not session.id or not folder or not belongs(folder):
@@ -131,6 +139,14 @@ def _missing(
     if purged(store, session.conversation.session) is not None:
         return None
     return _as_missing(session, 0)
+
+
+def _row(store: StorePort, session: AgentSession) -> SessionRow | None:
+    """The session in the store: under its derived id, as nearly all have it, else by its alias."""
+    try:
+        return store.session(session.conversation.session)
+    except NotFound:
+        return find(store, session.conversation)
 
 
 def _as_missing(session: AgentSession, read: int) -> MissingSession:
@@ -146,7 +162,7 @@ def _as_missing(session: AgentSession, read: int) -> MissingSession:
 
 def _read(store: StorePort, session: str) -> int:
     """How far the transcript of a session was read; 0 if that is not known."""
-    kept = store.reading(session, TRANSCRIPT)
+    kept = store.bookmark(session, TRANSCRIPT)
     value = kept.value.get("offset") if kept is not None and isinstance(kept.value, dict) else 0
     return value if isinstance(value, int) else 0
 

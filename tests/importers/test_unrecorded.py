@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 import stator
 from importers.hook_lines import HOOK
 from stator.connect import connect, spools
-from stator.hooks.missing import OFF, UNREPORTED, UNTRUSTED, missing_sessions
+from stator.hooks.unrecorded import OFF, UNREPORTED, UNTRUSTED, missing_sessions
 from stator.model.exchange.items import Conversation
 from stator.model.log.query import SessionQuery
 from stator.runtime.base import project_flags
@@ -152,7 +153,7 @@ def test_a_purged_session_is_not_missing(place):
         store.retention("trash=30d", "purge=30d")
         for days in (31, 62, 93):
             later = store.context.clock() + days * 86_400_000_000
-            then = Store(store.port, replace(store.context, clock=lambda later=later: later))
+            then = Store(store.port, replace(store.context, clock=repeat(later).__next__))
             then.collect(then.gc(), yes=True)
         assert not store.port.sessions(SessionQuery(mode="recorded")).rows
     assert ids() == []

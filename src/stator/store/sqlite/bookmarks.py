@@ -1,4 +1,4 @@
-"""Reading notes in the file: how far the sources of recorded sessions were read.
+"""Bookmark notes in the file: how far the sources of recorded sessions were read.
 
 They are rows of `meta`, because that table is part of every store of schema 1. Whatever happens to them, nothing is
 lost: a note that is missing or damaged makes its reader start at the beginning.
@@ -10,31 +10,31 @@ import apsw
 import msgspec
 
 from stator.errors import HeadMoved
-from stator.model.log.reading import Reading
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.values import canon
 from stator.store.sqlite.connection import one
 from stator.store.sqlite.live_session import Live
 
-PREFIX = "reading "
+PREFIX = "bookmark "
 """How the keys of these rows begin; a session's ordinal and the note's name follow."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[int, bytes]).decode
 
 
-def read(db: apsw.Connection, s: int, name: str) -> Reading | None:
+def read(db: apsw.Connection, s: int, name: str) -> Bookmark | None:
     """A session's note of that name; None if there is none that can be read."""
     row = one(db, "SELECT value FROM meta WHERE key = ?", (_key(s, name),))
     if row is None or not isinstance(row[0], bytes):
         return None
     try:
         number, data = _decode(row[0])
-        return Reading(name, number, canon.loads(data))
+        return Bookmark(name, number, canon.loads(data))
     except (msgspec.DecodeError, ValueError):
         return None
 
 
-def check(db: apsw.Connection, live: Live, note: Reading) -> None:
+def check(db: apsw.Connection, live: Live, note: Bookmark) -> None:
     """`HeadMoved` unless the note follows the one that is there."""
     known = read(db, live.place.s, note.name)
     there = 0 if known is None else known.number
@@ -47,7 +47,7 @@ def check(db: apsw.Connection, live: Live, note: Reading) -> None:
         )
 
 
-def write(db: apsw.Connection, live: Live, note: Reading) -> None:
+def write(db: apsw.Connection, live: Live, note: Bookmark) -> None:
     """Keep a note. It may hold what the log does not hold yet, so secrets are replaced as there."""
     scrub = live.redactor.scrub if live.redactor is not None else None
     value = _encode((note.number, canon.dumps(note.value, scrub=scrub)))
