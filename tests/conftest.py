@@ -51,6 +51,9 @@ os.environ["XDG_DATA_HOME"] = tempfile.mkdtemp(prefix="stator-tests-")
 atexit.register(shutil.rmtree, os.environ["XDG_DATA_HOME"], ignore_errors=True)
 
 
+# Hooks only queue: a program that takes the queue in, in the background, would race with the tests.
+os.environ["STATOR_INGESTER"] = "off"
+
 # The same examples every time, so that a red run is red for its author too; a campaign explores.
 # No test fails because the machine was busy.
 patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -42,7 +42,7 @@ class Rollout:
 
     def add(self, kind: str, **payload: Any) -> None:
         stamp = f"2026-10-01T09:{len(self.lines) // 60 % 60:02}:{len(self.lines) % 60:02}.000Z"
-        line = {"timestamp": stamp, "type": kind, "payload": payload}
+        line: dict[str, Any] = {"timestamp": stamp, "type": kind, "payload": payload}
         if self.style == STYLES[2]:
             line["ordinal"] = len(self.lines)
         self.lines.append(line)

@@ -114,7 +114,7 @@ def call_of(chat: Chat, kind: str) -> dict[str, Any]:
     tool, args, output, status = {
         "shell": ("run_shell_command", {"command": "cat a.md"}, "Output: a\nExit Code: 0", "success"),
         "failing": ("run_shell_command", {"command": "false"}, "Exit Code: 1", "success"),
-        "todos": ("write_todos", {"todos": [{"description": f"dig {chat.number}", "status": "pending"}]}, "ok", "success"),
+        "todos": ("write_todos", {"todos": [{"description": "dig", "status": "pending"}]}, "ok", "success"),
         "bad todos": ("write_todos", {"todos": [{"description": "fly", "status": "pending"}]}, "no", "error"),
         "edit": ("write_file", {"file_path": "/home/dev/garden/a.md", "content": "a"}, "ok", "success"),
         "agent": ("delegate", {"agent_name": "bee"}, "flown", "success"),

@@ -59,7 +59,9 @@ class HookedStore:
         self.path = root / ".stator" / "store.db"
         self.spool = root / ".stator" / "store.db-spool"
         self.environ = {
-            name: os.environ[name] for name in ("PATH", "XDG_DATA_HOME") if name in os.environ
+            name: os.environ[name]
+            for name in ("PATH", "STATOR_INGESTER", "XDG_DATA_HOME")
+            if name in os.environ
         }
         is_split = "XDG_DATA_HOME" in self.environ  # else the list of stores is in the home folder
         self.environ["HOME"] = str(root / "home") if is_split else os.environ["HOME"]

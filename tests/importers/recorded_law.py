@@ -85,6 +85,12 @@ def take_in(store: Any, name: str, path: Path, *, at_rest: bool) -> None:
         import_conversation(store.port, store.context, format, found, Report(), at_rest=at_rest)
 
 
+def forks(name: str, path: Path) -> list[tuple[str, frozenset[str]]]:
+    """What the conversations of a file say they were forked from."""
+    found = [one.conversation for one in load(name).conversations(path)]
+    return [(one.fork_of, one.fork_ids) for one in found]
+
+
 def contribute(store: Any, session: str, number: int) -> None:
     record = DecisionRecord(topic=f"topic {number}", what="x")
     draft = Draft(
@@ -120,12 +126,16 @@ def history(
     chance = random.Random(seed)
     data = source.read_bytes()
     path = beside_its_siblings(source, folder)
+    written(path, data)
+    origin = forks(name, path)
     counts: Counter[str] = Counter(histories=1)
     shown: dict[tuple[str, int], str] = {}
     with stator.connect(folder / f"{seed}.db", durability="relaxed", project="x") as store:
         cuts = sorted(chance.randrange(1, len(data)) for _ in range(chance.randrange(1, 8)))
         for cut in [*cuts, len(data)]:
             written(path, data[:cut])
+            if forks(name, path) != origin:
+                continue  # an agent writes the copied lines of a fork at once
             for _ in range(chance.choice((1, 1, 2))):
                 take_in(store, name, path, at_rest=False)
             if chance.random() < 0.3:

@@ -382,7 +382,7 @@ def test_the_instructions_of_a_project_are_a_setting_by_their_digest(tmp_path):
     words = "# AGENTS.md instructions for /x\n\nbe kind"
     path = written(tmp_path, prompt(words), prompt("go"))
     (found,) = [item for item in told(path) if isinstance(item, Configured)]
-    assert found.settings == {"instructions": digest_of(words)}
+    assert found.settings == {"instructions": {"AGENTS.md": digest_of(words)}}
 
 
 def test_a_file_that_a_command_shows_is_read(store, tmp_path):

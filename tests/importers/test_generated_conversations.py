@@ -6,6 +6,7 @@ import json
 from copy import deepcopy
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -104,12 +105,13 @@ def test_any_tree_of_pi_is_read_lawfully(data):
 @st.composite
 def opencode_versions(draw):
     """The versions of a conversation: each part is added, and each call runs, before a message is complete."""
-    messages: list[dict[str, object]] = []
+    messages: list[dict[str, Any]] = []
+    parts: list[dict[str, Any]]
     versions: list[bytes] = []
     rests: list[int] = []
 
     def shown():
-        info = {
+        info: dict[str, Any] = {
             "id": "ses_a1",
             "title": "Tax",
             "directory": "/shop",
@@ -133,7 +135,7 @@ def opencode_versions(draw):
             messages[-1]["parts"] = parts
             shown()
             continue
-        info = {
+        info: dict[str, Any] = {
             "id": f"msg_{number}",
             "role": "assistant",
             "time": {"created": created},
@@ -141,7 +143,7 @@ def opencode_versions(draw):
         }
         if draw(st.integers(0, 5)) == 0:
             info["summary"] = True
-        parts: list[dict[str, object]] = []
+        parts = []
         messages.append({"info": info, "parts": parts})
         for place in range(draw(st.integers(0, 3))):
             part = {

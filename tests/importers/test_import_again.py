@@ -100,7 +100,8 @@ def test_importing_again_twice_doubles_nothing(store, transcript):
     old = take_in(store, transcript)
     store.contribute(old.id).decide("first", topic="a")
     new = again(store, transcript)
-    assert not is_outdated(store.port.session(new), NewerFormat())
+    (found,) = NewerFormat().conversations(transcript.path)
+    assert not is_outdated(store.port.session(new), NewerFormat(), found)
     before = len(list(store.read(new).log()))
     take_in(store, transcript, NewerFormat())
     assert len(list(store.read(new).log())) == before

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 
 import pytest
@@ -152,7 +153,7 @@ def test_a_purged_session_is_not_missing(place):
         store.retention("trash=30d", "purge=30d")
         for days in (31, 62, 93):
             later = store.context.clock() + days * 86_400_000_000
-            then = Store(store.port, replace(store.context, clock=lambda later=later: later))
+            then = Store(store.port, replace(store.context, clock=repeat(later).__next__))
             then.collect(then.gc(), yes=True)
         assert not store.port.sessions(SessionQuery(mode="recorded")).rows
     assert ids() == []

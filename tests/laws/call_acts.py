@@ -74,6 +74,7 @@ class CallActs(Telling):
         answer = answer_of(shape, text or ("" if calls else "well"), asked)
         if through == "model":
             reply = turn.model(lambda **given: answer, model="m")
+            self.told.setting("model", "m")
             self.told.outcome(self._model_call(), "model", "ok", "read")
         else:
             reply = turn.reply(answer)

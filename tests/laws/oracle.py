@@ -16,7 +16,7 @@ from laws import values
 COLLECTIONS = (
     *("session", "tags", "runs", "children", "tools", "files", "decisions", "pending", "calls"),
     *("plan", "facts", "preferences", "dead_ends", "artifacts", "working_set", "approvals"),
-    *("spend", "scores", "evicted", "flags", "scratch", "app", "trust"),
+    *("spend", "scores", "evicted", "flags", "scratch", "app", "settings", "trust"),
 )
 KEPT_BY_REWIND = frozenset(
     (
@@ -58,6 +58,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "flags": ("name", "on"),
     "scratch": ("name",),
     "app": ("name",),
+    "settings": ("name",),
     "trust": ("on",),
     "session": (),
 }
@@ -216,6 +217,14 @@ class Told:
         if from_path not in ("", path):
             self.leave_path(from_path, known, data["before"])
         self.put("files", **data)
+        if op not in ("deleted", "skipped"):
+            self.use("file", path, "")
+
+    def setting(self, name: str, value: Any) -> None:
+        """A setting is recorded only where it changed."""
+        known = self.find("settings", name)
+        if known is None or known.data["value"] != value:
+            self.put("settings", name=name, value=value)
 
     def leave_path(self, path: str, known: Version | None, before: str) -> None:
         """The old path of a rename: deleted, whether or not anything was recorded of it before."""

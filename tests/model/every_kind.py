@@ -25,6 +25,7 @@ from runtime.support import Model
 from stator.errors import StatorError
 from stator.model.log.commit import Commit, Draft
 from stator.model.log.delta import Put
+from stator.model.log.edges import edges_of
 from stator.model.log.rewinds import visible
 from stator.model.records.tables import COLLECTIONS, KINDS
 from stator.model.sessions.lifecycle import check_lease, check_transition
@@ -211,11 +212,10 @@ async def _over_mcp(store: Any, session: str) -> str:
 
 
 def _inputs(view: Any) -> str:
-    """The kinds of commits that are inputs of the model's answers."""
+    """The kinds of commits that each commit was made from."""
     log = list(view.log(load=False))
-    kinds = {commit.seq: commit.kind for commit in log}
-    answers = [commit for commit in log if commit.kind == "entry"]
-    return "\n".join(f"@{a.seq}: {', '.join(kinds[seq] for seq in a.inputs)}" for a in answers)
+    made = {c.seq: [o.kind for o in log if any(e.holds(o) for e in edges_of(c))] for c in log}
+    return "\n".join(f"@{c.seq} {c.kind}: {', '.join(made[c.seq])}" for c in log if made[c.seq])
 
 
 def _missed(view: Any) -> str:

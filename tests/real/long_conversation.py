@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ FULL = 190_000
 """Tokens after which an agent compacts; its window has 200,000."""
 BUT_GEMINIS = 990_000
 """The same for Gemini CLI, which knows the window of its model."""
+POSITIONS = ("mask", "outputs", "summarise", "seq")
+"""What a compaction names by its position."""
 KILLED = "killed"
 COMPACTED = "compacted"
 NAMES = (
@@ -129,28 +132,40 @@ def record_of(store: Store, source: str) -> dict[str, list[list[Any]]]:
     """Session → its commits that come from the source, with everything that must be equal."""
     found = {}
     for row in store.port.sessions(SessionQuery(), limit=100).rows:
-        commits = store.port.commits(row.id, limit=100_000)
-        names = {commit.seq: commit.id for commit in commits}
-        found[row.id] = [
-            _as_row(commit, names)
-            for commit in commits
-            if commit.origin is not None
-            and commit.origin[0] == source
-            and not _is_lifecycle(commit)
-        ]
+        commits = store.port.commits(row.id, limit=10_000)
+        told = [one for one in commits if one.origin is not None and one.origin[0] == source]
+        told = [one for one in told if not _is_lifecycle(one)]
+        found[row.id] = [_as_row(commit, told) for commit in told]
     return found
 
 
-def _as_row(commit: Commit, names: dict[int, str]) -> list[Any]:
-    content = {name: commit.known(name) for name in sorted(commit.content)}
-    edges = [
-        edge.id or (names.get(edge.first, "?"), names.get(edge.last, "?"))
-        for edge in edges_of(commit)
-    ]
+def _as_row(commit: Commit, told: list[Commit]) -> list[Any]:
+    content = {name: commit.known(name) for name in sorted(commit.content) if name != "principal"}
+    if commit.kind == "compaction":  # starts and ends are between the others: positions differ
+        content = {name: _without_positions(value, told) for name, value in content.items()}
+    edges = [edge.id or [one.id for one in told if edge.holds(one)] for edge in edges_of(commit)]
     return [
         commit.id, commit.turn, commit.kind, commit.status, commit.tool, commit.call,
         commit.happened, content, edges,
     ]  # fmt: skip
+
+
+def _without_positions(value: Any, told: list[Commit], key: str = "") -> Any:
+    """A value of a compaction, with the commits up to a position in place of the position."""
+    if isinstance(value, dict):
+        return {
+            _without_positions(name, told): _without_positions(part, told, name)
+            for name, part in value.items()
+        }
+    if isinstance(value, list):
+        return [_without_positions(part, told, key) for part in value]
+    if isinstance(value, str):
+        return re.sub(r"@(\d+)", lambda found: f"@{_reached(int(found[1]), told)}", value)
+    return _reached(value, told) if key in POSITIONS and isinstance(value, int) else value
+
+
+def _reached(seq: int, told: list[Commit]) -> str:
+    return next((one.id for one in reversed(told) if one.seq <= seq), "")
 
 
 def _is_lifecycle(commit: Commit) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from stator.importers.conversation import Report, import_conversation
+from stator.importers.conversation import Report, import_conversation, mapper_of
 from stator.importers.format import Format
 from stator.importers.reading.found_conversation import FoundConversation, Progress
 from stator.model.exchange.items import Conversation, commit_id
@@ -70,9 +70,10 @@ def import_again(
     return new.id
 
 
-def is_outdated(row: SessionRow, format: Format) -> bool:
-    """Whether a session was made by another mapping than the present one."""
-    return row.record.mapper != f"{format.name}/{format.mapper}"
+def is_outdated(row: SessionRow, format: Format, found: FoundConversation) -> bool:
+    """Whether a session was made by another mapping than the one that reads this file now. A fallback corrects
+    nothing."""
+    return not found.is_fallback and row.record.mapper != mapper_of(format, found)
 
 
 def _number(record: SessionRecord) -> int:

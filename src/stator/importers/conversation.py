@@ -163,18 +163,12 @@ def import_conversation(
     starts empty and is passed from one conversation to the next: it holds what the import would have recorded so far,
     so that items which occur in several files count once. `make` makes the recorder.
     """
-    conversation = msgspec.structs.replace(
-        found.conversation, mapper=f"{format.name}/{format.mapper}"
-    )
+    conversation = msgspec.structs.replace(found.conversation, mapper=mapper_of(format, found))
     found = msgspec.structs.replace(found, conversation=conversation)
     for _ in range(ATTEMPTS):
         importing = _ConversationImport(store, context, format, found, via, predicted, make)
         # The conversation is here from a better source, under other ids: reading this file would record it twice.
-        if (
-            found.is_fallback
-            and importing.number == 0
-            and is_foretold(store, conversation, predicted or set())
-        ):
+        if found.is_fallback and importing.has_better(predicted):
             report.unchanged += 1
             return True
         try:
@@ -191,6 +185,12 @@ def import_conversation(
         hint="try again when less is recorded into it",
         session=conversation.session,
     )
+
+
+def mapper_of(format: Format, found: FoundConversation) -> str:
+    """Which mapping reads a file: the format, its version, and for a fallback which file of the conversation it is."""
+    part = f"#{found.part}" if found.is_fallback else ""
+    return f"{format.name}/{format.mapper}{part}"
 
 
 def read_note(store: StorePort, session: str, name: str) -> tuple[int, FileBookmark | None]:
@@ -256,6 +256,14 @@ class _ConversationImport:
         self._note = note if note is not None and self._is_valid(note) else None
         self._kept: dict[str, Any] = {} if self._note is None else msgspec.to_builtins(self._note)
         """The note that is in the store."""
+
+    def has_better(self, predicted: set[int] | None) -> bool:
+        """Whether the conversation is recorded, or would be, from another file than this fallback."""
+        talk = self._found.conversation
+        row = find(self._store, talk)
+        if row is not None:
+            return row.record.mapper != talk.mapper
+        return is_foretold(self._store, talk, predicted or set())
 
     def _is_valid(self, note: FileBookmark) -> bool:
         """Whether reading can continue at a note: the same mapping, and the same file as then."""

@@ -221,7 +221,11 @@ class ImportRun:
 
     def _import_items(self, candidate: ImportCandidate, context: Context, report: Report) -> None:
         old = find(self._port, candidate.found.conversation) if self._again else None
-        if old is not None and is_outdated(old, candidate.format) and not self.result.dry_run:
+        if (
+            old is not None
+            and is_outdated(old, candidate.format, candidate.found)
+            and not self.result.dry_run
+        ):
             import_again(
                 self._port, context, candidate.format, candidate.found, old, report,
                 progress=self._progressed,

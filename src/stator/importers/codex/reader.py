@@ -16,7 +16,7 @@ made from the prompt and its number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
 from stator.importers.codex import tools
@@ -101,7 +101,7 @@ class CodexReader:
         self._history_start = 0
         self._is_child = False
         self._cwd = conversation.cwd
-        self._settings: dict[str, str] = {}
+        self._settings: dict[str, Any] = {}
         self._configured = 0
         self._prompts = 0
         self._compactions = 0
@@ -256,7 +256,7 @@ class CodexReader:
         yield Noise(kind="turn_context")
         yield from self._configure(settings_of(context), at)
 
-    def _configure(self, settings: dict[str, str], at: int) -> Iterator[Item]:
+    def _configure(self, settings: Mapping[str, Any], at: int) -> Iterator[Item]:
         """Yield what the agent runs with, if it changed; before a prompt it is held back like a note."""
         new = {name: value for name, value in settings.items() if self._settings.get(name) != value}
         if new:
@@ -274,7 +274,8 @@ class CodexReader:
         name = text(item.get("id")) or f"note/{made}"
         turn = _kept(meta.get("turn_id")) or self._task
         if parts.instructions:
-            yield from self._configure({"instructions": digest_of(parts.instructions)}, at)
+            instructions = {"AGENTS.md": digest_of(parts.instructions)}
+            yield from self._configure({"instructions": instructions}, at)
         if parts.typed is None:
             if parts.added is None:
                 yield Noise(kind="our own text")
@@ -420,7 +421,7 @@ class CodexReader:
             at=group[0][1],
             reply={"output": strip_attachments([bare_item(item) for item, _ in group])},
             usage=paid,
-            model=self._settings.get("model", ""),
+            model=text(self._settings.get("model")),
         )
         for item, at in group:
             if item.get("type") in CALLS:

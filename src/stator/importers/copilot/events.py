@@ -14,6 +14,7 @@ import msgspec
 from stator.importers.copilot.tools import effect_of, files_of, outcome_of, output_of, steps_of
 from stator.importers.reading.appended_lines import RecentNames
 from stator.importers.reading.attachments import strip_attachments
+from stator.importers.reading.awaited_calls import AwaitedCall, AwaitedCalls
 from stator.importers.reading.fields import (
     assistant_message,
     headline,
@@ -25,7 +26,6 @@ from stator.importers.reading.fields import (
     usage_units,
     whole_number,
 )
-from stator.importers.reading.open_calls import OpenCall, OpenCalls
 from stator.model.exchange.items import (
     Answered,
     Author,
@@ -83,7 +83,7 @@ class CopilotEventReader:
     def __init__(self, session: str, state: dict[str, Any]) -> None:
         self._session = session
         self._names = RecentNames(state.get("names"))
-        self._calls = OpenCalls(state.get("calls"))
+        self._calls = AwaitedCalls(state.get("calls"))
         agents = record(state.get("agents"))
         self._agents = {name: text(call) for name, call in agents.items()}
         """A sub-agent's id → the call that started it."""
@@ -166,7 +166,7 @@ class CopilotEventReader:
         effect = effect_of(tool, arguments)
         self._calls.add(
             name,
-            OpenCall(
+            AwaitedCall(
                 tool=tool,
                 effect=effect,
                 files=files_of(tool, given),
@@ -185,7 +185,7 @@ class CopilotEventReader:
     def _returned(self, at: int, data: dict[str, Any]) -> Iterator[Item]:
         given = text(data.get("toolCallId"))
         name = self._names.latest(given) or self._names.once(given)
-        call = self._calls.pop(name) or OpenCall(tool=text(data.get("toolName")))
+        call = self._calls.pop(name) or AwaitedCall(tool=text(data.get("toolName")))
         outcome = outcome_of(call, data)
         is_ok = outcome.status == "ok"
         yield Returned(

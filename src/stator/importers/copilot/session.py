@@ -38,7 +38,8 @@ class Copilot:
 
     def conversations(self, path: Path) -> Iterable[FoundConversation]:
         stat = path.stat()
-        start, asked = looked_at(_start_and_prompt, str(path), default=({}, ""))
+        nothing: tuple[dict[str, Any], str] = ({}, "")
+        start, asked = looked_at(_start_and_prompt, str(path), default=nothing)
         context = record(start.get("context"))
         version = text(start.get("copilotVersion"))
         folder = path.parent.name if path.name == FILE else path.stem

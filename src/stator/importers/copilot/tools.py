@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from stator.importers.reading.awaited_calls import AwaitedCall
 from stator.importers.reading.call_outcome import CallOutcome
 from stator.importers.reading.fields import (
     files_touched_by,
@@ -14,7 +15,6 @@ from stator.importers.reading.fields import (
     records,
     text,
 )
-from stator.importers.reading.open_calls import OpenCall
 from stator.importers.reading.shell_reads import only_reads
 from stator.model.exchange.items import Step, Touch, digest_of
 from stator.model.exchange.patch_text import files_in_patch
@@ -73,17 +73,17 @@ def output_of(data: dict[str, Any]) -> Any:
     return result if result is not None else text(record(data.get("error")).get("message")) or None
 
 
-def outcome_of(call: OpenCall, data: dict[str, Any]) -> CallOutcome:
+def outcome_of(call: AwaitedCall, data: dict[str, Any]) -> CallOutcome:
     """How a call ended."""
     if data.get("success") is False:
         failure = record(data.get("error"))
         why, code = text(failure.get("message")), text(failure.get("code"))
         return _failure(call, headline(why) or code, f"{code} {why[:200]}")
-    code = _exit_code(call, record(data.get("result")))
-    return CallOutcome(status="error", cause=f"exit code {code}") if code else CallOutcome()
+    exited = _exit_code(call, record(data.get("result")))
+    return CallOutcome(status="error", cause=f"exit code {exited}") if exited else CallOutcome()
 
 
-def _failure(call: OpenCall, cause: str, words: str) -> CallOutcome:
+def _failure(call: AwaitedCall, cause: str, words: str) -> CallOutcome:
     if _DENIED.search(words):
         return CallOutcome(status="denied", cause=cause)
     if _STOPPED.search(words):
@@ -94,7 +94,7 @@ def _failure(call: OpenCall, cause: str, words: str) -> CallOutcome:
     return CallOutcome(status="timeout" if is_timeout else "error", cause=cause)
 
 
-def _exit_code(call: OpenCall, result: dict[str, Any]) -> int:
+def _exit_code(call: AwaitedCall, result: dict[str, Any]) -> int:
     """The exit code of a shell command; 0 if none is known."""
     if call.tool not in SHELLS:
         return 0

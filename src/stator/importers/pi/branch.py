@@ -41,7 +41,7 @@ class PiBranch:
         if found.part and cursor is None:
             tree = read_tree(found.path)
             self._shared = {entry.id for entry in tree.ancestors(tree.branches[found.part])}
-        self._reader = PiEntryReader(
+        self.reader = PiEntryReader(
             record(state.get("reader")), None if cursor is None else self._entries_before
         )
 
@@ -51,7 +51,7 @@ class PiBranch:
         yield self._lines.cursor(
             {
                 "header": self._has_header, "leaf": self._leaf, "last": self._last,
-                "lines": self._names.state(), "reader": self._reader.state(),
+                "lines": self._names.state(), "reader": self.reader.state(),
             }
         )  # fmt: skip
 
@@ -61,7 +61,7 @@ class PiBranch:
             yield from [Skipped(line=line.number, why=why)] if why and not self._found.part else []
         elif not self._has_header and entry.get("type") == "session":
             self._has_header = True
-            self._reader.place("")
+            self.reader.place("")
         elif not isinstance(entry.get("type"), str):
             if not self._found.part:
                 yield Unknown(id=f"line/{line.number}", raw=strip_attachments(entry))
@@ -74,10 +74,10 @@ class PiBranch:
             self._last = name
             if self._known is not None:
                 self._known.add(name)
-            self._reader.place(name)
+            self.reader.place(name)
             if is_ours:
                 self._leaf = name
-                yield from self._reader.entry(name, entry)
+                yield from self.reader.entry(name, entry)
 
     def _is_repeated(self, entry: dict[str, Any], line: JsonlLine) -> bool:
         own = text(entry.get("id"))
@@ -114,8 +114,12 @@ class PiBranch:
         """A reader that has read the file from its beginning up to an entry."""
         again = PiBranch(self._found, None)
         for line in read_lines(self._found.path):
-            for _ in whole_line(again._items(line), line.number):
-                pass
-            if again._last == name:
+            if again.pass_line(line) == name:
                 break
-        return again._reader
+        return again.reader
+
+    def pass_line(self, line: JsonlLine) -> str:
+        """Read a line without giving its items; return the last entry of the file so far."""
+        for _ in whole_line(self._items(line), line.number):
+            pass
+        return self._last

@@ -10,6 +10,7 @@ import msgspec
 
 from stator.importers.reading.appended_lines import RecentNames
 from stator.importers.reading.attachments import strip_attachments
+from stator.importers.reading.awaited_calls import AwaitedCall, AwaitedCalls
 from stator.importers.reading.fields import (
     as_text_if_plain,
     assistant_message,
@@ -24,7 +25,6 @@ from stator.importers.reading.fields import (
     usage_units,
     whole_number,
 )
-from stator.importers.reading.open_calls import OpenCall, OpenCalls
 from stator.importers.reading.shell_reads import only_reads
 from stator.model.exchange.items import (
     Answered,
@@ -61,14 +61,14 @@ class PiEntryReader:
     ) -> None:
         """`before` returns a reader that has read the file up to an entry; None if this one began there."""
         self._names = RecentNames(state.get("names"))
-        self._calls = OpenCalls(state.get("calls"))
+        self._calls = AwaitedCalls(state.get("calls"))
         paths = state.get("paths")
         self._seen_paths = {text(one): None for one in paths} if isinstance(paths, list) else {}
         """Digests of paths that were read or written, the latest last."""
         self._before = before
-        self._items: dict[str, str] = {}
+        self.items: dict[str, str] = {}
         """Entry → the id of its item."""
-        self._order: list[str] = []
+        self.order: list[str] = []
         """The order by which version 1 counts: the header, then each entry of the file."""
 
     def state(self) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class PiEntryReader:
 
     def place(self, name: str) -> None:
         """Note that an entry comes next in the file, on this branch or on another one."""
-        self._order.append(name)
+        self.order.append(name)
 
     def entry(self, name: str, given: dict[str, Any]) -> Iterator[Item]:
         kind, at = text(given.get("type")), micros_of_iso(given.get("timestamp"))
@@ -102,7 +102,7 @@ class PiEntryReader:
     def _message(self, name: str, at: int, message: dict[str, Any]) -> Iterator[Item]:
         role = message.get("role")
         if role == "user":
-            self._items[name] = name
+            self.items[name] = name
             yield Prompted(
                 id=name, at=at, content=as_text_if_plain(strip_attachments(message.get("content")))
             )
@@ -123,7 +123,7 @@ class PiEntryReader:
         usage = record(message.get("usage"))
         stop = text(message.get("stopReason"))
         blocks, calls = self._blocks(at, records(message.get("content")))
-        self._items[name] = name
+        self.items[name] = name
         if blocks:
             yield Answered(
                 id=name, at=at, reply=assistant_message(blocks), model=text(message.get("model")),
@@ -163,7 +163,7 @@ class PiEntryReader:
                 name = self._names.once(text(block.get("id")))
                 call = Called(id=name, at=at, tool=tool, input=given, effect=_effect(tool, given))
                 self._calls.add(
-                    name, OpenCall(effect=call.effect, files=_files(tool, record(given)))
+                    name, AwaitedCall(effect=call.effect, files=_files(tool, record(given)))
                 )
                 calls.append(call)
                 blocks.append(tool_use_block(name, tool, given))
@@ -174,7 +174,7 @@ class PiEntryReader:
     def _returned(self, name: str, at: int, message: dict[str, Any]) -> Returned:
         given_id = text(message.get("toolCallId"))
         call = self._names.latest(given_id) or self._names.once(given_id or name)
-        self._items[name] = call
+        self.items[name] = call
         request = self._calls.pop(call)
         words = joined_text(message.get("content"))
         failed = message.get("isError") is True
@@ -212,22 +212,22 @@ class PiEntryReader:
     def _noted(
         self, name: str, at: int, content: Any, by: Literal["user", "system"] = "system"
     ) -> Noted:
-        self._items[name] = name
+        self.items[name] = name
         return Noted(id=name, at=at, by=by, content=as_text_if_plain(strip_attachments(content)))
 
     def _kept(self, name: str, given: dict[str, Any]) -> str:
         """The id of the first item that a compaction kept."""
         if self._before is not None:
             earlier = self._before(name)
-            self._items, self._order, self._before = earlier._items, earlier._order, None
-        order = self._order
+            self.items, self.order, self._before = earlier.items, earlier.order, None
+        order = self.order
         first = text(given.get("firstKeptEntryId"))
         if first:
             place = order.index(first) if first in order else len(order)
         else:
             counted = given.get("firstKeptEntryIndex")
             place = counted if isinstance(counted, int) and counted >= 0 else len(order)
-        return next((self._items[one] for one in order[place:] if one in self._items), "")
+        return next((self.items[one] for one in order[place:] if one in self.items), "")
 
 
 def _configured(name: str, at: int, given: dict[str, Any]) -> Iterator[Item]:

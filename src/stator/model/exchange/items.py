@@ -49,6 +49,8 @@ Via = Literal["import", "hook", "proxy"]
 """The channel something was recorded through; it is in the principal of every commit: `import:codex`."""
 
 
+CLAUDE_CALL = "claudecode/toolUseId"
+"""The member of `_meta` in which Claude Code tells an MCP server the id of its tool use."""
 Author = Literal["user", "agent", "system"]
 """Whose words a text is."""
 

@@ -125,7 +125,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     happened: int = 0
     input: Any = UNSET
     inputs: tuple[Named, ...] = ()
-    """What it was made from. Sealing replaces ids with seqs, as far as it finds them (`model.log.named`)."""
+    """What it was made from. Sealing replaces ids with seqs, as far as it finds them (`model.log.edges`)."""
     key: str = ""
     origin: tuple[str, str] | None = None
     output: Any = UNSET

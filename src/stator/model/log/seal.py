@@ -35,7 +35,7 @@ from stator.model.log.commit import (
     Upsert,
 )
 from stator.model.log.delta import Delta, Put
-from stator.model.log.named import LogView, resolved, scrubbed_names
+from stator.model.log.edges import LogView, resolved, scrubbed_names
 from stator.model.log.reduce import reduce
 from stator.model.records.types import SessionRecord
 from stator.model.sessions.lifecycle import (

@@ -30,6 +30,7 @@ from stator.model.records.types import (
 )
 from stator.model.values import canon
 from stator.model.values.ids import is_id, short
+from stator.model.values.paths import outside
 
 VALUE_MAX = 4000
 """Characters of a value that are written out."""
@@ -167,7 +168,7 @@ def pending_text(record: PendingRecord) -> str:
 
 
 def file_text(record: FileRecord) -> str:
-    where = record.path if record.root == "." else f"{record.path} in {record.root}"
+    where = record.path + outside(record.root, record.path)
     return f"{where} from {record.from_path}" if record.from_path else where
 
 

@@ -29,3 +29,9 @@ def split(path: str, root: str, folder: str = "") -> tuple[str, str]:
     if base and (clean == base or clean.startswith(base.rstrip("/") + "/")):
         return ".", posixpath.relpath(clean, base)
     return "/", clean
+
+
+def outside(root: str, path: str) -> str:
+    """What must be said of a path's root beside the path: nothing, if the path is relative to the session's root or
+    names its own, as an absolute path does."""
+    return "" if root == "." or path.startswith(root) else f" in {root}"

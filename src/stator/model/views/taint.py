@@ -19,7 +19,7 @@ from stator.model.records.types import TrustRecord
 from stator.model.values.ids import is_id, retype
 
 
-class Step(msgspec.Struct, frozen=True):
+class PathStep(msgspec.Struct, frozen=True):
     """One commit on the way from a root."""
 
     session: str
@@ -32,13 +32,13 @@ class Step(msgspec.Struct, frozen=True):
 class Reach(msgspec.Struct, frozen=True):
     """What a walk found."""
 
-    path: list[Step] = []
+    path: list[PathStep] = []
     """From an untrusted root to what was asked about; empty if none was reached."""
     why: str = ""
     """Why that root is not trusted."""
     whole: bool = True
     """Whether everything behind it was looked at."""
-    roots: list[Step] = []
+    roots: list[PathStep] = []
     """The roots that were reached, the newest first; of many, the first of them."""
 
 
@@ -54,20 +54,20 @@ class Sweep:
     """Follows edges back through one session's log. Commits are fed from the newest to the oldest; those that nothing
     leads to may be left out."""
 
-    def __init__(self, judge: Judge, made: dict[Step, Step | None]) -> None:
+    def __init__(self, judge: Judge, made: dict[PathStep, PathStep | None]) -> None:
         """`made` is shared by the sweeps of one walk: what each commit on the way leads to."""
         self._judge = judge
         self._made = made
-        self._single: dict[int, Step | None] = {}
-        self._ranges: list[tuple[int, int, Step | None]] = []
+        self._single: dict[int, PathStep | None] = {}
+        self._ranges: list[tuple[int, int, PathStep | None]] = []
         """(last, first, by), for ranges that were not reached yet."""
-        self._within: tuple[int, Step | None] = (0, None)
+        self._within: tuple[int, PathStep | None] = (0, None)
         """Of the ranges that were reached, where the longest begins. It covers the others."""
-        self.ids: dict[str, Step | None] = {}
+        self.ids: dict[str, PathStep | None] = {}
         """Commits that are known by their ids alone. They may be in another session."""
-        self.roots: list[Step] = []
+        self.roots: list[PathStep] = []
 
-    def want(self, edges: Iterable[Edge], by: Step | None) -> None:
+    def want(self, edges: Iterable[Edge], by: PathStep | None) -> None:
         """Look for what these edges lead to."""
         for edge in edges:
             if edge.id:
@@ -85,12 +85,12 @@ class Sweep:
         ends = [*self._single, *(last for last, _, _ in self._ranges)]
         return max((min(seq, below - 1) for seq in ends), default=0)
 
-    def feed(self, commit: Commit) -> tuple[Step, str] | None:
+    def feed(self, commit: Commit) -> tuple[PathStep, str] | None:
         """Take an older commit; the untrusted root that it is, and why."""
         wanted, by = self._wanted(commit)
         if not wanted:
             return None
-        step = Step(commit.session, commit.seq, commit.id, commit.kind, commit.tool)
+        step = PathStep(commit.session, commit.seq, commit.id, commit.kind, commit.tool)
         if step in self._made:
             return None
         self._made[step] = by
@@ -103,7 +103,7 @@ class Sweep:
         self.want(edges, step)
         return None
 
-    def _wanted(self, commit: Commit) -> tuple[bool, Step | None]:
+    def _wanted(self, commit: Commit) -> tuple[bool, PathStep | None]:
         seq = commit.seq
         reached = [each for each in self._ranges if each[0] >= seq]
         if reached:
@@ -123,10 +123,10 @@ class Sweep:
         return ranged, by
 
 
-def path_from(step: Step, made: Mapping[Step, Step | None]) -> list[Step]:
+def path_from(step: PathStep, made: Mapping[PathStep, PathStep | None]) -> list[PathStep]:
     """The way from a commit to what was asked about."""
-    found: list[Step] = []
-    at: Step | None = step
+    found: list[PathStep] = []
+    at: PathStep | None = step
     while at is not None and at not in found:
         found.append(at)
         at = made.get(at)

@@ -364,7 +364,7 @@ class Driver:
             self._rendering.forget()
             self._offered.forget()
             self._shown.forget()
-            self._settings.forget()
+            self._settings.rewound()
             self._turns.forget()
 
     # -- calls ------------------------------------------------------------------------------------

@@ -53,9 +53,15 @@ class Settings:
         """Names whose value may be another than the one on record."""
 
     def forget(self) -> None:
-        """Compare with the record again: a rewind changed it, or an append failed."""
+        """Compare with the record again, because an append failed."""
         self._recorded = None
         self._due = set(self._now)
+
+    def rewound(self) -> None:
+        """Compare with the record again, because a rewind changed it. The next request shows its own settings."""
+        self._now = {name: self._now[name] for name in self._stated}
+        self._seen.clear()
+        self.forget()
 
     def state(self, settings: Mapping[str, Any]) -> None:
         """Take what the program itself says. From then on, requests are not asked about these names."""

@@ -28,7 +28,7 @@ from stator.runtime.driving.approvals import Grant
 from stator.runtime.driving.lifecycle import Moved
 from stator.runtime.driving.settlement import Settled, Verdict
 from stator.runtime.driving.writer import OutsideWriter
-from stator.runtime.facade import vouching
+from stator.runtime.facade import vouch as vouches
 from stator.runtime.facade.annotations import Marker
 from stator.runtime.views.refs import intent_of
 from stator.store.port import StorePort
@@ -105,7 +105,7 @@ class Contributor(Marker):
         """Say that something is believed, whatever source it came from: a commit (`@42`, `t5`, an id; of a call, its
         result), `host:NAME` or `tool:NAME`. `withdraw` says that it is not believed any more, and neither is what
         was made from it. `NotProven` below an agent: this is a person's word."""
-        return vouching.vouch(self._writer, ref, why=text(why, "why"), withdraw=withdraw)
+        return vouches.vouch(self._writer, ref, why=text(why, "why"), withdraw=withdraw)
 
     # -- its calls --------------------------------------------------------------------------------
 

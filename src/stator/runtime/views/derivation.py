@@ -16,7 +16,7 @@ from stator.model.records.types import Record, TrustRecord
 from stator.model.sessions.ownership import Ownership
 from stator.model.values import canon
 from stator.model.values.ids import is_id
-from stator.model.views.taint import Beliefs, Reach, Step, Sweep, is_outside, path_from
+from stator.model.views.taint import Beliefs, PathStep, Reach, Sweep, is_outside, path_from
 from stator.runtime.base.pages import commit_at
 from stator.runtime.base.provenance import imported_upto
 from stator.runtime.views.refs import intent_of, last_attempt, locate
@@ -86,18 +86,18 @@ def reach(
     store: StorePort, session: str, edges: Iterable[Edge], *, most: int = LOOKED_MAX
 ) -> Reach:
     """What edges of a commit of that session lead to in the end: an untrusted root, if there is one."""
-    return _Walk(store, most).run(session, edges)
+    return _EdgeWalk(store, most).run(session, edges)
 
 
-class _Walk:
+class _EdgeWalk:
     """One walk, through as many sessions as its edges lead to."""
 
     def __init__(self, store: StorePort, most: int) -> None:
         self._store = store
         self._left = most
-        self._made: dict[Step, Step | None] = {}
-        self._roots: list[Step] = []
-        self._waiting: list[tuple[str, Iterable[Edge], Step | None]] = []
+        self._made: dict[PathStep, PathStep | None] = {}
+        self._roots: list[PathStep] = []
+        self._waiting: list[tuple[str, Iterable[Edge], PathStep | None]] = []
 
     def run(self, session: str, edges: Iterable[Edge]) -> Reach:
         self._waiting.append((session, edges, None))
@@ -112,8 +112,8 @@ class _Walk:
         return Reach(roots=self._roots)
 
     def _session(
-        self, session: str, wanted: Iterable[Edge], by: Step | None
-    ) -> tuple[Step, str] | None:
+        self, session: str, wanted: Iterable[Edge], by: PathStep | None
+    ) -> tuple[PathStep, str] | None:
         try:
             below = self._store.head(session).seq + 1
         except NotFound:  # it was purged: what it held is not here
@@ -253,7 +253,7 @@ def behind(store: StorePort, session: str, commit: Commit) -> Reach:
     return reach(store, session, edges_of(commit))
 
 
-def _way(path: Sequence[Step]) -> str:
+def _way(path: Sequence[PathStep]) -> str:
     shown = [f"{step.tool or step.kind} @{step.seq}" for step in path]
     if len(shown) > PATH_SHOWN:
         shown = [*shown[: PATH_SHOWN - 1], "…", shown[-1]]

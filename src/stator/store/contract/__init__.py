@@ -10,12 +10,13 @@ module needs, the first of which is
 import pytest
 
 SUBJECTS = (
-    "append calls erasure fork idempotency ingest inputs lease paging purge rewind sessions state turns"
+    "append bookmarks calls erasure fork idempotency ingest inputs lease paging purge rewind sessions state turns"
     " verify"
 )
 pytest.register_assert_rewrite(*(f"stator.store.contract.{name}" for name in SUBJECTS.split()))
 
 from stator.store.contract.append import TestAppend, TestDurability, TestRedaction  # noqa: E402
+from stator.store.contract.bookmarks import TestBookmarks  # noqa: E402
 from stator.store.contract.calls import TestCalls  # noqa: E402
 from stator.store.contract.erasure import TestErasure  # noqa: E402
 from stator.store.contract.fixtures import Capabilities, MakeStore, store, story  # noqa: E402
@@ -36,6 +37,7 @@ __all__ = [
     "Capabilities",
     "MakeStore",
     "TestAppend",
+    "TestBookmarks",
     "TestCalls",
     "TestDurability",
     "TestErasure",

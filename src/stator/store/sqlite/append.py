@@ -37,7 +37,7 @@ from stator.model.log.seal import (
     seal,
 )
 from stator.model.records.tables import REMOVALS
-from stator.model.records.types import Entry, SessionRecord
+from stator.model.records.types import SessionRecord
 from stator.model.sessions.lifecycle import (
     check_lease,
     driven,
@@ -55,7 +55,7 @@ from stator.store.sqlite import (
 )
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.driver_lock import DriverLocks
-from stator.store.sqlite.live_session import Live, in_project, located
+from stator.store.sqlite.live_session import Live, PastState, in_project, located
 from stator.store.sqlite.projection import SEQ_BITS, SQL, Ledger
 from stator.store.sqlite.queries import (
     commits,
@@ -63,7 +63,6 @@ from stator.store.sqlite.queries import (
     lineage,
     places,
     session_list,
-    state,
 )
 from stator.store.sqlite.queries.lineage import SessionPlace
 from stator.store.sqlite.queries.state import exact_ledger
@@ -313,7 +312,7 @@ class Appender:
                     raise IdReused(f"commit {draft.id} is in another session", commit=draft.id)
         if seq is not None:
             commit = self._read_at(db, live.place, seq)
-            before = _Past(db, live.place, seq - 1)
+            before = PastState(db, live.place, seq - 1)
             if same_origin(known, commit) or same_part(draft, commit, before, live.redactor):
                 return commit
             raise IdReused(
@@ -521,25 +520,6 @@ class Appender:
         holder = self.drivers.holder(place.holder, place.epoch)
         if holder is not None and holder.live:
             raise driven(place.record, holder)
-
-
-class _Past:
-    """The state before a commit: the reducer's view at an earlier seq."""
-
-    def __init__(self, db: apsw.Connection, place: SessionPlace, at: int) -> None:
-        self._db, self._place, self._at = db, place, at
-
-    def find(self, collection: str, key: str) -> Entry | None:
-        return state.find_entry(self._db, self._place, collection, key, self._at)
-
-    def all(self, collection: str) -> Sequence[Entry]:
-        return state.read_entries(self._db, self._place, collection, self._at, None)
-
-    def locate(self, identifier: str) -> int:
-        seq = self._place.tail.ids.get(to_bytes(identifier)) or located(
-            self._db, self._place, identifier
-        )
-        return seq if seq <= self._at else 0
 
 
 def next_turn(draft: Draft, live: Live) -> int:

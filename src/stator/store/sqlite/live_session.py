@@ -122,3 +122,22 @@ class Live:
             else:
                 known[name, key] = None
         self.place.tail.add(tailed(commit, keys))
+
+
+class PastState:
+    """The state before a commit: the reducer's view at an earlier seq."""
+
+    def __init__(self, db: apsw.Connection, place: SessionPlace, at: int) -> None:
+        self._db, self._place, self._at = db, place, at
+
+    def find(self, collection: str, key: str) -> Entry | None:
+        return state.find_entry(self._db, self._place, collection, key, self._at)
+
+    def all(self, collection: str) -> Sequence[Entry]:
+        return state.read_entries(self._db, self._place, collection, self._at, None)
+
+    def locate(self, identifier: str) -> int:
+        seq = self._place.tail.ids.get(to_bytes(identifier)) or located(
+            self._db, self._place, identifier
+        )
+        return seq if seq <= self._at else 0

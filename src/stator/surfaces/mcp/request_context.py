@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from stator.model.exchange.item_commits import legible
+from stator.model.exchange.items import commit_id
 from stator.model.log.query import SessionRow
 from stator.model.log.shown_text import cut_short
 from stator.model.records.text import arguments_text
@@ -34,6 +36,8 @@ class RequestContext:
     scope: Scope
     client: str
     """The name the client gives itself; it is not verified."""
+    use: str = ""
+    """The client's own id of the call that this request is, if it gives one."""
 
     @property
     def principal(self) -> str:
@@ -42,6 +46,12 @@ class RequestContext:
     def find(self, given: Arguments) -> tuple[SessionRow, SessionView]:
         row = self.scope.find(given["session"])
         return row, self.scope.view(row)
+
+    def call_in(self, row: SessionRow) -> str:
+        """The commit of the call that this request is, in the session of the client's agent; "" if it is not known."""
+        if not self.use or not row.record.aliases:
+            return ""
+        return commit_id(row.id, "call", (row.record.aliases[0][0], legible(self.use)), 1)
 
     def context(self, row: SessionRow | None = None) -> Context:
         """Return the context in which this client adds to a session, or creates one if `row` is None."""

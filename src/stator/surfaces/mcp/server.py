@@ -19,6 +19,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from stator import __version__
 from stator.connect import catch_up
 from stator.errors import NotFound, StatorError
+from stator.model.exchange.items import CLAUDE_CALL
 from stator.surfaces.mcp import prompts, resources
 from stator.surfaces.mcp.notifications import Notifier
 from stator.surfaces.mcp.request_context import RequestContext, client_name
@@ -76,9 +77,10 @@ class Handlers:
         self._scope = scope
         self._notifier = notifier
 
-    def _request(self, ctx: Ctx) -> RequestContext:
+    def _request(self, ctx: Ctx, use: object = "") -> RequestContext:
         params = ctx.session.client_params
-        return RequestContext(self._scope, client_name(params.client_info.name if params else None))
+        name = client_name(params.client_info.name if params else None)
+        return RequestContext(self._scope, name, use if isinstance(use, str) else "")
 
     # -- tools ------------------------------------------------------------------------------------
 
@@ -92,7 +94,9 @@ class Handlers:
     ) -> types.CallToolResult:
         if params.name not in BY_NAME:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name!r:.60}")
-        work = partial(registry.call, self._request(ctx), params.name, params.arguments or {})
+        use = dict(params.meta or {}).get(CLAUDE_CALL)
+        request = self._request(ctx, use)
+        work = partial(registry.call, request, params.name, params.arguments or {})
         try:
             answer = await self._run(work)
         except Exception as error:

@@ -23,8 +23,6 @@ TEXT_MAX = 2_000
 SECRET_MAX = 4_096
 """Bytes beyond an excerpt that are looked at, so that no secret in it is cut."""
 CALL, LIST, CANCELLED = "tools/call", "tools/list", "notifications/cancelled"
-CLAUDE_CALL = "claudecode/toolUseId"
-"""The member of `_meta` in which Claude Code puts the id of its tool use."""
 
 
 class _RawMessage(msgspec.Struct):

@@ -10,11 +10,11 @@ import threading
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 
+from stator.model.exchange.items import CLAUDE_CALL
 from stator.model.log.shown_text import cut_short
 from stator.surfaces.proxy.classify import (
     CALL,
     CANCELLED,
-    CLAUDE_CALL,
     LIST,
     NotAMessage,
     RpcNotification,

@@ -8,6 +8,7 @@ import msgspec
 
 from stator.model.log.query import check_limit
 from stator.model.values.ids import short
+from stator.model.values.paths import outside
 from stator.runtime.views.file_changes import FileChange
 from stator.surfaces.cli.parts.open_store import open_to_read, title
 from stator.surfaces.cli.render.lines import Line, widest
@@ -90,5 +91,5 @@ def _line(change: FileChange, paths: int) -> Line:
     line.add(change.path, width=paths).add("  ").add(f"t{change.turn}", width=4)
     line.add(" ").add(f"@{change.seq}", "id", width=6)
     line.add(f" {change.edits} edits" if change.edits > 1 else "", "dim")
-    line.add(f" in {change.root}" if change.root != "." else "", "dim")
+    line.add(outside(change.root, change.path), "dim")
     return line.add(f" ({change.how})" if change.how != "recorded" else "", "dim")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadQuery
 from stator.model.values.ids import short
+from stator.model.values.paths import outside
 from stator.runtime.branches.restore import ACTIONS, Restoration, Restoring
 from stator.runtime.facade.view import SessionView
 from stator.surfaces.cli.exits import FINDING, OK
@@ -126,7 +127,7 @@ def _show(screen: Screen, opened: OpenedStore, view: SessionView, found: Restora
 def _line(file: Restoring, *, applied: bool) -> Line:
     word = (DONE if applied else PLANNED).get(file.action, file.action)
     line = Line(word, STYLES.get(file.action, "bad")).add(" ").add(file.path, "bold")
-    line.add(f" in {file.root}" if file.root != "." else "", "dim")
+    line.add(outside(file.root, file.path), "dim")
     if file.change is not None:
         line.add(f" +{file.change.added} -{file.change.removed}", "dim")
     line.add(f": {file.reason}" if file.reason else "")

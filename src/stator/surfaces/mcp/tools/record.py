@@ -27,6 +27,7 @@ def record(request: RequestContext, given: Arguments) -> ToolAnswer:
         row.id,
         source=SOURCE,
         key=given.get("idempotency_key", ""),
+        call=request.call_in(row),
     )
     before = view.head.seq
     for place, item in enumerate(given["items"]):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stator.model.exchange.graft import Graft
 from stator.model.log import chain
 from stator.model.log.commit import Commit, Draft, Named
-from stator.model.log.named import resolved as resolve
+from stator.model.log.edges import resolved as resolve
 from stator.model.records.types import SessionRecord
 from stator.store.contract.drive import Ids
 
@@ -51,7 +51,8 @@ def test_what_is_in_the_log_becomes_numbers_and_the_rest_stays_text(inputs):
     for n, item in enumerate(found):
         if isinstance(item, int) and item < 0:
             begins = found[n - 1]
-            assert isinstance(begins, int) and 0 < begins < -item
+            assert isinstance(begins, int)
+            assert 0 < begins < -item
 
 
 @given(names)

@@ -18,7 +18,7 @@ STEPS_MAX = 50
 """The most steps of a plan that are remembered; a longer plan is not recorded."""
 
 
-class OpenCall(msgspec.Struct, frozen=True, kw_only=True):
+class AwaitedCall(msgspec.Struct, frozen=True, kw_only=True):
     """A call without a result."""
 
     tool: str = ""
@@ -29,25 +29,25 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True):
     """The plan it sets if it succeeds."""
 
 
-class OpenCalls:
+class AwaitedCalls:
     """The calls without a result, by our id."""
 
     def __init__(self, state: Any) -> None:
-        self._calls: dict[str, OpenCall] = {}
+        self._calls: dict[str, AwaitedCall] = {}
         for name, given in record(state).items():
             try:
-                self._calls[name] = msgspec.convert(given, OpenCall)
+                self._calls[name] = msgspec.convert(given, AwaitedCall)
             except msgspec.ValidationError:
                 continue  # a cursor that another program changed
 
-    def add(self, name: str, call: OpenCall) -> None:
+    def add(self, name: str, call: AwaitedCall) -> None:
         files = call.files if len(call.files) <= TOUCHES_MAX else ()
         steps = call.steps if len(call.steps) <= STEPS_MAX else ()
         self._calls[name] = msgspec.structs.replace(call, files=files, steps=steps)
         while len(self._calls) > CALLS_MAX:
             del self._calls[next(iter(self._calls))]
 
-    def pop(self, name: str) -> OpenCall | None:
+    def pop(self, name: str) -> AwaitedCall | None:
         return self._calls.pop(name, None)
 
     def state(self) -> dict[str, Any]:
