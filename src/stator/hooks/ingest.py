@@ -275,7 +275,8 @@ class Intake:
             return
         self._result.lines += len(lines)
         self._result.starts += any(_hook_name(line) in STARTS for line in lines)
-        note.transcript = next(filter(None, map(transcript_path, reversed(lines))), note.transcript)
+        named = (transcript_path(line) for line in reversed(lines) if not _is_of_child(line))
+        note.transcript = next(filter(None, named), note.transcript)
         note.cwd = note.cwd or conversation.cwd
         own = [line for line in lines if line.agent != WITNESS]
         if own:
@@ -304,7 +305,7 @@ class Intake:
             for item in seen.items:
                 if isinstance(item, (Began, Ended)):
                     recorder.take(item)
-                    note.ended = item.at if isinstance(item, Ended) else 0
+                    note.lifecycle(item)
             if any(not isinstance(item, (Began, Ended)) for item in seen.items):
                 kept.append(seen.line)
         if kept:  # before the files go
@@ -339,7 +340,7 @@ class Intake:
             for item in seen.items:
                 self._result.commits += len(recorder(item.within).take(item))
                 if isinstance(item, (Began, Ended)):
-                    note.ended = item.at if isinstance(item, Ended) else 0
+                    note.lifecycle(item)
         for line in lines:
             note.read[line.file] = line.end
         for within, one in recorders.items():
@@ -454,6 +455,11 @@ def _owner(store: StorePort, source: str, session: str, item: Item) -> str:
         return session
     row = find(store, Conversation(source=source, id=item.within))
     return session if row is None else row.id
+
+
+def _is_of_child(line: spool.SpoolLine) -> bool:
+    """Whether a line reports a sub-agent: it may name the transcript of that one."""
+    return _hook_name(line) in ("SubagentStart", "SubagentStop")
 
 
 def _hook_name(line: spool.SpoolLine) -> str:
