@@ -189,7 +189,7 @@ def test_an_answer_to_messages_of_ones_own_was_made_from_all_that_is_shown(histo
 @settings(deadline=None, max_examples=40)
 @given(histories)
 def test_every_decision_fact_and_file_reaches_a_prompt(history):
-    teller, logs = Teller(), {}
+    teller, logs = Teller(), dict[str, Any]()
     for view in teller.tell(history):
         for commit in view.log():
             if commit.kind in ("decision", "fact", "file", "outcome", "entry", "call"):

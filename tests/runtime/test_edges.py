@@ -375,3 +375,14 @@ def test_a_program_that_runs_again_after_a_crash_adds_no_edges_and_does_not_dive
     view = either.read("a")
     assert len(only(view, "decision")) == 2
     assert last(view, "decision").inputs == [last(view, "entry").seq]
+
+
+def test_of_a_long_turn_only_the_answer_that_asked_explains_a_file(either):
+    with either.open("a") as s, s.turn("go") as t:
+        for n in range(9):
+            path = "a.py" if n == 4 else f"other{n}.py"
+            reply = asks("write", text=f"answer {n}")
+            reply["content"][1]["input"] = {"path": path}
+            t.results(t.reply(reply), {"write": lambda path: t.file(path, "created") and None})
+    said = [reason.text for reason in either.read("a").why("a.py") if reason.kind == "said"]
+    assert said == ["answer 4"]

@@ -9,6 +9,7 @@ import msgspec
 from stator.errors import Erased
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
+from stator.model.log.edges import edges_of
 from stator.model.log.query import KeyTouch
 from stator.model.log.rewinds import Stretch, stands, visible
 from stator.model.records.text import given_by
@@ -109,10 +110,14 @@ def _turn_reasons(store: StorePort, session: str, turn: int, path: str) -> list[
 def _words(commits: Sequence[Commit], naming: Sequence[Commit]) -> list[Commit]:
     """The prompt and answers of a turn; of many, those that requested the calls that name the path."""
     words = [commit for commit in commits if commit.kind in ("turn", "entry")]
-    behind = {cause for call in naming for cause in call.inputs}
+    behind = [edge for call in naming for edge in edges_of(call)]
     if len(words) <= WORDS_MAX or not behind:
         return words
-    return [commit for commit in words if commit.kind == "turn" or commit.id in behind]
+    return [
+        commit
+        for commit in words
+        if commit.kind == "turn" or any(edge.holds(commit) for edge in behind)
+    ]
 
 
 def _decision(commit: Commit) -> Reason:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from stator.errors import BadPosition, NotFound
 from stator.model.log.commit import Commit
+from stator.model.log.edges import edges_of, uses_operands
 from stator.model.records.types import CallRecord, Entry, PlanRecord
 from stator.model.sessions.lifecycle import AFTER_CLOSE, ENDED, split_cause
 from stator.model.values import canon
@@ -15,6 +16,7 @@ from stator.model.views.unplaced import Unplaced
 from stator.runtime.base.provenance import imported_upto, provenance
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.as_read import to_settle
+from stator.runtime.views.derivation import reach
 from stator.runtime.views.refs import last_attempt
 from stator.surfaces.cli.commands.ls import as_json
 from stator.surfaces.cli.parts.open_store import OpenedStore, heading, open_to_read
@@ -40,6 +42,11 @@ _FIELDS = (
     "kind", "session", "seq", "turn", "actor", "principal", "tool", "call", "parent", "attempt",
     "effect", "status", "cause", "run", "epoch", "origin", "inputs", "trace", "prev", "hash",
 )  # fmt: skip
+_WITH_EDGES = tuple(name for name in _FIELDS if name != "inputs")
+EDGES = 12
+"""Edges that are named one by one."""
+LOOKED = 2_000
+"""Commits that are looked at behind the one that is shown."""
 
 
 def show(
@@ -91,6 +98,23 @@ def _unplaced(screen: Screen, found: Unplaced) -> None:
 # -- a commit -------------------------------------------------------------------------------------
 
 
+def _made_from(view: SessionView, commit: Commit, opened: OpenedStore) -> Iterator[Line]:
+    """What a commit was made from, and the untrusted root behind it, if one is near enough."""
+    edges = edges_of(commit)
+    if edges:
+        shown = [
+            short(e.id) if e.id else f"@{e.first}" + f"..@{e.last}" * e.is_range for e in edges
+        ]
+        yield Line(f"{'made from':12}", "dim").add(
+            ", ".join(shown[:EDGES]) + " …" * (len(shown) > EDGES)
+        )
+    found = reach(opened.store.as_read, view.id, edges, most=LOOKED)
+    if found.path:
+        root = found.path[0]
+        line = Line(f"{'rests on':12}", "dim").add(f"{root.tool or root.kind} @{root.seq}", "doubt")
+        yield line.add(f" — {found.why}", "dim")
+
+
 def _commit(screen: Screen, view: SessionView, commit: Commit, opened: OpenedStore) -> None:
     found = wire.commit(commit)
     source = provenance(opened.store.port, commit)
@@ -105,10 +129,11 @@ def _commit(screen: Screen, view: SessionView, commit: Commit, opened: OpenedSto
     screen.line(line.extend(record_line.of_commit(commit)))
     screen.line(Line(f"{commit.id} of {view.name} · {stamp(commit.when)}", "dim"))
     screen.line()
-    for name in _FIELDS:
+    for name in _FIELDS if uses_operands(commit) else _WITH_EDGES:
         if found[name] not in (None, 0, []):
             screen.line(Line(f"{name:12}", "dim").add(record_line.brief(found[name])), hang=12)
     screen.line(Line(f"{'provenance':12}", "dim").add(f"{source.source}, {source.trust}"))
+    screen.lines(_made_from(view, commit, opened))
     if became is not None:
         line = Line(f"{'became':12}", "dim").status(became.status)
         screen.line(line.add(f" — {became.cause}" if became.cause else ""))
