@@ -32,7 +32,7 @@ from stator.model.log.shown_text import without_secrets
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import matching
 from stator.runtime.ingest.placement import find
-from stator.runtime.ingest.recorder import Recorder
+from stator.runtime.ingest.recorder import ParentBehind, Recorder
 from stator.store.port import StorePort
 
 BATCH_LINES = 2_000
@@ -310,7 +310,13 @@ class Intake:
                 kept.append(seen.line)
         if kept:  # before the files go
             witnesses.hold(self._folder, recorder.session, kept)
-        self._result.commits += len(recorder.flush(bookmark=note.bookmark()))
+        try:
+            self._result.commits += len(recorder.flush(bookmark=note.bookmark()))
+        except ParentBehind:
+            # A sub-agent whose starting call is not recorded yet: its transcript begins it later.
+            witnesses.hold(self._folder, recorder.session, lines)
+            self._result.is_all = False
+            return
         note.number += 1
         self._name(recorder.session)
         self.catch_up(conversation.source, conversation, note)
@@ -425,12 +431,15 @@ class Intake:
             if session in self._touched or session.endswith(".new"):
                 continue
             lines = witnesses.held_lines(self._folder, session)
-            conversation = (
-                load_mapper(lines[-1].agent).conversation(lines[-1].payload) if lines else None
-            )
-            if conversation is None or find(self._store, conversation) is None:
+            own = [line for line in lines if line.agent != WITNESS]
+            conversation = load_mapper(own[-1].agent).conversation(own[-1].payload) if own else None
+            if conversation is None:
                 continue
-            self.catch_up(conversation.source, conversation, hook_note(self._store, session))
+            row = find(self._store, conversation)
+            note = HookNote() if row is None else hook_note(self._store, row.id)
+            note.transcript = note.transcript or transcript_path(own[-1])
+            note.cwd = note.cwd or conversation.cwd or own[-1].cwd
+            self.catch_up(conversation.source, conversation, note)
 
 
 class _Batch:
