@@ -32,7 +32,7 @@ from stator.model.log.shown_text import without_secrets
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import matching
 from stator.runtime.ingest.placement import find
-from stator.runtime.ingest.recorder import Recorder
+from stator.runtime.ingest.recorder import ParentBehind, Recorder
 from stator.store.port import StorePort
 
 BATCH_LINES = 2_000
