@@ -249,6 +249,8 @@ class Intake:
                 self._record_conversation(conversation, lines)
             except StoreError:
                 raise
+            except ParentBehind:
+                continue  # its lines are held; the transcript tells where it hangs
             except Exception as error:  # a failure in one conversation must not affect the others
                 why = f"{conversation.source} {conversation.id}: {_error_text(error)}"
                 for line in lines:
