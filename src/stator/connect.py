@@ -164,9 +164,9 @@ def _take_quietly(store: port.StorePort, folder: str) -> None:
         )
 
 
-def catch_up(store: Store) -> None:
-    """Import what hooks queued since a store was opened: for programs that keep one open for long."""
-    waiting = [folder for folder in spools(store.port) if waits(folder)]
+def catch_up(store: Store, *, held: bool = True) -> None:
+    """Import what hooks queued since a store was opened; `held`: also look again at what waits for its place."""
+    waiting = [folder for folder in spools(store.port) if waits(folder, held=held)]
     if waiting and store.info().read_only:  # a store that is opened to write imports them
         with contextlib.suppress(StatorError):
             connect(_path(store.port), create=False).close()

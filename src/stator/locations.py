@@ -128,10 +128,10 @@ def is_spooled(name: str) -> bool:
     return name == CURRENT or name.startswith((OWN, TAKEN))
 
 
-def waits(folder: str) -> bool:
-    """Whether hooks queued anything there that no store has imported."""
+def waits(folder: str, *, held: bool = True) -> bool:
+    """Whether hooks queued anything there that no store has imported; `held`: or that waits for its place."""
     try:
         with os.scandir(folder) as found:
-            return any(is_spooled(entry.name) or entry.name == HELD for entry in found)
+            return any(is_spooled(entry.name) or (held and entry.name == HELD) for entry in found)
     except OSError:
         return False

@@ -65,7 +65,7 @@ def views(store, path, name):
 
 def kinds(shown):
     """What was recorded of the conversation, without our own notes about it."""
-    own = ("scratch", "settings")
+    own = ("scratch", "settings", "describe")
     return [commit.kind for commit in shown.log() if commit.kind not in own]
 
 

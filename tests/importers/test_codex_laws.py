@@ -23,7 +23,7 @@ FILES = [
     *sorted(RECORDINGS.glob("codex/*/*.jsonl")),
     *sorted(RECORDINGS.glob("generated/codex-*/rollout-*.jsonl")),
 ]
-SLOW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SLOW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.fixture

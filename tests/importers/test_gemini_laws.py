@@ -21,7 +21,7 @@ FILES = [
     *sorted((DATA / "gemini").glob("garden/chats/**/*.jsonl")),
     *sorted(RECORDINGS.glob("generated/gemini-*/session-*.jsonl")),
 ]
-SLOW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SLOW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.fixture

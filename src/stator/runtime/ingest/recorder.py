@@ -120,7 +120,7 @@ class Recorder:
         self._pending: list[Draft | Began | Ended] = []
         self._seq = 0 if row is None else store.head(row.id).seq
         self._name = ""
-        self._lineage: list[str] | None = None
+        self._lineage: list[tuple[str, int]] | None = None
         self._is_described = False
         self._earliest = conversation.dated
         self.mended = 0
@@ -342,19 +342,26 @@ class Recorder:
     def _identify(self, kind: str, origin: tuple[str, str], attempt: int) -> str:
         """The id of the commit of an item. What a fork shares with its parents has the id that it has there."""
         if origin[1] in self.conversation.fork_ids:
-            for owner in self._owners():
+            for owner, upto in self._shared():
                 there = commit_id(owner, kind, origin, attempt)
-                if self._store.locate(there, owner):
+                found = self._store.locate(there, owner)
+                if found and found[0][1] <= upto:
                     return there
         return commit_id(self.session, kind, origin, attempt)
 
-    def _owners(self) -> list[str]:
-        """The sessions that a fork continues, the nearest first."""
+    def _shared(self) -> list[tuple[str, int]]:
+        """The sessions that a fork continues, the nearest first, and up to which position."""
         if self._lineage is None:
-            talk = self.conversation
-            parent = known(self._store, talk.source, talk.fork_of)
-            parts = [] if parent is None else [part.session for part in parent.record.lineage]
-            self._lineage = [] if parent is None else [parent.id, *reversed(parts)]
+            base = fork_point(self._store, self.conversation) if self.is_new else None
+            if not self.is_new:
+                parts = self._store.session(self.session).record.lineage
+                self._lineage = [(part.session, part.upto) for part in reversed(parts)]
+            elif base is not None:
+                parts = self._store.session(base.session).record.lineage
+                inherited = [(part.session, part.upto) for part in reversed(parts)]
+                self._lineage = [(base.session, base.seq), *inherited]
+            else:
+                self._lineage = []
         return self._lineage
 
     def _compacted(self, item: Compacted) -> list[Commit]:

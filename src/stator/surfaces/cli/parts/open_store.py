@@ -144,10 +144,11 @@ class _Names(dict[str, str]):
 
 @contextmanager
 def open_to_read(store: str | None) -> Iterator[OpenedStore]:
-    """Open the store for reading."""
+    """Open the store for reading. What hooks have queued is imported first, if it can be."""
     place = locate(store)
     with connect(place, create=False, read_only=True) as opened:
         warn_if_foreign(opened)
+        catch_up(opened, held=False)
         yield OpenedStore(opened, place)
 
 
