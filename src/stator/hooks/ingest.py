@@ -416,10 +416,13 @@ class Intake:
     ) -> None:
         """Record what only hooks saw, at the end of the log: all of it if there is no transcript."""
         by_owner: dict[str, list[Item]] = {}
+        known: set[str] = set()
         for seen in left:
             for item in witnesses.worth_landing(seen.items) if has_file else seen.items:
                 owner = _owner(self._store, conversation.source, session, item)
-                if not witnesses.is_same_call(self._store, owner, item):
+                if witnesses.is_same_call(self._store, owner, item):
+                    known.add(item.id)
+                if item.id not in known:
                     by_owner.setdefault(owner, []).append(item)
         for owner, items in by_owner.items():
             drafts = witnesses.landing(self._store, owner, conversation, items, has_turns=has_file)
