@@ -91,7 +91,7 @@ ROOMS: dict[str, Steps] = {
     ),
     "hooks": (
         ("spool",),
-        ("claude_code", "codex", "gemini", "cursor"),
+        ("claude_code", "codex", "gemini", "cursor", "opencode", "repeated_lines"),
         ("ingest",),
     ),
     "surfaces": (
