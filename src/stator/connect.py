@@ -188,6 +188,12 @@ def _at_rest(store: port.StorePort, row: SessionRow) -> bool:
     return unplaced.at_rest(store, row, now())
 
 
+def _started(store: port.StorePort, row: SessionRow) -> int:
+    from stator.hooks import unplaced
+
+    return unplaced.started(store, row)
+
+
 def _unplaced(store: port.StorePort, row: SessionRow) -> list[Draft]:
     from stator.hooks import unplaced
 
@@ -506,6 +512,7 @@ def context(
         started_by=machine.started_by,
         boot=machine.boot,
         at_rest=_at_rest,
+        started=_started,
         unplaced=_unplaced,
     )
 

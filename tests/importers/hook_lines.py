@@ -126,5 +126,5 @@ def session(store: Any, conversation: str = "c1") -> Any:
 
 def kinds(store: Any, conversation: str = "c1") -> list[str]:
     return [
-        commit.kind for commit in session(store, conversation).log() if commit.kind != "scratch"
+        commit.kind for commit in session(store, conversation).log() if commit.kind != "describe"
     ]

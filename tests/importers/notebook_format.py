@@ -68,18 +68,19 @@ class Notebook:
         *,
         at_rest: bool = True,
     ) -> Iterator[Item]:
-        begun = cursor or Cursor(offset=0)
-        for line in read_lines(
-            found.path, offset=begun.offset, number=begun.line, progress=progress
-        ):
+        here = cursor or Cursor(offset=0)
+        for line in read_lines(found.path, offset=here.offset, number=here.line, progress=progress):
+            if line.is_cut:
+                break
             said, problem = parse_line(line)
-            if said is None:
-                if problem:
-                    yield Skipped(line=line.number, why=problem)
-                continue
-            if "ask" in said:
-                yield Cursor(offset=line.offset, line=line.number - 1)
-            yield self._item(said, f"line/{line.number}", AT + line.number * 1_000_000)
+            if said is not None and "ask" in said:
+                yield here
+            here = Cursor(offset=line.end, line=line.number)
+            if said is not None:
+                yield self._item(said, f"line/{line.number}", AT + line.number * 1_000_000)
+            elif problem:
+                yield Skipped(line=line.number, why=problem)
+        yield here
 
     def _item(self, said: dict[str, str], name: str, at: int) -> Item:
         match said:

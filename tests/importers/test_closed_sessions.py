@@ -21,6 +21,7 @@ from stator.errors import WrongState
 from stator.hooks import spool
 from stator.importers.discover import discover
 from stator.importers.run import import_transcripts
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.items import Began, Called, Conversation, Ended, Prompted, Returned
 from stator.runtime.base import project_flags
 from stator.runtime.facade.contributor import Contributor
@@ -95,12 +96,12 @@ def test_a_call_that_was_open_when_its_session_was_closed_gets_its_outcome(store
         person.archive()
     status = store.read(recorder.session).status
     recorder.take(Returned(id="t1", at=30, status="ok", output="paid"))
-    recorder.flush(cursor=("hooks", {"read": 7}))
+    recorder.flush(bookmark=Bookmark("hooks", 1, {"read": 7}))
     view = store.read(recorder.session)
     (call,) = view.calls()
     assert (call.status, view.entries("calls"), view.status) == ("ok", [], status)
     assert after_close(store, view.id) == [("outcome", "after close")]
-    assert recorder.cursor("hooks") == {"read": 7}
+    assert store.port.bookmark(view.id, "hooks").value == {"read": 7}
 
 
 def test_a_call_without_a_result_is_in_doubt_also_after_close(store, recorder):

@@ -201,6 +201,7 @@ def test_a_turn_whose_program_died_is_interrupted(store, tmp_path):
     killed = [begun[0], prompt("go"), call("c1", cmd="x")]
     _, shown = import_rollout(store, written(tmp_path, *killed, begun[1], prompt("on")))
     assert [c.status for c in shown.log() if c.kind == "turn_end"] == ["interrupted"]
+    assert [c.status for c in shown.log() if c.kind == "outcome"] == ["in doubt"]
 
 
 def test_a_command_that_only_reads_has_no_effect(tmp_path):

@@ -11,7 +11,7 @@ from importers.import_helpers import DATA, prompts_of, view
 from stator.hooks import gemini
 from stator.importers.conversation import Report, import_conversation
 from stator.importers.gemini.chat import FORMAT
-from stator.model.exchange.items import Called, Prompted, Returned
+from stator.model.exchange.items import Called, Item, Prompted, Returned
 from stator.model.log.redact import Redactor
 from stator.runtime.ingest.recorder import Recorder
 
@@ -99,7 +99,7 @@ def test_hooks_while_the_chat_grows_have_the_ids_of_the_chat(tmp_path):
     """Each hook is mapped when the chat contains everything written before the hook's time."""
     path = tmp_path / CHAT.name
     state: dict[str, object] = {}
-    told = []
+    told: list[Item] = []
     for number, said in enumerate(NOTICES[1:], 1):
         before = [line for line in LINES if moment_of(line) <= said["timestamp"]]
         path.write_bytes(b"".join(before))

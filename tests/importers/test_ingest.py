@@ -13,6 +13,7 @@ import pytest
 
 import stator
 from importers.hook_lines import (
+    DEAD,
     HookedStore,
     after_tool,
     before_tool,
@@ -49,7 +50,9 @@ def test_a_call_without_an_end_is_in_doubt_when_the_session_ends(hooked):
         prompt(),
         before_tool("t1", command="pay"),
         hook_input("sessionEnd"),
+        process=DEAD,
     )
+    assert hooked.kinds() == ["open", "run", "turn", "call", "pause"]
     with stator.connect(hooked.path) as store:
         (call,) = store.calls(statuses=("in doubt",)).rows
         assert call.tool == "Shell"
@@ -274,6 +277,7 @@ def test_a_failing_store_leaves_the_spool_unchanged(hooked, monkeypatch):
     hooked.write(*conversation_lines())
     with monkeypatch.context() as patched:
         patched.setattr(SqliteStore, "append", full)
+        patched.setattr(SqliteStore, "create", full)
         with pytest.warns(RuntimeWarning, match="the disk is full"):
             stator.connect(hooked.path).close()
     assert hooked.kinds() == WHOLE

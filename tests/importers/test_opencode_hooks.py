@@ -76,11 +76,11 @@ def test_a_call_is_reported_before_it_has_an_effect():
             assert before[0]["hook_event_name"] == "PreToolUse"
 
 
-def test_a_sub_agent_is_a_conversation_of_its_own_with_a_parent():
+def test_a_sub_agent_is_a_conversation_of_its_own():
     line = next(line for line in LINES if line["session_id"] == CHILD)
     talk = opencode.conversation(line)
     assert talk is not None
-    assert (talk.id, talk.parent) == (CHILD, MAIN)
+    assert talk.id == CHILD
     assert len(by_id(reported(CHILD), Called)) == 5
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import msgspec
 import pytest
 
 import stator
+from importers import notebook_format
 from importers.notebook_format import FORMAT, Notebook, turn_lines, write_conversation
 from owner.repositories import made, worktree
 from stator.errors import StoreBusy
@@ -20,8 +22,6 @@ from stator.importers.discover import discover
 from stator.importers.run import ImportRun, import_transcripts
 from stator.model.exchange.items import (
     Conversation,
-    Cursor,
-    Noise,
     Returned,
 )
 from stator.runtime.base import project_flags
@@ -143,7 +143,13 @@ def test_a_dry_run_and_the_import_report_the_same_counts(store, name):
     assert (numbers(would), statuses(would)) == (numbers(does), statuses(does))
 
 
-def test_a_dry_run_reports_calls_that_would_be_in_doubt(store, tmp_path):
+@pytest.fixture
+def yesterday(monkeypatch):
+    """The conversations of a test took place yesterday."""
+    monkeypatch.setattr(notebook_format, "AT", time.time_ns() // 1000 - 86_400_000_000)
+
+
+def test_a_dry_run_reports_calls_that_would_be_in_doubt(store, tmp_path, yesterday):
     path = write_conversation(tmp_path / "x.jsonl", {"ask": "go"}, {"call": "c1"})
     assert run_import(store, path, dry_run=True).total.in_doubt == 1
 
@@ -198,11 +204,18 @@ def test_records_without_content_are_counted_by_kind(store, tmp_path):
     assert total.unknown == 1
 
 
-def test_a_write_without_a_result_is_in_doubt(store, tmp_path):
+def test_a_write_without_a_result_is_in_doubt(store, tmp_path, yesterday):
     total = run_import(
         store, write_conversation(tmp_path / "x.jsonl", *turn_lines(1, done=False))
     ).total
     assert total.in_doubt == 1
+
+
+def test_a_write_without_a_result_of_long_ago_is_history(store, tmp_path):
+    total = run_import(
+        store, write_conversation(tmp_path / "x.jsonl", *turn_lines(1, done=False))
+    ).total
+    assert total.in_doubt == 0
 
 
 def test_a_result_of_a_known_tool_without_a_call_is_an_orphan(store):
@@ -223,10 +236,10 @@ def test_a_result_without_a_call_is_an_orphan(store, tmp_path):
 
 def test_a_failing_conversation_does_not_stop_the_others(store, path, tmp_path):
     class Stumbling(Notebook):
-        def read(self, found, cursor, progress):
+        def read(self, found, cursor, progress, *, at_rest=True):
             if "bad" in found.path:
                 raise KeyError("uuid")
-            yield from super().read(found, cursor, progress)
+            yield from super().read(found, cursor, progress, at_rest=at_rest)
 
     write_conversation(tmp_path / "in" / "bad.jsonl", *turn_lines(1), id="bad")
     result = import_transcripts(store, discover([str(path.parent)], formats=[Stumbling()]))
@@ -416,10 +429,10 @@ def test_a_failing_store_ends_the_import_and_the_result_shows_what_was_recorded(
         write_conversation(folder / f"{n}.jsonl", *turn_lines(1), id=str(n))
 
     class Full(Notebook):
-        def read(self, found, cursor, progress):
+        def read(self, found, cursor, progress, *, at_rest=True):
             if found.conversation.id == "0":
-                raise StoreBusy("somebody writes and writes")
-            yield from super().read(found, cursor, progress)
+                raise StoreBusy("another program writes and writes")
+            yield from super().read(found, cursor, progress, at_rest=at_rest)
 
     os.utime(folder / "0.jsonl", (1, 1))
     importing = ImportRun(store, discover([str(folder)], formats=[Full()]))
@@ -446,27 +459,3 @@ def test_reports_are_added_field_by_field(store):
 
 
 # -- concurrent writers ---------------------------------------------------------------------------
-
-
-def test_hooks_during_an_import_record_nothing_twice(store, path):
-    class Watched(Notebook):
-        """A format that runs a hook for every item it reads."""
-
-        def read(self, found, cursor, progress):
-            hook = Recorder(store.port, store.context, found.conversation, via="hook")
-            for item in super().read(found, cursor, progress):
-                if not isinstance(item, (Noise, Cursor)):
-                    hook.take(item)
-                    hook.flush()
-                yield item
-
-    (one,) = import_transcripts(store, discover([str(path)], formats=[Watched()])).taken
-    candidates = [commit.kind for commit in store.read(one.session).log()]
-    alone = [commit.kind for commit in _alone(path)]
-    assert sorted(candidates) == sorted(alone)
-
-
-def _alone(path):
-    with stator.connect("memory:", project="shop") as other:
-        (one,) = import_transcripts(other, discovery(path)).taken
-        return list(other.read(one.session).log())

@@ -12,6 +12,7 @@ import msgspec
 
 from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.item_commits import DraftingState
+from stator.model.exchange.items import Began, Ended
 from stator.store.port import StorePort
 
 HOOKS = "hooks"
@@ -30,6 +31,8 @@ class HookNote(msgspec.Struct, omit_defaults=True):
     """The agent's process: its id, its start time and its pid namespace. Zeros if unknown."""
     at: int = 0
     """When the last line was written, in µs."""
+    began: int = 0
+    """When the program last started the conversation or took it up again; 0 if no hook reported that."""
     ended: int = 0
     """When the program reported its end, unless it has started again since."""
     state: dict[str, Any] = {}
@@ -38,6 +41,13 @@ class HookNote(msgspec.Struct, omit_defaults=True):
     """How drafting left off, where hooks are what orders the session."""
     read: dict[str, int] = {}
     """There: up to which offset each file of the spool was recorded."""
+
+    def lifecycle(self, item: Began | Ended) -> None:
+        """Take in that the program started or ended."""
+        if isinstance(item, Began):
+            self.began, self.ended = item.at, 0
+        else:
+            self.ended = item.at
 
     def bookmark(self) -> Bookmark:
         """The note to write in place of this one."""

@@ -32,7 +32,7 @@ from stator.model.log.shown_text import without_secrets
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import matching
 from stator.runtime.ingest.placement import find
-from stator.runtime.ingest.recorder import Recorder
+from stator.runtime.ingest.recorder import ParentBehind, Recorder
 from stator.store.port import StorePort
 
 BATCH_LINES = 2_000
@@ -249,6 +249,8 @@ class Intake:
                 self._record_conversation(conversation, lines)
             except StoreError:
                 raise
+            except ParentBehind:
+                continue  # its lines are held; the transcript tells where it hangs
             except Exception as error:  # a failure in one conversation must not affect the others
                 why = f"{conversation.source} {conversation.id}: {_error_text(error)}"
                 for line in lines:
@@ -275,7 +277,8 @@ class Intake:
             return
         self._result.lines += len(lines)
         self._result.starts += any(_hook_name(line) in STARTS for line in lines)
-        note.transcript = next(filter(None, map(transcript_path, reversed(lines))), note.transcript)
+        named = (transcript_path(line) for line in reversed(lines) if not _is_of_child(line))
+        note.transcript = next(filter(None, named), note.transcript)
         note.cwd = note.cwd or conversation.cwd
         own = [line for line in lines if line.agent != WITNESS]
         if own:
@@ -304,12 +307,18 @@ class Intake:
             for item in seen.items:
                 if isinstance(item, (Began, Ended)):
                     recorder.take(item)
-                    note.ended = item.at if isinstance(item, Ended) else 0
+                    note.lifecycle(item)
             if any(not isinstance(item, (Began, Ended)) for item in seen.items):
                 kept.append(seen.line)
         if kept:  # before the files go
             witnesses.hold(self._folder, recorder.session, kept)
-        self._result.commits += len(recorder.flush(bookmark=note.bookmark()))
+        try:
+            self._result.commits += len(recorder.flush(bookmark=note.bookmark()))
+        except ParentBehind:
+            # A sub-agent whose starting call is not recorded yet: its transcript begins it later.
+            witnesses.hold(self._folder, recorder.session, lines)
+            self._result.is_all = False
+            return
         note.number += 1
         self._name(recorder.session)
         self.catch_up(conversation.source, conversation, note)
@@ -339,7 +348,7 @@ class Intake:
             for item in seen.items:
                 self._result.commits += len(recorder(item.within).take(item))
                 if isinstance(item, (Began, Ended)):
-                    note.ended = item.at if isinstance(item, Ended) else 0
+                    note.lifecycle(item)
         for line in lines:
             note.read[line.file] = line.end
         for within, one in recorders.items():
@@ -407,10 +416,13 @@ class Intake:
     ) -> None:
         """Record what only hooks saw, at the end of the log: all of it if there is no transcript."""
         by_owner: dict[str, list[Item]] = {}
+        known: set[str] = set()
         for seen in left:
             for item in witnesses.worth_landing(seen.items) if has_file else seen.items:
                 owner = _owner(self._store, conversation.source, session, item)
-                if not witnesses.is_same_call(self._store, owner, item):
+                if witnesses.is_same_call(self._store, owner, item):
+                    known.add(item.id)
+                if item.id not in known:
                     by_owner.setdefault(owner, []).append(item)
         for owner, items in by_owner.items():
             drafts = witnesses.landing(self._store, owner, conversation, items, has_turns=has_file)
@@ -424,12 +436,15 @@ class Intake:
             if session in self._touched or session.endswith(".new"):
                 continue
             lines = witnesses.held_lines(self._folder, session)
-            conversation = (
-                load_mapper(lines[-1].agent).conversation(lines[-1].payload) if lines else None
-            )
-            if conversation is None or find(self._store, conversation) is None:
+            own = [line for line in lines if line.agent != WITNESS]
+            conversation = load_mapper(own[-1].agent).conversation(own[-1].payload) if own else None
+            if conversation is None:
                 continue
-            self.catch_up(conversation.source, conversation, hook_note(self._store, session))
+            row = find(self._store, conversation)
+            note = HookNote() if row is None else hook_note(self._store, row.id)
+            note.transcript = note.transcript or transcript_path(own[-1])
+            note.cwd = note.cwd or conversation.cwd or own[-1].cwd
+            self.catch_up(conversation.source, conversation, note)
 
 
 class _Batch:
@@ -454,6 +469,11 @@ def _owner(store: StorePort, source: str, session: str, item: Item) -> str:
         return session
     row = find(store, Conversation(source=source, id=item.within))
     return session if row is None else row.id
+
+
+def _is_of_child(line: spool.SpoolLine) -> bool:
+    """Whether a line reports a sub-agent: it may name the transcript of that one."""
+    return _hook_name(line) in ("SubagentStart", "SubagentStop")
 
 
 def _hook_name(line: spool.SpoolLine) -> str:

@@ -1,7 +1,8 @@
 """Turns what our plugin for opencode reports into items, with the ids that opencode's database gives them.
 
 The plugin sends opencode's own messages and parts, so the importer's reader makes the items. What is in the
-database as well is recorded once. A sub-agent is a conversation of its own, as it is in the database.
+database as well is recorded once. A sub-agent is a conversation of its own, as it is in the database, which also
+says at which call of its parent it hangs.
 """
 
 from __future__ import annotations
@@ -44,7 +45,6 @@ def conversation(payload: dict[str, Any]) -> Conversation | None:
         id=session,
         agent=SOURCE,
         cwd=text(payload.get("cwd")),
-        parent=text(payload.get("parent_id")),
         labels={"version": version} if version else {},
     )
 

@@ -41,6 +41,11 @@ def at_rest(store: StorePort, row: SessionRow, now: int) -> bool:
     return main.record.status in ("paused", "closed", "archived") or now - row.updated >= REST_US
 
 
+def started(store: StorePort, row: SessionRow) -> int:
+    """When the agent of a recorded session last started, as its hooks report it; 0 if they do not."""
+    return hook_note(store, _main_session(store, row).id).began
+
+
 def _main_session(store: StorePort, row: SessionRow) -> SessionRow:
     """The session whose hooks speak for this one: a sub-agent has none of its own."""
     for _ in range(8):

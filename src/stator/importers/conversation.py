@@ -32,6 +32,7 @@ from stator.model.exchange.items import (
 from stator.model.log.commit import Commit, Draft, Upsert
 from stator.model.records.types import FileRecord
 from stator.model.sessions.lifecycle import split_cause
+from stator.model.views.open_calls import HISTORY_US, fate
 from stator.runtime.base.context import Context
 from stator.runtime.ingest.dry_run import Foreteller, is_foretold
 from stator.runtime.ingest.placement import find
@@ -108,7 +109,16 @@ class Report(msgspec.Struct, kw_only=True):
             self.calls += commit.kind == "call"
             self.orphans += commit.kind == "call" and split_cause(commit.cause)[1] == UNASKED
             self.unknown += commit.kind == "raw"
-            self.in_doubt += commit.kind == "outcome" and commit.status == "in doubt"
+
+    def recorded_so_far(self) -> Report:
+        """What was recorded; the lines are read again, and are counted then."""
+        return Report(
+            turns=self.turns,
+            calls=self.calls,
+            commits=self.commits,
+            orphans=self.orphans,
+            unknown=self.unknown,
+        )
 
     def add(self, other: Report) -> None:
         """Add the counts of another report."""
@@ -174,10 +184,14 @@ def import_conversation(
         try:
             is_all = importing.run(progress, at_rest, stop)
         except HeadMoved:
+            report.add(importing.report.recorded_so_far())
             continue
         except ParentBehind:
             report.waiting += 1
-            return False
+            is_all = False
+        except BaseException:
+            report.add(importing.report)  # what was recorded before stays recorded
+            raise
         report.add(importing.report)
         return is_all
     raise Conflict(
@@ -284,7 +298,7 @@ class _ConversationImport:
         elif is_all and not rests:
             self.report.held += 1
         self._flush(whole=is_all)
-        self._conclude_report()
+        self._conclude_report(at_rest=rests)
         return is_all
 
     def _rests(self) -> bool:
@@ -339,15 +353,26 @@ class _ConversationImport:
         self._count(recorder, recorder.take(item))
         self._bytes += _size(item)
 
-    def _conclude_report(self) -> None:
+    def _conclude_report(self, *, at_rest: bool) -> None:
         report = self.report
         if self._new or any(recorder.is_new for recorder in self._recorders.values()):
             report.sessions += 1
+            report.in_doubt += sum(
+                self._doubts(recorder, at_rest) for recorder in self._recorders.values()
+            )
             report.names += [recorder.session for recorder in self._recorders.values()]
         else:
             report.unchanged += 1
         report.files += len(self._touched)
         report.mended += sum(recorder.mended for recorder in self._recorders.values())
+
+    def _doubts(self, recorder: Recorder, at_rest: bool) -> int:
+        """Writes without a result that get none any more, as readers count them: not those of long ago."""
+        since = self._context.clock() - HISTORY_US
+        return sum(
+            fate(call.effect) == "in doubt" and (call.guessed or at_rest) and call.at > since
+            for call in recorder.state.calls.values()
+        )
 
     @property
     def _waiting(self) -> int:

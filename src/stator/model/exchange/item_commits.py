@@ -191,8 +191,8 @@ class Drafter:
         prompt = legible(item.id)
         if prompt in state.begun:
             return
+        yield from self._conclude(item.at)
         if state.turn_open:
-            yield from self._conclude(item.at)
             yield self._turn_end("ok", item.at)
         actor, source = WORDS[item.by]
         draft = self._draft("turn", prompt, item.at, actor=actor, source=source, input=item.content)

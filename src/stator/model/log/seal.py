@@ -262,7 +262,10 @@ def scrub(
         check_id(draft.run, "run")
     found: dict[str, Any] = {}
     if redactor is not None and (
-        len("".join(_structure(draft))) >= SHORT or draft.origin or draft.inputs or draft.usage
+        len("".join(_structure(draft))) >= SHORT
+        or draft.origin
+        or draft.usage
+        or any(type(item) is not int for item in draft.inputs)
     ):
         found = _scrub_structure(draft, redactor)
     if draft.changes:

@@ -106,6 +106,8 @@ class Context:
         row.record.status != "active"
     )
     """Whether nothing more is expected of the agent of a recorded session for now."""
+    started: Callable[[StorePort, SessionRow], int] = lambda store, row: 0
+    """When the agent of a recorded session last started, as hooks report it: what it was doing before is over."""
     unplaced: Callable[[StorePort, SessionRow], list[Draft]] = lambda store, row: []
     """What hooks and the end of a transcript report of a recorded session and its log does not hold yet, in order."""
     boot: Callable[[], str] = str

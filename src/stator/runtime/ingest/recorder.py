@@ -218,8 +218,11 @@ class Recorder:
         return False
 
     def _check_ready(self) -> None:
-        """`ParentBehind` while the session that this one hangs at may still reach the place."""
+        """`ParentBehind` while the session that this one hangs at may still reach the place. What hooks order is there
+        only once, and is recorded when it comes."""
         talk = self.conversation
+        if self._orderer != "transcript":
+            return
         above = known(self._store, talk.source, talk.fork_of or talk.parent)
         rests = above is None or self._context.at_rest(self._store, above)
         if not is_ready(self._store, talk, at_rest=rests):

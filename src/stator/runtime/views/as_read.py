@@ -7,6 +7,7 @@ whatever writes asks the store itself. Positions, hashes and the commits are the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -56,12 +57,12 @@ class AsRead:
             return row
         return msgspec.structs.replace(row, at_rest=self._rests(row))
 
-    def _left(self, session: str) -> SessionRow | None:
-        """The session, if what is open in it gets no outcome any more."""
-        row = self._below.session(session)
-        if row.record.mode == "recorded":
-            return row if self._rests(row) else None
-        return row if row.shown == "interrupted" else None
+    def _lost_before(self, row: SessionRow) -> float:
+        """What was begun before this time and is open gets no outcome any more: everything where the session is at
+        rest, else what its agent did before it last started."""
+        if row.record.mode != "recorded":
+            return math.inf if row.shown == "interrupted" else 0
+        return math.inf if self._rests(row) else self._asked("started", row, self._context.started)
 
     # -- calls ------------------------------------------------------------------------------------
 
@@ -90,14 +91,16 @@ class AsRead:
         """Entries of calls, with the status that readers give them."""
         if not any(_runs(entry) for entry in entries):
             return entries
-        row = self._left(session)
-        if row is None:
+        row = self._below.session(session)
+        before = self._lost_before(row)
+        if not before:
             return entries
         known = self._results(row)
         return [
             msgspec.structs.replace(entry, record=open_calls.left_open(entry.record, row))
             if isinstance(entry.record, CallRecord)
             and _runs(entry)
+            and entry.record.since < before
             and entry.record.call not in known
             else entry
             for entry in entries
@@ -197,11 +200,10 @@ class AsRead:
             return []
         found = unplaced(self._unplaced(row))
         ended = {one.call for one in found if one.kind != "call"}
-        if all(one.call in ended for one in found if one.kind == "call") or not self._rests(row):
-            return found
+        before = self._lost_before(row)
         return [
             one
-            if one.kind != "call" or one.call in ended
+            if one.kind != "call" or one.call in ended or one.happened >= before
             else msgspec.structs.replace(
                 one, status=open_calls.fate(one.effect), cause=open_calls.cause_of(row)
             )

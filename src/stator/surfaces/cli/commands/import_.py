@@ -81,6 +81,9 @@ def import_(
     reported; the rest is imported. If you interrupt the import, complete turns are kept, and the next import
     continues. Exits with 1 if a whole conversation was refused.
 
+    Each session goes into the project it took place in: its repository, with worktrees and clones, or its folder.
+    If that is unknown, into one called after its agent.
+
     Every commit of a bundle (stator export) is checked against its hash before anything is imported; a bundle
     that is cut short, changed or malicious is refused as a whole. A session that this store already has is
     continued; if both copies have new commits, the imported one becomes a fork. Nothing is overwritten, and
@@ -110,16 +113,11 @@ def import_(
             found = _find_sources(wanted, opened, all, floor, progress)
         discovery = merge([one for _, one in found])
         into = _project(opened, project)
+        options: dict[str, Any] = {"erasures": "apply" if erase else "refuse", "dry_run": dry_run}
+        options["passphrase"] = lambda: _passphrase(passphrase_file)
         if discovery.bundles and discovery.bundles == wanted[:1] and len(wanted) == 1:
             with bar(screen) as progress:
-                report = opened.import_bundle(
-                    wanted[0],
-                    project=into,
-                    passphrase=lambda: _passphrase(passphrase_file),
-                    erasures="apply" if erase else "refuse",
-                    dry_run=dry_run,
-                    progress=progress,
-                )
+                report = opened.import_bundle(wanted[0], project=into, progress=progress, **options)
             _answer_bundle(screen, report)
             return OK
         from stator.surfaces.cli.parts.interrupt import deferred_interrupt
@@ -130,11 +128,9 @@ def import_(
                 discovery,
                 project=into or "",
                 again=again,
-                passphrase=lambda: _passphrase(passphrase_file),
-                erasures="apply" if erase else "refuse",
-                dry_run=dry_run,
                 progress=progress,
                 stop=stop,
+                **options,
             )
             failure = _run(importing)
         _answer(screen, found, importing)
