@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import stator
@@ -264,3 +266,24 @@ def test_a_fork_that_must_wait_for_its_parent_stays_as_it_was(
     same = import_again(store.port, store.context, NewerFormat(), found, old, report)
     assert (same, report.waiting) == (old.id, 1)
     assert store.port.session(old.id).record.aliases == old.record.aliases
+
+
+def test_what_was_contributed_to_turns_that_are_now_the_parents_comes_first_in_a_fork(
+    store, transcript, tmp_path
+):
+    transcript.turn(2)
+    transcript.turn(9)
+    take_in(store, transcript)
+    apart = ToyTranscript(tmp_path / "fork.jsonl", "c2")  # an earlier release did not see the fork
+    talk = Conversation(source="cursor", id="c2")
+    for number in (1, 2, 3, 4):
+        apart.turn(number)
+        take_in(store, apart)
+        store.contribute(talk.session).decide(f"in {number}", topic=f"topic {number}")
+    about = {"talk": "c2", "fork": "c1", "shared": ["turn/g1", "a1", "t1", "turn/g2", "a2", "t2"]}
+    lines = apart.path.read_text().splitlines()[1:]
+    apart.path.write_text("\n".join([json.dumps(about), *lines]) + "\n")
+    (found,) = NewerFormat().conversations(apart.path)
+    old = store.port.session(talk.session)
+    new = import_again(store.port, store.context, NewerFormat(), found, old, Report())
+    assert decided(store, new) == [(2, "in 1"), (2, "in 2"), (3, "in 3"), (4, "in 4")]

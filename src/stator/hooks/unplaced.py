@@ -46,8 +46,8 @@ def at_rest(store: StorePort, row: SessionRow, now: int) -> bool:
 
 
 def _last_told(store: StorePort, row: SessionRow) -> int:
-    """When the last thing happened that a session's own source told, in µs. What a person or a program adds to a session
-    is no sign of its agent."""
+    """When the last thing happened that a session's own source told, in µs. What a person or a program adds to it is
+    no sign of its agent."""
     for limit in LOOKED_AT:
         for commit in store.commits(row.id, newest_first=True, limit=limit, load=False):
             if commit.origin is not None:

@@ -95,11 +95,11 @@ class _RenewingRecorder(Recorder):
 
     def _resolved(self, record: SessionRecord) -> list[Draft]:
         drafts: list[Draft] = []
-        prompt = self._carried.last_prompt()
+        prompt, of_turn = self._carried.last_prompt(), self._carried.until_turn
         for draft in super()._resolved(record):
             if draft.kind == "turn" and draft.origin is not None:
-                drafts += self._carried.of_turn(prompt)
-                prompt = draft.origin[1]
+                drafts += of_turn(prompt)
+                prompt, of_turn = draft.origin[1], self._carried.of_turn
             drafts.append(draft)
         return drafts
 
@@ -115,12 +115,15 @@ class _Carried:
         self._last: list[Commit] = []
         self._origins: dict[int, tuple[str, tuple[str, str], int]] = {}
         self._calls: dict[str, str] = {}
+        self._numbers = {"": 0}
+        """Which turn of the old session a prompt began."""
         prompt = ""
         for commit in commits(store, old):
             if commit.origin is not None:
                 self._origins[commit.seq] = commit.kind, commit.origin, commit.attempt
                 if commit.kind == "turn":
                     prompt = commit.origin[1]
+                    self._numbers.setdefault(prompt, len(self._numbers))
                 if commit.kind == "call":
                     intent = commit_id(self._new, "call", commit.origin, 1)
                     self._calls[commit.call] = retype(intent, "call")
@@ -140,6 +143,14 @@ class _Carried:
             origin = commit_at(self._store, self._new, turn.first, load=False).origin
             return "" if origin is None else origin[1]
         return ""
+
+    def until_turn(self, prompt: str) -> Iterator[Draft]:
+        """What belongs to the turn of this prompt and to those before it. What is recorded already stays where it is;
+        a fork begins with what was contributed to the turns that it has from its parent."""
+        last = self._numbers.get(prompt, 0)
+        for one in self._by_prompt:
+            if self._numbers[one] <= last:
+                yield from self.of_turn(one)
 
     def of_turn(self, prompt: str) -> Iterator[Draft]:
         """What belongs to the turn of this prompt."""
