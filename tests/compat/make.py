@@ -277,7 +277,7 @@ def recorded(store: Store) -> None:
         recorder = Recorder(store.port, here, about, via=cast("Via", via))
         for item in items:
             recorder.take(item)
-        recorder.flush(bookmark=Bookmark("a.jsonl", 1, {"offset": 12}))
+        recorder.flush(bookmark=Bookmark(f"{via}.jsonl", 1, {"offset": 12}))
 
 
 def orders(store: Store) -> None:
