@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from stator.model.exchange.item_commits import UnsettledCall, DraftingState, step_digest
+from stator.model.exchange.item_commits import DraftingState, UnsettledCall, step_digest
 from stator.model.exchange.items import commit_id, text_id
 from stator.model.exchange.settings import fingerprint
 from stator.model.log.commit import Commit, Draft
