@@ -1,4 +1,4 @@
-"""The law of recorded sessions: however a file grows, and whatever happens in between, its log is that of one import."""
+"""However a file grows, and whatever happens in between, the log of its session is that of one import."""
 
 from __future__ import annotations
 
