@@ -11,6 +11,7 @@ import os
 import re
 import signal
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import stator
@@ -34,9 +35,13 @@ POSITIONS = ("mask", "outputs", "summarise", "seq")
 """What a compaction names by its position."""
 KILLED = "killed"
 COMPACTED = "compacted"
+RESUMED = "resumed"
 NAMES = (
-    "planted", "at-once", "big", "delegated", COMPACTED, "after", KILLED, "resumed", "again", "last",
+    "planted", "at-once", "big", "delegated", COMPACTED, "after", KILLED, RESUMED, "again", "last",
 )  # fmt: skip
+
+LOOKS_WITHOUT_INGESTER = ("big", "after", "last")
+"""The prompts after which the record is looked at if nothing else takes in what hooks queue."""
 
 
 def chapters_for(agent: Program) -> dict[str, list[Line]]:
@@ -67,15 +72,26 @@ def chapters_for(agent: Program) -> dict[str, list[Line]]:
 
 
 class WatchedConversation:
-    """Holds a conversation with an agent, and looks at its record after every prompt."""
+    """Holds a conversation with an agent, and looks at its record after prompts and while the agent works."""
 
-    def __init__(self, agent: Program, script: Script) -> None:
+    def __init__(self, agent: Program, script: Script, *, ingester: bool) -> None:
         self._agent = agent
+        self._store = agent.work / ".stator" / "store.db"
         script.chapters = chapters_for(agent)
+        self._looks_after = NAMES if ingester else LOOKS_WITHOUT_INGESTER
+        if ingester:
+            script.watch = self._watch
+        else:
+            agent.extra["STATOR_INGESTER"] = "off"
+        self._one_at_a_time = Lock()
         self._shown: dict[str, dict[int, str]] = {}
         """Session → position → hash, as far as a reader was ever shown them."""
+        self.looks = 0
         self.changed: list[str] = []
         """Positions that a reader was shown and that later held something else."""
+        self.silent: list[str] = []
+        """Commands that did not show the call in doubt when they had to."""
+        self._is_asked_again = False
 
     def hold(self) -> None:
         for number, name in enumerate(NAMES):
@@ -88,26 +104,56 @@ class WatchedConversation:
                 self._agent.ask(prompt)
             else:
                 self._agent.continue_with(prompt)
-            self.look()
+            if name in self._looks_after:
+                self.look()
 
     def look(self) -> None:
         """Read the record as a user does, and compare it with what was shown before."""
         for row in self._rows("ls", "--everywhere"):
-            session = row["id"]
-            commits = [one for one in self._rows("log", "--session", session) if "seq" in one]
-            now = {one["seq"]: one["hash"] for one in commits}
-            before = self._shown.get(session, {})
+            commits = [one for one in self._rows("log", "--session", row["id"]) if "seq" in one]
+            self._compare(row["id"], {one["seq"]: one["hash"] for one in commits})
+
+    def _watch(self, chapter: str) -> None:
+        """Look while the agent waits for the model."""
+        if chapter == RESUMED and not self._is_asked_again:
+            self._is_asked_again = True
+            self._look_for_the_lost_call("after the resume")
+        with stator.connect(self._store) as store:
+            for row in store.port.sessions(SessionQuery(), limit=100).rows:
+                commits = store.port.commits(row.id, limit=10_000)
+                self._compare(row.id, {one.seq: one.hash for one in commits})
+
+    def _compare(self, session: str, now: dict[int, str]) -> None:
+        with self._one_at_a_time:
+            self.looks += 1
+            before = self._shown.setdefault(session, {})
             self.changed += [
-                f"{session} @{seq}" for seq, hash in before.items() if now.get(seq) != hash
+                f"{session} @{seq}"
+                for seq, hash in now.items()
+                if before.setdefault(seq, hash) != hash
             ]
-            self._shown[session] = now
+            # A look of another thread may have begun earlier and end later: it sees less, and nothing else.
+            if now and sorted(now) != list(range(1, len(now) + 1)):
+                self.changed.append(f"{session} has a gap")
 
     def _kill(self, command: list[str]) -> None:
         process = self._agent.start_command(command)
         eventually((self._agent.work / "started").exists)
-        self.look()
+        if KILLED in self._looks_after:
+            self.look()
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        self._look_for_the_lost_call("after the kill")
+
+    def _look_for_the_lost_call(self, when: str) -> None:
+        """Ask every command that shows open calls."""
+        in_doubt = {
+            "calls": bool(self._rows("calls", "--everywhere", "--status", "in doubt")),
+            "state": "in doubt" in self._agent.stator("state", "-c", "calls", "--json"),
+            "show": "in doubt" in self._agent.stator("show").lower(),
+            "top": any(row["waiting"] for row in self._rows("top", "--all")),
+        }
+        self.silent += [f"{name} {when}" for name, is_shown in in_doubt.items() if not is_shown]
 
     def _rows(self, *words: str) -> list[dict[str, Any]]:
         shown = self._agent.stator(*words, "--json")
@@ -145,8 +191,8 @@ def _as_row(commit: Commit, told: list[Commit]) -> list[Any]:
         content = {name: _without_positions(value, told) for name, value in content.items()}
     edges = [edge.id or [one.id for one in told if edge.holds(one)] for edge in edges_of(commit)]
     return [
-        commit.id, commit.turn, commit.kind, commit.status, commit.tool, commit.call,
-        commit.happened, content, edges,
+        commit.id, commit.turn, commit.kind, commit.status, commit.tool, commit.call, commit.actor,
+        commit.effect, commit.attempt, commit.cause, commit.happened, content, edges,
     ]  # fmt: skip
 
 

@@ -212,8 +212,8 @@ class Codex(Program):
         def run(command: str) -> Tool:
             return Tool("exec_command", {"cmd": command})
 
-        # an argument of a program has at most 128 KB
-        rows = [MEGABYTE[at : at + 100_000] for at in range(0, len(MEGABYTE), 100_000)]
+        # an argument of a program has at most 128 KB, and Codex passes a command twice
+        rows = [MEGABYTE[at : at + 60_000] for at in range(0, len(MEGABYTE), 60_000)]
         return GardenTools(
             write=lambda name, text: run(f"printf '%s' '{text}' > {name}"),
             run=run,

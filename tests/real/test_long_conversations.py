@@ -15,11 +15,13 @@ from real.switching import switch_on
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_a_long_conversation_has_one_record(begin, tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "ingester"), [*((name, True) for name in PROGRAMS), ("codex", False)]
+)
+def test_a_long_conversation_has_one_record(begin, tmp_path, name, ingester):
     agent, script = begin(name)
     switch_on(agent)
-    conversation = WatchedConversation(agent, script)
+    conversation = WatchedConversation(agent, script, ingester=ingester)
     conversation.hold()
     with (
         stator.connect(agent.work / ".stator" / "store.db") as hooked,
@@ -27,6 +29,8 @@ def test_a_long_conversation_has_one_record(begin, tmp_path, name):
     ):
         by_hooks, by_import = record_of(hooked, name), record_of(fresh, name)
     assert max(len(rows) for rows in by_import.values()) > 3 * len(NAMES)
+    assert {session for session, rows in by_hooks.items() if rows} == set(by_import)
     for session, rows in by_import.items():
-        assert by_hooks.get(session) == rows
+        assert by_hooks[session] == rows
     assert conversation.changed == []
+    assert conversation.silent == []
