@@ -28,12 +28,13 @@ from stator.model.exchange.items import (
     Ended,
     Item,
 )
+from stator.model.log.commit import Draft
 from stator.model.log.query import SessionQuery
 from stator.model.log.shown_text import without_secrets
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import matching
 from stator.runtime.ingest.placement import find
-from stator.runtime.ingest.recorder import ParentBehind, Recorder
+from stator.runtime.ingest.recorder import ParentBehind, Recorder, asked_first, naming
 from stator.store.port import StorePort
 
 BATCH_LINES = 2_000
@@ -450,9 +451,17 @@ class Intake:
                     by_owner.setdefault(owner, []).append(item)
         for owner, items in by_owner.items():
             drafts = witnesses.landing(self._store, owner, conversation, items, has_turns=has_file)
+            if owner == session and not has_file:
+                drafts = [*self._naming(session, conversation, items), *drafts]
             head = self._store.head(owner).seq
             answers = self._store.append(owner, drafts)
             self._result.commits += sum(commit.seq > head for commit in answers)
+
+    def _naming(self, session: str, conversation: Conversation, items: list[Item]) -> list[Draft]:
+        """A session without a transcript is called after the first prompt that a hook reported."""
+        record = self._store.session(session).record
+        named = msgspec.structs.replace(conversation, name=conversation.name or asked_first(items))
+        return naming(self._store, record, named, via="hook")
 
     def place_held(self) -> None:
         """Look again at sessions with lines that wait, though no hook reported anything new."""
