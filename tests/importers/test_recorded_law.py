@@ -46,6 +46,7 @@ RECORDED = [
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @needs_recordings
 def test_recorded_files_that_grow_have_the_log_of_one_import(tmp_path, capsys):
     counts: Counter[str] = Counter()

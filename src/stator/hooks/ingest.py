@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
-from stator.errors import StoreError
+from stator.errors import HeadMoved, StoreError
 from stator.hooks import spool, witnesses
 from stator.hooks.hook_note import HookNote, hook_note, is_running, rests
 from stator.hooks.mappers import MAPPERS, load_mapper
@@ -37,6 +38,8 @@ from stator.runtime.ingest.placement import find
 from stator.runtime.ingest.recorder import ParentBehind, Recorder, asked_first, naming
 from stator.store.port import StorePort
 
+ATTEMPTS = 5
+"""How often lines are recorded again because another process was first."""
 BATCH_LINES = 2_000
 BATCH_BYTES = 16 * 2**20
 STARTS = ("SessionStart", "sessionStart")
@@ -248,7 +251,7 @@ class Intake:
         for key, lines in batch.by_conversation.items():
             conversation = batch.conversations[key]
             try:
-                self._record_conversation(conversation, lines)
+                self._record_repeatedly(conversation, lines)
             except StoreError:
                 raise
             except ParentBehind:
@@ -257,6 +260,13 @@ class Intake:
                 why = f"{conversation.source} {conversation.id}: {_error_text(error)}"
                 for line in lines:
                     self._refuse(line, why)
+
+    def _record_repeatedly(self, conversation: Conversation, lines: list[spool.SpoolLine]) -> None:
+        """Record the lines; if another process was first, from what it left."""
+        for _ in range(ATTEMPTS - 1):
+            with suppress(HeadMoved):
+                return self._record_conversation(conversation, lines)
+        return self._record_conversation(conversation, lines)
 
     def _refuse(self, line: spool.SpoolLine, why: str) -> None:
         """Keep a line that cannot be recorded in the folder `bad`, and report why."""
