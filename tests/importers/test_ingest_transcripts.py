@@ -133,6 +133,15 @@ def test_a_session_whose_transcript_is_missing_is_called_after_its_first_prompt(
         assert session(store).row.record.name == "water the roses"
 
 
+def test_files_that_only_a_hook_saw_have_the_paths_of_their_project(hooked, transcript):
+    edited = hook_input("afterFileEdit", file_path=str(hooked.root / "src" / "a.py"), edits=[])
+    reported = transcript.lines(hook_input("sessionStart"), prompt(), edited)
+    os.unlink(transcript.path)
+    hooked.write(*reported, process=DEAD)
+    with stator.connect(hooked.path) as store:
+        assert [file.path for file in session(store).files()] == ["src/a.py"]
+
+
 def test_a_transcript_from_a_clock_that_is_ahead_comes_to_rest(tmp_path, transcript):
     transcript.add("Prompted", id="turn/g1", content="do it", at=4_000_000_000_000_000)
     transcript.add("Answered", id="a1", reply="I will")

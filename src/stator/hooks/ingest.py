@@ -407,7 +407,8 @@ class Intake:
             last = max(row.updated, *(line.at for line in lines))
             at_rest = self._clock() - last >= REST_US
         if at_rest and is_all:
-            self._land(row.id, conversation, left, has_file=has_file)
+            talk = msgspec.structs.replace(conversation, cwd=conversation.cwd or note.cwd)
+            self._land(row.id, talk, left, has_file=has_file)
             left = []
         witnesses.keep_only(self._folder, row.id, [seen.line for seen in left])
 
@@ -450,6 +451,7 @@ class Intake:
         has_file: bool,
     ) -> None:
         """Record what only hooks saw, at the end of the log: all of it if there is no transcript."""
+        context = self._context_for(conversation.cwd)
         by_owner: dict[str, list[Item]] = {}
         known: set[str] = set()
         for seen in left:
@@ -460,7 +462,9 @@ class Intake:
                 if item.id not in known:
                     by_owner.setdefault(owner, []).append(item)
         for owner, items in by_owner.items():
-            drafts = witnesses.landing(self._store, owner, conversation, items, has_turns=has_file)
+            drafts = witnesses.landing(
+                self._store, context, owner, conversation, items, has_turns=has_file
+            )
             if owner == session and not has_file:
                 drafts = [*self._naming(session, conversation, items), *drafts]
             head = self._store.head(owner).seq
