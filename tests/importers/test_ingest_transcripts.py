@@ -14,7 +14,7 @@ from importers.toy_format import ToyFormat, ToyTranscript
 from stator.connect import advance, spools, take_spool, worlds
 from stator.hooks import cursor as cursor_hooks
 from stator.hooks import ingest, transcript_file, unplaced
-from stator.hooks.hook_note import hook_note, namespace
+from stator.hooks.hook_note import SETTLING_US, hook_note, namespace
 from stator.hooks.ingest import IngestLimits
 from stator.importers import registry
 from stator.model.exchange.items import Prompted
@@ -152,6 +152,17 @@ def test_nothing_lands_while_the_agent_lives(hooked, transcript):
     hooked.write(*transcript.lines(prompt(), before_tool("t1")))
     assert "call" not in hooked.kinds()
     assert len(held(hooked)) == 1
+
+
+def test_a_session_does_not_rest_while_an_agent_lives_whose_start_was_lost(hooked, transcript):
+    hooked.write(
+        *transcript.lines(hook_input("sessionStart"), hook_input("sessionEnd")), process=DEAD
+    )
+    hooked.kinds()
+    hooked.write(*transcript.lines(prompt(), before_tool("t1")))
+    with stator.connect(hooked.path) as store:
+        later = store.context.clock() + 2 * SETTLING_US
+        assert not unplaced.at_rest(store.port, session(store).row, later)
 
 
 def test_a_prompt_that_the_transcript_never_got_is_no_turn(hooked, transcript):
