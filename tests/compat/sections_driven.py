@@ -274,6 +274,17 @@ def approved(place: Place) -> None:
             t.call(tool(approve=True)(lambda: 1))
 
 
+def vouched(place: Place) -> None:
+    """Where results come from, and a person's word about that; written since 0.8.0."""
+    with place.open() as store:
+        with store.open("pages") as s, s.turn("read") as t:
+            page = t.try_call(tool("read", "fetch")(lambda: "page").using(source="web"))
+            t.fact("claimed", 1, from_=page)
+        boss = store.contribute("pages", principal=BOSS)
+        boss.vouch(page.call, why="read it")
+        boss.vouch("tool:fetch", why="it follows redirects", withdraw=True)
+
+
 def steered(place: Place) -> None:
     """What others do to a session: limits, a pause request, every contribution, its lifecycle."""
     with place.open() as store:
@@ -535,4 +546,5 @@ SECTIONS: dict[str, Section] = {
     "looped": looped,
     "reported": reported,
     "steered": steered,
+    "vouched": vouched,
 }

@@ -22,12 +22,11 @@ PARTS: dict[str, str] = {
     "locations": "worktrees",
     "locks": "",
     "owner": "errors locations locks worktrees model.sessions.ownership owner",
-    "_moved": "",
     "extensions": "errors",
-    "model": "errors _moved model",
+    "model": "errors model",
     "store": "errors locks model store",
-    "runtime": "errors _moved locks model store.port runtime",
-    "importers": "errors _moved locations extensions model store.port runtime importers",
+    "runtime": "errors locks model store.port runtime",
+    "importers": "errors locations extensions model store.port runtime importers",
     "hooks": "errors locations locks model store.port runtime importers hooks",
     "machine": "model runtime hooks owner store.port",
     "homes": "owner model store.port",
@@ -59,7 +58,7 @@ ROOMS: dict[str, Steps] = {
     ),
     "store": (
         ("port", "compress", "sql"),
-        ("rows", "overlay"),
+        ("rows",),
         ("sqlite.lock_holders", "sqlite.shared_memory"),
         ("sqlite.connection", "sqlite.versions", "sqlite.driver_lock"),
         ("sqlite.projection",),
@@ -87,16 +86,19 @@ ROOMS: dict[str, Steps] = {
         ),
         ("registry",),
         ("discover", "conversation", "agent_sessions"),
+        ("again",),
         ("run",),
     ),
     "hooks": (
-        ("spool",),
-        ("claude_code", "codex", "gemini", "cursor", "opencode", "repeated_lines"),
-        ("ingest",),
+        ("spool", "hook_note", "witness"),
+        ("claude_code", "codex", "gemini", "cursor", "opencode"),
+        ("mappers", "repeated_lines", "transcript_file"),
+        ("witnesses", "unrecorded"),
+        ("unplaced", "ingest"),
     ),
     "surfaces": (
         ("loopback", "target", "hook_answer", "agent_settings", "cli.registry", "cli.options"),
-        ("hook", "supervisor"),
+        ("hook", "supervisor", "ingester"),
         ("cli.render cli.exits",),
         ("mcp", "proxy"),
         ("cli.parts",),
@@ -116,10 +118,8 @@ CIRCLES_NOT_YET = frozenset[str]()
 DYNAMIC = {
     # the public names of the package are loaded when they are used
     "stator": {ANYTHING},
-    # the paths of the release before, which its own table leads to the new ones
-    "stator._moved": {ANYTHING},
     # one module per agent, loaded when its first event arrives
-    "stator.hooks.ingest": {"stator.hooks"},
+    "stator.hooks.mappers": {"stator.hooks"},
     # one module per format, loaded when a file may be of that format
     "stator.importers.registry": {"stator.importers"},
     # one module per command, loaded when it is typed

@@ -36,6 +36,8 @@ INJECTED_EXCEPTIONS = {
     "stator.runtime.files.git": {"os", "subprocess"},
     # looks at the files an agent's tools touch, before and after
     "stator.runtime.driving.observe": {"os"},
+    # makes the digests of files that a program names
+    "stator.runtime.files.disk_check": {"os"},
     # opens and writes them, folder by folder, so that no link is followed
     "stator.runtime.files.safe_io": {"os"},
     # starts the supervisor of a run and ends what a dead one left: other programs, as git is

@@ -12,7 +12,8 @@ from stator.model.exchange import items
 SOURCE = Path(__file__).parents[2] / "src" / "stator"
 
 ITEM_TAGS = {
-    *("About", "Answered", "Began", "Called", "Compacted", "Cursor", "Ended", "Flagged", "Item"),
+    *("About", "Answered", "Began", "Called", "Compacted", "Configured"),
+    *("Cursor", "Ended", "Flagged", "Item"),
     *("Noise", "Noted", "Offered", "Planned", "Prompted", "Returned", "Skipped", "Spawned"),
     *("Touched", "TurnEnded", "Unknown"),
 }

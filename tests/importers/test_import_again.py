@@ -10,6 +10,7 @@ from importers.toy_format import ToyFormat, ToyTranscript
 from stator.importers.again import import_again, is_outdated
 from stator.importers.conversation import Report, import_conversation
 from stator.model.exchange.items import Conversation
+from stator.model.log.query import SessionRow
 from stator.runtime.ingest.placement import find
 
 TALK = Conversation(source="cursor", id="c1")
@@ -36,13 +37,19 @@ def take_in(store, transcript, format=None):
     format = format or ToyFormat()
     (found,) = format.conversations(transcript.path)
     import_conversation(store.port, store.context, format, found, Report(), at_rest=True)
-    return find(store.port, TALK)
+    return row_of(store)
+
+
+def row_of(store) -> SessionRow:
+    row = find(store.port, TALK)
+    assert row is not None
+    return row
 
 
 def again(store, transcript):
     format = NewerFormat()
     (found,) = format.conversations(transcript.path)
-    old = find(store.port, TALK)
+    old = row_of(store)
     return import_again(store.port, store.context, format, found, old, Report())
 
 
@@ -55,7 +62,7 @@ def decided(store, session):
 def test_the_new_session_takes_name_and_alias_and_the_old_one_is_archived(store, transcript):
     old = take_in(store, transcript)
     new = again(store, transcript)
-    assert find(store.port, TALK).id == new != old.id
+    assert row_of(store).id == new != old.id
     assert store.port.session(new).record.name == old.record.name
     assert store.port.session(old.id).record.status == "archived"
 
@@ -113,7 +120,7 @@ def test_an_interrupted_renewal_is_finished_by_the_next_one(store, transcript, m
     from stator.importers import again as module
 
     real = module._describe
-    calls = []
+    calls: list[int] = []
 
     def once(*given):
         if calls:
@@ -126,7 +133,7 @@ def test_an_interrupted_renewal_is_finished_by_the_next_one(store, transcript, m
         again(store, transcript)
     monkeypatch.undo()
     new = again(store, transcript)
-    assert find(store.port, TALK).id == new
+    assert row_of(store).id == new
     assert decided(store, new) == [(1, "first")]
     assert store.port.session(old.id).record.status == "archived"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from stator.hooks import ingest, transcript_file, unplaced
 from stator.hooks.hook_note import SETTLING_US, hook_note, namespace
 from stator.hooks.ingest import IngestLimits
 from stator.importers import registry
+from stator.importers.conversation import Report
 from stator.model.exchange.items import Prompted
 from stator.runtime.runs.processes import start_ticks
 from stator.runtime.views.verify import examine
@@ -110,7 +112,7 @@ def test_the_log_of_an_import_is_that_of_the_hooks(hooked, transcript, tmp_path)
             other.port, other.context, ToyFormat().conversations(transcript.path)[0].conversation,
             str(transcript.path),
         )  # fmt: skip
-        file.read(ingest.Report(), at_rest=True)
+        file.read(Report(), at_rest=True)
         told = [
             [(c.id, c.kind, c.turn, c.status) for c in session(one).log() if c.origin]
             for one in (store, other)
@@ -249,7 +251,8 @@ def test_a_lost_note_is_made_again_and_nothing_is_recorded_twice(hooked, transcr
     hooked.write(*transcript.lines(prompt(1)))
     before = hooked.kinds()
     with stator.connect(hooked.path) as store:
-        store.port._write(lambda db: db.execute("DELETE FROM meta WHERE key LIKE 'bookmark %'"))
+        port: Any = store.port
+        port._write(lambda db: db.execute("DELETE FROM meta WHERE key LIKE 'bookmark %'"))
     transcript.turn(2)
     hooked.write(*transcript.lines(prompt(2)))
     after = hooked.kinds()

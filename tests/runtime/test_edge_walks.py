@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ MADE = ("decision", "fact", "file", "plan")
 
 def test_every_file_of_an_imported_session_reaches_a_prompt(store):
     result = import_transcripts(store, discover([str(TRANSCRIPTS)]))
-    files, logs = 0, {}
+    files, logs = 0, dict[str, Any]()
     for one in result.taken:
         view = store.read(one.session)
         for commit in view.log():

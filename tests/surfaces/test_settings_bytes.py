@@ -99,7 +99,8 @@ def objects(draw: st.DrawFn, depth: int, gaps: st.SearchStrategy[str]) -> str:
 def settings(draw: st.DrawFn) -> str:
     gaps = draw(st.sampled_from([SPACES, GAPS]))
     text = draw(gaps) + draw(objects(3, gaps)) + draw(gaps)
-    return draw(st.sampled_from(["", "\ufeff"])) + text
+    mark: str = draw(st.sampled_from(["", "\ufeff"]))
+    return mark + text
 
 
 def value_of(text: str) -> Any:

@@ -10,17 +10,19 @@ If this program dies at any point, the next one loses nothing and records nothin
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
-from stator.errors import StoreError
+from stator.errors import HeadMoved, StoreError
 from stator.hooks import spool, witnesses
 from stator.hooks.hook_note import HookNote, hook_note, is_running, rests
-from stator.hooks.mappers import load_mapper
+from stator.hooks.mappers import MAPPERS, load_mapper
 from stator.hooks.transcript_file import TranscriptFile, transcript_path
 from stator.hooks.witness import AGENT as WITNESS
-from stator.importers.conversation import Report, subagent_conversation
+from stator.importers.conversation import REST_US, Report, subagent_conversation
 from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.items import (
     Began,
@@ -36,6 +38,8 @@ from stator.runtime.ingest.placement import find
 from stator.runtime.ingest.recorder import ParentBehind, Recorder
 from stator.store.port import StorePort
 
+ATTEMPTS = 5
+"""How often lines are recorded again because another process was first."""
 BATCH_LINES = 2_000
 BATCH_BYTES = 16 * 2**20
 STARTS = ("SessionStart", "sessionStart")
@@ -120,7 +124,7 @@ def advance(
     conversation = Conversation(source=source, id=foreign, cwd=note.cwd)
     for folder in folders:
         intake = Intake(store, context_for, folder, limits, result)
-        intake.catch_up(source, conversation, note)
+        intake.catch_up_alone(source, conversation, note)
     return True
 
 
@@ -136,7 +140,7 @@ def end_dead_conversations(
         source, foreign = row.record.aliases[0]
         conversation = Conversation(source=source, id=foreign, cwd=note.cwd)
         for folder in folders:
-            Intake(store, context_for, folder, NO_LIMITS, IngestResult()).catch_up(
+            Intake(store, context_for, folder, NO_LIMITS, IngestResult()).catch_up_alone(
                 source, conversation, note
             )
         pid, born, _ = note.process
@@ -247,7 +251,7 @@ class Intake:
         for key, lines in batch.by_conversation.items():
             conversation = batch.conversations[key]
             try:
-                self._record_conversation(conversation, lines)
+                self._record_repeatedly(conversation, lines)
             except StoreError:
                 raise
             except ParentBehind:
@@ -256,6 +260,13 @@ class Intake:
                 why = f"{conversation.source} {conversation.id}: {_error_text(error)}"
                 for line in lines:
                     self._refuse(line, why)
+
+    def _record_repeatedly(self, conversation: Conversation, lines: list[spool.SpoolLine]) -> None:
+        """Record the lines; if another process was first, from what it left."""
+        for _ in range(ATTEMPTS - 1):
+            with suppress(HeadMoved):
+                return self._record_conversation(conversation, lines)
+        return self._record_conversation(conversation, lines)
 
     def _refuse(self, line: spool.SpoolLine, why: str) -> None:
         """Keep a line that cannot be recorded in the folder `bad`, and report why."""
@@ -380,13 +391,23 @@ class Intake:
 
     # -- the transcript and what waits for it ----------------------------------------------------
 
+    def catch_up_alone(self, source: str, conversation: Conversation, note: HookNote) -> None:
+        """Catch up outside of a round. Another process may be adding to the lines that wait: then only the transcript
+        is read, and that process places them."""
+        if not os.path.isdir(self._folder):
+            self._read(conversation, note)
+            return
+        sleep, wait_s = self._context_for("").sleep, self._limits.wait_s
+        with spool.exclusive(self._folder, sleep=sleep, wait_s=wait_s) as is_mine:
+            row = find(self._store, conversation) if is_mine else None
+            if row is None:
+                self._read(conversation, note)
+            else:  # the agent may have reported more while this process waited
+                self.catch_up(source, conversation, hook_note(self._store, row.id))
+
     def catch_up(self, source: str, conversation: Conversation, note: HookNote) -> None:
-        """Read the transcript as far as it is written, and place what waits for it."""
-        context = self._context_for(note.cwd)
-        file = TranscriptFile(self._store, context, conversation, note.transcript)
-        at_rest = rests(note, self._clock())
-        is_all = file.read(self._result.transcripts, at_rest=at_rest, stop=self._stop)
-        self._result.is_all = self._result.is_all and is_all
+        """Read the transcript as far as it is written, and place what waits for it. The spool's lock is held."""
+        file, is_all = self._read(conversation, note)
         row = find(self._store, conversation)
         if row is None:
             return
@@ -396,10 +417,23 @@ class Intake:
             return
         has_file = bool(file.conversations)
         left = self._unplaced(row.id, source, lines, has_file=has_file)
+        at_rest = rests(note, self._clock())
+        if at_rest is None:
+            last = max(row.updated, *(line.at for line in lines))
+            at_rest = self._clock() - last >= REST_US
         if at_rest and is_all:
             self._land(row.id, conversation, left, has_file=has_file)
             left = []
         witnesses.keep_only(self._folder, row.id, [seen.line for seen in left])
+
+    def _read(self, conversation: Conversation, note: HookNote) -> tuple[TranscriptFile, bool]:
+        """Read the transcript; return it, and whether all of it was read."""
+        context = self._context_for(note.cwd)
+        file = TranscriptFile(self._store, context, conversation, note.transcript)
+        at_rest = rests(note, self._clock())
+        is_all = file.read(self._result.transcripts, at_rest=at_rest, stop=self._stop)
+        self._result.is_all = self._result.is_all and is_all
+        return file, is_all
 
     def _unplaced(
         self, session: str, source: str, lines: list[spool.SpoolLine], *, has_file: bool
@@ -432,10 +466,13 @@ class Intake:
     ) -> None:
         """Record what only hooks saw, at the end of the log: all of it if there is no transcript."""
         by_owner: dict[str, list[Item]] = {}
+        known: set[str] = set()
         for seen in left:
             for item in witnesses.worth_landing(seen.items) if has_file else seen.items:
                 owner = _owner(self._store, conversation.source, session, item)
-                if not witnesses.is_same_call(self._store, owner, item):
+                if witnesses.is_same_call(self._store, owner, item):
+                    known.add(item.id)
+                if item.id not in known:
                     by_owner.setdefault(owner, []).append(item)
         for owner, items in by_owner.items():
             drafts = witnesses.landing(self._store, owner, conversation, items, has_turns=has_file)
@@ -449,12 +486,14 @@ class Intake:
             if session in self._touched or session.endswith(".new"):
                 continue
             lines = witnesses.held_lines(self._folder, session)
-            own = [line for line in lines if line.agent != WITNESS]
+            own = [line for line in lines if line.agent in MAPPERS and line.agent != WITNESS]
             conversation = load_mapper(own[-1].agent).conversation(own[-1].payload) if own else None
             if conversation is None:
                 continue
             row = find(self._store, conversation)
             note = HookNote() if row is None else hook_note(self._store, row.id)
+            if not note.at:  # it was lost; the lines hold most of it
+                note.process, note.at = own[-1].process, own[-1].at
             note.transcript = note.transcript or transcript_path(own[-1])
             note.cwd = note.cwd or conversation.cwd or own[-1].cwd
             self.catch_up(conversation.source, conversation, note)

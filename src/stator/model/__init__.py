@@ -3,5 +3,3 @@
 Pure. It does no I/O, reads no clock, draws no randomness and knows no asyncio: what it needs of
 those is handed in. It imports nothing of Stator but `stator.errors`.
 """
-
-import stator._moved  # noqa: F401  # for import paths of 0.4

@@ -4,5 +4,3 @@ Synchronous; one operation is one transaction. It speaks to a store through `sta
 names no concrete one; clock, ids and sleep are injected. It does not read the environment, print or
 exit, and imports no surface, integration or importer.
 """
-
-import stator._moved  # noqa: F401  # for import paths of 0.4

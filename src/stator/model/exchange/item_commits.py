@@ -92,7 +92,7 @@ Identify = Callable[[str, tuple[str, str], int], str]
 """The id of the commit for a kind, an origin and an attempt."""
 
 
-class AwaitedCall(msgspec.Struct, omit_defaults=True):
+class UnsettledCall(msgspec.Struct, omit_defaults=True):
     """A call without an outcome, or one whose outcome was a guess."""
 
     call: str
@@ -113,7 +113,7 @@ class DraftingState(msgspec.Struct, omit_defaults=True):
     turn_open: bool = False
     prompt: str = ""
     """The id of the last turn's prompt."""
-    calls: dict[str, AwaitedCall] = {}
+    calls: dict[str, UnsettledCall] = {}
     """By the id they have on the other side."""
     plan: dict[str, list[str]] = {}
     """The plan's steps: a digest of each one's name → its name, and a digest of the step. Digests, because a name
@@ -249,7 +249,7 @@ class Drafter:
             parent=enclosing.call if enclosing else "",
             inputs=self._asked_by(enclosing),
         )  # fmt: skip
-        state.calls[foreign] = AwaitedCall(
+        state.calls[foreign] = UnsettledCall(
             call, tool, item.effect, at=item.at, attempt=item.attempt, intent=draft.id
         )
         if len(state.calls) > OPEN_MAX:
@@ -408,7 +408,7 @@ class Drafter:
         if len(state.recent) > RECENT_MAX:
             del state.recent[next(iter(state.recent))]
 
-    def _asked_by(self, enclosing: AwaitedCall | None) -> tuple[str, ...]:
+    def _asked_by(self, enclosing: UnsettledCall | None) -> tuple[str, ...]:
         """What a call derives from: the call around it, the answer that asked for it, else the prompt."""
         if enclosing is not None:
             return (enclosing.intent,) if enclosing.intent else ()

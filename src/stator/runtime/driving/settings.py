@@ -8,9 +8,9 @@ turn that is not answered from the record.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
+from pathlib import PurePath
 from typing import Any
 
 from stator.errors import InvalidInput
@@ -194,7 +194,7 @@ def _instructions(given: Any, root: str) -> dict[str, str]:
     for path in [given] if isinstance(given, str) else texts(given, "instructions"):
         place, relative = paths.split(path, root)
         shown = relative if place == "." else path
-        found[shown] = digest_at(os.path.join(root, path)) or MISSING
+        found[shown] = digest_at(str(PurePath(root, path))) or MISSING
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from stator.model.exchange.item_commits import AwaitedCall, DraftingState, step_digest
+from stator.model.exchange.item_commits import DraftingState, UnsettledCall, step_digest
 from stator.model.exchange.items import commit_id, text_id
 from stator.model.exchange.settings import fingerprint
 from stator.model.log.commit import Commit, Draft
@@ -100,7 +100,7 @@ def state_of_log(store: StorePort, session: str) -> DraftingState:
         commit, record = commit_at(store, session, entry.seq, load=False), entry.record
         if commit.origin is None or not isinstance(record, CallRecord):
             continue
-        state.calls[commit.origin[1]] = AwaitedCall(
+        state.calls[commit.origin[1]] = UnsettledCall(
             record.call, record.tool, record.effect, record.status == "in doubt",
             record.since, record.attempt, commit.id,
         )  # fmt: skip

@@ -108,10 +108,7 @@ def import_(
         screen = stack.enter_context(Screen(json=json, pager=not no_pager))
         wanted = [stack.enter_context(_copy_of_stdin()) if n == STDIN else n for n in sources or []]
         _check_sources(wanted)
-        # A dry run creates no store. Without one, everything would be new, as in an empty store in memory.
-        url = store if not dry_run or _store_exists(locate(store).url) else "memory:"
-        opened = stack.enter_context(connect(url, create=not dry_run or url == "memory:"))
-        warn_if_foreign(opened)
+        opened = stack.enter_context(_open(store, dry_run))
         with bar(screen) as progress:
             found = _find_sources(wanted, opened, all, floor, progress)
         discovery = merge([one for _, one in found])
@@ -137,12 +134,20 @@ def import_(
             )
             failure = _run(importing)
         _answer(screen, found, importing)
-        if failure is not None:
-            raise failure
-        return _exit_code(importing)
+        return _exit_code(importing, failure)
 
 
-def _exit_code(importing: ImportRun) -> int:
+def _open(store: str | None, dry_run: bool) -> Store:
+    # A dry run creates no store. Without one, everything would be new, as in an empty store in memory.
+    url = store if not dry_run or _store_exists(locate(store).url) else "memory:"
+    opened = connect(url, create=not dry_run or url == "memory:")
+    warn_if_foreign(opened)
+    return opened
+
+
+def _exit_code(importing: ImportRun, failure: StoreError | None) -> int:
+    if failure is not None:
+        raise failure
     result = importing.result
     if result.stopped:
         return INTERRUPTED
