@@ -293,7 +293,7 @@ class Intake:
         note.cwd = note.cwd or conversation.cwd
         own = [line for line in lines if line.agent != WITNESS]
         if own:
-            note.process, note.at = own[-1].process, own[-1].at
+            note.heard_from(own[-1].process, own[-1].at)
         orderer = row.record.orderer if row is not None and row.record.orderer else ""
         if not orderer:
             orderer = "transcript" if note.transcript else "hooks"
