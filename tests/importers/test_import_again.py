@@ -180,7 +180,8 @@ def test_contributions_are_in_their_turns_wherever_a_renewal_was_interrupted(
     path = tmp_path / f"{SESSION}.jsonl"
     expected = recorded_turns(store, path)
     monkeypatch.setattr(conversation, "BATCH_ITEMS", 1)
-    kept, real = [], Recorder.flush
+    kept: list[object] = []
+    real = Recorder.flush
 
     def flush(self, **given):
         if len(kept) == appends:
