@@ -257,6 +257,24 @@ def test_a_resume_after_a_compaction_is_no_second_one(path):
     assert len(compactions(chat, path)) == 1
 
 
+def test_a_resume_that_begins_with_an_empty_view_repeats_no_call(path):
+    chat = answering()
+    call = {"id": "w1", "name": "write_file", "args": {"file_path": "a"}, "status": "success"}
+    for _ in range(6):
+        chat.record("gemini", "", toolCalls=[{**call, "timestamp": "2026-01-01T00:00:00Z"}])
+    chat.record("info", "Goodbye.")
+    before = whole_of(chat.data, path)
+    known = list(chat.history)
+    chat.see([CONTEXT])
+    asked = {"content": [{"functionCall": {"name": "write_file", "args": call["args"]}}]}
+    chat.see([CONTEXT, *({**one, **asked} if one.get("toolCalls") else one for one in known)])
+    after = whole_of(chat.data, path)
+    assert len([item for item in before if isinstance(item, Called)]) == 6
+    assert [item for item in after if isinstance(item, (Called, Answered, Prompted))] == [
+        item for item in before if isinstance(item, (Called, Answered, Prompted))
+    ]
+
+
 def test_the_context_before_a_summary_is_not_what_a_compaction_keeps(path):
     chat = answering()
     chat.see([CONTEXT, *chat.history])

@@ -5,13 +5,17 @@ from __future__ import annotations
 import pytest
 
 import stator
+from importers.claude_code_writer import SESSION, TranscriptWriter
 from importers.recorded_law import log_of
 from importers.toy_format import ToyFormat, ToyTranscript
+from stator.importers import conversation
 from stator.importers.again import import_again, is_outdated
+from stator.importers.claude_code.transcript import FORMAT
 from stator.importers.conversation import Report, import_conversation
 from stator.model.exchange.items import Conversation
 from stator.model.log.query import SessionRow
 from stator.runtime.ingest.placement import find
+from stator.runtime.ingest.recorder import Recorder
 
 TALK = Conversation(source="cursor", id="c1")
 
@@ -144,3 +148,68 @@ def test_the_new_session_continues_with_the_transcript(store, transcript):
     transcript.turn(2)
     take_in(store, transcript, NewerFormat())
     assert [c.turn for c in store.read(new).log() if c.kind == "turn"] == [1, 2]
+
+
+def recorded_turns(store, path, turns=4):
+    """Record some turns of a Claude Code session, with a decision in each."""
+    writer = TranscriptWriter(path)
+    for turn in range(1, turns + 1):
+        writer.prompt(f"do {turn}", promptId=f"p{turn}")
+        writer.says(f"m{turn}", f"I did {turn}", stop="end_turn")
+        old = written(store, path)
+        store.contribute(old.id).decide(f"in {turn}", topic=f"topic {turn}")
+    return [(turn, f"in {turn}") for turn in range(1, turns + 1)]
+
+
+def written(store, path):
+    (found,) = FORMAT.conversations(path)
+    import_conversation(store.port, store.context, FORMAT, found, Report(), at_rest=True)
+    return find(store.port, found.conversation)
+
+
+def renewed(store, path):
+    (found,) = FORMAT.conversations(path)
+    old = store.port.session(found.conversation.session)
+    return import_again(store.port, store.context, FORMAT, found, old, Report())
+
+
+@pytest.mark.parametrize("appends", range(1, 6))
+def test_contributions_are_in_their_turns_wherever_a_renewal_was_interrupted(
+    store, tmp_path, monkeypatch, appends
+):
+    path = tmp_path / f"{SESSION}.jsonl"
+    expected = recorded_turns(store, path)
+    monkeypatch.setattr(conversation, "BATCH_ITEMS", 1)
+    kept: list[object] = []
+    real = Recorder.flush
+
+    def flush(self, **given):
+        if len(kept) == appends:
+            raise KeyboardInterrupt
+        kept.append(1)
+        return real(self, **given)
+
+    monkeypatch.setattr(Recorder, "flush", flush)
+    with pytest.raises(KeyboardInterrupt):
+        renewed(store, path)
+    monkeypatch.undo()
+    assert decided(store, renewed(store, path)) == expected
+
+
+@pytest.mark.parametrize("place", range(1, 6))
+def test_a_renewal_that_another_process_overtakes_loses_no_contribution(
+    store, tmp_path, monkeypatch, place
+):
+    path = tmp_path / f"{SESSION}.jsonl"
+    expected = recorded_turns(store, path)
+    monkeypatch.setattr(conversation, "BATCH_ITEMS", 1)
+    real, flushes = Recorder.flush, []
+
+    def flush(self, **given):
+        flushes.append(1)
+        if len(flushes) == place:
+            renewed(store, path)
+        return real(self, **given)
+
+    monkeypatch.setattr(Recorder, "flush", flush)
+    assert decided(store, renewed(store, path)) == expected

@@ -1,6 +1,6 @@
 """A long conversation with a real agent, and what its record must be like at any moment.
 
-Ten prompts: calls one by one and at once, a failing one, a sub-agent, a megabyte in the transcript, a compaction,
+Nine prompts: calls one by one and at once, a failing one, a sub-agent, a megabyte in the transcript, a compaction,
 a program that is killed inside a tool, and what comes after it.
 """
 
@@ -21,13 +21,14 @@ from stator.connect import worlds
 from stator.hooks.hook_note import hook_note
 from stator.importers import registry
 from stator.importers.conversation import Report, import_conversation
+from stator.importers.discover import discover
 from stator.model.log.commit import Commit
 from stator.model.log.edges import edges_of
 from stator.model.log.query import SessionQuery
 from stator.runtime.facade.store import Store
 from waiting import eventually
 
-FULL = 190_000
+FULL = 199_000
 """Tokens after which an agent compacts; its window has 200,000."""
 BUT_GEMINIS = 990_000
 """The same for Gemini CLI, which knows the window of its model."""
@@ -37,7 +38,7 @@ KILLED = "killed"
 COMPACTED = "compacted"
 RESUMED = "resumed"
 NAMES = (
-    "planted", "at-once", "big", "delegated", COMPACTED, "after", KILLED, RESUMED, "again", "last",
+    "planted", "at-once", "big", "delegated", COMPACTED, "after", KILLED, RESUMED, "last",
 )  # fmt: skip
 
 LOOKS_WITHOUT_INGESTER = ("big", "after", "last")
@@ -120,7 +121,7 @@ class WatchedConversation:
             self._look_for_the_lost_call("after the resume")
         with stator.connect(self._store) as store:
             for row in store.port.sessions(SessionQuery(), limit=100).rows:
-                commits = store.port.commits(row.id, limit=10_000)
+                commits = store.port.commits(row.id, limit=10_000, load=False)
                 self._compare(row.id, {one.seq: one.hash for one in commits})
 
     def _compare(self, session: str, now: dict[int, str]) -> None:
@@ -161,16 +162,15 @@ class WatchedConversation:
 
 
 def imported(agent: Program, into: Path) -> Store:
-    """A new store with the transcripts of the conversations that hooks recorded."""
-    format = registry.load(agent.name)
+    """A new store with the transcripts of the conversations that hooks recorded, and all that is beside them."""
     fresh = stator.connect(into)
     with stator.connect(agent.work / ".stator" / "store.db") as store:
         rows = store.port.sessions(SessionQuery(), limit=100).rows
         paths = {hook_note(store.port, row.id).transcript for row in rows} - {""}
-    for path in sorted(paths):
-        for found in format.conversations(Path(path)):
-            context = worlds(fresh.port)(found.conversation.cwd)
-            import_conversation(fresh.port, context, format, found, Report(), at_rest=True)
+    folders = sorted({Path(path).parent for path in paths})
+    for one in discover(folders, formats=[registry.load(agent.name)]).candidates:
+        context = worlds(fresh.port)(one.found.conversation.cwd)
+        import_conversation(fresh.port, context, one.format, one.found, Report(), at_rest=True)
     return fresh
 
 

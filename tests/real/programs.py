@@ -30,10 +30,12 @@ QUIET = {
 
 
 def installed(folder: Path) -> Path:
-    """Return the folder with the programs: $STATOR_AGENTS, else a new installation."""
+    """Return the folder with the programs: $STATOR_AGENTS, else a folder into which they are installed once."""
     given = os.environ.get("STATOR_AGENTS")
     if given:
         return Path(given)
+    if (folder / "node_modules" / ".package-lock.json").exists():
+        return folder
     shutil.copy(HERE / "package.json", folder)
     subprocess.run(
         ["npm", "install", "--no-fund", "--no-audit"], cwd=folder, check=True, timeout=900

@@ -23,6 +23,7 @@ from stator.hooks.mappers import MAPPERS, load_mapper
 from stator.hooks.transcript_file import TranscriptFile, transcript_path
 from stator.hooks.witness import AGENT as WITNESS
 from stator.importers.conversation import REST_US, Report, subagent_conversation
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.items import (
     Began,
     Conversation,
@@ -289,12 +290,11 @@ class Intake:
             return
         self._result.lines += len(lines)
         self._result.starts += any(_hook_name(line) in STARTS for line in lines)
-        named = (transcript_path(line) for line in reversed(lines) if not _is_of_child(line))
-        note.transcript = next(filter(None, named), note.transcript)
+        note.transcript = _named_transcript(lines, note.transcript)
         note.cwd = note.cwd or conversation.cwd
         own = [line for line in lines if line.agent != WITNESS]
         if own:
-            note.process, note.at = own[-1].process, own[-1].at
+            note.heard_from(own[-1].process, own[-1].at)
         orderer = row.record.orderer if row is not None and row.record.orderer else ""
         if not orderer:
             orderer = "transcript" if note.transcript else "hooks"
@@ -310,30 +310,46 @@ class Intake:
         context = self._context_for(conversation.cwd)
         file = TranscriptFile(self._store, context, conversation, note.transcript)
         conversation = file.describe(conversation)
-        recorder = Recorder(
-            self._store, context, conversation, via="hook", row=find(self._store, conversation)
-        )
-        kept = []
+        kept, lifecycle = [], []
         refuse = lambda line, error: self._refuse(line, _error_text(error))  # noqa: E731
         for seen in witnesses.reported(lines, note.state, refuse):
-            for item in seen.items:
-                if isinstance(item, (Began, Ended)):
-                    recorder.take(item)
-                    note.lifecycle(item)
+            lifecycle += [item for item in seen.items if isinstance(item, (Began, Ended))]
             if any(not isinstance(item, (Began, Ended)) for item in seen.items):
                 kept.append(seen.line)
+        session = (
+            conversation.session if (row := find(self._store, conversation)) is None else row.id
+        )
         if kept:  # before the files go
-            witnesses.hold(self._folder, recorder.session, kept)
+            witnesses.hold(self._folder, session, kept)
+        ends = next((n for n, item in enumerate(lifecycle) if isinstance(item, Ended)), None)
         try:
-            self._result.commits += len(recorder.flush(bookmark=note.bookmark()))
+            if ends is not None and (row is not None or ends):
+                # what a program did before its end is in the log before it
+                self._lifecycle(conversation, lifecycle[:ends], None)
+                lifecycle = lifecycle[ends:]
+                file.read(self._result.transcripts, at_rest=False, stop=self._stop)
+            for item in lifecycle:
+                note.lifecycle(item)
+            self._lifecycle(conversation, lifecycle, note.bookmark())
         except ParentBehind:
             # A sub-agent whose starting call is not recorded yet: its transcript begins it later.
-            witnesses.hold(self._folder, recorder.session, lines)
+            witnesses.hold(self._folder, session, lines)
             self._result.is_all = False
             return
         note.number += 1
-        self._name(recorder.session)
+        self._name(session)
         self.catch_up(conversation.source, conversation, note)
+
+    def _lifecycle(
+        self, conversation: Conversation, items: list[Began | Ended], bookmark: Bookmark | None
+    ) -> None:
+        """Record starts and ends of a program."""
+        context, row = self._context_for(conversation.cwd), find(self._store, conversation)
+        recorder = Recorder(self._store, context, conversation, via="hook", row=row)
+        for item in items:
+            recorder.take(item)
+        if items or bookmark is not None:
+            self._result.commits += len(recorder.flush(bookmark=bookmark))
 
     def _order(
         self, conversation: Conversation, lines: list[spool.SpoolLine], note: HookNote
@@ -518,6 +534,15 @@ def _owner(store: StorePort, source: str, session: str, item: Item) -> str:
         return session
     row = find(store, Conversation(source=source, id=item.within))
     return session if row is None else row.id
+
+
+def _named_transcript(lines: list[spool.SpoolLine], known: str) -> str:
+    """The transcript that the last line names. When an agent takes up a conversation, its first line may name a file
+    that it leaves again at once: that one counts only if none is known."""
+    named = [line for line in reversed(lines) if not _is_of_child(line)]
+    later = (transcript_path(line) for line in named if _hook_name(line) not in STARTS)
+    at_start = (transcript_path(line) for line in named)
+    return next(filter(None, later), known) or next(filter(None, at_start), "")
 
 
 def _is_of_child(line: spool.SpoolLine) -> bool:

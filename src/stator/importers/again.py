@@ -86,12 +86,15 @@ class _RenewingRecorder(Recorder):
     def __init__(self, carried: _Carried, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
         self._carried = carried
+        # A renewal that was interrupted, or overtaken by another process, continues in the middle of the log.
+        self._prompt = "" if self.is_new else carried.last_prompt()
 
     def _resolved(self, record: SessionRecord) -> list[Draft]:
         drafts: list[Draft] = []
         for draft in super()._resolved(record):
             if draft.kind == "turn" and draft.origin is not None:
-                drafts += self._carried.until(draft.origin[1])
+                drafts += self._carried.of_turn(self._prompt)
+                self._prompt = draft.origin[1]
             drafts.append(draft)
         return drafts
 
@@ -107,7 +110,6 @@ class _Carried:
         self._last: list[Commit] = []
         self._origins: dict[int, tuple[str, tuple[str, str], int]] = {}
         self._calls: dict[str, str] = {}
-        self._prompt = ""
         prompt = ""
         for commit in commits(store, old):
             if commit.origin is not None:
@@ -122,17 +124,23 @@ class _Carried:
             elif commit.kind in CONTRIBUTIONS and commit.kind not in NOT_CARRIED:
                 self._by_prompt.setdefault(prompt, []).append(commit)
 
-    def until(self, prompt: str) -> Iterator[Draft]:
-        """What belongs to the turn before the one of this prompt."""
-        before, self._prompt = self._prompt, prompt
-        for commit in self._by_prompt.pop(before, ()):
+    def last_prompt(self) -> str:
+        """The prompt of the last turn that the new session has; "" if it has none."""
+        for turn in self._store.turns(self._new, newest_first=True, limit=1):
+            origin = commit_at(self._store, self._new, turn.first, load=False).origin
+            return "" if origin is None else origin[1]
+        return ""
+
+    def of_turn(self, prompt: str) -> Iterator[Draft]:
+        """What belongs to the turn of this prompt."""
+        for commit in self._by_prompt.get(prompt, ()):
             yield self._draft(commit)
 
     def rest(self) -> Iterator[Draft]:
-        """What belongs to the last turn or to one that the transcript does not have, and what names positions."""
-        for found in list(self._by_prompt.values()):
-            for commit in found:
-                yield self._draft(commit)
+        """What belongs to the last turn or to one that the transcript does not have, and what names positions. The
+        rest is recorded already, under the same ids."""
+        for prompt in self._by_prompt:
+            yield from self.of_turn(prompt)
         for commit in self._last:
             yield self._draft(commit)
 

@@ -280,8 +280,11 @@ class GeminiReader:
                     yield from self._read_message(message)
             yield from self._close()
             yield Noise(kind="$set/messages")
-        # a message that left the view is seen no more; the digests of the others keep their marks
-        known, self._view, self._is_view_cut = self._view, {}, False
+        # After a compaction, what left the view is seen no more. Otherwise it may come back: a program that resumes a
+        # conversation begins with an empty view, and then restores it. Known messages keep their marks.
+        known = self._view
+        if summary is not None:
+            self._view, self._is_view_cut = {}, False
         for message in messages:
             self._see(message["id"], known.get(_digest(message["id"]), ""))
         if summary is not None:
