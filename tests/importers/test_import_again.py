@@ -15,7 +15,7 @@ from stator.importers.conversation import Report, import_conversation
 from stator.model.exchange.items import Conversation
 from stator.model.log.query import SessionRow
 from stator.runtime.ingest.placement import find
-from stator.runtime.ingest.recorder import Recorder
+from stator.runtime.ingest.recorder import ParentBehind, Recorder
 
 TALK = Conversation(source="cursor", id="c1")
 
@@ -213,3 +213,62 @@ def test_a_renewal_that_another_process_overtakes_loses_no_contribution(
 
     monkeypatch.setattr(Recorder, "flush", flush)
     assert decided(store, renewed(store, path)) == expected
+
+
+@pytest.fixture
+def forked(store, transcript, tmp_path):
+    """A conversation that was forked after its first turn, with a decision in a turn of the fork and in one before."""
+    take_in(store, transcript)
+    fork = ToyTranscript(tmp_path / "fork.jsonl", "c2", fork="c1", shared=["turn/g1", "a1", "t1"])
+    fork.turn(1)
+    fork.turn(2)
+    transcript.turn(3)
+    take_in(store, transcript)
+    (found,) = ToyFormat().conversations(fork.path)
+    import_conversation(store.port, store.context, ToyFormat(), found, Report(), at_rest=True)
+    store.contribute(find(store.port, found.conversation).id).decide("in the fork", topic="a")
+    return fork
+
+
+def test_a_fork_is_imported_again_as_a_fork_of_the_corrected_session(store, transcript, forked):
+    parent = again(store, transcript)
+    (found,) = NewerFormat().conversations(forked.path)
+    old = find(store.port, found.conversation)
+    new = import_again(store.port, store.context, NewerFormat(), found, old, Report())
+    row = find(store.port, found.conversation)
+    assert (row.id, row.record.name) == (new, old.record.name)
+    assert row.record.parent.session == parent
+    assert store.port.session(old.id).record.status == "archived"
+    assert decided(store, new) == [(2, "in the fork")]
+    assert row.record.labels["instead of"] == old.id
+
+
+def test_a_fork_of_a_corrected_session_is_not_taken_for_a_corrected_one(
+    store, transcript, tmp_path
+):
+    take_in(store, transcript)
+    again(store, transcript)
+    fork = ToyTranscript(tmp_path / "fork.jsonl", "c2", fork="c1", shared=["turn/g1", "a1", "t1"])
+    fork.turn(1)
+    fork.turn(2)
+    transcript.turn(3)
+    take_in(store, transcript, NewerFormat())
+    (found,) = NewerFormat().conversations(fork.path)
+    import_conversation(store.port, store.context, NewerFormat(), found, Report(), at_rest=True)
+    assert "instead of" not in find(store.port, found.conversation).record.labels
+
+
+def test_a_fork_that_must_wait_for_its_parent_stays_as_it_was(
+    store, transcript, forked, monkeypatch
+):
+    (found,) = NewerFormat().conversations(forked.path)
+    old = find(store.port, found.conversation)
+
+    def waits(self):
+        raise ParentBehind("c1")
+
+    monkeypatch.setattr(Recorder, "_check_ready", waits)
+    report = Report()
+    same = import_again(store.port, store.context, NewerFormat(), found, old, report)
+    assert (same, report.waiting) == (old.id, 1)
+    assert store.port.session(old.id).record.aliases == old.record.aliases
