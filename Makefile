@@ -58,7 +58,7 @@ slow: setup
 	@$(PY) -m pytest -q -m slow --timeout 3600 $(ARGS)
 
 real: setup
-	@$(PY) -m pytest -q -m real tests/real $(ARGS)
+	@$(PY) -m pytest -q -n 2 --dist worksteal -m real tests/real $(ARGS)
 
 recording: setup
 	@$(PY) scripts/record_terminal.py

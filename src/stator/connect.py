@@ -28,6 +28,7 @@ from stator import extensions, machine
 from stator.errors import (
     InvalidInput,
     NotAStore,
+    NotFound,
     StatorError,
     StoreError,
     StoreReadOnly,
@@ -165,14 +166,30 @@ def _take_quietly(store: port.StorePort, folder: str) -> None:
 
 
 def catch_up(store: Store, *, held: bool = True) -> None:
-    """Import what hooks queued since a store was opened; `held`: also look again at what waits for its place."""
-    waiting = [folder for folder in spools(store.port) if waits(folder, held=held)]
+    """Import what hooks queued since a store was opened. `held`: also look again at what waits for its place; without
+    it only if nothing more is expected of its session."""
+    waiting = [
+        folder
+        for folder in spools(store.port)
+        if waits(folder, held=held) or (waits(folder) and _can_land(store.port, folder))
+    ]
     if waiting and store.info().read_only:  # a store that is opened to write imports them
         with contextlib.suppress(StatorError):
             connect(_path(store.port), create=False).close()
         return
     for folder in waiting:
         _take_quietly(store.port, folder)
+
+
+def _can_land(store: port.StorePort, folder: str) -> bool:
+    """Whether lines wait there of a session that is at rest: then they wait for nothing any more."""
+    from stator.hooks import witnesses
+
+    for session in witnesses.held_sessions(folder):
+        with contextlib.suppress(NotFound):  # it is a sub-agent that has no session yet
+            if _at_rest(store, store.session(session)):
+                return True
+    return False
 
 
 def advance(store: port.StorePort, session: str, result: IngestResult | None = None) -> bool:

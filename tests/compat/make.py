@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import stator
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.items import (
     Answered,
     Began,
@@ -276,7 +277,7 @@ def recorded(store: Store) -> None:
         recorder = Recorder(store.port, here, about, via=cast("Via", via))
         for item in items:
             recorder.take(item)
-        recorder.flush(cursor=("a.jsonl", {"offset": 12}))
+        recorder.flush(bookmark=Bookmark(f"{via}.jsonl", 1, {"offset": 12}))
 
 
 def orders(store: Store) -> None:

@@ -19,6 +19,7 @@ from compat.place import Place, Section
 from stator.hooks.ingest import ingest
 from stator.importers import discover
 from stator.importers.run import import_transcripts
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.items import (
     About,
     Answered,
@@ -166,14 +167,14 @@ def items(place: Place) -> None:
         recorder = Recorder(store.port, replace(store.context, root=unanswered.cwd), unanswered)
         for item in told[:8]:
             recorder.take(item)
-        recorder.flush(conclude="nobody saw how it ended")
+        recorder.flush()
 
 
 def _record(store: Store, about: Conversation, told: list[Item], via: Via) -> None:
     recorder = Recorder(store.port, replace(store.context, root=about.cwd), about, via=via)
     for item in told:
         recorder.take(item)
-    recorder.flush(cursor=("a.jsonl", {"offset": 12}))
+    recorder.flush(bookmark=Bookmark("a.jsonl", 1, {"offset": 12}))
 
 
 # -- the proxy ------------------------------------------------------------------------------------

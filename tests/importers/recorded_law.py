@@ -121,8 +121,8 @@ def first_difference(one: list[tuple[Any, ...]], other: list[tuple[Any, ...]]) -
 def history(
     name: str, source: Path, folder: Path, seed: int, whole: dict[str, list[tuple[Any, ...]]]
 ) -> Counter[str]:
-    """Grow a copy of a file at random cuts, and take it in each time, between contributions, lost notes and readers that
-    come too late. The log that results is that of one whole import, and no position that was shown changes."""
+    """Grow a copy of a file at random cuts, and take it in each time, between contributions, lost notes and readers
+    that come too late. The log that results is that of one whole import, and no position that was shown changes."""
     chance = random.Random(seed)
     data = source.read_bytes()
     path = beside_its_siblings(source, folder)

@@ -430,6 +430,8 @@ def test_the_oldest_files_with_bare_items_are_read(store):
             "failed in sandbox X with execution error: denied, exit code: 1",
             ("error", "exit code 1"),
         ),
+        ("exec_command failed: no such folder", ("error", "exec_command failed: no such folder")),
+        ("exec_command failed for `ls`: no", ("error", "exec_command failed for `ls`: no")),
         ('{"output":"x","metadata":{"exit_code":7}}', ("error", "exit code 7")),
         ("command timed out after 1000 milliseconds\n", ("in doubt", "timeout")),
         ("aborted", ("cancelled", "aborted by the user")),

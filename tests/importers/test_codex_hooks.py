@@ -193,6 +193,10 @@ def test_several_hooks_of_one_compaction_record_it_once():
     assert [item.id for item in told if isinstance(item, Compacted)] == ["compact/1"]
 
 
+def test_the_start_that_follows_a_compaction_is_no_start_of_the_program():
+    assert one({"hook_event_name": "SessionStart", "source": "compact"}) == []
+
+
 @pytest.mark.parametrize("value", [None, 7, [], {}, "x"])
 def test_values_of_wrong_types_do_not_raise(value):
     names = "tool_name tool_input tool_response tool_use_id turn_id prompt agent_id source".split()

@@ -232,6 +232,61 @@ def test_a_summary_in_place_of_the_first_messages_is_a_compaction(path):
     assert (found.summary, found.keeps_from) == ("<state_snapshot>so far", prompts[1])
 
 
+CONTEXT = {
+    "id": "c",
+    "type": "user",
+    "content": [{"text": "<session_context>here</session_context>"}],
+}
+
+
+def test_a_summary_is_known_after_a_resume_that_left_out_the_prompts(path):
+    chat = answering()
+    chat.see([CONTEXT, *(one for one in chat.history if one["type"] != "user")])
+    chat.see([CONTEXT, {"id": "s", "type": "user", "content": [{"text": "roses so far"}]}])
+    told = whole_of(chat.data, path)
+    assert [item.summary for item in told if isinstance(item, Compacted)] == ["roses so far"]
+    assert [item.content for item in told if isinstance(item, Prompted)] == ["go"]
+
+
+def test_a_resume_after_a_compaction_is_no_second_one(path):
+    chat = answering()
+    summary = {"id": "s", "type": "user", "content": [{"text": "<state_snapshot>so far"}]}
+    chat.see([CONTEXT, summary])
+    chat.record("user", [{"text": "on"}])
+    chat.see([CONTEXT, summary])
+    assert len(compactions(chat, path)) == 1
+
+
+def test_a_resume_that_begins_with_an_empty_view_repeats_no_call(path):
+    chat = answering()
+    call = {"id": "w1", "name": "write_file", "args": {"file_path": "a"}, "status": "success"}
+    for _ in range(6):
+        chat.record("gemini", "", toolCalls=[{**call, "timestamp": "2026-01-01T00:00:00Z"}])
+    chat.record("info", "Goodbye.")
+    before = whole_of(chat.data, path)
+    known = list(chat.history)
+    chat.see([CONTEXT])
+    asked = {"content": [{"functionCall": {"name": "write_file", "args": call["args"]}}]}
+    chat.see([CONTEXT, *({**one, **asked} if one.get("toolCalls") else one for one in known)])
+    after = whole_of(chat.data, path)
+    assert len([item for item in before if isinstance(item, Called)]) == 6
+    assert [item for item in after if isinstance(item, (Called, Answered, Prompted))] == [
+        item for item in before if isinstance(item, (Called, Answered, Prompted))
+    ]
+
+
+def test_the_context_before_a_summary_is_not_what_a_compaction_keeps(path):
+    chat = answering()
+    chat.see([CONTEXT, *chat.history])
+    chat.record("user", [{"text": "on"}])
+    summary = {"id": "s", "type": "user", "content": [{"text": "roses so far"}]}
+    under_another_id = {"id": "k", "type": "user", "content": [{"text": "on"}]}
+    chat.see([CONTEXT, summary, under_another_id])
+    (found,) = compactions(chat, path)
+    prompts = [item.id for item in whole_of(chat.data, path) if isinstance(item, Prompted)]
+    assert found.keeps_from == prompts[1]
+
+
 def test_a_second_compaction_replaces_the_summary_of_the_first(path):
     chat = answering()
     for name in ("s1", "s2"):

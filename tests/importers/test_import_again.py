@@ -15,6 +15,7 @@ from stator.importers.again import import_again, is_outdated
 from stator.importers.claude_code.transcript import FORMAT
 from stator.importers.conversation import Report, import_conversation
 from stator.model.exchange.items import Conversation
+from stator.model.log.query import SessionRow
 from stator.runtime.ingest.placement import find
 from stator.runtime.ingest.recorder import ParentBehind, Recorder
 
@@ -42,13 +43,19 @@ def take_in(store, transcript, format=None):
     format = format or ToyFormat()
     (found,) = format.conversations(transcript.path)
     import_conversation(store.port, store.context, format, found, Report(), at_rest=True)
-    return find(store.port, TALK)
+    return row_of(store)
+
+
+def row_of(store) -> SessionRow:
+    row = find(store.port, TALK)
+    assert row is not None
+    return row
 
 
 def again(store, transcript):
     format = NewerFormat()
     (found,) = format.conversations(transcript.path)
-    old = find(store.port, TALK)
+    old = row_of(store)
     return import_again(store.port, store.context, format, found, old, Report())
 
 
@@ -61,7 +68,7 @@ def decided(store, session):
 def test_the_new_session_takes_name_and_alias_and_the_old_one_is_archived(store, transcript):
     old = take_in(store, transcript)
     new = again(store, transcript)
-    assert find(store.port, TALK).id == new != old.id
+    assert row_of(store).id == new != old.id
     assert store.port.session(new).record.name == old.record.name
     assert store.port.session(old.id).record.status == "archived"
 
@@ -119,7 +126,7 @@ def test_an_interrupted_renewal_is_finished_by_the_next_one(store, transcript, m
     from stator.importers import again as module
 
     real = module._describe
-    calls = []
+    calls: list[int] = []
 
     def once(*given):
         if calls:
@@ -132,7 +139,7 @@ def test_an_interrupted_renewal_is_finished_by_the_next_one(store, transcript, m
         again(store, transcript)
     monkeypatch.undo()
     new = again(store, transcript)
-    assert find(store.port, TALK).id == new
+    assert row_of(store).id == new
     assert decided(store, new) == [(1, "first")]
     assert store.port.session(old.id).record.status == "archived"
 
@@ -175,7 +182,8 @@ def test_contributions_are_in_their_turns_wherever_a_renewal_was_interrupted(
     path = tmp_path / f"{SESSION}.jsonl"
     expected = recorded_turns(store, path)
     monkeypatch.setattr(conversation, "BATCH_ITEMS", 1)
-    kept, real = [], Recorder.flush
+    kept: list[object] = []
+    real = Recorder.flush
 
     def flush(self, **given):
         if len(kept) == appends:

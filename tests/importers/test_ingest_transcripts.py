@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,10 +15,14 @@ from importers.toy_format import ToyFormat, ToyTranscript
 from stator.connect import advance, spools, take_spool, worlds
 from stator.hooks import cursor as cursor_hooks
 from stator.hooks import ingest, transcript_file, unplaced
+from stator.hooks.hook_note import SETTLING_US, hook_note, namespace
 from stator.hooks.ingest import IngestLimits
 from stator.importers import registry
+from stator.importers.conversation import Report, import_conversation
 from stator.model.exchange.items import Prompted
+from stator.runtime.runs.processes import start_ticks
 from stator.runtime.views.verify import examine
+from stator.surfaces.cli.parts.open_store import open_to_read
 
 
 @pytest.fixture(autouse=True)
@@ -106,7 +112,7 @@ def test_the_log_of_an_import_is_that_of_the_hooks(hooked, transcript, tmp_path)
             other.port, other.context, ToyFormat().conversations(transcript.path)[0].conversation,
             str(transcript.path),
         )  # fmt: skip
-        file.read(ingest.Report(), at_rest=True)
+        file.read(Report(), at_rest=True)
         told = [
             [(c.id, c.kind, c.turn, c.status) for c in session(one).log() if c.origin]
             for one in (store, other)
@@ -121,6 +127,33 @@ def test_a_result_that_the_transcript_never_got_lands_when_the_agent_is_dead(hoo
         last = list(session(store).log())[-1]
         assert (last.kind, last.cause) == ("outcome", "not in the transcript")
     assert held(hooked) == []
+
+
+def test_a_session_whose_transcript_is_missing_is_called_after_its_first_prompt(hooked, transcript):
+    reported = transcript.lines(hook_input("sessionStart"), prompt(text="water the roses"))
+    os.unlink(transcript.path)
+    hooked.write(*reported, process=DEAD)
+    with stator.connect(hooked.path) as store:
+        assert session(store).row.record.name == "water the roses"
+
+
+def test_files_that_only_a_hook_saw_have_the_paths_of_their_project(hooked, transcript):
+    edited = hook_input("afterFileEdit", file_path=str(hooked.root / "src" / "a.py"), edits=[])
+    reported = transcript.lines(hook_input("sessionStart"), prompt(), edited)
+    os.unlink(transcript.path)
+    hooked.write(*reported, process=DEAD)
+    with stator.connect(hooked.path) as store:
+        assert [file.path for file in session(store).files()] == ["src/a.py"]
+
+
+def test_a_transcript_from_a_clock_that_is_ahead_comes_to_rest(tmp_path, transcript):
+    transcript.add("Prompted", id="turn/g1", content="do it", at=4_000_000_000_000_000)
+    transcript.add("Answered", id="a1", reply="I will")
+    os.utime(transcript.path, (1, 1))
+    (found,) = ToyFormat().conversations(transcript.path)
+    with stator.connect(tmp_path / "store.db") as store:
+        import_conversation(store.port, store.context, ToyFormat(), found, Report())
+        assert kinds(store) == ["open", "turn", "entry"]
 
 
 def test_a_write_whose_hook_fired_before_a_kill_lands_at_the_end(hooked, transcript):
@@ -148,6 +181,17 @@ def test_nothing_lands_while_the_agent_lives(hooked, transcript):
     hooked.write(*transcript.lines(prompt(), before_tool("t1")))
     assert "call" not in hooked.kinds()
     assert len(held(hooked)) == 1
+
+
+def test_a_session_does_not_rest_while_an_agent_lives_whose_start_was_lost(hooked, transcript):
+    hooked.write(
+        *transcript.lines(hook_input("sessionStart"), hook_input("sessionEnd")), process=DEAD
+    )
+    hooked.kinds()
+    hooked.write(*transcript.lines(prompt(), before_tool("t1")))
+    with stator.connect(hooked.path) as store:
+        later = store.context.clock() + 2 * SETTLING_US
+        assert not unplaced.at_rest(store.port, session(store).row, later)
 
 
 def test_a_prompt_that_the_transcript_never_got_is_no_turn(hooked, transcript):
@@ -234,7 +278,8 @@ def test_a_lost_note_is_made_again_and_nothing_is_recorded_twice(hooked, transcr
     hooked.write(*transcript.lines(prompt(1)))
     before = hooked.kinds()
     with stator.connect(hooked.path) as store:
-        store.port._write(lambda db: db.execute("DELETE FROM meta WHERE key LIKE 'bookmark %'"))
+        port: Any = store.port
+        port._write(lambda db: db.execute("DELETE FROM meta WHERE key LIKE 'bookmark %'"))
     transcript.turn(2)
     hooked.write(*transcript.lines(prompt(2)))
     after = hooked.kinds()
@@ -324,6 +369,41 @@ def test_an_active_session_rests_when_its_process_is_gone(hooked, transcript):
     hooked.write(*transcript.lines(before_tool("t1")), process=DEAD)
     with stator.connect(hooked.path) as store:
         assert unplaced.at_rest(store.port, session(store).row, store.context.clock())
+
+
+def test_a_command_that_reads_shows_a_call_in_doubt_as_soon_as_its_agent_is_killed(
+    hooked, transcript
+):
+    transcript.add("Prompted", id="turn/g1", content="do it")
+    with subprocess.Popen(["sleep", "600"]) as agent:
+        process = agent.pid, start_ticks(agent.pid), namespace()
+        hooked.write(*transcript.lines(prompt(), before_tool("t1", tool="Write")), process=process)
+        assert "call" not in hooked.kinds()
+        agent.kill()
+    with open_to_read(str(hooked.path)) as opened:
+        assert [call.tool for call in opened.store.calls(statuses=("in doubt",)).rows] == ["Write"]
+
+
+def test_the_end_of_a_program_comes_after_what_it_did(hooked, transcript):
+    hooked.write(*transcript.lines(hook_input("sessionStart")))
+    hooked.kinds()
+    transcript.turn()
+    hooked.write(*transcript.lines(prompt(), hook_input("sessionEnd")))
+    assert hooked.kinds() == ["open", "run", "turn", "entry", "call", "outcome", "pause"]
+
+
+def test_a_file_that_only_a_start_names_is_not_read_in_place_of_the_transcript(
+    hooked, transcript, tmp_path
+):
+    transcript.turn()
+    hooked.write(*transcript.lines(hook_input("sessionStart"), prompt()))
+    hooked.kinds()
+    left = ToyTranscript(tmp_path / "left.jsonl")
+    left.add("Prompted", id="turn/g9", content="of a file that was left again")
+    hooked.write(*left.lines(hook_input("sessionStart", source="resume")))
+    assert hooked.kinds().count("turn") == 1
+    with stator.connect(hooked.path) as store:
+        assert hook_note(store.port, session(store).id).transcript == str(transcript.path)
 
 
 def test_a_store_with_unplaced_items_verifies(hooked, transcript):

@@ -1,4 +1,4 @@
-"""The law of recorded sessions: however a file grows, and whatever happens in between, its log is that of one import."""
+"""However a file grows, and whatever happens in between, the log of its session is that of one import."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ RECORDED = [
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @needs_recordings
 def test_recorded_files_that_grow_have_the_log_of_one_import(tmp_path, capsys):
     counts: Counter[str] = Counter()

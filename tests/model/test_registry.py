@@ -182,8 +182,9 @@ def run_again(tmp_path_factory):
 @each
 def test_a_record_exists_once_after_a_crash_and_a_rerun(row, run_again):
     recorded, _, state = run_again
-    offered = row.name == "settings"  # offering tools to a model is a setting, too
-    assert state[row.collection.name] == 1 + offered
+    # offering tools to a model is a setting, and a file that an agent names is in its working set
+    beside = row.name in ("settings", "use")
+    assert state[row.collection.name] == 1 + beside
     if example_of(row).by != "person":  # a record on the session itself is put again, under its key
         assert recorded.count(row.name) == 1
 
@@ -292,7 +293,7 @@ def test_the_diff_of_a_turn_shows_its_records(row, store):
             example_of(row).write(s, t)
         (item,) = s.diff("t1").of(row.collection.name)
         assert (item.change, item.before) == ("added", None)
-        assert example_of(row).word in str(s.diff("t1"))
+        assert (example_of(row).word in str(s.diff("t1"))) is row.collection.diffed
 
 
 @each

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,14 @@ from real.programs import PROGRAMS, Program, installed
 
 
 @pytest.fixture(scope="session")
-def programs(tmp_path_factory) -> Path:
-    return installed(tmp_path_factory.mktemp("agents"))
+def programs(tmp_path_factory, worker_id) -> Path:
+    """The folder with the programs, which all processes of a test run share."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own if worker_id == "master" else own.parent) / "agents"
+    folder.mkdir(exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # only one process installs them
+        return installed(folder)
 
 
 @pytest.fixture

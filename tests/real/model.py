@@ -61,6 +61,8 @@ class Script:
     lines: Sequence[Line] = ()
     chapters: dict[str, list[Line]] = field(default_factory=dict)
     requests: list[dict[str, Any]] = field(default_factory=list)
+    watch: Callable[[str], None] = lambda chapter: None
+    """Is called with the chapter before each of its answers, while the agent waits."""
 
     def next(self, seen: list[Seen], has_tools: bool) -> Line:
         if not has_tools:
@@ -81,6 +83,7 @@ class Script:
                 done += 1
             elif SUMMARY.search(part.text):
                 name = ""
+        self.watch(name)
         for line in self.chapters.get(name, []):
             count = len(line) if isinstance(line, list) else 1
             if isinstance(line, Say) or done < count:

@@ -30,10 +30,12 @@ QUIET = {
 
 
 def installed(folder: Path) -> Path:
-    """Return the folder with the programs: $STATOR_AGENTS, else a new installation."""
+    """Return the folder with the programs: $STATOR_AGENTS, else a folder into which they are installed once."""
     given = os.environ.get("STATOR_AGENTS")
     if given:
         return Path(given)
+    if (folder / "node_modules" / ".package-lock.json").exists():
+        return folder
     shutil.copy(HERE / "package.json", folder)
     subprocess.run(
         ["npm", "install", "--no-fund", "--no-audit"], cwd=folder, check=True, timeout=900
@@ -212,8 +214,8 @@ class Codex(Program):
         def run(command: str) -> Tool:
             return Tool("exec_command", {"cmd": command})
 
-        # an argument of a program has at most 128 KB
-        rows = [MEGABYTE[at : at + 100_000] for at in range(0, len(MEGABYTE), 100_000)]
+        # an argument of a program has at most 128 KB, and Codex passes a command twice
+        rows = [MEGABYTE[at : at + 60_000] for at in range(0, len(MEGABYTE), 60_000)]
         return GardenTools(
             write=lambda name, text: run(f"printf '%s' '{text}' > {name}"),
             run=run,

@@ -576,8 +576,8 @@ def test_the_compaction_of_another_agent_is_recorded_the_same_way(either):
     )
     upto = either.port.head(session).seq - 1
     given = {"upto": upto, "summary": "it was fixed", "origin": ("agent", "c1"), "tokens": (9, 3)}
-    found = compaction.foreign(either.port, either.context, session, **given)
-    again = compaction.foreign(either.port, either.context, session, **given)
+    found = compaction.foreign(either.port, session, **given)
+    again = compaction.foreign(either.port, session, **given)
     assert again.seq == found.seq
     view = either.read("foreign")
     assert [item.key for item in view.evicted()] == ["fact:n", "entry:@3"]
@@ -631,10 +631,10 @@ def test_a_compaction_of_another_agent_hides_no_later_messages(either):
     session = recorded(either)
     told(either, session, ("turn", {"actor": "user", "input": "fix it"}))
     given: dict[str, Any] = {"upto": 1_000_000, "summary": "all of it", "origin": ("agent", "c1")}
-    found = compaction.foreign(either.port, either.context, session, **given)
+    found = compaction.foreign(either.port, session, **given)
     told(either, session, ("entry", {"actor": "model", "output": "on it"}))
     assert Rendering(either.port, session).current().render("plain")[-1]["content"] == "on it"
-    assert compaction.foreign(either.port, either.context, session, **given) == found
+    assert compaction.foreign(either.port, session, **given) == found
 
 
 @pytest.mark.parametrize("inputs", [(10**9, 10**9, 10**9), (-5, 0, 10**9), ("x",), ()])

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -137,7 +138,8 @@ def test_a_dry_run_creates_no_store(ask, kept, tmp_path, monkeypatch):
     assert not (tmp_path / "none.db").exists()
 
 
-def test_the_report_lists_what_needs_attention(ask, tmp_path):
+def test_the_report_lists_what_needs_attention(ask, tmp_path, monkeypatch):
+    monkeypatch.setattr(notebook_format, "AT", time.time_ns() // 1000 - 86_400_000_000)
     path = write_conversation(
         tmp_path / "in" / "a.jsonl", *turn_lines(1, done=False), {"noise": "tick"}, {"odd": 1}
     )

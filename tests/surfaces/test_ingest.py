@@ -43,11 +43,11 @@ def test_hook_lines_that_cannot_be_imported_are_a_finding(hooked, ask):
     assert "no agent 'nobody'" in done.out
 
 
-def test_reading_commands_see_queued_hook_lines(hooked, ask):
+def test_reading_commands_import_queued_hook_lines(hooked, ask):
     hooked.write(*conversation_lines())
     assert "do it" in ask("ls").out
     assert "Shell" in ask("calls").out
-    assert hooked.lines()
+    assert hooked.lines() == []
 
 
 def test_doctor_counts_queued_hook_lines(hooked, ask):
@@ -86,11 +86,11 @@ def test_doctor_counts_unusable_hook_lines_and_failed_hooks(hooked, ask):
 
 
 def test_a_queue_that_cannot_be_imported_is_a_warning_beside_the_answer(hooked, ask, monkeypatch):
-    def broken(*_):
+    def broken(*_, **__):
         raise OSError("the disk is on fire")
 
     hooked.write(*conversation_lines())
-    monkeypatch.setattr("stator.hooks.ingest.preview", broken)
+    monkeypatch.setattr("stator.hooks.ingest.ingest", broken)
     done = ask("ls")
     assert done.code == 0
     assert "the disk is on fire" in done.err

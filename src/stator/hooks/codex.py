@@ -63,8 +63,11 @@ def items(payload: dict[str, Any], at: int, unique: str, state: dict[str, Any]) 
     prompt = f"turn/{text(payload.get('turn_id'))}"
     call = text(payload.get("tool_use_id"))
     if kind == "SessionStart":
-        yield from _compacted(payload.get("source") == "compact", at, state)
-        yield Began(id=unique, at=at, how=text(payload.get("source")))
+        how = text(payload.get("source"))
+        if how == "compact":  # the program continues; this start marks the end of a compaction
+            yield from _compacted(True, at, state)
+        else:
+            yield Began(id=unique, at=at, how=how)
     elif kind == "UserPromptSubmit" and prompt != "turn/":
         by: Author = "agent" if _child_of(payload) else "user"
         yield Prompted(id=prompt, at=at, content=_typed(payload.get("prompt")), by=by)

@@ -42,6 +42,13 @@ class HookNote(msgspec.Struct, omit_defaults=True):
     read: dict[str, int] = {}
     """There: up to which offset each file of the spool was recorded."""
 
+    def heard_from(self, process: tuple[int, int, int], at: int) -> None:
+        """Take in that a process wrote a line. Another one than that which ended is at work, also if the line of its
+        start was lost."""
+        if process != self.process and at > self.ended:
+            self.ended = 0
+        self.process, self.at = process, at
+
     def lifecycle(self, item: Began | Ended) -> None:
         """Take in that the program started or ended."""
         if isinstance(item, Began):

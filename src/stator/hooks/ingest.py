@@ -12,30 +12,35 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
-from stator.errors import StoreError
+from stator.errors import HeadMoved, StoreError
 from stator.hooks import spool, witnesses
 from stator.hooks.hook_note import HookNote, hook_note, is_running, rests
 from stator.hooks.mappers import MAPPERS, load_mapper
 from stator.hooks.transcript_file import TranscriptFile, transcript_path
 from stator.hooks.witness import AGENT as WITNESS
 from stator.importers.conversation import REST_US, Report, subagent_conversation
+from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.items import (
     Began,
     Conversation,
     Ended,
     Item,
 )
+from stator.model.log.commit import Draft
 from stator.model.log.query import SessionQuery
 from stator.model.log.shown_text import without_secrets
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import matching
 from stator.runtime.ingest.placement import find
-from stator.runtime.ingest.recorder import ParentBehind, Recorder
+from stator.runtime.ingest.recorder import ParentBehind, Recorder, asked_first, naming
 from stator.store.port import StorePort
 
+ATTEMPTS = 5
+"""How often lines are recorded again because another process was first."""
 BATCH_LINES = 2_000
 BATCH_BYTES = 16 * 2**20
 STARTS = ("SessionStart", "sessionStart")
@@ -247,7 +252,7 @@ class Intake:
         for key, lines in batch.by_conversation.items():
             conversation = batch.conversations[key]
             try:
-                self._record_conversation(conversation, lines)
+                self._record_repeatedly(conversation, lines)
             except StoreError:
                 raise
             except ParentBehind:
@@ -256,6 +261,13 @@ class Intake:
                 why = f"{conversation.source} {conversation.id}: {_error_text(error)}"
                 for line in lines:
                     self._refuse(line, why)
+
+    def _record_repeatedly(self, conversation: Conversation, lines: list[spool.SpoolLine]) -> None:
+        """Record the lines; if another process was first, from what it left."""
+        for _ in range(ATTEMPTS - 1):
+            with suppress(HeadMoved):
+                return self._record_conversation(conversation, lines)
+        return self._record_conversation(conversation, lines)
 
     def _refuse(self, line: spool.SpoolLine, why: str) -> None:
         """Keep a line that cannot be recorded in the folder `bad`, and report why."""
@@ -278,12 +290,11 @@ class Intake:
             return
         self._result.lines += len(lines)
         self._result.starts += any(_hook_name(line) in STARTS for line in lines)
-        named = (transcript_path(line) for line in reversed(lines) if not _is_of_child(line))
-        note.transcript = next(filter(None, named), note.transcript)
+        note.transcript = _named_transcript(lines, note.transcript)
         note.cwd = note.cwd or conversation.cwd
         own = [line for line in lines if line.agent != WITNESS]
         if own:
-            note.process, note.at = own[-1].process, own[-1].at
+            note.heard_from(own[-1].process, own[-1].at)
         orderer = row.record.orderer if row is not None and row.record.orderer else ""
         if not orderer:
             orderer = "transcript" if note.transcript else "hooks"
@@ -299,30 +310,46 @@ class Intake:
         context = self._context_for(conversation.cwd)
         file = TranscriptFile(self._store, context, conversation, note.transcript)
         conversation = file.describe(conversation)
-        recorder = Recorder(
-            self._store, context, conversation, via="hook", row=find(self._store, conversation)
-        )
-        kept = []
+        kept, lifecycle = [], []
         refuse = lambda line, error: self._refuse(line, _error_text(error))  # noqa: E731
         for seen in witnesses.reported(lines, note.state, refuse):
-            for item in seen.items:
-                if isinstance(item, (Began, Ended)):
-                    recorder.take(item)
-                    note.lifecycle(item)
+            lifecycle += [item for item in seen.items if isinstance(item, (Began, Ended))]
             if any(not isinstance(item, (Began, Ended)) for item in seen.items):
                 kept.append(seen.line)
+        session = (
+            conversation.session if (row := find(self._store, conversation)) is None else row.id
+        )
         if kept:  # before the files go
-            witnesses.hold(self._folder, recorder.session, kept)
+            witnesses.hold(self._folder, session, kept)
+        ends = next((n for n, item in enumerate(lifecycle) if isinstance(item, Ended)), None)
         try:
-            self._result.commits += len(recorder.flush(bookmark=note.bookmark()))
+            if ends is not None and (row is not None or ends):
+                # what a program did before its end is in the log before it
+                self._lifecycle(conversation, lifecycle[:ends], None)
+                lifecycle = lifecycle[ends:]
+                file.read(self._result.transcripts, at_rest=False, stop=self._stop)
+            for item in lifecycle:
+                note.lifecycle(item)
+            self._lifecycle(conversation, lifecycle, note.bookmark())
         except ParentBehind:
             # A sub-agent whose starting call is not recorded yet: its transcript begins it later.
-            witnesses.hold(self._folder, recorder.session, lines)
+            witnesses.hold(self._folder, session, lines)
             self._result.is_all = False
             return
         note.number += 1
-        self._name(recorder.session)
+        self._name(session)
         self.catch_up(conversation.source, conversation, note)
+
+    def _lifecycle(
+        self, conversation: Conversation, items: list[Began | Ended], bookmark: Bookmark | None
+    ) -> None:
+        """Record starts and ends of a program."""
+        context, row = self._context_for(conversation.cwd), find(self._store, conversation)
+        recorder = Recorder(self._store, context, conversation, via="hook", row=row)
+        for item in items:
+            recorder.take(item)
+        if items or bookmark is not None:
+            self._result.commits += len(recorder.flush(bookmark=bookmark))
 
     def _order(
         self, conversation: Conversation, lines: list[spool.SpoolLine], note: HookNote
@@ -396,7 +423,8 @@ class Intake:
             last = max(row.updated, *(line.at for line in lines))
             at_rest = self._clock() - last >= REST_US
         if at_rest and is_all:
-            self._land(row.id, conversation, left, has_file=has_file)
+            talk = msgspec.structs.replace(conversation, cwd=conversation.cwd or note.cwd)
+            self._land(row.id, talk, left, has_file=has_file)
             left = []
         witnesses.keep_only(self._folder, row.id, [seen.line for seen in left])
 
@@ -439,6 +467,7 @@ class Intake:
         has_file: bool,
     ) -> None:
         """Record what only hooks saw, at the end of the log: all of it if there is no transcript."""
+        context = self._context_for(conversation.cwd)
         by_owner: dict[str, list[Item]] = {}
         known: set[str] = set()
         for seen in left:
@@ -449,10 +478,20 @@ class Intake:
                 if item.id not in known:
                     by_owner.setdefault(owner, []).append(item)
         for owner, items in by_owner.items():
-            drafts = witnesses.landing(self._store, owner, conversation, items, has_turns=has_file)
+            drafts = witnesses.landing(
+                self._store, context, owner, conversation, items, has_turns=has_file
+            )
+            if owner == session and not has_file:
+                drafts = [*self._naming(session, conversation, items), *drafts]
             head = self._store.head(owner).seq
             answers = self._store.append(owner, drafts)
             self._result.commits += sum(commit.seq > head for commit in answers)
+
+    def _naming(self, session: str, conversation: Conversation, items: list[Item]) -> list[Draft]:
+        """A session without a transcript is called after the first prompt that a hook reported."""
+        record = self._store.session(session).record
+        named = msgspec.structs.replace(conversation, name=conversation.name or asked_first(items))
+        return naming(self._store, record, named, via="hook")
 
     def place_held(self) -> None:
         """Look again at sessions with lines that wait, though no hook reported anything new."""
@@ -495,6 +534,15 @@ def _owner(store: StorePort, source: str, session: str, item: Item) -> str:
         return session
     row = find(store, Conversation(source=source, id=item.within))
     return session if row is None else row.id
+
+
+def _named_transcript(lines: list[spool.SpoolLine], known: str) -> str:
+    """The transcript that the last line names. When an agent takes up a conversation, its first line may name a file
+    that it leaves again at once: that one counts only if none is known."""
+    named = [line for line in reversed(lines) if not _is_of_child(line)]
+    later = (transcript_path(line) for line in named if _hook_name(line) not in STARTS)
+    at_start = (transcript_path(line) for line in named)
+    return next(filter(None, later), known) or next(filter(None, at_start), "")
 
 
 def _is_of_child(line: spool.SpoolLine) -> bool:

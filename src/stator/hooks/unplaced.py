@@ -80,13 +80,16 @@ def unplaced(
     if row.record.mode != "recorded" or not row.record.aliases:
         return []
     source, foreign = row.record.aliases[0]
-    conversation = Conversation(source=source, id=foreign)
+    cwd = hook_note(store, row.id).cwd
+    conversation = Conversation(source=source, id=foreign, cwd=cwd)
     drafts = _tail(store, context_for, row, conversation)
     known = {draft.id for draft in drafts}
     items = [item for folder in folders for item in _seen(store, folder, row.id, conversation)]
     drafts += [
         draft
-        for draft in witnesses.drafts_of(store, row.id, conversation, items, has_turns=False)
+        for draft in witnesses.drafts_of(
+            store, context_for(cwd), row.id, conversation, items, has_turns=False
+        )
         if draft.id not in known and not store.locate(draft.id, row.id)
     ]
     return drafts

@@ -41,6 +41,11 @@ FAILURES = (
     "err: ",
     "unsupported call",
     "script failed",
+    "exec_command failed",
+    "write_stdin failed",
+    "apply_patch verification failed",
+    "collab tool failed",
+    "collab spawn failed",
 )
 """Beginnings of outputs that report a failure, in lower case."""
 _EXIT = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d{1,9})$", re.M)

@@ -59,6 +59,8 @@ INJECTED = ("<session_context>",)
 """Beginnings of messages that Gemini CLI sends in the user's name."""
 SUMMARY = "<state_snapshot>"
 """How the summary of a compaction begins."""
+SUMMARY_MARK = "s"
+"""How the summary of a compaction is marked among what the model sees."""
 COMMANDS = ("/", "?")
 """Beginnings of commands to Gemini CLI itself; the model does not see them."""
 IGNORED = frozenset({"info", "warning", "error"})
@@ -269,8 +271,7 @@ class GeminiReader:
         yield from self._close()
         messages = [m for m in records(change["messages"]) if isinstance(m.get("id"), str)]
         names = {_digest(message["id"]) for message in messages}
-        first = next((name for name, mark in self._view.items() if mark), "")
-        summary = self._summary(messages) if first and first not in names else None
+        summary = self._summary(messages) if self._has_left(names) else None
         if summary is not None:
             yield self._compacted(messages, summary, micros_of_iso(change.get("lastUpdated")))
         else:
@@ -279,12 +280,15 @@ class GeminiReader:
                     yield from self._read_message(message)
             yield from self._close()
             yield Noise(kind="$set/messages")
-        # a message that left the view is seen no more; the digests of the others keep their marks
-        known, self._view, self._is_view_cut = self._view, {}, False
+        # After a compaction, what left the view is seen no more. Otherwise it may come back: a program that resumes a
+        # conversation begins with an empty view, and then restores it. Known messages keep their marks.
+        known = self._view
+        if summary is not None:
+            self._view, self._is_view_cut = {}, False
         for message in messages:
             self._see(message["id"], known.get(_digest(message["id"]), ""))
         if summary is not None:
-            self._see(summary["id"], "s")
+            self._see(summary["id"], SUMMARY_MARK)
 
     def _is_new(self, message: dict[str, Any]) -> bool:
         """Whether a message of the model's view is not in the chat yet. Results that Gemini CLI rebuilds
@@ -294,32 +298,47 @@ class GeminiReader:
             return False
         return not self._is_view_cut or text_of_message(message).lstrip().startswith(INJECTED)
 
+    def _has_left(self, names: set[str]) -> bool:
+        """Whether something that the model saw is not among these messages. A resume leaves out prompts to which a
+        hook added text; so any message counts, unless only the last of them are remembered."""
+        if not self._is_view_cut:
+            return any(name not in names for name in self._view)
+        first = next((name for name, mark in self._view.items() if mark), "")
+        return bool(first) and first not in names
+
     def _summary(self, messages: list[dict[str, Any]]) -> dict[str, Any] | None:
         """The message that stands for what left the model's view; None if there is none."""
         for message in messages:
             words = text_of_message(message).lstrip()
             if message.get("type") != "user" or _responses(message) or not words:
                 continue
-            is_known = _digest(message["id"]) in self._view
-            if words.startswith(SUMMARY) or not (is_known or words.startswith(INJECTED)):
+            mark = self._view.get(_digest(message["id"]))
+            if mark == SUMMARY_MARK:
+                continue  # that of an earlier compaction
+            if words.startswith(SUMMARY) or not (mark is not None or words.startswith(INJECTED)):
                 return message
         return None
 
     def _compacted(self, messages: list[dict[str, Any]], summary: dict[str, Any], at: int) -> Item:
-        kept = (m for m in messages if _digest(m["id"]) in self._view and m is not summary)
+        after = messages[messages.index(summary) + 1 :]  # before it is what every view begins with
         self._compactions += 1
         return Compacted(
             id=f"compact/{self._compactions}",
             at=at,
             summary=text_of_message(summary),
-            keeps_from=next((self._item_id(message) for message in kept), ""),
+            keeps_from=next(filter(None, map(self._item_id, after)), ""),
         )
 
     def _item_id(self, message: dict[str, Any]) -> str:
-        """The id of the item that a message became."""
-        mark = self._view[_digest(message["id"])]
-        is_prompt = mark.isdigit() and message.get("type") == "user"
-        return tools.prompt_id(text_of_message(message), int(mark)) if is_prompt else message["id"]
+        """The id of the item that a message became; "" if that is not known. A message that a compaction keeps may get
+        another id: then a prompt is known by its words."""
+        name, words = text(message["id"]), text_of_message(message)
+        mark = self._view.get(_digest(name))
+        is_prompt = message.get("type") == "user" and bool(words.strip())
+        if mark is None:
+            count = self._prompt_counts.get(text_id(redaction_stable(words))[:DIGITS], 0)
+            return tools.prompt_id(words, count - 1) if is_prompt and count else ""
+        return tools.prompt_id(words, int(mark)) if is_prompt and mark.isdigit() else name
 
     # -- answers and calls ------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ LISTED = 20
 _STYLES = {"new": "ok", "grown": "ok", "left": "dim", "refused": "bad"}
 _NUMBERS = (
     "turns", "calls", "files", "commits", "in_doubt", "orphans", "unknown", "mended", "skipped",
+    "held", "waiting",
 )  # fmt: skip
 
 
@@ -132,6 +133,12 @@ def _numbers(total: Report) -> Iterator[Line]:
     if total.in_doubt:
         what = f"{count(total.in_doubt, 'call')} that may or may not have happened"
         yield _remark("in doubt", f"{what}; see stator calls --project --open", "doubt")
+    if total.held:
+        may = f"{count(total.held, 'conversation')} may still continue"
+        yield _remark("not ended", f"{may}; how they end now is shown as unplaced")
+    if total.waiting:
+        begin = "that begin at a place which is not recorded yet"
+        yield _remark("waiting", f"{count(total.waiting, 'conversation')} {begin}")
     if total.orphans:
         yield _remark("orphans", f"{count(total.orphans, 'result')} without a call")
     if total.unknown:

@@ -341,7 +341,8 @@ def _records(commit: Commit) -> Line:
     """A commit described by the records it puts."""
     shown: list[Line] = []
     for n, op in enumerate(commit.delta):
-        if isinstance(op, Put) and op.collection not in TALLIED:
+        follows = op.collection == "working_set" and commit.kind != "use"
+        if isinstance(op, Put) and op.collection not in TALLIED and not follows:
             shown.append(_put(commit, n, op))
         elif isinstance(op, Drop) and len(commit.delta) == 1:
             shown.append(Line("removed", "dim"))
