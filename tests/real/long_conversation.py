@@ -22,6 +22,7 @@ from stator.hooks.hook_note import hook_note
 from stator.importers import registry
 from stator.importers.conversation import Report, import_conversation
 from stator.importers.discover import discover
+from stator.model.exchange.item_commits import NOT_TOLD
 from stator.model.log.commit import Commit
 from stator.model.log.edges import edges_of
 from stator.model.log.query import SessionQuery
@@ -185,6 +186,13 @@ def record_of(store: Store, source: str) -> dict[str, list[list[Any]]]:
     return found
 
 
+def landed(store: Store) -> list[str]:
+    """The kinds of what only hooks have told."""
+    rows = store.port.sessions(SessionQuery(), limit=100).rows
+    commits = [one for row in rows for one in store.port.commits(row.id, limit=10_000, load=False)]
+    return [commit.kind for commit in commits if NOT_TOLD in commit.cause]
+
+
 def _as_row(commit: Commit, told: list[Commit]) -> list[Any]:
     content = {name: commit.known(name) for name in sorted(commit.content) if name != "principal"}
     if commit.kind == "compaction":  # starts and ends are between the others: positions differ
@@ -216,6 +224,4 @@ def _reached(seq: int, told: list[Commit]) -> str:
 
 def _is_lifecycle(commit: Commit) -> bool:
     """Whether only hooks know it, or the transcript never told it."""
-    return (
-        commit.kind in ("open", "run", "resume", "pause") or "not in the transcript" in commit.cause
-    )
+    return commit.kind in ("open", "run", "resume", "pause") or NOT_TOLD in commit.cause

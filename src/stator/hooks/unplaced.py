@@ -27,6 +27,8 @@ from stator.store.port import StorePort
 
 LINES_MAX = 20_000
 """Lines of the spool that are looked at."""
+LOOKED_AT = (50, 2_000)
+"""How many commits at the end of a log are looked at for the last one that its source told, first and then."""
 
 
 def at_rest(store: StorePort, row: SessionRow, now: int) -> bool:
@@ -38,7 +40,19 @@ def at_rest(store: StorePort, row: SessionRow, now: int) -> bool:
     known = rests(hook_note(store, main.id), now)
     if known is not None:
         return known
-    return main.record.status in ("paused", "closed", "archived") or now - row.updated >= REST_US
+    if main.record.status in ("paused", "closed", "archived") or now - row.updated >= REST_US:
+        return True
+    return now - _last_told(store, row) >= REST_US
+
+
+def _last_told(store: StorePort, row: SessionRow) -> int:
+    """When the last thing happened that a session's own source told, in µs. What a person or a program adds to it is
+    no sign of its agent."""
+    for limit in LOOKED_AT:
+        for commit in store.commits(row.id, newest_first=True, limit=limit, load=False):
+            if commit.origin is not None:
+                return commit.used
+    return row.record.created
 
 
 def started(store: StorePort, row: SessionRow) -> int:

@@ -55,6 +55,8 @@ from stator.store.port import StorePort
 T = TypeVar("T")
 NAME_MAX = 80
 """Characters a name is made from."""
+RENEWAL_LABELS = ("again", "instead of", "was")
+"""Labels that say how often a session was imported again, and instead of which. They are no fork's."""
 
 
 class SeenCall(NamedTuple):
@@ -468,11 +470,13 @@ def naming(
 def _forked(
     store: StorePort, context: Context, conversation: Conversation, base: Point
 ) -> SessionRow:
+    labels = store.session(base.session).record.labels
     return fork.fork(
         store,
         context,
         base,
         name=f"{name_of(conversation)[:NAME_MAX]} {conversation.session[-8:]}",
-        identifier=derived("session", conversation.source, conversation.id),
-        aliases=[[conversation.source, legible(conversation.id)]],
+        labels={name: value for name, value in labels.items() if name not in RENEWAL_LABELS},
+        identifier=conversation.session,
+        aliases=[] if conversation.again else [[conversation.source, legible(conversation.id)]],
     )
