@@ -1,4 +1,4 @@
-"""The present code writes the commits that 0.4.0 wrote, byte for byte: a renamed cause, a reworded
+"""The present code writes the commits that earlier releases wrote, byte for byte: a renamed cause, a reworded
 reason or a reordered field would give a session another head."""
 
 from __future__ import annotations
@@ -74,24 +74,31 @@ def lines(path: Path) -> list[commits.Line]:
     return found if (WORDING / EDGES_SINCE / path.name).exists() else commits.without_edges(found)
 
 
-def test_the_script_writes_the_same_commits_as_0_4_0_apart_from_edges(tmp_path):
+def test_the_script_writes_the_same_commits_as_0_8_0(tmp_path):
+    """Up to 0.7.0 it wrote those of 0.4.0. Since 0.8.0, commits name what they were made from, files are in the
+    working set, what an agent runs with is recorded, and no note of how far a source was read."""
     database, bundle = tmp_path / "again.db", tmp_path / "again.stator"
     run("compat.make", tmp_path / "run", str(database), str(bundle))
-    known, now = (commits.without_edges(read(path)) for path in (DATA / f"{RELEASE}.db", database))
+    known, now = commits.read(DATA / f"written-{EDGES_SINCE}.jsonl"), read(database)
     assert commits.difference(known, now) == ""
     assert [kind for kind, _ in frames(bundle)] == [
         kind for kind, _ in frames(DATA / f"{RELEASE}.stator")
     ]
 
 
-def test_every_section_writes_the_same_commits_as_0_4_0(tmp_path):
+def test_every_section_writes_the_same_commits_as_the_release_that_last_changed_it(tmp_path):
     """A section that a later release writes otherwise on purpose is compared with what that release wrote:
     from 0.6.0 on, a write in doubt is not run in another turn either ("died"), and the old path of a renamed file
     is recorded as deleted ("items", "import-codex"), and an undone compaction puts notes back under their ids
-    ("branched"), and erasing a session keeps its redaction key ("erased"). From 0.8.0 on, a sub-agent's session hangs
-    at the call that started it, and not at where its parent's log ended ("hooks-claude-code", "import-codex",
-    "import-gemini"). What each commit was made from is recorded since 0.8.0: in sections of earlier
-    releases it is not compared."""
+    ("branched"), and erasing a session keeps its redaction key ("erased").
+
+    From 0.8.0 on: files that calls name are in the working set ("branched", "erased", "files", "git"); settings are
+    recorded ("looped" and imports); a session names what orders it, no note of how far a source was read is in its
+    log, an end is no outcome, and a plan changes when its call succeeded ("items", hooks and imports); a prompt is
+    the words of the one who wrote it; a sub-agent's session hangs at the call that started it. What hooks report of a
+    session whose transcript is missing is recorded with that cause ("hooks-claude-code").
+
+    What each commit was made from is recorded since 0.8.0: in sections of earlier releases it is not compared."""
     run("compat.wording", tmp_path / "run", str(tmp_path))
     written = {path.stem: lines(path) for path in tmp_path.glob("*.jsonl")}
     known = {path.stem: lines(path) for path in WORDING.glob("*.jsonl")}

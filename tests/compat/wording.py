@@ -4,7 +4,7 @@ PYTHONPATH=tests python -m compat.wording FOLDER.
 
 Each section has its own stores and writes FOLDER/SECTION.jsonl, one line per commit, so that a change
 shows only where it belongs. The files in data/wording were written by the code of 0.4.0 and are never
-replaced; a later release adds sections.
+replaced; a later release adds sections, and those that it writes otherwise on purpose, in a folder of its own.
 """
 
 from __future__ import annotations

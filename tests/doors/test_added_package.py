@@ -40,6 +40,7 @@ from stator.store import sqlite
 
 class ToyFormat:
     name = "toy"
+    mapper = 1
 
     def recognizes(self, path, begin):
         return begin.startswith(b"toy transcript")
@@ -48,7 +49,7 @@ class ToyFormat:
         about = items.Conversation(source="toy", id=path.stem, name=path.stem)
         yield FoundConversation(path=str(path), conversation=about, size=path.stat().st_size)
 
-    def read(self, found, cursor, progress):
+    def read(self, found, cursor, progress, *, at_rest):
         for number, line in enumerate(Path(found.path).read_text().splitlines()):
             word, _, text = line.partition(" ")
             if word == "ask":

@@ -18,7 +18,7 @@ from stator.hooks import ingest, transcript_file, unplaced
 from stator.hooks.hook_note import SETTLING_US, hook_note, namespace
 from stator.hooks.ingest import IngestLimits
 from stator.importers import registry
-from stator.importers.conversation import Report
+from stator.importers.conversation import Report, import_conversation
 from stator.model.exchange.items import Prompted
 from stator.runtime.runs.processes import start_ticks
 from stator.runtime.views.verify import examine
@@ -127,6 +127,33 @@ def test_a_result_that_the_transcript_never_got_lands_when_the_agent_is_dead(hoo
         last = list(session(store).log())[-1]
         assert (last.kind, last.cause) == ("outcome", "not in the transcript")
     assert held(hooked) == []
+
+
+def test_a_session_whose_transcript_is_missing_is_called_after_its_first_prompt(hooked, transcript):
+    reported = transcript.lines(hook_input("sessionStart"), prompt(text="water the roses"))
+    os.unlink(transcript.path)
+    hooked.write(*reported, process=DEAD)
+    with stator.connect(hooked.path) as store:
+        assert session(store).row.record.name == "water the roses"
+
+
+def test_files_that_only_a_hook_saw_have_the_paths_of_their_project(hooked, transcript):
+    edited = hook_input("afterFileEdit", file_path=str(hooked.root / "src" / "a.py"), edits=[])
+    reported = transcript.lines(hook_input("sessionStart"), prompt(), edited)
+    os.unlink(transcript.path)
+    hooked.write(*reported, process=DEAD)
+    with stator.connect(hooked.path) as store:
+        assert [file.path for file in session(store).files()] == ["src/a.py"]
+
+
+def test_a_transcript_from_a_clock_that_is_ahead_comes_to_rest(tmp_path, transcript):
+    transcript.add("Prompted", id="turn/g1", content="do it", at=4_000_000_000_000_000)
+    transcript.add("Answered", id="a1", reply="I will")
+    os.utime(transcript.path, (1, 1))
+    (found,) = ToyFormat().conversations(transcript.path)
+    with stator.connect(tmp_path / "store.db") as store:
+        import_conversation(store.port, store.context, ToyFormat(), found, Report())
+        assert kinds(store) == ["open", "turn", "entry"]
 
 
 def test_a_write_whose_hook_fired_before_a_kill_lands_at_the_end(hooked, transcript):

@@ -47,7 +47,7 @@ def written_by_07(store, drafts):
 
 def guessed(draft: Draft, status: str) -> Draft:
     """The outcome that 0.7 wrote for a call where an import ended."""
-    made = drafts_of([*FIRST, RESULT])[-1]
+    made: Draft = drafts_of([*FIRST, RESULT])[-1]
     return msgspec.structs.replace(
         made, actor="system", status=status, cause="no result was recorded", output=msgspec.UNSET
     )

@@ -120,6 +120,16 @@ def test_library_readers_agree_about_a_call_without_a_result(either):
     assert "Calls in doubt" in view.brief().text
 
 
+@pytest.mark.parametrize("contributions", [1, 60])
+def test_what_a_person_adds_is_no_sign_of_the_agent(tmp_path, contributions):
+    with stator.connect(tmp_path / "store.db") as store:
+        session = left(store, ago=3 * 3600 * 1_000_000)
+        assert statuses(store.read(session).calls()) == {"Bash": "in doubt", "Read": "cancelled"}
+        for number in range(contributions):
+            store.contribute(session).tag(f"here-{number}")
+        assert statuses(store.read(session).calls()) == {"Bash": "in doubt", "Read": "cancelled"}
+
+
 def test_reading_what_is_in_doubt_writes_nothing(either):
     store, session = world(either), left(either)
     before = either.port.head(session)

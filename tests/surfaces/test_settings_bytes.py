@@ -98,9 +98,8 @@ def objects(draw: st.DrawFn, depth: int, gaps: st.SearchStrategy[str]) -> str:
 @st.composite
 def settings(draw: st.DrawFn) -> str:
     gaps = draw(st.sampled_from([SPACES, GAPS]))
-    text = draw(gaps) + draw(objects(3, gaps)) + draw(gaps)
-    mark: str = draw(st.sampled_from(["", "\ufeff"]))
-    return mark + text
+    parts: list[str] = [draw(gaps), draw(objects(3, gaps)), draw(gaps)]
+    return "".join([draw(st.sampled_from(["", "\ufeff"])), *parts])
 
 
 def value_of(text: str) -> Any:

@@ -30,12 +30,13 @@ from stator.model.exchange.items import (
     Ended,
     Item,
 )
+from stator.model.log.commit import Draft
 from stator.model.log.query import SessionQuery
 from stator.model.log.shown_text import without_secrets
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import matching
 from stator.runtime.ingest.placement import find
-from stator.runtime.ingest.recorder import ParentBehind, Recorder
+from stator.runtime.ingest.recorder import ParentBehind, Recorder, asked_first, naming
 from stator.store.port import StorePort
 
 ATTEMPTS = 5
@@ -422,7 +423,8 @@ class Intake:
             last = max(row.updated, *(line.at for line in lines))
             at_rest = self._clock() - last >= REST_US
         if at_rest and is_all:
-            self._land(row.id, conversation, left, has_file=has_file)
+            talk = msgspec.structs.replace(conversation, cwd=conversation.cwd or note.cwd)
+            self._land(row.id, talk, left, has_file=has_file)
             left = []
         witnesses.keep_only(self._folder, row.id, [seen.line for seen in left])
 
@@ -465,6 +467,7 @@ class Intake:
         has_file: bool,
     ) -> None:
         """Record what only hooks saw, at the end of the log: all of it if there is no transcript."""
+        context = self._context_for(conversation.cwd)
         by_owner: dict[str, list[Item]] = {}
         known: set[str] = set()
         for seen in left:
@@ -475,10 +478,20 @@ class Intake:
                 if item.id not in known:
                     by_owner.setdefault(owner, []).append(item)
         for owner, items in by_owner.items():
-            drafts = witnesses.landing(self._store, owner, conversation, items, has_turns=has_file)
+            drafts = witnesses.landing(
+                self._store, context, owner, conversation, items, has_turns=has_file
+            )
+            if owner == session and not has_file:
+                drafts = [*self._naming(session, conversation, items), *drafts]
             head = self._store.head(owner).seq
             answers = self._store.append(owner, drafts)
             self._result.commits += sum(commit.seq > head for commit in answers)
+
+    def _naming(self, session: str, conversation: Conversation, items: list[Item]) -> list[Draft]:
+        """A session without a transcript is called after the first prompt that a hook reported."""
+        record = self._store.session(session).record
+        named = msgspec.structs.replace(conversation, name=conversation.name or asked_first(items))
+        return naming(self._store, record, named, via="hook")
 
     def place_held(self) -> None:
         """Look again at sessions with lines that wait, though no hook reported anything new."""

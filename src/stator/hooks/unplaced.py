@@ -27,6 +27,8 @@ from stator.store.port import StorePort
 
 LINES_MAX = 20_000
 """Lines of the spool that are looked at."""
+LOOKED_AT = (50, 2_000)
+"""How many commits at the end of a log are looked at for the last one that its source told, first and then."""
 
 
 def at_rest(store: StorePort, row: SessionRow, now: int) -> bool:
@@ -38,7 +40,19 @@ def at_rest(store: StorePort, row: SessionRow, now: int) -> bool:
     known = rests(hook_note(store, main.id), now)
     if known is not None:
         return known
-    return main.record.status in ("paused", "closed", "archived") or now - row.updated >= REST_US
+    if main.record.status in ("paused", "closed", "archived") or now - row.updated >= REST_US:
+        return True
+    return now - _last_told(store, row) >= REST_US
+
+
+def _last_told(store: StorePort, row: SessionRow) -> int:
+    """When the last thing happened that a session's own source told, in µs. What a person or a program adds to it is
+    no sign of its agent."""
+    for limit in LOOKED_AT:
+        for commit in store.commits(row.id, newest_first=True, limit=limit, load=False):
+            if commit.origin is not None:
+                return commit.used
+    return row.record.created
 
 
 def started(store: StorePort, row: SessionRow) -> int:
@@ -66,13 +80,16 @@ def unplaced(
     if row.record.mode != "recorded" or not row.record.aliases:
         return []
     source, foreign = row.record.aliases[0]
-    conversation = Conversation(source=source, id=foreign)
+    cwd = hook_note(store, row.id).cwd
+    conversation = Conversation(source=source, id=foreign, cwd=cwd)
     drafts = _tail(store, context_for, row, conversation)
     known = {draft.id for draft in drafts}
     items = [item for folder in folders for item in _seen(store, folder, row.id, conversation)]
     drafts += [
         draft
-        for draft in witnesses.drafts_of(store, row.id, conversation, items, has_turns=False)
+        for draft in witnesses.drafts_of(
+            store, context_for(cwd), row.id, conversation, items, has_turns=False
+        )
         if draft.id not in known and not store.locate(draft.id, row.id)
     ]
     return drafts

@@ -41,7 +41,9 @@ from stator.model.log.commit import Draft
 from stator.model.log.query import CallQuery
 from stator.model.log.redact import has_placeholder
 from stator.model.values import canon
+from stator.runtime.base.context import Context
 from stator.runtime.ingest.earlier_log import state_of_log
+from stator.runtime.ingest.placement import root_of
 from stator.store.port import StorePort
 
 LINES_MAX = 20_000
@@ -182,6 +184,7 @@ CALLS_COMPARED = 200
 
 def drafts_of(
     store: StorePort,
+    context: Context,
     session: str,
     conversation: Conversation,
     items: list[Item],
@@ -192,7 +195,16 @@ def drafts_of(
     of the transcript."""
     if not items:
         return []
-    drafter = Drafter(session, conversation.source, state_of_log(store, session), via="hook")
+    record = store.session(session).record
+    root = root_of(context, record.project, conversation, is_old=not record.orderer)
+    drafter = Drafter(
+        session,
+        conversation.source,
+        state_of_log(store, session),
+        via="hook",
+        root=root,
+        folder="" if root else conversation.cwd,
+    )
     drafts: list[Draft] = []
     for item in items:
         if isinstance(item, Prompted) and has_turns:
@@ -203,6 +215,7 @@ def drafts_of(
 
 def landing(
     store: StorePort,
+    context: Context,
     session: str,
     conversation: Conversation,
     items: list[Item],
@@ -210,7 +223,7 @@ def landing(
     has_turns: bool,
 ) -> list[Draft]:
     """The drafts that record at the end of a log what only witnesses saw."""
-    found = drafts_of(store, session, conversation, items, has_turns=has_turns)
+    found = drafts_of(store, context, session, conversation, items, has_turns=has_turns)
     return [
         msgspec.structs.replace(
             draft, cause=f"{NOT_TOLD}: {draft.cause}" if draft.cause else NOT_TOLD

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from stator.errors import NotFound
 from stator.importers.conversation import Report, import_conversation, mapper_of
 from stator.importers.format import Format
 from stator.importers.reading.found_conversation import FoundConversation, Progress
@@ -32,6 +33,7 @@ from stator.model.values import canon
 from stator.model.values.ids import derived, retype, short
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import commit_at, commits
+from stator.runtime.ingest.placement import find
 from stator.runtime.ingest.recorder import Recorder
 from stator.store.port import StorePort
 
@@ -51,7 +53,8 @@ def import_again(
     *,
     progress: Progress | None = None,
 ) -> str:
-    """Import a conversation into a new session beside `old`, which it replaces; return the new session's id."""
+    """Import a conversation into a new session beside `old`, which it replaces; return the new session's id. A fork or
+    a sub-agent that begins at a place that is not recorded yet waits: then `old` stays as it is."""
     conversation = msgspec.structs.replace(
         found.conversation, again=_number(old.record) + 1, project=old.record.project
     )
@@ -64,7 +67,9 @@ def import_again(
         return _RenewingRecorder(carried, store, context, talk, **options)
 
     import_conversation(store, context, format, found, report, progress=progress, make=make)
-    new = store.session(conversation.session)
+    new = find(store, conversation)
+    if new is None:
+        return old.id
     store.append(new.id, list(carried.rest()))
     _replace(store, context, old, new, conversation)
     return new.id
@@ -77,7 +82,8 @@ def is_outdated(row: SessionRow, format: Format, found: FoundConversation) -> bo
 
 
 def _number(record: SessionRecord) -> int:
-    return int(record.labels.get("again", "0"))
+    number = record.labels.get("again", "0")
+    return int(number) if number.isdecimal() and len(number) < 10 else 0  # anyone may set a label
 
 
 class _RenewingRecorder(Recorder):
@@ -89,9 +95,11 @@ class _RenewingRecorder(Recorder):
 
     def _resolved(self, record: SessionRecord) -> list[Draft]:
         drafts: list[Draft] = []
+        prompt, of_turn = self._carried.last_prompt(), self._carried.until_turn
         for draft in super()._resolved(record):
             if draft.kind == "turn" and draft.origin is not None:
-                drafts += self._carried.until(draft.origin[1])
+                drafts += of_turn(prompt)
+                prompt, of_turn = draft.origin[1], self._carried.of_turn
             drafts.append(draft)
         return drafts
 
@@ -107,13 +115,15 @@ class _Carried:
         self._last: list[Commit] = []
         self._origins: dict[int, tuple[str, tuple[str, str], int]] = {}
         self._calls: dict[str, str] = {}
-        self._prompt = ""
+        self._numbers = {"": 0}
+        """Which turn of the old session a prompt began."""
         prompt = ""
         for commit in commits(store, old):
             if commit.origin is not None:
                 self._origins[commit.seq] = commit.kind, commit.origin, commit.attempt
                 if commit.kind == "turn":
                     prompt = commit.origin[1]
+                    self._numbers.setdefault(prompt, len(self._numbers))
                 if commit.kind == "call":
                     intent = commit_id(self._new, "call", commit.origin, 1)
                     self._calls[commit.call] = retype(intent, "call")
@@ -122,17 +132,36 @@ class _Carried:
             elif commit.kind in CONTRIBUTIONS and commit.kind not in NOT_CARRIED:
                 self._by_prompt.setdefault(prompt, []).append(commit)
 
-    def until(self, prompt: str) -> Iterator[Draft]:
-        """What belongs to the turn before the one of this prompt."""
-        before, self._prompt = self._prompt, prompt
-        for commit in self._by_prompt.pop(before, ()):
+    def last_prompt(self) -> str:
+        """The prompt of the last turn that the new session has; "" if it has none. A renewal that was interrupted, or
+        overtaken by another process, continues there; a fork has the turns of its parent."""
+        try:
+            turns = self._store.turns(self._new, newest_first=True, limit=1)
+        except NotFound:  # it has not begun
+            return ""
+        for turn in turns:
+            origin = commit_at(self._store, self._new, turn.first, load=False).origin
+            return "" if origin is None else origin[1]
+        return ""
+
+    def until_turn(self, prompt: str) -> Iterator[Draft]:
+        """What belongs to the turn of this prompt and to those before it. What is recorded already stays where it is;
+        a fork begins with what was contributed to the turns that it has from its parent."""
+        last = self._numbers.get(prompt, 0)
+        for one in self._by_prompt:
+            if self._numbers[one] <= last:
+                yield from self.of_turn(one)
+
+    def of_turn(self, prompt: str) -> Iterator[Draft]:
+        """What belongs to the turn of this prompt."""
+        for commit in self._by_prompt.get(prompt, ()):
             yield self._draft(commit)
 
     def rest(self) -> Iterator[Draft]:
-        """What belongs to the last turn or to one that the transcript does not have, and what names positions."""
-        for found in list(self._by_prompt.values()):
-            for commit in found:
-                yield self._draft(commit)
+        """What belongs to the last turn or to one that the transcript does not have, and what names positions. The
+        rest is recorded already, under the same ids."""
+        for prompt in self._by_prompt:
+            yield from self.of_turn(prompt)
         for commit in self._last:
             yield self._draft(commit)
 

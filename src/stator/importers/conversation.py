@@ -302,11 +302,13 @@ class _ConversationImport:
         return is_all
 
     def _rests(self) -> bool:
-        """Whether the last thing that happened is long ago; of a file without times, its last change."""
+        """Whether the last thing that happened is long ago; of a file without times to believe, its last change."""
         states = [recorder.state.at for recorder in self._recorders.values()]
         states += [state.get("at", 0) for state in self._kept.get("drafting", {}).values()]
-        last = max([self._latest, *states], default=0) or self._found.changed
-        return self._context.clock() - last >= REST_US
+        last, now = max([self._latest, *states], default=0), self._context.clock()
+        if not 0 < last <= now:  # no times, or those of a clock that is ahead
+            last = self._found.changed
+        return now - last >= REST_US
 
     def _read(self, progress: Progress | None, stop: Callable[[], bool], *, at_rest: bool) -> bool:
         note = self._note

@@ -55,6 +55,8 @@ from stator.store.port import StorePort
 T = TypeVar("T")
 NAME_MAX = 80
 """Characters a name is made from."""
+RENEWAL_LABELS = ("again", "instead of", "was")
+"""Labels that say how often a session was imported again, and instead of which. They are no fork's."""
 
 
 class SeenCall(NamedTuple):
@@ -213,7 +215,7 @@ class Recorder:
         self._unbegun = False
         if base is None:
             return True
-        row = _forked(self._store, self._context, self.conversation, base)
+        row = _forked(self._store, self._context, self._named(), base)
         self._seq = self._store.head(row.id).seq
         return False
 
@@ -244,12 +246,9 @@ class Recorder:
 
     def _first_record(self) -> SessionRecord:
         conversation, now = self.conversation, self._context.clock()
-        named = conversation
-        if not named.name.strip():
-            named = msgspec.structs.replace(named, name=self._name)
         return SessionRecord(
             id=conversation.session,
-            name=name_of(named),
+            name=name_of(self._named()),
             agent=legible(conversation.agent or conversation.source),
             aliases=[] if conversation.again else [[conversation.source, legible(conversation.id)]],
             created=min(self._earliest or now, now),
@@ -301,25 +300,13 @@ class Recorder:
         if not any(draft.kind == "turn" for draft in drafts):
             return []
         self._is_described = True
-        given = name_of(
-            msgspec.structs.replace(self.conversation, name=self.conversation.name or self._name)
-        )
-        if record.name != unnamed(self.conversation) or given == record.name:
-            return []
-        query = SessionQuery(name=given, project=record.project, tenant=record.tenant)
-        if self._store.sessions(query, limit=1).rows:
-            given = f"{given} {short(self.session)[2:]}"
-        changed = msgspec.structs.replace(record, name=given)
-        return [
-            Draft(
-                id=derived("commit", self.session, "describe"),
-                session=self.session,
-                kind="describe",
-                actor="system",
-                principal=f"{self._via}:{self.conversation.source}",
-                changes=(Upsert("session", changed),),
-            )
-        ]
+        return naming(self._store, record, self._named(), via=self._via)
+
+    def _named(self) -> Conversation:
+        """The conversation, called after its first prompt if it has no name."""
+        if self.conversation.name.strip():
+            return self.conversation
+        return msgspec.structs.replace(self.conversation, name=self._name)
 
     def _mended(self, drafts: list[Draft], append: Callable[[list[Draft]], T]) -> T:
         """Append; where a value cannot be recorded, what is recorded says what it was."""
@@ -458,14 +445,38 @@ def asked_first(items: Iterable[Item]) -> str:
     return ""
 
 
+def naming(
+    store: StorePort, record: SessionRecord, conversation: Conversation, *, via: Via
+) -> list[Draft]:
+    """The draft that gives a session the name of its conversation, if it was begun before one was known."""
+    given = name_of(conversation)
+    if record.name != unnamed(conversation) or given == record.name:
+        return []
+    query = SessionQuery(name=given, project=record.project, tenant=record.tenant)
+    if store.sessions(query, limit=1).rows:
+        given = f"{given} {short(record.id)[2:]}"
+    return [
+        Draft(
+            id=derived("commit", record.id, "describe"),
+            session=record.id,
+            kind="describe",
+            actor="system",
+            principal=f"{via}:{conversation.source}",
+            changes=(Upsert("session", msgspec.structs.replace(record, name=given)),),
+        )
+    ]
+
+
 def _forked(
     store: StorePort, context: Context, conversation: Conversation, base: Point
 ) -> SessionRow:
+    labels = store.session(base.session).record.labels
     return fork.fork(
         store,
         context,
         base,
         name=f"{name_of(conversation)[:NAME_MAX]} {conversation.session[-8:]}",
-        identifier=derived("session", conversation.source, conversation.id),
-        aliases=[[conversation.source, legible(conversation.id)]],
+        labels={name: value for name, value in labels.items() if name not in RENEWAL_LABELS},
+        identifier=conversation.session,
+        aliases=[] if conversation.again else [[conversation.source, legible(conversation.id)]],
     )
