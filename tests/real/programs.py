@@ -277,6 +277,8 @@ class OpenCode(Program):
     program = "opencode"
 
     def prepare(self) -> None:
+        # at its first start in a folder it installs what plugins need: from the registry only once in a test run
+        self.extra |= {"npm_config_cache": str(self.programs / "npm-cache")}
         provider = {
             "npm": "@ai-sdk/openai-compatible",
             "name": "fake",
