@@ -46,8 +46,8 @@ def take_in(store, transcript, format=None):
     return row_of(store)
 
 
-def row_of(store) -> SessionRow:
-    row = find(store.port, TALK)
+def row_of(store, talk=TALK) -> SessionRow:
+    row = find(store.port, talk)
     assert row is not None
     return row
 
@@ -217,13 +217,6 @@ def test_a_renewal_that_another_process_overtakes_loses_no_contribution(
     assert decided(store, renewed(store, path)) == expected
 
 
-def recorded(store, found):
-    """The session of a conversation."""
-    row = find(store.port, found.conversation)
-    assert row is not None
-    return row
-
-
 @pytest.fixture
 def forked(store, transcript, tmp_path):
     """A conversation that was forked after its first turn, with a decision in a turn of the fork and in one before."""
@@ -235,17 +228,18 @@ def forked(store, transcript, tmp_path):
     take_in(store, transcript)
     (found,) = ToyFormat().conversations(fork.path)
     import_conversation(store.port, store.context, ToyFormat(), found, Report(), at_rest=True)
-    store.contribute(recorded(store, found).id).decide("in the fork", topic="a")
+    store.contribute(row_of(store, found.conversation).id).decide("in the fork", topic="a")
     return fork
 
 
 def test_a_fork_is_imported_again_as_a_fork_of_the_corrected_session(store, transcript, forked):
     parent = again(store, transcript)
     (found,) = NewerFormat().conversations(forked.path)
-    old = recorded(store, found)
+    old = row_of(store, found.conversation)
     new = import_again(store.port, store.context, NewerFormat(), found, old, Report())
-    row = recorded(store, found)
+    row = row_of(store, found.conversation)
     assert (row.id, row.record.name) == (new, old.record.name)
+    assert row.record.parent is not None
     assert row.record.parent.session == parent
     assert store.port.session(old.id).record.status == "archived"
     assert decided(store, new) == [(2, "in the fork")]
@@ -264,14 +258,14 @@ def test_a_fork_of_a_corrected_session_is_not_taken_for_a_corrected_one(
     take_in(store, transcript, NewerFormat())
     (found,) = NewerFormat().conversations(fork.path)
     import_conversation(store.port, store.context, NewerFormat(), found, Report(), at_rest=True)
-    assert "instead of" not in recorded(store, found).record.labels
+    assert "instead of" not in row_of(store, found.conversation).record.labels
 
 
 def test_a_fork_that_must_wait_for_its_parent_stays_as_it_was(
     store, transcript, forked, monkeypatch
 ):
     (found,) = NewerFormat().conversations(forked.path)
-    old = recorded(store, found)
+    old = row_of(store, found.conversation)
 
     def waits(self):
         raise ParentBehind("c1")
