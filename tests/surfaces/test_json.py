@@ -156,7 +156,7 @@ def test_lists_are_json_lines(store, ask):
         (["doctor"], "stator.doctor/1"),
         (["du"], "stator.du/1"),
         (["tag", "release"], "stator.tag/1"),
-        (["init", "new"], "stator.init/1"),
+        (["init", "./new"], "stator.init/1"),
     ],
 )
 def test_json_documents_name_their_schema(store, ask, words, schema):

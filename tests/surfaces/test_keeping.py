@@ -112,7 +112,7 @@ with stator.connect(sys.argv[1], project="shop").open("left") as s, s.turn("go")
     answer = ask("doctor", "--store", path)
     assert answer.code == 1
     assert "session left was interrupted: its driver is gone" in answer.out
-    assert "without an outcome: pay" in answer.out
+    assert "in doubt: pay" in answer.out
     assert "1 session with commits that are not in the indexes yet" in answer.out
     assert "interrupted" in ask("ls", "--store", path).out
     assert "left" in ask("ls", "--status", "interrupted", "--store", path).out

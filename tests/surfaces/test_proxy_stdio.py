@@ -409,7 +409,7 @@ TALK = Conversation(source="claude-code", id="9d4f", name="talk")
 
 
 def hook(client_store, *items):
-    recorder = Recorder(client_store.port, client_store.context, TALK, via="hook")
+    recorder = Recorder(client_store.port, client_store.context, TALK, via="hook", orderer="hooks")
     for item in items:
         recorder.take(item)
     recorder.flush()

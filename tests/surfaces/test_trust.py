@@ -150,7 +150,7 @@ def test_the_list_names_every_store_and_project(download, ask):
 
 def test_making_a_project_is_silent_and_its_store_is_ones_own(tmp_path, ask, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert ask("init", "new").err == ""
+    assert ask("init", "./new").err == ""
     monkeypatch.chdir(tmp_path / "new")
     assert ask("trust", "--json").code == 0
 

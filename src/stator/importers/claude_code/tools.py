@@ -68,8 +68,9 @@ _STATUSES: dict[str, StepStatus] = {
     "deleted": "dropped",
     "cancelled": "dropped",
 }
-_OURS = re.compile(r'\{"status":"(in doubt|denied|cancelled)","error":"([^"\\]{0,300})')
+_OURS = re.compile(r'\{"status":"(started|in doubt|denied|cancelled)","error":"([^"\\]{0,300})')
 _WRITTEN: dict[str, Status] = {
+    "started": "in doubt",
     "in doubt": "in doubt",
     "denied": "denied",
     "cancelled": "cancelled",

@@ -191,9 +191,10 @@ class Drafter:
         prompt = legible(item.id)
         if prompt in state.begun:
             return
-        yield from self._conclude(item.at)
+        lost = list(self._conclude(item.at))
+        yield from lost
         if state.turn_open:
-            yield self._turn_end("ok", item.at)
+            yield self._turn_end("interrupted" if lost else "ok", item.at)
         actor, source = WORDS[item.by]
         draft = self._draft("turn", prompt, item.at, actor=actor, source=source, input=item.content)
         state.turn_open, state.prompt = True, prompt
