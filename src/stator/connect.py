@@ -214,6 +214,8 @@ def _started(store: port.StorePort, row: SessionRow) -> int:
 def _unplaced(store: port.StorePort, row: SessionRow) -> list[Draft]:
     from stator.hooks import unplaced
 
+    if store.ownership.foreign:  # its bookmarks may name any file of this user
+        return []
     return unplaced.unplaced(store, worlds(store), spools(store), row)
 
 

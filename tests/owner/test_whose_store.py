@@ -9,14 +9,19 @@ import sys
 import warnings
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import stator
 from stator.connect import NEAREST, StorePlace, connect, trust_store
 from stator.errors import CallDenied, ForeignStore, NoOwner
+from stator.importers.conversation import FileBookmark, Report, import_conversation
+from stator.importers.registry import load
+from stator.model.exchange.bookmark import Bookmark
 from stator.owner import standing
 from stator.owner.projects import trust_project
 from stator.runtime.facade import run as runs
+from stator.runtime.ingest.placement import find
 
 RULES = [stator.Rule(effect="write", action="ask", why="every write asks")]
 
@@ -221,6 +226,26 @@ def test_a_program_that_names_a_foreign_store_can_drive_it(project, tmp_path, mo
     monkeypatch.setenv("STATOR_STORE", str(project / ".stator" / "store.db"))
     with stator.open("work") as s, s.turn("continue", new=True) as t:
         t.say("done")
+
+
+def test_no_file_is_read_because_a_foreign_store_names_it(project, tmp_path, monkeypatch):
+    """A bookmark says where a transcript is, and one that comes from elsewhere could name any file."""
+    private = Path(__file__).parents[1] / "importers/data/pi"
+    (file,) = sorted(private.rglob("*.jsonl"))[:1]
+    format = load("pi")
+    (found, *_) = format.conversations(file)
+    path = project / ".stator" / "store.db"
+    with connect(path) as store:
+        import_conversation(
+            store.port, store.context, format, found, Report(), stop=lambda: True, at_rest=False
+        )
+        row = find(store.port, found.conversation)
+        note = FileBookmark(offset=0, mapper="pi/2", path=str(file))
+        store.port.append(row.id, [], bookmark=Bookmark("transcript", 1, msgspec.to_builtins(note)))
+        assert store.context.unplaced(store.port, row)
+    as_stranger(monkeypatch, tmp_path)
+    with connect(path) as store:
+        assert store.context.unplaced(store.port, row) == []
 
 
 def test_in_a_foreign_store_no_one_can_approve(project, tmp_path, monkeypatch):

@@ -136,8 +136,6 @@ def _seen(store: StorePort, folder: str, session: str, conversation: Conversatio
 def _is_of(line: spool.SpoolLine, conversation: Conversation) -> bool:
     try:
         found = load_mapper(line.agent).conversation(line.payload)
-    except (
-        Exception
-    ):  # a mapper may raise anything on hostile input; whoever ingests the line refuses it
+    except Exception:  # a mapper may raise anything on hostile input; ingesting refuses the line
         return False
     return found is not None and (found.source, found.id) == (conversation.source, conversation.id)
