@@ -240,6 +240,7 @@ def test_no_file_is_read_because_a_foreign_store_names_it(project, tmp_path, mon
             store.port, store.context, format, found, Report(), stop=lambda: True, at_rest=False
         )
         row = find(store.port, found.conversation)
+        assert row is not None
         note = FileBookmark(offset=0, mapper="pi/2", path=str(file))
         store.port.append(row.id, [], bookmark=Bookmark("transcript", 1, msgspec.to_builtins(note)))
         assert store.context.unplaced(store.port, row)
