@@ -86,7 +86,7 @@ class Story:
         """Settle each call in doubt by its real effects, as a person would."""
         world = World(str(self.effects))
         with connect(self.path, project="test") as store:
-            for doubt in settlement.doubts(store.port):
+            for doubt in settlement.doubts(store.as_read):
                 verdict: settlement.Verdict = (
                     "done" if world.count(doubt.tool, doubt.arguments["n"]) else "not done"
                 )

@@ -138,4 +138,4 @@ def test_the_turn_of_a_dead_driver_is_interrupted(died, store):
 def test_reading_the_session_of_a_dead_driver_writes_nothing(died, store):
     view = store.read("main")
     before = view.head
-    assert (view.status, view.calls()[0].status, view.head) == ("interrupted", "started", before)
+    assert (view.status, view.calls()[0].status, view.head) == ("interrupted", "in doubt", before)

@@ -306,7 +306,8 @@ TEXTS: dict[str, Callable[[Scene, str], Any]] = {
 
 HOLD_NO_TEXT = frozenset(
     "int; int | None; bool; bool | None; float; float | None; tuple[int, ...] | None; Actor; ApproveMode; Changed;"
-    " CountTokens | None; Dialect; DoubtMode; Effects | None; FileOp; HeldMode; HeldMode | Literal['read']; Knowledge;"
+    " CountTokens | None; Dialect; DoubtMode; Effects | None; FileOp; From; Sources | None; HeldMode;"
+    " HeldMode | Literal['read']; Knowledge;"
     " ParentKind; PriceTable | PriceFunction | None; Progress | None; RerunEffects; RetryEffects; Scope; Settlement;"
     " SearchProgress | None; Sequence[Level]; Sequence[Rule]; StepStatus; Target; UseKind; Verdict; Iterable[Commit];"
     " Mapping[int, Upcast] | None; Callable[[], bool] | None; Callable[[str], int] | None; Erasing; Plan;"

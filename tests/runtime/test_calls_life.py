@@ -388,9 +388,9 @@ def test_a_late_result_after_the_session_ended_is_not_recorded(memory, gate):
     with memory.open("main") as s:
         settle = s._driver.settle_late
 
-        def watched(asked, done):
+        def watched(*given):
             try:
-                settle(asked, done)
+                settle(*given)
             finally:
                 ended.set()
 
@@ -525,8 +525,8 @@ def test_the_late_result_of_a_plain_function_settles_its_call(memory, gate):
         landed, loop = asyncio.Event(), asyncio.get_running_loop()
         settle = s._sync._driver.settle_late
 
-        def watched(asked, done):
-            settle(asked, done)
+        def watched(*given):
+            settle(*given)
             loop.call_soon_threadsafe(landed.set)
 
         s._sync._driver.settle_late = watched

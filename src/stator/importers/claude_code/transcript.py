@@ -36,6 +36,7 @@ from stator.importers.reading.jsonl import (
 )
 from stator.importers.reading.line_boundary import looked_at
 from stator.model.exchange.items import Conversation, Cursor, Item
+from stator.model.log.shown_text import cut_short
 
 SEARCHED_BYTES = 4 * 2**20
 """The bytes at the start of a file in which its first prompt is searched for."""
@@ -108,7 +109,10 @@ class ClaudeCode:
         conversation = Conversation(
             source=self.name,
             id=session,
-            name=_title(path) or summary.title or title_of(summary.prompt) or summary.prompt[:60],
+            name=_title(path)
+            or summary.title
+            or title_of(summary.prompt)
+            or cut_short(summary.prompt, 60),
             agent=self.name,
             cwd=summary.cwd,
             labels={name: value for name, value in labels.items() if value and value != "HEAD"},

@@ -246,13 +246,13 @@ class CodexReader:
         yield from self._settle()  # it is written again when a session is resumed
         self._history_start = own_history_start(meta)
         self._is_child = bool(parent_of(meta))
-        self._cwd = text(meta.get("cwd"))[:PATH_MAX] or self._cwd
+        self._cwd = cut_short(text(meta.get("cwd")), PATH_MAX) or self._cwd
         yield About(at=at, cwd=self._cwd, agent=SOURCE, labels=labels_of(meta))
-        version = text(meta.get("cli_version"))[:SETTING_MAX]
+        version = cut_short(text(meta.get("cli_version")), SETTING_MAX)
         yield from self._configure({"version": version} if version else {}, at)
 
     def _context(self, context: dict[str, Any], line: JsonlLine, at: int) -> Iterator[Item]:
-        self._cwd = text(context.get("cwd"))[:PATH_MAX] or self._cwd
+        self._cwd = cut_short(text(context.get("cwd")), PATH_MAX) or self._cwd
         yield Noise(kind="turn_context")
         yield from self._configure(settings_of(context), at)
 

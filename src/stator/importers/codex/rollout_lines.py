@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from stator.importers.reading.fields import record, text
+from stator.model.log.shown_text import cut_short
 
 SOURCE = "codex"
 SETTING_MAX = 200
@@ -101,7 +102,7 @@ def settings_of(context: dict[str, Any]) -> dict[str, str]:
         "mode": mode.get("mode"),
     }
     return {
-        name: value[:SETTING_MAX]
+        name: cut_short(value, SETTING_MAX)
         for name, value in found.items()
         if isinstance(value, str) and value
     }

@@ -54,6 +54,7 @@ from stator.model.exchange.items import (
     Unknown,
     text_id,
 )
+from stator.model.log.shown_text import cut_short
 
 INJECTED = ("<session_context>",)
 """Beginnings of messages that Gemini CLI sends in the user's name."""
@@ -354,7 +355,7 @@ class GeminiReader:
         self._answers[_digest(name)] = known
         if len(self._answers) > ANSWERS_MAX:
             del self._answers[next(iter(self._answers))]
-        model = text(message.get("model"))[:NAME_MAX]
+        model = cut_short(text(message.get("model")), NAME_MAX)
         if model and model != self._model:
             self._model = model
             self._configured += 1

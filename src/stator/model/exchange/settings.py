@@ -23,7 +23,7 @@ NAMES_MAX = 100
 FIRST_MAX = 200
 """Characters of a prompt's first line."""
 VALUE_MAX = 4_000
-"""Bytes of a value; of a larger one the digest is recorded, and how it begins."""
+"""Bytes of a value; of a larger one the digest is recorded, and of a text how it begins."""
 
 
 def prompt_value(text: str) -> dict[str, str]:
@@ -45,7 +45,10 @@ def bounded(value: Any) -> Any:
         return f"(not recorded: {error})"[:FIRST_MAX]
     if len(data) <= VALUE_MAX:
         return value
-    return prompt_value(value if isinstance(value, str) else data.decode("utf-8", "replace"))
+    if isinstance(value, str):
+        return prompt_value(value)
+    # nothing of its text: a secret in the middle of JSON is not recognised by what stands around it
+    return {"digest": digest_of(data), "bytes": len(data)}
 
 
 def fingerprint(value: Any, scrub: canon.Scrub | None = None) -> str:

@@ -124,6 +124,7 @@ class Recorder:
         self._name = ""
         self._lineage: list[tuple[str, int]] | None = None
         self._is_described = False
+        self._exists = row is not None
         self._earliest = conversation.dated
         self.mended = 0
         """Values that no commit can hold (too deep, too large): what is kept says so."""
@@ -216,6 +217,7 @@ class Recorder:
         if base is None:
             return True
         row = _forked(self._store, self._context, self._named(), base)
+        self._exists = True
         self._seq = self._store.head(row.id).seq
         return False
 
@@ -238,9 +240,9 @@ class Recorder:
         row, is_ours = self._mended(
             drafts, lambda made: _created(self._store, [first, *made], record, bookmark)
         )
+        self._exists = True
         if not is_ours:
             return None
-        self._is_described = True
         self._pending = []
         return self._new([c for c in commits(self._store, row.id) if c.seq > 1])
 
@@ -272,7 +274,7 @@ class Recorder:
                 status = check_transition(draft.kind, record.status, record.id, witnessed=True)
                 record = msgspec.structs.replace(record, status=status or record.status)
                 drafts.append(draft)
-        if not self._is_described and not self.is_new:
+        if not self._is_described and self._exists:
             drafts = [*self._described(record, drafts), *drafts]
         if not record.orderer and self._orderer == "transcript":
             drafts = Earlier(self._store, self.session).adapted(drafts)
