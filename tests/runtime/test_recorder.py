@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 import stator
-from stator.errors import HeadMoved
+from stator.errors import HeadMoved, StoreBusy
 from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.item_commits import DraftingState
 from stator.model.exchange.items import (
@@ -229,6 +229,19 @@ def test_of_two_readers_of_one_source_the_second_starts_again(store):
     with pytest.raises(HeadMoved):
         late.flush(bookmark=Bookmark("a.jsonl", 2, {"offset": 9}))
     assert len(kinds(SessionView(store.port, late.session))) == 2
+
+
+def test_a_session_that_could_not_be_created_is_created_by_the_next_flush(store, monkeypatch):
+    def busy(*given, **options):
+        raise StoreBusy("another program writes")
+
+    recording = recorder(store)
+    with monkeypatch.context() as patched:
+        patched.setattr(store.port, "create", busy)
+        with pytest.raises(StoreBusy):
+            recording.flush()
+    recording.take(TURN[0])
+    assert [commit.kind for commit in recording.flush()] == ["turn"]
 
 
 def test_an_answer_derives_from_everything_in_the_agents_view(store):

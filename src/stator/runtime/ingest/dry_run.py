@@ -33,7 +33,6 @@ class Foreteller(Recorder):
         super().__init__(store, context, conversation, state=state)
         self._foretold = foretold
         self._drafts: list[Draft] = []
-        self._is_unbegun = self.is_new
         self.is_new = self.is_new and hash(self.session) not in foretold
         self._base, self._is_recorded = self._begun_in() if self.is_new else ("", False)
 
@@ -74,7 +73,7 @@ class Foreteller(Recorder):
         self._foretold.add(named)
         if self._base and draft.origin is not None and self._is_inherited(draft, draft.origin):
             return False
-        return self._is_unbegun or not self._store.locate(draft.id, self.session)
+        return self._unbegun or not self._store.locate(draft.id, self.session)
 
     def _is_inherited(self, draft: Draft, origin: tuple[str, str]) -> bool:
         if origin[1] in self.conversation.fork_ids:

@@ -124,7 +124,6 @@ class Recorder:
         self._name = ""
         self._lineage: list[tuple[str, int]] | None = None
         self._is_described = False
-        self._exists = row is not None
         self._earliest = conversation.dated
         self.mended = 0
         """Values that no commit can hold (too deep, too large): what is kept says so."""
@@ -213,11 +212,9 @@ class Recorder:
             raise gone
         self._check_ready()
         base = fork_point(self._store, self.conversation)
-        self._unbegun = False
         if base is None:
             return True
         row = _forked(self._store, self._context, self._named(), base)
-        self._exists = True
         self._seq = self._store.head(row.id).seq
         return False
 
@@ -240,7 +237,7 @@ class Recorder:
         row, is_ours = self._mended(
             drafts, lambda made: _created(self._store, [first, *made], record, bookmark)
         )
-        self._exists = True
+        self._unbegun = False  # not before: an append that fails is tried again
         if not is_ours:
             return None
         self._pending = []
@@ -274,7 +271,7 @@ class Recorder:
                 status = check_transition(draft.kind, record.status, record.id, witnessed=True)
                 record = msgspec.structs.replace(record, status=status or record.status)
                 drafts.append(draft)
-        if not self._is_described and self._exists:
+        if not self._is_described and not self._unbegun:
             drafts = [*self._described(record, drafts), *drafts]
         if not record.orderer and self._orderer == "transcript":
             drafts = Earlier(self._store, self.session).adapted(drafts)
@@ -284,7 +281,7 @@ class Recorder:
         """None if it is recorded: a start may have been another kind of commit, by the status at that time."""
         origin = self.conversation.source, legible(item.id)
         known = (commit_id(self.session, kind, origin) for kind in ("run", "resume", "pause"))
-        if not self.is_new and any(self._store.locate(one, self.session) for one in known):
+        if not self._unbegun and any(self._store.locate(one, self.session) for one in known):
             return None
         ended = self._ended_at() if record.status in ENDED else 0
         return lifecycle_draft(
@@ -357,8 +354,6 @@ class Recorder:
         return self._lineage
 
     def _compacted(self, item: Compacted) -> list[Commit]:
-        if self._unbegun:
-            return []  # a compaction of nothing
         head = self._store.head(self.session).seq
         kept = self._place(legible(item.keeps_from)) if item.keeps_from else None
         found = compaction.foreign(
