@@ -20,7 +20,7 @@ from stator.errors import HeadMoved, StoreError
 from stator.hooks import spool, witnesses
 from stator.hooks.hook_note import HookNote, hook_note, is_running, rests
 from stator.hooks.mappers import MAPPERS, load_mapper
-from stator.hooks.transcript_file import TranscriptFile, transcript_path
+from stator.hooks.transcript_file import TranscriptFile, error_text, transcript_path
 from stator.hooks.witness import AGENT as WITNESS
 from stator.importers.conversation import REST_US, Report, subagent_conversation
 from stator.model.exchange.bookmark import Bookmark
@@ -32,7 +32,6 @@ from stator.model.exchange.items import (
 )
 from stator.model.log.commit import Draft
 from stator.model.log.query import SessionQuery
-from stator.model.log.shown_text import without_secrets
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import matching
 from stator.runtime.ingest.placement import find
@@ -239,7 +238,7 @@ class Intake:
         try:
             conversation = load_mapper(line.agent).conversation(line.payload)
         except Exception as error:  # a mapper may raise anything on hostile input
-            self._refuse(line, f"{line.agent or 'no agent'}: {_error_text(error)}")
+            self._refuse(line, f"{line.agent or 'no agent'}: {error_text(error)}")
             return
         if conversation is None:
             self._refuse(line, f"{line.agent}: the line names no conversation")
@@ -258,7 +257,7 @@ class Intake:
             except ParentBehind:
                 continue  # its lines are held; the transcript tells where it hangs
             except Exception as error:  # a failure in one conversation must not affect the others
-                why = f"{conversation.source} {conversation.id}: {_error_text(error)}"
+                why = f"{conversation.source} {conversation.id}: {error_text(error)}"
                 for line in lines:
                     self._refuse(line, why)
 
@@ -273,6 +272,9 @@ class Intake:
         """Keep a line that cannot be recorded in the folder `bad`, and report why."""
         self._reject(line.file, line.raw)
         self._result.refused.setdefault(why.split(":")[0], why)
+
+    def _refuse_shape(self, line: spool.SpoolLine, error: Exception) -> None:
+        self._refuse(line, error_text(error))
 
     def _reject(self, file: str, raw: bytes) -> None:
         if self._rejected is not None:
@@ -311,8 +313,7 @@ class Intake:
         file = TranscriptFile(self._store, context, conversation, note.transcript)
         conversation = file.describe(conversation)
         kept, lifecycle = [], []
-        refuse = lambda line, error: self._refuse(line, _error_text(error))  # noqa: E731
-        for seen in witnesses.reported(lines, note.state, refuse):
+        for seen in witnesses.reported(lines, note.state, self._refuse_shape):
             lifecycle += [item for item in seen.items if isinstance(item, (Began, Ended))]
             if any(not isinstance(item, (Began, Ended)) for item in seen.items):
                 kept.append(seen.line)
@@ -371,8 +372,7 @@ class Intake:
 
         main = recorder("")
         note.state["no transcript"] = True
-        refuse = lambda line, error: self._refuse(line, _error_text(error))  # noqa: E731
-        for seen in witnesses.reported(lines, note.state, refuse):
+        for seen in witnesses.reported(lines, note.state, self._refuse_shape):
             for item in seen.items:
                 self._result.commits += len(recorder(item.within).take(item))
                 if isinstance(item, (Began, Ended)):
@@ -441,9 +441,8 @@ class Intake:
         self, session: str, source: str, lines: list[spool.SpoolLine], *, has_file: bool
     ) -> list[witnesses.Witnessed]:
         """The lines that report what the log does not hold."""
-        refuse = lambda line, error: self._refuse(line, _error_text(error))  # noqa: E731
         left = []
-        for seen in witnesses.reported(lines, {"no transcript": not has_file}, refuse):
+        for seen in witnesses.reported(lines, {"no transcript": not has_file}, self._refuse_shape):
             missing = [
                 item
                 for item in seen.items
@@ -478,8 +477,10 @@ class Intake:
                 if item.id not in known:
                     by_owner.setdefault(owner, []).append(item)
         for owner, items in by_owner.items():
-            drafts = witnesses.landing(
-                self._store, context, owner, conversation, items, has_turns=has_file
+            drafts = witnesses.landed(
+                witnesses.drafts_of(
+                    self._store, context, owner, conversation, items, has_turns=has_file
+                )
             )
             if owner == session and not has_file:
                 drafts = [*self._naming(session, conversation, items), *drafts]
@@ -553,7 +554,3 @@ def _is_of_child(line: spool.SpoolLine) -> bool:
 def _hook_name(line: spool.SpoolLine) -> str:
     name = line.payload.get("hook_event_name")
     return name if isinstance(name, str) else ""
-
-
-def _error_text(error: Exception) -> str:
-    return without_secrets(f"{type(error).__name__}: {error}")[:400]

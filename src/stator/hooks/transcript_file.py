@@ -11,7 +11,7 @@ import msgspec
 from stator.errors import InvalidInput, StoreError
 from stator.hooks.spool import SpoolLine
 from stator.importers import registry
-from stator.importers.conversation import Report, import_conversation
+from stator.importers.conversation import Report, import_conversation, mapper_of
 from stator.importers.format import Format
 from stator.importers.reading.found_conversation import FoundConversation
 from stator.importers.reading.jsonl import read_beginning
@@ -40,7 +40,7 @@ class TranscriptFile:
         try:
             self.conversations = self._find_conversations()
         except Exception as error:  # a format may raise anything on a hostile file
-            self._problem = _error_text(error)
+            self._problem = error_text(error)
 
     def _find_conversations(self) -> list[FoundConversation]:
         path, format = Path(self._path), self.format
@@ -59,11 +59,13 @@ class TranscriptFile:
     def describe(self, known: Conversation) -> Conversation:
         """The conversation with what only the transcript knows: its name, what it was forked from, and which mapping
         reads it."""
-        mapper = f"{self.format.name}/{self.format.mapper}" if self.format is not None else ""
-        for found in self.conversations:
-            if found.conversation.id == known.id:
-                known = msgspec.structs.replace(found.conversation, cwd=known.cwd)
-        return msgspec.structs.replace(known, mapper=mapper)
+        if self.format is None:
+            return known
+        own = [one for one in self.conversations if one.conversation.id == known.id]
+        if not own:
+            return msgspec.structs.replace(known, mapper=f"{self.format.name}/{self.format.mapper}")
+        mapper = mapper_of(self.format, own[-1])
+        return msgspec.structs.replace(own[-1].conversation, cwd=known.cwd, mapper=mapper)
 
     def read(
         self, report: Report, *, at_rest: bool | None, stop: Callable[[], bool] = lambda: False
@@ -81,7 +83,7 @@ class TranscriptFile:
             raise
         # an unreadable transcript must not keep the hooks' lines from being recorded
         except Exception as error:
-            self._problem = _error_text(error)
+            self._problem = error_text(error)
         if self._problem:
             report.refused.setdefault(self._path, self._problem)
         return is_all and not stop()
@@ -100,5 +102,6 @@ def _format_of(agent: str) -> Format | None:
         return None
 
 
-def _error_text(error: Exception) -> str:
+def error_text(error: Exception) -> str:
+    """An error in one line, without secrets, for a report."""
     return without_secrets(f"{type(error).__name__}: {error}")[:400]

@@ -22,6 +22,7 @@ from stator.importers.agent_sessions import (
     looked_into,
     sessions_of,
 )
+from stator.importers.conversation import REST_US
 from stator.importers.reading.found_conversation import TRANSCRIPT
 from stator.importers.reading.jsonl import open_regular_file
 from stator.locations import NOTE
@@ -34,8 +35,6 @@ from stator.store.port import StorePort
 DAY_US = 86_400 * 1_000_000
 RECENT_US = 14 * DAY_US
 """Sessions that did not change for longer are history that nobody misses."""
-REST_US = 600 * 1_000_000
-"""A file that did not change for so long is read to its end by now."""
 SETTINGS = {
     "claude-code": ("CLAUDE_CONFIG_DIR", ".claude"),
     "codex": ("CODEX_HOME", ".codex"),

@@ -42,7 +42,7 @@ from stator.model.log.query import CallQuery
 from stator.model.log.redact import has_placeholder
 from stator.model.values import canon
 from stator.runtime.base.context import Context
-from stator.runtime.ingest.earlier_log import state_of_log
+from stator.runtime.ingest.log_state import state_of_log
 from stator.runtime.ingest.placement import root_of
 from stator.store.port import StorePort
 
@@ -213,29 +213,19 @@ def drafts_of(
     return drafts
 
 
-def landing(
-    store: StorePort,
-    context: Context,
-    session: str,
-    conversation: Conversation,
-    items: list[Item],
-    *,
-    has_turns: bool,
-) -> list[Draft]:
-    """The drafts that record at the end of a log what only witnesses saw."""
-    found = drafts_of(store, context, session, conversation, items, has_turns=has_turns)
+def landed(drafts: list[Draft]) -> list[Draft]:
+    """The drafts as they are recorded of what only witnesses saw: their cause says so."""
     return [
         msgspec.structs.replace(
             draft, cause=f"{NOT_TOLD}: {draft.cause}" if draft.cause else NOT_TOLD
         )
-        for draft in found
+        for draft in drafts
     ]
 
 
 def worth_landing(items: Iterable[Item]) -> list[Item]:
     """The items that are recorded without their place: those that a log must hold, and plans."""
-    found = list(items)
-    return [item for item in found if isinstance(item, (*KINDS, Planned))]
+    return [item for item in items if isinstance(item, (*KINDS, Planned))]
 
 
 def _path(folder: str, session: str) -> str:

@@ -9,21 +9,13 @@ from __future__ import annotations
 
 import msgspec
 
-from stator.model.exchange.item_commits import DraftingState, UnsettledCall, step_digest
-from stator.model.exchange.items import commit_id, text_id
-from stator.model.exchange.settings import fingerprint
+from stator.model.exchange.items import commit_id
 from stator.model.log.commit import Commit, Draft
-from stator.model.records.types import CallRecord, PlanRecord, SettingRecord
-from stator.model.values import canon
 from stator.runtime.base.pages import commit_at
 from stator.store.port import StorePort
 
 GUESSES = ("in doubt", "cancelled")
 """Outcomes that were written where none was known."""
-SHOWN = ("turn", "entry", "call", "outcome")
-"""Kinds of commits that an agent sees."""
-VIEWED = 200
-"""The newest commits from which what an agent sees is taken up."""
 
 
 class Earlier:
@@ -59,15 +51,17 @@ class Earlier:
         if not self._turn_open:
             self._turn_open = True
             return [draft]
+        assert draft.origin is not None  # every draft of a source has one
+        origin = draft.origin[0], f"before/{draft.origin[1]}"
         end = msgspec.structs.replace(
             draft,
-            id=draft.id[:-4] + f"{(int(draft.id[-4:], 16) + 1) % 65_536:04x}",
+            id=commit_id(draft.session, "turn_end", origin),
             kind="turn_end",
             actor="system",
             status="ok",
             input=msgspec.UNSET,
             inputs=(),
-            origin=(draft.origin[0], f"before/{draft.origin[1]}") if draft.origin else None,
+            origin=origin,
         )
         return [end, draft]
 
@@ -86,38 +80,3 @@ def _settling(draft: Draft) -> Draft:
         status="ok" if draft.status == "ok" else "error",
         cause="late result",
     )
-
-
-def state_of_log(store: StorePort, session: str) -> DraftingState:
-    """How drafting stands after a log, for a source that cannot be read again: hooks or a proxy."""
-    state = DraftingState(turn_open=store.head(session).turn_open)
-    turns = store.turns(session, newest_first=True, limit=1)
-    if turns:
-        first = commit_at(store, session, turns[0].first, load=False)
-        state.prompt = first.origin[1] if first.origin else ""
-        state.begun = [state.prompt]
-    for entry in store.entries(session, "calls"):
-        commit, record = commit_at(store, session, entry.seq, load=False), entry.record
-        if commit.origin is None or not isinstance(record, CallRecord):
-            continue
-        state.calls[commit.origin[1]] = UnsettledCall(
-            record.call, record.tool, record.effect, record.status == "in doubt",
-            record.since, record.attempt, commit.id,
-        )  # fmt: skip
-    state.plan = {
-        text_id(entry.record.step): step_digest(entry.record)
-        for entry in store.entries(session, "plan")
-        if isinstance(entry.record, PlanRecord)
-    }
-    state.settings = {
-        entry.record.name: fingerprint(canon.from_plain(entry.record.value))
-        for entry in store.entries(session, "settings")
-        if isinstance(entry.record, SettingRecord)
-    }
-    page = store.commits(session, newest_first=True, limit=VIEWED, load=False)
-    shown = [commit for commit in page if commit.kind in SHOWN]
-    answers = [commit.id for commit in shown if commit.actor == "model"]
-    if shown:
-        state.first, state.last = shown[-1].id, shown[0].id
-        state.answer = answers[0] if answers else ""
-    return state

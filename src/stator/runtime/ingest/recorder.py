@@ -46,7 +46,8 @@ from stator.runtime.base.first_commit import opening
 from stator.runtime.base.pages import commit_at, commits
 from stator.runtime.base.project_flags import purged
 from stator.runtime.branches import fork
-from stator.runtime.ingest.earlier_log import Earlier, state_of_log
+from stator.runtime.ingest.earlier_log import Earlier
+from stator.runtime.ingest.log_state import state_of_log
 from stator.runtime.ingest.placement import find, fork_point, is_ready, known, parent_of, root_of
 from stator.runtime.views.refs import Point
 from stator.runtime.window import compaction
