@@ -34,6 +34,7 @@ def main(arguments: list[str]) -> int:
     """Take in everything for the store at a path: `PATH CWD named|found`."""
     path, cwd, how = arguments
     place = StorePlace(path, "as given" if how == "named" else NEAREST)
+    # Nobody reads what this program prints. What it could not take in stays in the spool, and `stator doctor` says so.
     with suppress(StatorError), connect_as_is(place, start=cwd) as store:
         if store.port.ownership.foreign:
             return 0
