@@ -149,7 +149,7 @@ def test_the_report_lists_what_needs_attention(ask, tmp_path, monkeypatch):
     answer = ask("import", str(tmp_path / "in"))
     assert answer.code == 0
     for text in (
-        "in doubt      1 call",
+        "in doubt      1 call that may or may not have happened; see stator calls --all --open",
         "unknown       1 record",
         "left out      2 records without content (talk 1, tick 1)",
         "not read      1 file, not transcripts (.md 1)",

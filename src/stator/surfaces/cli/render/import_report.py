@@ -132,7 +132,7 @@ def _remarks(result: ImportResult) -> Iterator[Line]:
 def _numbers(total: Report) -> Iterator[Line]:
     if total.in_doubt:
         what = f"{count(total.in_doubt, 'call')} that may or may not have happened"
-        yield _remark("in doubt", f"{what}; see stator calls --project --open", "doubt")
+        yield _remark("in doubt", f"{what}; see stator calls --all --open", "doubt")
     if total.held:
         may = f"{count(total.held, 'conversation')} may still continue"
         yield _remark("not ended", f"{may}; how they end now is shown as unplaced")
