@@ -16,8 +16,10 @@ from typing import Any, Literal
 import stator
 from runtime.support import Model, says
 from runtime.waiting import ask_for
+from stator.model.log.commit import Upsert
 from stator.model.records.registry import ROWS
 from stator.model.records.row_types import CommitKind
+from stator.model.records.types import CandidateRecord, ForgottenRecord, RevisionRecord
 
 By = Literal["agent", "program", "person"]
 
@@ -73,6 +75,9 @@ BY_ITSELF = {
     "child": "starting a child puts it into `children`",
     "compaction": "a compaction puts what left the view into `evicted`",
     "trust": "a person who vouches for something puts that into `trust`",
+    "revision": "a call that commits to version control puts the revision into `revisions`",
+    "candidate": "a call that a person denies puts a candidate into `candidates`",
+    "forget": "a person who has a project forget something puts that into `forgotten`",
 }
 """The records that are made when something else is done."""
 
@@ -133,6 +138,12 @@ def record_everything(store: Any) -> str:
             store.contribute("every").settle(known, "done")
             late = t.try_call(pay, amount=7).call
             append(s, "settlement", call=late, tool="pay", status="ok", cause="late result")
+            revision = RevisionRecord(sha="64f1b9a", subject="feed them", branch="main")
+            append(s, "revision", changes=(Upsert("revisions", revision),))
+            candidate = CandidateRecord(name="deploy", value="ask first", quote="not now")
+            append(s, "candidate", changes=(Upsert("candidates", candidate),))
+            forgotten = ForgottenRecord(collection="facts", name="old count", upto=1)
+            append(s, "forget", changes=(Upsert("forgotten", forgotten),))
             store.contribute("every").budget("turns=20")
         with s.turn("and then") as t:
             t.say("be quick", actor="user")

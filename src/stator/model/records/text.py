@@ -15,12 +15,14 @@ from stator.model.records.types import (
     ApprovalRecord,
     ArtifactRecord,
     CallRecord,
+    CandidateRecord,
     ChildRecord,
     DecisionRecord,
     FileRecord,
     FlagRecord,
     PendingRecord,
     PlanRecord,
+    RevisionRecord,
     RunRecord,
     ScoreRecord,
     SessionRecord,
@@ -297,6 +299,27 @@ def artifact_line(record: ArtifactRecord, show: Show) -> list[Piece]:
 
 def working_line(record: WorkingRecord, show: Show) -> list[Piece]:
     return [(f"{record.kind} {record.name}", ""), _reason(record.detail)]
+
+
+def revision_text(record: RevisionRecord) -> str:
+    made = f"{record.sha} {record.subject}".rstrip()
+    return f"{made} (pushed to {record.pushed})" if record.pushed else made
+
+
+def revision_line(record: RevisionRecord, show: Show) -> list[Piece]:
+    pushed = f", pushed to {record.pushed}" if record.pushed else ""
+    where = f" (on {record.branch}{pushed})" if record.branch else pushed
+    return [(record.sha, "id"), (f" {record.subject}", ""), (where, "dim")]
+
+
+def candidate_text(record: CandidateRecord) -> str:
+    quote = f", from «{record.quote}»" if record.quote else ""
+    return f"{named_value_text(record)} (not confirmed{quote})"
+
+
+def candidate_line(record: CandidateRecord, show: Show) -> list[Piece]:
+    quote = f" «{record.quote}»" if record.quote else ""
+    return [*named_value_line(record, show), (f" not confirmed{quote}", "dim")]
 
 
 def approval_line(record: ApprovalRecord, show: Show) -> list[Piece]:

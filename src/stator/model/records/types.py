@@ -73,6 +73,8 @@ class SessionRecord(Record, frozen=True):
     app_schema: str = ""
     app_version: int = 0
     budget: dict[str, int] = {}
+    continues: str = ""
+    """The earlier session whose work this one continues, in a conversation of its own."""
     created: int = 0
     labels: dict[str, str] = {}
     lineage: list[Segment] = []
@@ -131,7 +133,8 @@ class ToolRecord(Record, frozen=True):
 class FileRecord(Record, frozen=True):
     """A file the agent touched; digests are of its content where they are known.
 
-    `after_in` and `before_in` are the commits that hold the content itself, where it was kept.
+    `after_in` and `before_in` are the commits that hold the content itself, where it was kept. `patch_in` is the
+    commit that holds the changed places, where only those are known.
     """
 
     path: str
@@ -142,6 +145,7 @@ class FileRecord(Record, frozen=True):
     before_in: str = ""
     from_path: str = ""
     how: Knowledge = "recorded"
+    patch_in: str = ""
     reason: str = ""
     root: str = "."
 
@@ -150,8 +154,11 @@ class DecisionRecord(Record, frozen=True):
     """A choice that is in force."""
 
     what: str
+    by: str = ""
+    """Who chose, where that was not the agent: `user`."""
     confidence: int | None = None
     factors: dict[str, Any] = {}
+    how: Knowledge = "recorded"
     over: list[str] = []
     supersedes: str = ""
     topic: str = ""
@@ -185,8 +192,12 @@ class PlanRecord(Record, frozen=True):
     """One step of the plan."""
 
     step: str
+    check: str = ""
+    """The command that must succeed after the last change of its files before the step counts as done."""
     detail: str = ""
     evidence: str = ""
+    files: list[str] = []
+    """The files it is about; none: all that the session changes."""
     order: int = 0
     status: StepStatus = "pending"
 
@@ -231,6 +242,41 @@ class WorkingRecord(Record, frozen=True):
     kind: UseKind = "file"
     detail: str = ""
     uses: int = 1
+
+
+class RevisionRecord(Record, frozen=True):
+    """A version-control commit that was made in the session."""
+
+    sha: str
+    branch: str = ""
+    files: list[str] = []
+    how: Knowledge = "inferred"
+    pushed: str = ""
+    """Where it was pushed to, if that is recorded."""
+    root: str = "."
+    subject: str = ""
+
+
+class CandidateRecord(Record, frozen=True):
+    """Something that may be worth keeping and that nobody has confirmed. It is never in force by itself."""
+
+    name: str
+    collection: str = "preferences"
+    """What it would become: preferences, decisions, facts or dead_ends."""
+    quote: str = ""
+    """The words it was found in."""
+    rule: str = ""
+    value: Any = None
+
+
+class ForgottenRecord(Record, frozen=True):
+    """Values of a key that no longer hold for a project or a user: those recorded up to a time."""
+
+    collection: str
+    name: str
+    """The key, as the collection has it."""
+    upto: int = 0
+    """When the newest of them happened, in µs."""
 
 
 class ApprovalRecord(Record, frozen=True):
