@@ -364,4 +364,7 @@ class AsyncStore(AsyncRunner, AsyncKeeper, AsyncOutsideDoors):
     decisions = awaited(Store.decisions)
     artifact = awaited(Store.artifact)
     search = awaited(Store.search)
+    state = awaited(Store.state)
+    prefer = awaited(Store.prefer)
+    forget = awaited(Store.forget)
     why = awaited(Store.why)
