@@ -366,6 +366,7 @@ ROWS: tuple[CommitKind, ...] = (
     CommitKind(
         name="use",
         derived=True,
+        contributed=True,
         once=True,
         compared=True,
         quiet=True,
