@@ -160,7 +160,8 @@ class DecisionRecord(Record, frozen=True):
     """Who chose, where that was not the agent: `user`."""
     confidence: int | None = None
     factors: dict[str, Any] = {}
-    how: Knowledge = "recorded"
+    how: Literal["", "inferred"] = ""
+    """Whether a rule found it in what happened; empty if it was recorded as a decision."""
     over: list[str] = []
     supersedes: str = ""
     topic: str = ""
