@@ -362,7 +362,7 @@ def _artifact(record: Record, made: Made) -> None:
 
 
 def _plan(record: Record, made: Made) -> None:
-    """A step whose status moves keeps its place, detail and evidence."""
+    """A step whose status moves keeps its place, its detail and evidence, its check and files."""
     step = cast("PlanRecord", record)
     standing = made.find("plan", step.step)
     if standing is not None and isinstance(known := standing[2], PlanRecord):
@@ -371,6 +371,8 @@ def _plan(record: Record, made: Made) -> None:
             order=step.order or known.order,
             detail=step.detail or known.detail,
             evidence=step.evidence or known.evidence,
+            check=step.check or known.check,
+            files=step.files or known.files,
         )
     made.put_over(standing, "plan", step, step.step)
 
