@@ -61,23 +61,34 @@ class FilePatch(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[PatchPart, ...] = ()
     note: str = ""
     """What else is to be known of the patch: something that is not recorded changed the file in between."""
+    base: str = ""
+    """The folder that the paths in the patch are relative to, where that is not the session's root."""
 
 
 def file_patch(
-    path: str, root: str, before: FileSide | None, after: FileSide | None
+    path: str, root: str, before: FileSide | None, after: FileSide | None, base: str = ""
 ) -> FilePatch | None:
-    """What makes the one of the other; None where they are equal."""
+    """What makes the one of the other; None where they are equal. In the patch, paths are relative to `base`."""
     if before == after or (before is None and after is None):
         return None
     change: Change = "added" if before is None else "removed" if after is None else "changed"
     source = before.path if before is not None and before.path != path else ""
-    made = FilePatch(path=path, root=root, change="renamed" if source else change, from_path=source)
+    made = FilePatch(
+        path=path, root=root, change="renamed" if source else change, from_path=source, base=base
+    )
+    before, after = _below(before, base), _below(after, base)
     if (before and is_binary(before.data)) or (after and is_binary(after.data)):
         return msgspec.structs.replace(made, reason=_binary(before, after))
     lines = unified(before, after)
     body = lines[next((n for n, line in enumerate(lines) if line[:2] == "@@"), len(lines)) :]
     signs = Counter(line[:1] for line in body)
     return msgspec.structs.replace(made, patch="".join(lines), added=signs["+"], removed=signs["-"])
+
+
+def _below(side: FileSide | None, base: str) -> FileSide | None:
+    if side is None or not base:
+        return side
+    return msgspec.structs.replace(side, path=relative(side.path, base))
 
 
 def is_binary(data: bytes) -> bool:
@@ -122,14 +133,18 @@ def unified(before: FileSide | None, after: FileSide | None) -> list[str]:
 def text_of(patches: Iterable[FilePatch]) -> str:
     """Patches as one text; a file without a patch becomes a comment, which `git apply` ignores.
 
-    Files outside the session's root are comments too: applied inside it, they would be other files.
+    Files outside the session's root are comments too: applied inside it, they would be other files. Only where no
+    file is inside, their paths are relative to the folder that the text begins with.
     """
-    return "".join(line for patch in patches for line in _shown(patch))
+    found = list(patches)
+    base = next((patch.base for patch in found if patch.base), "")
+    lead = f"# paths are relative to {quoted(base)}\n" if base else ""
+    return lead + "".join(line for patch in found for line in _shown(patch))
 
 
 def _shown(patch: FilePatch) -> Iterator[str]:
     path = quoted(patch.path)
-    if patch.root != ".":
+    if patch.root != "." and not patch.base:
         yield f"# {path}: outside the session's root\n"
         return
     if patch.reason:
@@ -143,7 +158,12 @@ def _shown(patch: FilePatch) -> Iterator[str]:
     for part in patch.parts:
         yield f"# {path}: turn {part.turn}, @{part.seq}"
         yield f": {quoted(part.reason)}\n" if part.reason else "\n"
-        yield from part_lines(patch.path, part.places)
+        yield from part_lines(relative(patch.path, patch.base), part.places)
+
+
+def relative(path: str, base: str) -> str:
+    """A path below a folder; as it is where there is no folder, or it is not below it."""
+    return path.removeprefix(base.rstrip("/") + "/") if base else path
 
 
 def part_lines(path: str, places: Sequence[Place]) -> Iterator[str]:

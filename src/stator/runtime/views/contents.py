@@ -8,6 +8,7 @@ it is named by.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from posixpath import commonpath, dirname, isabs
 from typing import Any
 
 import msgspec
@@ -256,11 +257,23 @@ def fork_patches(
 
 
 def _patches(found: Iterable[tuple[Ends, ContentReader, ContentReader]]) -> list[FilePatch]:
-    made = [_patch(ends, first, last) for ends, first, last in found]
+    whole = list(found)
+    base = _base([ends for ends, _, _ in whole])
+    made = [_patch(ends, first, last, base) for ends, first, last in whole]
     return [patch for patch in made if patch is not None]
 
 
-def _patch(ends: Ends, first: ContentReader, last: ContentReader) -> FilePatch | None:
+def _base(found: Sequence[Ends]) -> str:
+    """The folder of all files, where none of them is below the session's root: an agent that worked elsewhere."""
+    names = [ends.path for ends in found] + [ends.from_path for ends in found if ends.from_path]
+    if any(ends.root != "/" for ends in found) or not all(map(isabs, names)) or not names:
+        return ""
+    return commonpath([dirname(name) for name in names])
+
+
+def _patch(
+    ends: Ends, first: ContentReader, last: ContentReader, base: str = ""
+) -> FilePatch | None:
     start, end = ends.start, ends.end
     if start is None and end is None:
         return None
@@ -272,7 +285,7 @@ def _patch(ends: Ends, first: ContentReader, last: ContentReader) -> FilePatch |
     for held, reader in ((start, first), (end, last)):
         found = reader.load(held) if held is not None else None
         if isinstance(found, str):
-            return None if same else _unshown(ends, found, last)
+            return None if same else _unshown(ends, found, last, base)
         loaded.append(found)
     # a mode that is not known is that of the other side
     mode = next((found[1] & 0o777 for found in loaded if found is not None and found[1]), 0o644)
@@ -280,7 +293,7 @@ def _patch(ends: Ends, first: ContentReader, last: ContentReader) -> FilePatch |
         FileSide(path, found[0], found[1] & 0o777 or mode) if found is not None else None
         for found, path in zip(loaded, (ends.from_path or ends.path, ends.path), strict=True)
     ]
-    made = file_patch(ends.path, ends.root, sides[0], sides[1])
+    made = file_patch(ends.path, ends.root, sides[0], sides[1], base)
     return msgspec.structs.replace(made, note=_gap_note(ends)) if made is not None else None
 
 
@@ -292,19 +305,20 @@ def _gap_note(ends: Ends) -> str:
     return f"something that is not recorded changed it before {places}"
 
 
-def _unshown(ends: Ends, why: str, reader: ContentReader) -> FilePatch:
+def _unshown(ends: Ends, why: str, reader: ContentReader, base: str) -> FilePatch:
     """The change of a file whose contents are not known: its changed places, as far as they are."""
     changed = "renamed" if ends.from_path else "changed"
     change: Any = "added" if ends.start is None else "removed" if ends.end is None else changed
     parts = [_part(edit, reader) for edit in ends.edits]
     if change != "changed" or not any(part.places for part in parts):
         return FilePatch(
-            path=ends.path, root=ends.root, change=change, from_path=ends.from_path, reason=why
-        )
+            path=ends.path, root=ends.root, change=change, from_path=ends.from_path, reason=why,
+            base=base,
+        )  # fmt: skip
     counted = [counts(part.places) for part in parts]
     return FilePatch(
         path=ends.path, root=ends.root, change=change,
-        parts=tuple(parts), note=_gap_note(ends),
+        parts=tuple(parts), note=_gap_note(ends), base=base,
         added=sum(count[0] for count in counted), removed=sum(count[1] for count in counted),
     )  # fmt: skip
 
