@@ -29,6 +29,8 @@ from stator.model.values.ids import derived
 
 EXTRACT = "extract"
 """The origin, and the principal, of what extraction records."""
+REMOVED = "-"
+"""How the version ends in the origin of what takes a finding back."""
 DEPTH_MAX = 8
 TEXT_MAX = 1_000_000
 """Characters of an output that rules look at."""
@@ -134,12 +136,29 @@ def finding_id(evidence: str, rule: str, version: int) -> str:
     return derived("commit", EXTRACT, evidence, rule, str(version))
 
 
+def removal_of(
+    session: str, evidence: str, rule: str, version: int, kind: str, changes: tuple[Change, ...]
+) -> Draft:
+    """The draft that takes a finding back: this version of its rule does not find it."""
+    return Draft(
+        id=derived("commit", EXTRACT, evidence, rule, str(version), REMOVED),
+        session=session,
+        kind=kind,
+        actor="system",
+        origin=(EXTRACT, f"{rule}/{version}{REMOVED}:{evidence}"),
+        principal=EXTRACT,
+        inputs=(evidence,),
+        changes=changes,
+        why="the rules of this release do not find it",
+    )
+
+
 def origin_parts(origin: tuple[str, str] | None) -> tuple[str, int, str] | None:
     """The rule, its version and the evidence that an origin names; None if it is no finding's."""
     if origin is None or origin[0] != EXTRACT:
         return None
     named, _, evidence = origin[1].rpartition(":")
-    rule, _, version = named.rpartition("/")
+    rule, _, version = named.removesuffix(REMOVED).rpartition("/")
     return (rule, int(version), evidence) if version.isdecimal() and len(version) < 9 else None
 
 
