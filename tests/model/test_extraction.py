@@ -296,7 +296,7 @@ USED = {
     "mcp__github__get_issue": ("mcp__github__get_issue", {}, "app github (MCP server)"),
     "WebFetch": ("WebFetch", {"url": "https://me:pw@docs.example/x?q=1"}, "data docs.example (web host)"),
     "curl": ("Bash", {"command": "curl -s http://localhost:4000/a | jq ."}, "data localhost:4000 (web host)"),
-    "psql": ("Bash", {"command": "psql postgres://me:pw@db.example/shop -c 'select 1'"}, "data db.example/shop (PostgreSQL)"),
+    "psql": ("Bash", {"command": "psql postgres://me:pw@db.example/shop -c x"}, "data db.example/shop (PostgreSQL)"),
     "psql -h": ("Bash", {"command": "psql -h db -d shop"}, "data db/shop (PostgreSQL)"),
     "sqlite3": ("Bash", {"command": "sqlite3 data/a.db 'select 1'"}, "data data/a.db (SQLite)"),
 }  # fmt: skip

@@ -38,6 +38,8 @@ RULES: tuple[ExtractionRule, ...] = (
 CALLS_MAX = 64
 """Calls without an outcome that are remembered; of more, the oldest are given up."""
 ABOUT_MAX = 160
+WORDS_MAX = 20_000
+"""Characters of an argument that may say what a call is about; a longer one says nothing in a few words."""
 _ABOUT = ("file_path", "path", "url", "pattern", "query", "prompt", "description")
 """Arguments that say in a few words what a call is about."""
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
@@ -107,6 +109,7 @@ def about(tool: str, given: Any) -> str:
     words = shell_command(tool, texts) or next(
         (text for name in _ABOUT if (text := string(texts.get(name)).strip())), ""
     )
+    words = "" if len(words) > WORDS_MAX else words
     patched = _PATCHED.search(words)
     first = patched[1] if patched else words.strip().partition("\n")[0]
     return legible(cut_short(f"{tool} {first}".strip(), ABOUT_MAX))

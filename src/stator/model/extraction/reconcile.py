@@ -23,6 +23,7 @@ from stator.model.extraction.evidence import (
     seen_commit,
 )
 from stator.model.extraction.extractor import RULES, Extractor
+from stator.model.log.clean_record import untagged
 from stator.model.log.commit import Change, Commit, Draft, Gone, Remove, Upsert
 from stator.model.log.delta import Put
 from stator.model.records.registry import ROWS
@@ -181,6 +182,11 @@ class LogExtraction:
             if isinstance(change, Upsert)
             and (change.collection in MERGED or not self._is_overtaken(_key(change), place))
         )
+        for change in changes:
+            put = _Touch(place, change.record, wanted.finding.rule, wanted.evidence.id)
+            after = _merged(self._live.get(_key(change)), put)
+            if after is not None:
+                self._live[_key(change)] = after
         if changes:
             finding = msgspec.structs.replace(wanted.finding, changes=changes)
             draft = draft_of(self._session, wanted.evidence, finding)
@@ -235,9 +241,11 @@ class LogExtraction:
         if key[0] == "artifacts" and wanted is not None and not own:
             return  # its content is in the commit that made it
         if live is not None:
+            del self._live[key]
             yield Remove(*key)
         if wanted is not None:
-            yield Upsert(key[0], wanted)
+            self._live[key] = wanted
+            yield Upsert(key[0], untagged(wanted))
 
     def _desired(self, key: Key) -> Record | None:
         """The record that a key would have if the rules had been these from the beginning."""
