@@ -47,8 +47,8 @@ def prompt(text: str = "do it", name: str = "p1") -> Prompted:
 
 
 def call(
-    tool: str, given: Any, output: Any = "", *, status: str = "ok", name: str = "c1", **more: Any
-):
+    tool: str, given: Any, output: Any = "", *, status: Any = "ok", name: str = "c1", **more: Any
+) -> list[Item]:
     """A call and its result."""
     return [
         Called(id=name, at=2, tool=tool, input=given),
@@ -56,5 +56,5 @@ def call(
     ]
 
 
-def shell(command: str, output: str, *, name: str = "c1", status: str = "ok") -> list[Item]:
+def shell(command: str, output: str, *, name: str = "c1", status: Any = "ok") -> list[Item]:
     return call("Bash", {"command": command}, output, name=name, status=status)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -338,7 +339,7 @@ TALK = [
 
 
 def test_a_finding_follows_its_evidence_and_names_it():
-    drafts = drafted(TALK)
+    drafts: list[Any] = drafted(TALK)
     for place, draft in enumerate(drafts):
         if draft.origin[0] == EXTRACT:
             evidence = next(d for d in reversed(drafts[:place]) if d.origin[0] != EXTRACT)

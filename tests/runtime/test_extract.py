@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from unittest.mock import patch
 
 import msgspec
@@ -90,6 +91,12 @@ def state(store, session):
     }
 
 
+def chosen(store: Any, session: str) -> list[str]:
+    """What the decisions in force say."""
+    decisions = store.read(session).state()["decisions"].values()
+    return [one.what for one in decisions]
+
+
 def changed(rule, how):
     """An earlier version of a rule, which gave other records."""
 
@@ -171,7 +178,7 @@ def test_without_again_only_what_is_missing_is_added():
     store = memory_store()
     session = record(store, items_of(["answer A"]), EARLIER["other words"])
     assert not again(store, session).found
-    assert [d.what for d in store.read(session).state()["decisions"].values()] == ["A"]
+    assert chosen(store, session) == ["A"]
 
 
 def test_what_a_person_decided_since_stays():
@@ -180,7 +187,7 @@ def test_what_a_person_decided_since_stays():
     store.contribute(session).decide("neither", topic="Which?")
     found = again(store, session)
     assert [one.rule for one in found.found] == ["surroundings"]
-    assert [d.what for d in store.read(session).state()["decisions"].values()] == ["neither"]
+    assert chosen(store, session) == ["neither"]
     assert not again(store, session, again=True).found
 
 
@@ -196,7 +203,7 @@ def test_a_finding_that_was_overtaken_comes_back_if_the_rules_take_the_later_one
     session = record(store, items_of(["answer A", "answer B"]))
     first = changed(RULES[0], lambda one: one if one.what == "A" else None)
     again(store, session, (msgspec.structs.replace(first, version=2),), again=True)
-    assert [d.what for d in store.read(session).state()["decisions"].values()] == ["A"]
+    assert chosen(store, session) == ["A"]
 
 
 def test_findings_whose_evidence_was_erased_stay():
@@ -205,7 +212,7 @@ def test_findings_whose_evidence_was_erased_stay():
     outcome = next(c for c in store.read(session).log() if c.kind == "outcome")
     store.erase(store.erasing(session, f"@{outcome.seq}"))
     again(store, session, again=True)
-    assert [d.what for d in store.read(session).state()["decisions"].values()] == ["A"]
+    assert chosen(store, session) == ["A"]
 
 
 def test_a_dry_run_says_what_would_be_recorded_and_writes_nothing():
@@ -234,7 +241,7 @@ def test_a_log_of_an_earlier_release_that_is_read_again_gets_nothing_in_the_wron
     assert store.port.head(session) == head
     record(store, [*items, *asked("New?", "B", "c9")])
     found = [c for c in store.read(session).log() if c.origin and c.origin[0] == EXTRACT]
-    assert [d.what for d in store.read(session).state()["decisions"].values()] == ["B"]
+    assert chosen(store, session) == ["B"]
     assert len(found) == 1
 
 

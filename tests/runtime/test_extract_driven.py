@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import stator
 from runtime.conftest import memory_store
 from stator.errors import StatorError
 from stator.model.extraction.evidence import EXTRACT
+from stator.model.values.ids import short
 from stator.runtime.driving.driver import Driver
 from stator.testing import replay
 
@@ -38,7 +41,7 @@ def program(store, **options) -> None:
 
 
 def test_a_commit_of_a_driven_session_is_a_revision():
-    store = memory_store()
+    store: Any = memory_store()
     program(store)
     (found,) = findings(store)
     outcome = next(c for c in store.read("work").log() if c.kind == "outcome")
@@ -49,7 +52,7 @@ def test_a_commit_of_a_driven_session_is_a_revision():
 
 
 def test_a_program_that_continues_finds_nothing_twice():
-    store = memory_store()
+    store: Any = memory_store()
     with pytest.raises(KeyboardInterrupt):
         program(store, fails=True)
     program(store)
@@ -58,13 +61,13 @@ def test_a_program_that_continues_finds_nothing_twice():
 
 
 def test_a_replay_does_not_ask_the_program_for_findings():
-    store = memory_store()
+    store: Any = memory_store()
     program(store)
     assert replay(store.read("work"), agent, strict=True).check().records == 1
 
 
 def test_a_closed_driven_session_takes_no_findings_and_is_named(monkeypatch):
-    store = memory_store()
+    store: Any = memory_store()
     monkeypatch.setattr(Driver, "extract", lambda self, draft: [])
     program(store)
     session = store.read("work").id
@@ -76,7 +79,8 @@ def test_a_closed_driven_session_takes_no_findings_and_is_named(monkeypatch):
 
 
 def test_what_a_log_of_an_earlier_release_lacks_is_the_same_as_what_a_driver_records(monkeypatch):
-    new, old = memory_store(), memory_store()
+    new: Any = memory_store()
+    old: Any = memory_store()
     program(new)
     with monkeypatch.context() as patched:
         patched.setattr(Driver, "extract", lambda self, draft: [])
@@ -86,9 +90,41 @@ def test_what_a_log_of_an_earlier_release_lacks_is_the_same_as_what_a_driver_rec
 
 
 def test_a_program_that_is_refused_by_a_rule_leaves_no_candidate():
-    store = memory_store()
+    store: Any = memory_store()
     rule = stator.Rule(tool="bash", action="deny", why="no shell here")
-    with store.open("work", rules=[rule]) as session, session.turn("x") as turn:
-        with pytest.raises(StatorError):
-            turn.call(bash, command="git commit -m x")
+    with (
+        store.open("work", rules=[rule]) as session,
+        session.turn("x") as turn,
+        pytest.raises(StatorError),
+    ):
+        turn.call(bash, command="git commit -m x")
     assert not findings(store)
+
+
+def test_words_with_which_a_person_denies_a_call_are_a_candidate():
+    store: Any = memory_store()
+    rule = stator.Rule(tool="bash", action="ask")
+    with (
+        pytest.raises(stator.ApprovalNeeded),
+        store.open("work", rules=[rule]) as session,
+        session.turn("x") as turn,
+    ):
+        turn.call(bash, command="rm -rf build")
+    (waiting,) = store.approvals.waiting("work")
+    store.approvals.deny(waiting.call, by="local:ann", why="use make clean")
+    (record,) = store.read("work").state()["candidates"].values()
+    assert (record.name, record.quote) == ("refused: bash rm -rf build", "use make clean")
+    assert not store.extract("work", again=True).found
+
+
+def test_an_adopted_try_is_a_decision_of_the_user():
+    store: Any = memory_store()
+    program(store)
+    second = store.fork("work", "head", as_name="second")
+    original = store.read("work").id
+    store.contribute("work").adopt("second:head")
+    (found,) = [c for c in findings(store, original) if c.origin[1].startswith("adoption")]
+    decision = found.delta[-1].record
+    assert decision.what == f"the try {short(second.id)}"
+    assert decision.over == [f"the original {short(original)}"]
+    assert (decision.by, found.provenance.source) == ("user", "user")

@@ -46,6 +46,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     call: str = ""
     status: str = ""
     cause: str = ""
+    why: str = ""
     input: Any = None
     output: Any = None
     happened: int = 0
@@ -93,7 +94,7 @@ def seen_draft(draft: Draft) -> Evidence:
     """A draft, as rules see it."""
     return Evidence(
         id=draft.id, kind=draft.kind, actor=draft.actor, tool=draft.tool, call=draft.call,
-        status=draft.status, cause=draft.cause,
+        status=draft.status, cause=draft.cause, why=draft.why,
         input=None if draft.input is UNSET else draft.input,
         output=None if draft.output is UNSET else draft.output,
         happened=draft.happened, provenance=draft.provenance,
@@ -105,7 +106,7 @@ def seen_commit(commit: Commit) -> Evidence:
     """A commit of a log, as rules see it."""
     return Evidence(
         id=commit.id, kind=commit.kind, actor=commit.actor, tool=commit.tool, call=commit.call,
-        status=commit.status, cause=commit.cause,
+        status=commit.status, cause=commit.cause, why=commit.known("why", ""),
         input=commit.known("input"), output=commit.known("output"),
         happened=commit.happened or commit.at, provenance=commit.provenance,
         records=tuple(op.record for op in commit.delta if isinstance(op, Put)),
