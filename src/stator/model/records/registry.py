@@ -23,11 +23,11 @@ from stator.model.records.row_types import (
     RecallKey,
     Reported,
 )
+from stator.model.records.session_rows import SESSION_ROWS
 from stator.model.records.types import (
     AppRecord,
     ApprovalRecord,
     ArtifactRecord,
-    CallRecord,
     CandidateRecord,
     ChildRecord,
     DeadEndRecord,
@@ -42,10 +42,8 @@ from stator.model.records.types import (
     PlanRecord,
     PreferenceRecord,
     RevisionRecord,
-    RunRecord,
     ScoreRecord,
     ScratchRecord,
-    SessionRecord,
     SettingRecord,
     SpendRecord,
     StepStatus,
@@ -77,87 +75,7 @@ def _sure(record: DecisionRecord) -> str:
 
 
 ROWS: tuple[CommitKind, ...] = (
-    # -- lifecycle ------------------------------------------------------------------------------
-    CommitKind(
-        name="open",
-        barrier=True,
-        quiet=True,
-        collection=Collection(
-            number=1,
-            name="session",
-            type=SessionRecord,
-            key=(),
-            line=text.session_line,
-            search=search_text.session,
-            bookkeeping=True,
-            structural=True,
-            rewound=False,
-            diffed=False,
-            hot=Hot(10),
-        ),
-    ),
-    CommitKind(name="fork", barrier=True, silent=True),
-    CommitKind(
-        name="run",
-        barrier=True,
-        news=True,
-        silent=True,
-        quiet=True,
-        collection=Collection(
-            number=3,
-            name="runs",
-            type=RunRecord,
-            key=("id",),
-            line=text.run_line,
-            bookkeeping=True,
-            structural=True,
-            rewound=False,
-            diffed=False,
-            dropped_by_fork=30,
-        ),
-    ),
-    CommitKind(name="run_end", barrier=True, silent=True, quiet=True, operands="always"),
-    CommitKind(name="resume", after_the_end=True, barrier=True, news=True, quiet=True),
-    CommitKind(name="pause", barrier=True, quiet=True),
-    CommitKind(name="pause_request", contributed=True),
-    CommitKind(name="close", barrier=True, keeping=True, quiet=True),
-    CommitKind(name="archive", barrier=True, keeping=True),
-    CommitKind(name="adopt", silent=True),
-    CommitKind(name="describe", after_the_end=True, silent=True, quiet=True),
-    CommitKind(name="purge", barrier=True, removes=True, silent=True),
-    # -- turns ----------------------------------------------------------------------------------
-    CommitKind(name="turn", spoken=True, expires=True, shown=True, news=True, operands="continues"),
-    CommitKind(name="turn_end", barrier=True, quiet=True),
-    CommitKind(name="entry", once=True, compared=True, spoken=True, expires=True, shown=True),
-    CommitKind(
-        name="call",
-        spoken=True,
-        expires=True,
-        collection=Collection(
-            number=9,
-            name="calls",
-            type=CallRecord,
-            key=("call",),
-            line=text.call_line,
-            bookkeeping=True,
-            structural=True,
-            rewound=False,
-            diffed=False,
-            hot=Hot(40),
-            noted=NotedAs(80, "open calls"),
-        ),
-    ),
-    CommitKind(name="outcome", spoken=True, expires=True, shown=True, learned=True),
-    CommitKind(
-        name="settlement",
-        contributed=True,
-        after_the_end=True,
-        spoken=True,
-        expires=True,
-        shown=True,
-        learned=True,
-        barrier=True,
-    ),
+    *SESSION_ROWS,
     # -- state ----------------------------------------------------------------------------------
     CommitKind(
         name="decision",
@@ -286,8 +204,12 @@ ROWS: tuple[CommitKind, ...] = (
         reported=Reported(
             method="plan",
             must=(Field("step"),),
-            may=(Field("status", _one_of(StepStatus)),),
-            hint="step, status; the same step again updates it",
+            may=(
+                Field("status", _one_of(StepStatus)),
+                Field("check"),
+                Field("files", {"type": "array", "items": {"type": "string"}}),
+            ),
+            hint="step, status, check (the command that proves it), files; the same step again updates it",
         ),
     ),
     CommitKind(
@@ -366,6 +288,7 @@ ROWS: tuple[CommitKind, ...] = (
     CommitKind(
         name="use",
         derived=True,
+        contributed=True,
         once=True,
         compared=True,
         quiet=True,
@@ -383,8 +306,6 @@ ROWS: tuple[CommitKind, ...] = (
         name="revision",
         derived=True,
         contributed=True,
-        once=True,
-        compared=True,
         collection=Collection(
             number=25,
             name="revisions",
@@ -401,7 +322,6 @@ ROWS: tuple[CommitKind, ...] = (
         name="candidate",
         derived=True,
         contributed=True,
-        once=True,
         collection=Collection(
             number=26,
             name="candidates",
@@ -412,7 +332,7 @@ ROWS: tuple[CommitKind, ...] = (
             search=lambda r: (r.name, r.quote),
         ),
     ),
-    CommitKind(name="carry", once=True),
+    CommitKind(name="carry"),
     CommitKind(
         name="forget",
         contributed=True,

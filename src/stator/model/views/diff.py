@@ -29,7 +29,15 @@ from stator.errors import BadDelta
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Delta, Drop, Op, Put, Version
 from stator.model.records.tables import BOOKKEEPING, COLLECTIONS, NOT_DIFFED, key_of
-from stator.model.records.types import KEYLESS, DecisionRecord, Entry, FileRecord, Record, State
+from stator.model.records.types import (
+    KEYLESS,
+    DecisionRecord,
+    Entry,
+    FileRecord,
+    ReadStep,
+    Record,
+    State,
+)
 from stator.model.values.canon import encode
 
 Change = Literal["added", "changed", "superseded", "removed", "transient", "unchanged", "read"]
@@ -527,7 +535,10 @@ def _record(act: Version) -> FileRecord:
 
 
 def _says_the_same(a: Record, b: Record) -> bool:
-    """Which decision one superseded on the way is not part of what it says."""
+    """Which decision one superseded on the way is not part of what it says, nor is by what a step is shown to be done
+    or claimed."""
     if isinstance(a, DecisionRecord) and isinstance(b, DecisionRecord):
         a, b = (msgspec.structs.replace(x, supersedes="") for x in (a, b))
+    if isinstance(a, ReadStep) and isinstance(b, ReadStep):
+        a, b = (msgspec.structs.replace(x, because="", shown_by=0) for x in (a, b))
     return encode(a) == encode(b)
