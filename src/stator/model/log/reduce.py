@@ -332,8 +332,9 @@ def _left_behind(file: FileRecord, known: Record | None) -> FileRecord:
             root=file.root,
         )
     return msgspec.structs.replace(
-        known, op="deleted", before=known.after, before_in=known.after_in, after="", after_in=""
-    )
+        known, op="deleted", before=known.after, before_in=known.after_in,
+        after="", after_in="", patch_in="",
+    )  # fmt: skip
 
 
 def _with_kept(file: FileRecord, known: Record) -> FileRecord:
@@ -362,7 +363,7 @@ def _artifact(record: Record, made: Made) -> None:
 
 
 def _plan(record: Record, made: Made) -> None:
-    """A step whose status moves keeps its place, detail and evidence."""
+    """A step whose status moves keeps its place, its detail and evidence, its check and files."""
     step = cast("PlanRecord", record)
     standing = made.find("plan", step.step)
     if standing is not None and isinstance(known := standing[2], PlanRecord):
@@ -371,6 +372,8 @@ def _plan(record: Record, made: Made) -> None:
             order=step.order or known.order,
             detail=step.detail or known.detail,
             evidence=step.evidence or known.evidence,
+            check=step.check or known.check,
+            files=step.files or known.files,
         )
     made.put_over(standing, "plan", step, step.step)
 

@@ -204,8 +204,12 @@ ROWS: tuple[CommitKind, ...] = (
         reported=Reported(
             method="plan",
             must=(Field("step"),),
-            may=(Field("status", _one_of(StepStatus)),),
-            hint="step, status; the same step again updates it",
+            may=(
+                Field("status", _one_of(StepStatus)),
+                Field("check"),
+                Field("files", {"type": "array", "items": {"type": "string"}}),
+            ),
+            hint="step, status, check (the command that proves it), files; the same step again updates it",
         ),
     ),
     CommitKind(

@@ -34,6 +34,7 @@ from stator.model.records.types import (
     DecisionRecord,
     Entry,
     FileRecord,
+    ReadStep,
     Record,
     State,
     WorkingRecord,
@@ -545,7 +546,10 @@ def _record(act: Version) -> FileRecord:
 
 
 def _says_the_same(a: Record, b: Record) -> bool:
-    """Which decision one superseded on the way is not part of what it says."""
+    """Which decision one superseded on the way is not part of what it says, nor is by what a step is shown to be done
+    or claimed."""
     if isinstance(a, DecisionRecord) and isinstance(b, DecisionRecord):
         a, b = (msgspec.structs.replace(x, supersedes="") for x in (a, b))
+    if isinstance(a, ReadStep) and isinstance(b, ReadStep):
+        a, b = (msgspec.structs.replace(x, because="", shown_by=0) for x in (a, b))
     return encode(a) == encode(b)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadPosition
 from stator.model.records.tables import COLLECTIONS, NOT_DIFFED
-from stator.model.records.text import setting_value
+from stator.model.records.text import setting_value, unproved
 from stator.model.records.types import (
     READ_POSITION,
     DecisionRecord,
     FileRecord,
+    PlanRecord,
     Record,
     SettingRecord,
 )
@@ -47,7 +48,7 @@ stator diff t4..t5 --patch         the changed lines of files, as git shows them
 stator diff --json | jq .decisions
 """
 SIGNS = {"added": "+", "changed": "~", "superseded": "≈", "removed": "-"}
-_INCIDENTAL = frozenset({"order", "digest", "commit"})
+_INCIDENTAL = frozenset({"order", "digest", "commit", "because", "shown_by"})
 """Fields that always change together with a more important one."""
 CALLS_SHOWN = 12
 """Up to this many calls that ended ok are listed one by one; more are counted by tool."""
@@ -209,6 +210,8 @@ def _changed(line: Line, before: Record, after: Record) -> None:
         line.add(", " if place else "")
         line.add(f"{key} " if key not in ("value", "status", "amount") else "", "dim")
         line.add(_field_text(before, key)).add(" → ").add(_field_text(after, key))
+    why = unproved(after) if isinstance(after, PlanRecord) else ""
+    line.add(f" — {why}" if why else "", "dim")
 
 
 def _is_same(a: Any, b: Any) -> bool:
