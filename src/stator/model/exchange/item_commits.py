@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from stator.model.exchange.extraction_state import ExtractionState
 from stator.model.exchange.items import (
     Answered,
     Author,
@@ -132,6 +133,8 @@ class DraftingState(msgspec.Struct, omit_defaults=True):
     """The newest prompts."""
     at: int = 0
     """When the last thing happened of which that is known."""
+    extraction: ExtractionState = msgspec.field(default_factory=ExtractionState)
+    """What the rules of extraction must know."""
     contents: dict[str, str] = {}
     """The newest contents of files that were kept: their digests → their commits."""
 
@@ -140,7 +143,8 @@ class Drafter:
     """Makes the drafts of one conversation's items.
 
     `approvals` gives the keys of what was approved for a tool; only a proxy needs it. `identify` gives the id of an
-    item's commit; a fork needs it, whose first items are in the log of its parent.
+    item's commit; a fork needs it, whose first items are in the log of its parent. `extract` gives the drafts of what
+    is found in a draft: they follow it.
     """
 
     def __init__(
@@ -154,8 +158,10 @@ class Drafter:
         approvals: Callable[[str], list[str]] = lambda tool: [],
         identify: Identify | None = None,
         folder: str = "",
+        extract: Callable[[Draft], list[Draft]] = lambda draft: [],
     ) -> None:
         self._session = session
+        self._extract = extract
         self._source = source
         self._root = root
         self._folder = folder
@@ -169,7 +175,10 @@ class Drafter:
 
     def draft(self, item: Item) -> list[Draft]:
         """What an item adds to the log, in order."""
-        return list(self._make(item))
+        drafts: list[Draft] = []
+        for draft in self._make(item):
+            drafts += [draft, *self._extract(draft)]
+        return drafts
 
     def compacted(self, item: Compacted) -> None:
         """The agent's view begins with its summary from here on. The commit is made where the log is: it

@@ -35,6 +35,8 @@ from stator.model.exchange.items import (
     commit_id,
 )
 from stator.model.exchange.kept_contents import KEPT
+from stator.model.extraction.evidence import origin_parts
+from stator.model.extraction.extractor import Extractor
 from stator.model.log.commit import Commit, Draft, Upsert
 from stator.model.log.query import SessionQuery, SessionRow
 from stator.model.log.shown_text import cut_short
@@ -121,6 +123,7 @@ class Recorder:
             folder="" if root else conversation.cwd,
             approvals=self._approvals,
             identify=self._identify if conversation.fork_of else None,
+            extract=Extractor(self.session, state.extraction).drafts,
         )
         self._pending: list[Draft | Began | Ended] = []
         self._seq = 0 if row is None else store.head(row.id).seq
@@ -267,7 +270,8 @@ class Recorder:
         drafts: list[Draft] = []
         for one in self._pending:
             if isinstance(one, Draft):
-                drafts.append(one)
+                if not self._is_left_to_extract(one):
+                    drafts.append(one)
                 continue
             draft = self._lifecycle(one, record)
             if draft is not None:
@@ -281,6 +285,16 @@ class Recorder:
         if not record.orderer and self._orderer == "transcript":
             drafts = Earlier(self._store, self.session).adapted(drafts)
         return drafts
+
+    def _is_left_to_extract(self, draft: Draft) -> bool:
+        """Whether a draft was found in a commit that is in the log already. Then it is there too, or the log was made
+        by a release that did not find it: `stator extract` puts it where it does no harm."""
+        parts = origin_parts(draft.origin)
+        return (
+            parts is not None
+            and not self._unbegun
+            and bool(self._store.locate(parts[2], self.session))
+        )
 
     def _without_strays(self, drafts: list[Draft]) -> list[Draft]:
         """Contents are recorded with the commit that names them. One that an earlier release recorded names none."""
