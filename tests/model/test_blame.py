@@ -28,8 +28,8 @@ def histories(draw, unique=True):
         n = next(fresh)
         return f"line {n}\n" if unique else draw(st.sampled_from(["a\n", "b\n", "\n"]))
 
-    now = [(line(), BEFORE) for _ in range(draw(st.integers(0, 6)))]
-    versions = [(None, now)]
+    now: list[tuple[str, object]] = [(line(), BEFORE) for _ in range(draw(st.integers(0, 6)))]
+    versions: list[tuple[int | None, list[tuple[str, object]]]] = [(None, now)]
     for n in range(draw(st.integers(1, 6))):
         recorded = draw(st.booleans())
         author = n if recorded else "unrecorded"
@@ -42,18 +42,26 @@ def histories(draw, unique=True):
     return versions
 
 
+def blamed(events, now):
+    found = blame(events, now)
+    assert found is not None
+    return found
+
+
 def text(version):
     return "".join(line for line, _ in version)
 
 
 def events(versions, *, patches=False):
-    made = []
+    made: list[FileEvent] = []
     for (_, before), (by, after) in pairwise(versions):
         if by is None:
             continue
         if patches:
             places = hunks(text(before), text(after))
-            made.append(FileEvent(by=by, before=None if made else text(before), places=places))
+            first = text(before) if not made else None
+            same = text(after) if not places else None
+            made.append(FileEvent(by=by, before=first, after=same, places=places))
         else:
             made.append(FileEvent(by=by, before=text(before), after=text(after)))
     return made
@@ -80,14 +88,14 @@ def expected(versions):
 
 @given(histories())
 def test_every_line_has_the_author_that_an_oracle_followed(versions):
-    found = blame(events(versions), text(versions[-1][1]))
+    found = blamed(events(versions), text(versions[-1][1]))
     assert list(found.lines) == [line for line, _ in versions[-1][1]]
     assert list(found.by) == expected(versions)
 
 
 @given(histories(unique=False))
 def test_only_equal_lines_may_have_each_others_authors(versions):
-    found = blame(events(versions), text(versions[-1][1]))
+    found = blamed(events(versions), text(versions[-1][1]))
     authors: dict[str, set[object]] = {}
     for _, version in versions:
         for line, author in version:
@@ -103,29 +111,29 @@ def test_changed_places_name_the_same_authors_where_nothing_else_changed_the_fil
     recorded = [versions[0], *(version for version in versions[1:] if version[0] is not None)]
     if recorded != versions:
         return
-    found = blame(events(versions, patches=True), text(versions[-1][1]))
+    found = blamed(events(versions, patches=True), text(versions[-1][1]))
     assert list(found.by) == expected(versions)
 
 
 def test_a_write_whose_content_is_not_known_may_have_made_any_line():
-    found = blame([FileEvent(by=0), FileEvent(by=1, before="a\n", after="a\nb\n")], "a\nb\nc\n")
+    found = blamed([FileEvent(by=0), FileEvent(by=1, before="a\n", after="a\nb\n")], "a\nb\nc\n")
     assert found.by == (UNKNOWN, 1, SINCE)
 
 
 def test_places_without_a_file_name_the_lines_they_show_and_no_others():
     places = hunks("x\nold\ny\n", "x\nnew\nmore\ny\n")
-    found = blame([FileEvent(by=3, places=places)], "head\nx\nnew\nmore\ny\nend\n")
+    found = blamed([FileEvent(by=3, places=places)], "head\nx\nnew\nmore\ny\nend\n")
     assert found.by == (UNKNOWN, UNKNOWN, 3, 3, UNKNOWN, UNKNOWN)
 
 
 def test_a_replaced_text_names_the_lines_that_came_with_it():
     swap = Swap("def f():\n    return 1\n", "def f():\n    x = 2\n    return x\n")
-    found = blame([FileEvent(by=0, places=(swap,))], "def f():\n    x = 2\n    return x\n")
+    found = blamed([FileEvent(by=0, places=(swap,))], "def f():\n    x = 2\n    return x\n")
     assert found.by == (UNKNOWN, 0, 0)
 
 
 def test_lines_of_a_new_file_are_all_of_the_write_that_created_it():
-    assert blame([FileEvent(by=4, is_new=True, after="a\nb")], None).by == (4, 4)
+    assert blamed([FileEvent(by=4, is_new=True, after="a\nb")], None).by == (4, 4)
 
 
 def test_what_was_there_before_a_file_was_deleted_is_not_in_the_next_one():
@@ -134,7 +142,7 @@ def test_what_was_there_before_a_file_was_deleted_is_not_in_the_next_one():
         FileEvent(by=1, is_gone=True),
         FileEvent(by=2, is_new=True, after="a\n"),
     ]
-    assert blame(events, "a\n").by == (2,)
+    assert blamed(events, "a\n").by == (2,)
 
 
 def test_a_content_that_is_put_back_has_the_authors_it_had():
@@ -143,13 +151,13 @@ def test_a_content_that_is_put_back_has_the_authors_it_had():
         FileEvent(by=1, before="a\nb\n", after="c\n"),
         FileEvent(by=2, before="c\n", after="a\nb\n", puts_back=True),
     ]
-    assert blame(events, None).by == (BEFORE, 0)
+    assert blamed(events, None).by == (BEFORE, 0)
 
 
 def test_a_file_that_was_only_read_was_there_before():
-    assert blame([FileEvent(by=0, is_look=True, after="a\n")], "a\nb\n").by == (BEFORE, SINCE)
+    assert blamed([FileEvent(by=0, is_look=True, after="a\n")], "a\nb\n").by == (BEFORE, SINCE)
 
 
 def test_without_any_record_nothing_is_claimed():
     assert blame([], None) is None
-    assert blame([], "a\n").by == (BEFORE,)
+    assert blamed([], "a\n").by == (BEFORE,)

@@ -94,8 +94,8 @@ class _Fold:
     def found(self, text: str, changed: int) -> None:
         """The file is seen to hold a text; `changed` is the author of lines that no record explains."""
         if self.lines is None:
-            self._set(split_lines(text), [])
-            self.by = [UNKNOWN if self._blind else BEFORE] * len(self.lines or ())
+            lines = split_lines(text)
+            self._set(lines, [UNKNOWN if self._blind else BEFORE] * len(lines))
         else:
             self._carry(split_lines(text), UNKNOWN if self._blind else changed)
         for by, place in reversed(self._loose):
@@ -106,8 +106,8 @@ class _Fold:
     def _become(self, text: str, by: int) -> None:
         if self.lines is None or self._blind:
             # What was there is not known: all that is there now was written by this one.
-            self._set(split_lines(text), [])
-            self.by = [by] * len(self.lines or ())
+            lines = split_lines(text)
+            self._set(lines, [by] * len(lines))
             self._blind, self._loose = False, []
         else:
             self._carry(split_lines(text), by)
