@@ -28,7 +28,7 @@ GROUNDS_MAX = 5
 GROUND_TEXT = 200
 
 
-class Reading:
+class Lookup:
     """What one answer has read so far. It looks in one session, in a project, or everywhere."""
 
     def __init__(self, store: StorePort, *, project: str | None, session: str | None) -> None:
