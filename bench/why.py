@@ -1,11 +1,11 @@
 """Measures `why` and `recap` in a store of many sessions, in CPU time.
 
-    python bench/why.py [SESSIONS]
+python -m bench.why [--sessions 10000] [--keep DIR]
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 import tempfile
 import time
 from collections.abc import Callable
@@ -70,30 +70,43 @@ def cpu_ms(ask: Callable[[], object]) -> float:
     return min(found)
 
 
-def main(sessions: int) -> int:
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "store.db")
-        with stator.connect(path, project="p") as store:
-            call = fill(store, sessions)
+def build(path: Path, sessions: int) -> str:
+    """The store that is asked; the id of a call in it."""
+    note = path.with_suffix(".call")
+    if not note.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with stator.connect(path, project="p", durability="relaxed", redact=False) as store:
+            note.write_text(fill(store, sessions))
             long_session(store, 500)
-        with stator.connect(path, project="p") as store:
-            asked = {
-                "why of a file of every session": lambda: store.why("README.md"),
-                "why of a file of one session": lambda: store.why("src/m7.py"),
-                "why of a file with a long turn": lambda: store.why("long.py"),
-                "why of a topic of every session": lambda: store.why("approach"),
-                "why of a fact": lambda: store.why("fact 7"),
-                "why of a revision": lambda: store.why("64f1007"),
-                "why of a call": lambda: store.why(call),
-                "why of an unknown name": lambda: store.why("nothing like it"),
-            }
-            slow = 0
-            for name, ask in asked.items():
-                took = cpu_ms(ask)
-                slow += took > BOUND_MS
-                print(f"{name:34} {took:7.1f} ms")
+    return note.read_text()
+
+
+def main(folder: Path, sessions: int) -> int:
+    path = folder / "store.db"
+    call = build(path, sessions)
+    slow = 0
+    with stator.connect(path, project="p") as store:
+        asked: dict[str, Callable[[], object]] = {
+            "why of a file of every session": lambda: store.why("README.md"),
+            "why of a file of one session": lambda: store.why("src/m7.py"),
+            "why of a file with a long turn": lambda: store.why("long.py"),
+            "why of a topic of every session": lambda: store.why("approach"),
+            "why of a fact": lambda: store.why("fact 7"),
+            "why of a revision": lambda: store.why("64f1007"),
+            "why of a call": lambda: store.why(call),
+            "why of an unknown name": lambda: store.why("nothing like it"),
+        }
+        for name, ask in asked.items():
+            took = cpu_ms(ask)
+            slow += took > BOUND_MS
+            print(f"{name:34} {took:7.1f} ms")
     return 1 if slow else 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sessions", type=int, default=10_000)
+    parser.add_argument("--keep", type=Path, help="leave the store there, and take the one that is")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as made:
+        raise SystemExit(main(given.keep or Path(made), given.sessions))

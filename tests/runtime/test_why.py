@@ -139,7 +139,9 @@ def test_a_revision_of_other_files_is_not_said_to_come_from_an_edit(shop):
     assert "revision" not in {r.kind for r in shop.why("a.py", project="shop")}
 
 
-@pytest.mark.parametrize("typed", ["64f1b9a", "64F1B9A", "64f1b9a77c1d", "revision:64f1b9a", "64f1"])
+@pytest.mark.parametrize(
+    "typed", ["64f1b9a", "64F1B9A", "64f1b9a77c1d", "revision:64f1b9a", "64f1"]
+)
 def test_a_revision_is_found_by_more_or_fewer_digits_than_are_recorded(shop, typed):
     record_revision(shop, shop.read("monday").id, "64f1b9a", subject="faster")
     found = shop.why(typed, project="shop")
@@ -211,7 +213,12 @@ def test_the_end_of_a_path_finds_the_file_in_every_checkout(shop):
         with shop.open(name, project="shop") as s, s.turn("deep") as t:
             t.file(f"{folder}/src/deep.py", "modified")
     (answer,) = shop.why("src/deep.py", project="shop").answers
-    assert (answer.kind, answer.matched, answer.changes, answer.sessions) == ("file", "ends so", 2, 2)
+    assert (answer.kind, answer.matched, answer.changes, answer.sessions) == (
+        "file",
+        "ends so",
+        2,
+        2,
+    )
 
 
 def test_what_is_not_found_is_answered_with_names_like_it(shop):
@@ -277,5 +284,16 @@ def test_a_question_about_nothing_is_refused(either, thing):
 
 
 def test_odd_texts_are_questions_like_any_other(shop):
-    for thing in (":", "::", "a:", ":a", "file:", "\x1b[2J", "a.py:0", "a.py:9-3", "decision:", "🙂"):
+    for thing in (
+        ":",
+        "::",
+        "a:",
+        ":a",
+        "file:",
+        "\x1b[2J",
+        "a.py:0",
+        "a.py:9-3",
+        "decision:",
+        "🙂",
+    ):
         assert shop.why(thing, project="shop").asked == thing

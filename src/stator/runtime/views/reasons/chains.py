@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -31,6 +32,8 @@ PATHS_MAX = 8
 TURNS_MAX, FILES_MAX = 10, 50
 """Of a revision: the turns and files that are listed."""
 VERSIONS_MAX = 50
+EDITS_A_TURN = 3
+"""Of a limit on edits: one turn is shown for so many of them, at most."""
 NEXT_CALLS = 50
 """Calls after a failed one, among which the one is looked for that worked."""
 
@@ -77,6 +80,7 @@ def _edits(reading: Lookup, keys: list[str], limit: int) -> tuple[Pairs, Pairs, 
     edits: Pairs = []
     reads: Pairs = []
     seen: set[tuple[str, int]] = set()
+    turns: set[tuple[str, int]] = set()
     followed = list(keys)
     before: dict[str, Commit] = {}
     more = False
@@ -86,15 +90,20 @@ def _edits(reading: Lookup, keys: list[str], limit: int) -> tuple[Pairs, Pairs, 
         for touch in touches:
             if (touch.session, touch.seq) in seen:
                 continue
-            if len(edits) >= limit:
+            place = (touch.session, touch.turn)
+            if len(edits) >= limit or (place not in turns and len(turns) * EDITS_A_TURN >= limit):
                 more = True
                 break
+            if not reading.stands(touch.session, touch.seq):
+                continue
             commit = reading.commit(touch.session, touch.seq)
             if not _is_earlier(commit, before.get(key)):
                 continue
             seen.add((touch.session, touch.seq))
             reason = reasons_of.edit_reason(commit, [key])
             (edits if reason.kind == "edit" else reads).append((commit, reason))
+            if reason.kind == "edit":
+                turns.add(place)
             earlier = reasons_of.renamed_from(commit, [key])
             if earlier and earlier not in followed and len(followed) < PATHS_MAX:
                 followed.append(earlier)
@@ -213,9 +222,11 @@ def _with_trust(
 def named_answer(reading: Lookup, kind: str, name: str, limit: int) -> WhyAnswer | None:
     """Why a decision, a fact, a preference, a plan step, an artifact or a dead end is what it is: its versions, and
     what came of each."""
-    most = min(limit, VERSIONS_MAX)
-    touches = reading.touches(NAMED[kind], name, 4 * most)
-    puts = _puts(touches)
+    most = min(-(-limit // EDITS_A_TURN), VERSIONS_MAX)
+    touches = reading.touches(NAMED[kind], name, 4 * VERSIONS_MAX)
+    standing = (touch for touch in _puts(touches) if reading.stands(touch.session, touch.seq))
+    puts = list(islice(standing, most + 1))
+    more = len(puts) > most
     if not puts:
         return None
     commits = [reading.commit(touch.session, touch.seq) for touch in puts[:most]]
@@ -228,7 +239,7 @@ def named_answer(reading: Lookup, kind: str, name: str, limit: int) -> WhyAnswer
         after = _revision_reasons if kind == "revision" else _what_followed
         for each in [*found, *after(reading, commit)]:
             _add(groups, each)
-    return _answer(reading, kind, name, groups, puts, more=len(puts) > most)
+    return _answer(reading, kind, name, groups, puts[:most], more=more)
 
 
 def _puts(touches: Sequence[KeyTouch]) -> list[KeyTouch]:
@@ -275,7 +286,8 @@ def _statuses(
     newest: Commit | None = None
     for session in {commit.session for commit in commits}:
         own = sorted((c for c in commits if c.session == session), key=lambda c: -c.seq)
-        dropped = max((t.seq for t in touches if t.session == session and t.dropped), default=0)
+        drops = (t.seq for t in touches if t.session == session and t.dropped)
+        dropped = max((seq for seq in drops if reading.stands(session, seq)), default=0)
         for later, commit in zip([None, *own], own, strict=False):
             if later is not None:
                 found[commit.id] = f"superseded by @{later.seq}"

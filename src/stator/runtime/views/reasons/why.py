@@ -123,7 +123,9 @@ def places_in(root: str, folder: str) -> FindPlaces:
     return lambda path: [(root, path) if root != "." else paths.split(path, folder)]
 
 
-def _exact(reading: Lookup, wanted: AskedThing, places: FindPlaces, limit: int) -> Iterator[WhyAnswer]:
+def _exact(
+    reading: Lookup, wanted: AskedThing, places: FindPlaces, limit: int
+) -> Iterator[WhyAnswer]:
     """What has exactly that name, one answer for each kind of thing."""
     if wanted.kind in ("", "file") and not wanted.text.startswith("@"):
         found = _file(reading, wanted, places, limit)
@@ -260,7 +262,9 @@ def _near(wanted: AskedThing, names: Sequence[tuple[str, str]]) -> list[str]:
     folded = {name.casefold(): name for name in by_name}
     parts = [name for known, name in folded.items() if low in known]
     close = difflib.get_close_matches(low, list(folded)[:NEAR_AMONG], NEAR, 0.6)
-    return [by_name[name] for name in dict.fromkeys([*parts, *(folded[each] for each in close)])][:NEAR]
+    return [by_name[name] for name in dict.fromkeys([*parts, *(folded[each] for each in close)])][
+        :NEAR
+    ]
 
 
 def _looked(reading: Lookup) -> Looked:
