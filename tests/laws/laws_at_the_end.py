@@ -100,6 +100,9 @@ def check_positions(teller: Teller, told: Told, rng: random.Random, counted: Cou
             name: {i: values.canonical(plain(r)) for i, r in records.items()}
             for name, records in state.items()
         }
+        # Whether a step reads done is worked out by readers; the fold is of what was recorded.
+        steps = teller.store.port.entries(told.id, "plan", at=commit.seq)
+        found["plan"] = {step.id: values.canonical(plain(step.record)) for step in steps}
         hold(f"state at @{commit.seq} and the fold of the log", found, folded)
         if commit.seq in told.snapshots:
             teller.compare_state(f"@{commit.seq} of {told.id}", told.snapshots[commit.seq], state)

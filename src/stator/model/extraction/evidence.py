@@ -29,6 +29,8 @@ from stator.model.values.ids import derived
 
 EXTRACT = "extract"
 """The origin, and the principal, of what extraction records."""
+REMOVED = "-"
+"""How the version ends in the origin of what takes a finding back."""
 DEPTH_MAX = 8
 TEXT_MAX = 1_000_000
 """Characters of an output that rules look at."""
@@ -44,6 +46,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     call: str = ""
     status: str = ""
     cause: str = ""
+    why: str = ""
     input: Any = None
     output: Any = None
     happened: int = 0
@@ -91,7 +94,7 @@ def seen_draft(draft: Draft) -> Evidence:
     """A draft, as rules see it."""
     return Evidence(
         id=draft.id, kind=draft.kind, actor=draft.actor, tool=draft.tool, call=draft.call,
-        status=draft.status, cause=draft.cause,
+        status=draft.status, cause=draft.cause, why=draft.why,
         input=None if draft.input is UNSET else draft.input,
         output=None if draft.output is UNSET else draft.output,
         happened=draft.happened, provenance=draft.provenance,
@@ -103,7 +106,7 @@ def seen_commit(commit: Commit) -> Evidence:
     """A commit of a log, as rules see it."""
     return Evidence(
         id=commit.id, kind=commit.kind, actor=commit.actor, tool=commit.tool, call=commit.call,
-        status=commit.status, cause=commit.cause,
+        status=commit.status, cause=commit.cause, why=commit.known("why", ""),
         input=commit.known("input"), output=commit.known("output"),
         happened=commit.happened or commit.at, provenance=commit.provenance,
         records=tuple(op.record for op in commit.delta if isinstance(op, Put)),
@@ -134,12 +137,29 @@ def finding_id(evidence: str, rule: str, version: int) -> str:
     return derived("commit", EXTRACT, evidence, rule, str(version))
 
 
+def removal_of(
+    session: str, evidence: str, rule: str, version: int, kind: str, changes: tuple[Change, ...]
+) -> Draft:
+    """The draft that takes a finding back: this version of its rule does not find it."""
+    return Draft(
+        id=derived("commit", EXTRACT, evidence, rule, str(version), REMOVED),
+        session=session,
+        kind=kind,
+        actor="system",
+        origin=(EXTRACT, f"{rule}/{version}{REMOVED}:{evidence}"),
+        principal=EXTRACT,
+        inputs=(evidence,),
+        changes=changes,
+        why="the rules of this release do not find it",
+    )
+
+
 def origin_parts(origin: tuple[str, str] | None) -> tuple[str, int, str] | None:
     """The rule, its version and the evidence that an origin names; None if it is no finding's."""
     if origin is None or origin[0] != EXTRACT:
         return None
     named, _, evidence = origin[1].rpartition(":")
-    rule, _, version = named.rpartition("/")
+    rule, _, version = named.removesuffix(REMOVED).rpartition("/")
     return (rule, int(version), evidence) if version.isdecimal() and len(version) < 9 else None
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from stator.model.exchange.extraction_state import ExtractionState, HeldCall
 from stator.model.exchange.item_commits import legible
 from stator.model.exchange.tool_files import shell_command
-from stator.model.extraction import answers, plans, refusals, revisions, surroundings
+from stator.model.extraction import adoptions, answers, plans, refusals, revisions, surroundings
 from stator.model.extraction.evidence import (
     Evidence,
     ExtractionRule,
@@ -32,12 +32,17 @@ RULES: tuple[ExtractionRule, ...] = (
     revisions.RULE,
     revisions.PUSHED,
     refusals.RULE,
+    adoptions.RULE,
     surroundings.RULE,
 )
 """Every rule. One whose findings change gets the next version; none is ever renamed."""
+SEEN = ("outcome", "settlement", "turn", "adopt", "approval")
+"""The kinds of commits that rules find something in."""
 CALLS_MAX = 64
 """Calls without an outcome that are remembered; of more, the oldest are given up."""
 ABOUT_MAX = 160
+WORDS_MAX = 20_000
+"""Characters of an argument that may say what a call is about; a longer one says nothing in a few words."""
 _ABOUT = ("file_path", "path", "url", "pattern", "query", "prompt", "description")
 """Arguments that say in a few words what a call is about."""
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
@@ -59,7 +64,7 @@ class Extractor:
         if one.kind == "call":
             self._hold(one)
             return []
-        if one.kind not in ("outcome", "settlement", "turn"):
+        if one.kind not in SEEN:
             return []
         held = self.state.calls.get(one.call) if one.call else None
         found = []
@@ -75,7 +80,7 @@ class Extractor:
                     also=tuple(dict.fromkeys((*made.also, *intent))),
                 )
             )  # fmt: skip
-        if held is not None and one.status != "in doubt":
+        if held is not None and one.kind != "approval" and one.status != "in doubt":
             del self.state.calls[one.call]
         return found
 
@@ -107,6 +112,7 @@ def about(tool: str, given: Any) -> str:
     words = shell_command(tool, texts) or next(
         (text for name in _ABOUT if (text := string(texts.get(name)).strip())), ""
     )
+    words = "" if len(words) > WORDS_MAX else words
     patched = _PATCHED.search(words)
     first = patched[1] if patched else words.strip().partition("\n")[0]
     return legible(cut_short(f"{tool} {first}".strip(), ABOUT_MAX))

@@ -37,6 +37,9 @@ _OURS = "Note: The user's next message may contain a correction or preference."
 def _find(state: ExtractionState, one: Evidence, held: HeldCall | None) -> Found | None:
     if one.kind in ("outcome", "settlement"):
         return _refused(state, one, held)
+    if one.kind == "approval":
+        denied = any(getattr(record, "verdict", "") == "denied" for record in one.records)
+        return _candidate(held.about, one.why, (held.intent,)) if denied and held else None
     if one.kind == "turn" and state.refused and one.provenance.source == "user":
         outcome, intent, about = state.refused
         state.refused = []

@@ -332,8 +332,9 @@ def _left_behind(file: FileRecord, known: Record | None) -> FileRecord:
             root=file.root,
         )
     return msgspec.structs.replace(
-        known, op="deleted", before=known.after, before_in=known.after_in, after="", after_in=""
-    )
+        known, op="deleted", before=known.after, before_in=known.after_in,
+        after="", after_in="", patch_in="",
+    )  # fmt: skip
 
 
 def _with_kept(file: FileRecord, known: Record) -> FileRecord:

@@ -23,6 +23,7 @@ from stator.model.sessions.lifecycle import check_budget, check_name
 from stator.model.values.ids import is_id
 from stator.runtime.base.arguments import mapping, pairs
 from stator.runtime.base.context import Context, warn_on_loop
+from stator.runtime.base.pages import matching
 from stator.runtime.branches import fork as forks
 from stator.runtime.facade.doors import OutsideDoors
 from stator.runtime.facade.retention import Keeper
@@ -44,6 +45,7 @@ if TYPE_CHECKING:  # what driving needs is loaded when a session is driven
     from stator.runtime.driving.policy import ApproveMode
     from stator.runtime.facade.contributor import Contributor
     from stator.runtime.facade.session import Session
+    from stator.runtime.ingest.extract import Extraction
     from stator.runtime.views.artifacts import Document
     from stator.runtime.views.search import Hit
     from stator.runtime.views.search import Progress as SearchProgress
@@ -193,6 +195,30 @@ class Store(Runner, Keeper, OutsideDoors):
     ) -> int:
         """Import sealed commits unchanged; return how many were new. `projects` says where new sessions belong."""
         return self.port.ingest(commits, projects=projects)
+
+    def extract(
+        self,
+        names: str | Sequence[str] | None = None,
+        *,
+        project: str | None = None,
+        again: bool = False,
+        dry_run: bool = False,
+    ) -> Extraction:
+        """Find in recorded logs what the rules of this release give (decisions, plans, revisions, …), and append what
+        is missing: in these sessions, or in all of a project (`project=""`: of the store).
+
+        `again` also replaces what earlier versions of the rules found otherwise. Doing it twice adds nothing.
+        """
+        from stator.runtime.ingest.extract import extract
+
+        rows: Iterable[SessionRow]
+        if names is None:
+            scope = self.context.project if project is None else project
+            rows = list(matching(self.port, SessionQuery(project=scope or None)))
+        else:
+            given = [names] if isinstance(names, str) else list(names)
+            rows = [self.read(name, project=project).row for name in given]
+        return extract(self.port, rows, again=again, dry_run=dry_run)
 
     def export(
         self,

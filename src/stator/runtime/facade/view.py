@@ -115,7 +115,7 @@ class SessionView(SessionReader):
         trunk = common(self._store, a, b)
         mine, theirs = (self._wrote(point, trunk) for point in (a, b))
         if trunk == a.seq:
-            return contents.range_patches(self._store, b.session, theirs)
+            return contents.range_patches(self._store, b.session, theirs, trunk)
         return contents.fork_patches(self._store, a, b, mine, theirs)
 
     def contents(self, path: str, at: str = "head", *, root: str = ".") -> Content | None:

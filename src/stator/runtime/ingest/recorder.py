@@ -10,6 +10,7 @@ source was read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import zip_longest
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -33,6 +34,7 @@ from stator.model.exchange.items import (
     Via,
     commit_id,
 )
+from stator.model.exchange.kept_contents import KEPT
 from stator.model.extraction.evidence import origin_parts
 from stator.model.extraction.extractor import Extractor
 from stator.model.log.commit import Commit, Draft, Upsert
@@ -278,6 +280,8 @@ class Recorder:
                 drafts.append(draft)
         if not self._is_described and not self._unbegun:
             drafts = [*self._described(record, drafts), *drafts]
+        if not self._unbegun:
+            drafts = self._without_strays(drafts)
         if not record.orderer and self._orderer == "transcript":
             drafts = Earlier(self._store, self.session).adapted(drafts)
         return drafts
@@ -291,6 +295,17 @@ class Recorder:
             and not self._unbegun
             and bool(self._store.locate(parts[2], self.session))
         )
+
+    def _without_strays(self, drafts: list[Draft]) -> list[Draft]:
+        """Contents are recorded with the commit that names them. One that an earlier release recorded names none."""
+        return [
+            draft
+            for draft, named in zip_longest(drafts, drafts[1:])
+            if draft.status != KEPT
+            or named is None
+            or self._store.locate(draft.id, self.session)
+            or not self._store.locate(named.id, self.session)
+        ]
 
     def _lifecycle(self, item: Began | Ended, record: SessionRecord) -> Draft | None:
         """None if it is recorded: a start may have been another kind of commit, by the status at that time."""

@@ -198,7 +198,8 @@ class _Looking:
         path = record.path if isinstance(record, FileRecord) else "(erased)"
         if not isinstance(record, FileRecord) or record.op not in LOOKS:
             return FileChanged(entry.seq, path, self._commit(entry.seq).call)
-        for touch in self._store.touches("files", entry.key, session=self._id, limit=FILES):
+        touches = self._store.touches("files", entry.key, session=self._id, limit=FILES)
+        for touch in touches:
             if touch.seq > self._upto:
                 continue
             if touch.seq <= since:
@@ -207,6 +208,8 @@ class _Looking:
             commit = self._commit(touch.seq)
             if touch.dropped or any(_is_change(op, touch.id) for op in commit.delta):
                 return FileChanged(touch.seq, path, commit.call)
+        if len(touches) < FILES:
+            return None
         raise _Spent
 
 

@@ -72,6 +72,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "mcp": "Serve sessions to an agent over MCP.",
         "trust": "Show whether a store is your own, or say that it is.",
         "ingest": "Import what hooks have queued, and read transcripts again.",
+        "extract": "Find decisions, plans and revisions in what was recorded.",
         "proxy": "Record the calls between an agent and an MCP server.",
         "workflow": "Extract a workflow from recorded calls, show one, or run one.",
     },
