@@ -265,7 +265,7 @@ _ANY = {name: "x" for name in ("command", "file_path", "content", "old_string", 
 def _keep(program: subprocess.Popen[bytes], kept: bytearray) -> None:
     assert program.stdout is not None
     with program.stdout as output:
-        while piece := output.read1(65536):
+        while piece := os.read(output.fileno(), 65536):
             kept += piece[: max(OUTPUT_MAX - len(kept), 0)]
 
 

@@ -305,8 +305,9 @@ def _show_dry_run(
         first, *rest = item.lines or [f"{call.tool} cannot run here: {item.problem}"]
         line = Line(f"  {call.id:5} ", "id").add(first, "bad" if item.problem else "bold")
         later = "" if item.is_whole else " · asks again, when it is known what it is given"
-        screen.line(line.add(f" · {item.effect}{later}", "dim"), hang=8)
-        screen.lines((Line(f"        {text}", _patch_style(text)) for text in rest), hang=8)
+        # Whole, however long: what may run is decided by what is read here.
+        screen.whole([line.add(f" · {item.effect}{later}", "dim")])
+        screen.whole(Line(f"        {text}", _patch_style(text)) for text in rest)
 
 
 def _patch_style(text: str) -> str:
