@@ -52,6 +52,7 @@ ROOMS: dict[str, Steps] = {
         ("sessions",),
         ("log",),
         ("exchange",),
+        ("extraction",),
         ("window",),
         ("calls",),
         ("views",),

@@ -23,6 +23,8 @@ SHELLS = frozenset(
     "bash shell sh zsh run_shell_command execute_command run_command exec_command execute_bash local_shell"
     " run_terminal_cmd run_in_terminal terminal exec command".split()
 )
+_RUN = "run"
+"""OpenHands' shell; elsewhere a tool of that name may be anything, so that only its command is read."""
 _VERBS: dict[str, FileOp] = {
     **dict.fromkeys(("read", "view", "cat", "load"), "read"),
     **dict.fromkeys(("write", "create", "save"), "created"),
@@ -58,8 +60,14 @@ def files_of_call(tool: str, arguments: Mapping[str, Any], cwd: str = "") -> tup
     return tuple(msgspec.structs.replace(touch, how="inferred") for touch in found)
 
 
+def shell_command(tool: str, arguments: Mapping[str, Any]) -> str:
+    """The command that a call of a shell was given; "" for any other tool."""
+    name = "_".join(words_of(tool))
+    return command_text(arguments) if name in SHELLS or name == _RUN else ""
+
+
 def words_of(tool: str) -> list[str]:
-    """The words of a tool's name, in lower case, without the name of what offers it."""
+    """The words of a tool's name, in lower case, without the server that it belongs to."""
     name = tool.rpartition(".")[2].rpartition("__")[2]
     return [word.lower() for word in _WORD.findall(name)]
 

@@ -288,6 +288,7 @@ ROWS: tuple[CommitKind, ...] = (
     CommitKind(
         name="use",
         derived=True,
+        contributed=True,
         once=True,
         compared=True,
         quiet=True,
@@ -296,6 +297,7 @@ ROWS: tuple[CommitKind, ...] = (
             name="working_set",
             type=WorkingRecord,
             key=("kind", "name"),
+            text=text.working_text,
             line=text.working_line,
             search=lambda r: (r.name, r.detail),
             diffed=False,

@@ -321,6 +321,10 @@ def artifact_line(record: ArtifactRecord, show: Show) -> list[Piece]:
     return [(f"{record.name} v{record.version}", ""), (f" ({show.size(record.size)})", "dim")]
 
 
+def working_text(record: WorkingRecord) -> str:
+    return f"{record.kind} {record.name}" + (f" ({record.detail})" if record.detail else "")
+
+
 def working_line(record: WorkingRecord, show: Show) -> list[Piece]:
     return [(f"{record.kind} {record.name}", ""), _reason(record.detail)]
 

@@ -267,6 +267,8 @@ class RevisionRecord(Record, frozen=True):
     how: Knowledge = "inferred"
     pushed: str = ""
     """Where it was pushed to, if that is recorded."""
+    replaced: str = ""
+    """The revision that took its place, where it was amended."""
     root: str = "."
     subject: str = ""
 

@@ -37,6 +37,7 @@ from stator.model.records.types import (
     ReadStep,
     Record,
     State,
+    WorkingRecord,
 )
 from stator.model.values.canon import encode
 
@@ -78,8 +79,18 @@ class DiffItem(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_net(self) -> bool:
-        """Whether it is listed for people."""
+        """Whether it is a net change."""
         return self.change in NET
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether people are shown it. Of the working set they see apps and data sources that came or went; files are
+        among the files."""
+        if self.collection != "working_set":
+            return self.is_net and self.collection not in NOT_DIFFED
+        used = self.after or self.before
+        is_file = not isinstance(used, WorkingRecord) or used.kind == "file"
+        return self.is_net and not is_file and (self.before is None or self.after is None)
 
 
 class CallItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +137,7 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         """A few plain lines; `stator diff` draws the same structure better."""
         lines = [f"{self.start} → {self.end}"]
-        shown = (item for item in self.items if item.is_net and item.collection not in NOT_DIFFED)
+        shown = (item for item in self.items if item.is_listed)
         lines += map(_line, shown)
         lines += (f"  · {call.tool} {call.status}" for call in self.calls)
         return "\n".join(lines) if len(lines) > 1 else f"{lines[0]}: nothing changed"

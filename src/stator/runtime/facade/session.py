@@ -14,6 +14,7 @@ from msgspec import UNSET
 
 from stator.errors import BadTurn, InvalidInput
 from stator.model.calls.life import Outcome
+from stator.model.exchange.kept_contents import BYTES_MAX
 from stator.model.exchange.settings import answer_settings
 from stator.model.log.commit import Draft
 from stator.model.records.types import FileRecord
@@ -52,7 +53,6 @@ from stator.runtime.driving.state_writer import TurnWriter, file_fields, with_en
 from stator.runtime.driving.tools import Tool, current_turn
 from stator.runtime.facade.annotations import Marker
 from stator.runtime.facade.view import SessionView
-from stator.runtime.files.capture import BYTES_MAX
 from stator.runtime.views.as_read import as_read
 from stator.runtime.window.compaction import KEEP, Compaction, CompactionOptions, Summary
 from stator.store.port import StorePort

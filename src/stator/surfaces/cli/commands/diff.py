@@ -94,15 +94,14 @@ def diff(
         if json:
             _document(screen, view, found, tries)
             return 0
-        hidden = frozenset() if all else NOT_DIFFED
         title(screen, view, opened.now, f"{_place(found.start)} → {_place(found.end)}")
         if tries is None:
-            lines = [*_lines(found, hidden), *_calls(view, found.calls)]
+            lines = [*_lines(found, all=all), *_calls(view, found.calls)]
         else:  # the comparison covers decisions and calls
             screen.lines(comparison.lines(tries), hang=6)
             screen.line()
             screen.line(Line("Differences between the two states", "dim"))
-            lines = list(_lines(found, hidden | {"decisions"}))
+            lines = list(_lines(found, all=all, without="decisions"))
         lines += _footnotes(found)
         screen.lines(lines or [Line("no change", "dim")], hang=10)
     return 0
@@ -142,12 +141,14 @@ def _place(text: str) -> str:
 # -- as text --------------------------------------------------------------------------------------
 
 
-def _lines(found: Diff, hidden: frozenset[str]) -> Iterator[Line]:
+def _lines(found: Diff, *, all: bool, without: str = "") -> Iterator[Line]:
     for name in COLLECTIONS:
-        if name in hidden:
-            continue
-        items = [item for item in found.of(name) if not _is_read_position(item)]
-        if items:
+        items = [
+            item
+            for item in found.of(name)
+            if (all or item.is_listed) and not _is_read_position(item)
+        ]
+        if items and name != without:
             yield Line(name.replace("_", " "), "title")
             for item in items:
                 yield _line(item)
