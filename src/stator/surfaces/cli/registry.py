@@ -32,6 +32,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "resume": "Show where a session stopped and how to continue it, or do so.",
         "pause": "Pause a session, or ask its driver to pause it.",
         "close": "Close a session; it accepts no turns until it is resumed.",
+        "check": "Run the checks of steps that are claimed to be done.",
         "approvals": "List calls that wait for approval, or the approvals given.",
         "approve": "Approve a call that waits for approval.",
         "deny": "Deny a call that waits for approval.",
