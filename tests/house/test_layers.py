@@ -54,6 +54,7 @@ ROOMS: dict[str, Steps] = {
         ("sessions",),
         ("log",),
         ("exchange",),
+        ("extraction",),
         ("window",),
         ("calls",),
         ("views",),

@@ -18,6 +18,7 @@ from stator.importers.conversation import Report, import_conversation, mapper_of
 from stator.importers.format import Format
 from stator.importers.reading.found_conversation import FoundConversation, Progress
 from stator.model.exchange.items import Conversation, commit_id
+from stator.model.log.clean_record import untagged
 from stator.model.log.commit import Change, Commit, Draft, Remove, Upsert
 from stator.model.log.delta import Put
 from stator.model.log.query import SessionRow
@@ -29,7 +30,6 @@ from stator.model.records.types import (
     SessionRecord,
     TagRecord,
 )
-from stator.model.values import canon
 from stator.model.values.ids import derived, retype, short
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import commit_at, commits
@@ -223,16 +223,6 @@ class _Carried:
             return 0
         found = self._store.locate(commit_id(self._new, known[0], known[1], known[2]), self._new)
         return found[0][1] if found else 0
-
-
-def untagged(record: Record) -> Record:
-    """A record that was read from a log, with its values as they were given."""
-    given = {
-        name: canon.from_plain(value)
-        for name in record.__struct_fields__
-        if isinstance(value := getattr(record, name), (dict, list))
-    }
-    return msgspec.structs.replace(record, **given) if given else record
 
 
 def _replace(

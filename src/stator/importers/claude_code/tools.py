@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from stator.importers.reading.attachments import DEPTH_MAX, decoded_bytes
+from stator.model.exchange.hunks import Hunk, Swap, applied, from_records
 from stator.model.exchange.item_commits import legible
 from stator.model.exchange.items import (
     Planned,
@@ -197,17 +198,40 @@ def files_of(call: ClaudeCodeCall, result: Any) -> tuple[Touch, ...]:
     if call.tool == "Bash":
         return files_touched(_text(arguments.get("command")), call.cwd)
     if call.tool == "Read":
-        inner = kept.get("file")
-        path = _text(inner.get("filePath")) if isinstance(inner, dict) else ""
-        path = path or _text(arguments.get("file_path"))
-        return (Touch(path=path, op="read"),) if path else ()
+        return _read(arguments, kept.get("file"))
     path = _text(kept.get("filePath")) or _text(arguments.get("file_path"))
     if call.tool == "NotebookEdit":
         path = _text(arguments.get("notebook_path")) or path
-        return (Touch(path=path, op="modified"),) if path else ()
+        return (_notebook(path, kept),) if path else ()
     if not path or call.tool not in ("Write", "Edit", "MultiEdit"):
         return ()
     return (_written(call.tool, path, arguments, kept),)
+
+
+def _read(arguments: dict[str, Any], shown: Any) -> tuple[Touch, ...]:
+    """A file that was read; all of it is known if every line was shown."""
+    file = shown if isinstance(shown, dict) else {}
+    path = _text(file.get("filePath")) or _text(arguments.get("file_path"))
+    content = file.get("content")
+    lines = file.get("totalLines")
+    whole = (
+        isinstance(content, str)
+        and (file.get("startLine"), file.get("numLines")) == (1, lines)
+        and content.count("\n") + 1 == lines
+    )
+    if not whole:
+        return (Touch(path=path, op="read"),) if path else ()
+    return (Touch(path=path, op="read", after_text=content),) if path else ()
+
+
+def _notebook(path: str, kept: dict[str, Any]) -> Touch:
+    before, after = kept.get("original_file"), kept.get("updated_file")
+    return Touch(
+        path=path,
+        op="modified",
+        before_text=before if isinstance(before, str) else None,
+        after_text=after if isinstance(after, str) else None,
+    )
 
 
 def _written(tool: str, path: str, arguments: dict[str, Any], kept: dict[str, Any]) -> Touch:
@@ -222,33 +246,67 @@ def _written(tool: str, path: str, arguments: dict[str, Any], kept: dict[str, An
         is_new = before in (None, "") and _text(arguments.get("old_string", "-")) == ""
         if is_new and after is None:
             after = _text(arguments.get("new_string")) or None
-    # the user changed the edit before it was applied, so the resulting content is unknown
+    hunks = from_records(kept.get("structuredPatch"))
+    # the user changed the edit before it was applied: only the patch shows what became of it
     if kept.get("userModified") is True:
         after = None
+    if isinstance(before, str) and not is_new and hunks:
+        after = _agreed(before, after, hunks)
     return Touch(
         path=path,
         op="created" if is_new else "modified",
-        before=digest_of(before) if isinstance(before, str) and not is_new else "",
-        after=digest_of(after) if after is not None else "",
+        before_text=before if isinstance(before, str) and not is_new else None,
+        after_text=after,
+        places=hunks or _swaps(tool, arguments, kept) if after is None else (),
     )
+
+
+def _agreed(before: str, after: str | None, hunks: tuple[Hunk, ...]) -> str | None:
+    """The content after an edit. Where the patch and the edit make two different contents, neither is known."""
+    patched = applied(hunks, before)
+    if patched is None or after is None:
+        return patched if after is None else after
+    return after if after == patched else None
+
+
+def _swaps(tool: str, arguments: dict[str, Any], kept: dict[str, Any]) -> tuple[Swap, ...]:
+    """The texts that an edit replaced, in order; nothing if the user changed them."""
+    if tool == "Write" or kept.get("userModified") is True:
+        return ()
+    found = []
+    for edit in _edits(arguments, kept):
+        old, new = _sides(edit)
+        if old is None or new is None:
+            return ()
+        found.append(Swap(old, new, _every(edit)))
+    return tuple(found)
+
+
+def _edits(arguments: dict[str, Any], kept: dict[str, Any]) -> list[Any]:
+    edits = arguments.get("edits") or kept.get("edits")
+    return edits if isinstance(edits, list) else [arguments]
+
+
+def _sides(edit: Any) -> tuple[str | None, str | None]:
+    given = edit if isinstance(edit, dict) else {}
+    old, new = given.get("old_string"), given.get("new_string")
+    return old if isinstance(old, str) else None, new if isinstance(new, str) else None
+
+
+def _every(edit: Any) -> bool:
+    return isinstance(edit, dict) and edit.get("replace_all") is True
 
 
 def _edited(before: Any, arguments: dict[str, Any], kept: dict[str, Any]) -> str | None:
     """The content of a file after an edit, if the content before it is known."""
     if not isinstance(before, str):
         return None
-    edits = arguments.get("edits") or kept.get("edits")
-    edits = edits if isinstance(edits, list) else [arguments]
     text = before
-    for edit in edits:
-        if not isinstance(edit, dict):
+    for edit in _edits(arguments, kept):
+        old, new = _sides(edit)
+        if old is None or new is None or old not in text:
             return None
-        old, new = edit.get("old_string"), edit.get("new_string")
-        if not isinstance(old, str) or not isinstance(new, str) or (old not in text):
-            return None
-        text = (
-            text.replace(old, new) if edit.get("replace_all") is True else text.replace(old, new, 1)
-        )
+        text = text.replace(old, new) if _every(edit) else text.replace(old, new, 1)
     return text
 
 

@@ -24,6 +24,7 @@ from stator.model.calls.known import (
     says,
 )
 from stator.model.calls.life import Outcome
+from stator.model.extraction.evidence import origin_parts
 from stator.model.log.commit import (
     CONTINUED,
     Commit,
@@ -294,9 +295,9 @@ def child_sessions(commits: Iterable[Commit]) -> list[str]:
 
 
 def _is_mark(commit: Commit) -> bool:
-    """Whether the program itself made this record. The contents of files, and the tags that rewinds leave,
-    are put there by the runtime."""
-    if commit.kind not in COMPARED or not commit.epoch:
+    """Whether the program itself made this record. The contents of files, the tags that rewinds leave and what rules
+    found are put there by the runtime."""
+    if commit.kind not in COMPARED or not commit.epoch or origin_parts(commit.origin) is not None:
         return False
     if commit.kind == "entry":
         return not commit.call

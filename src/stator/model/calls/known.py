@@ -24,6 +24,7 @@ from stator.model.calls.life import (
     Reconciled,
     settled,
 )
+from stator.model.extraction.evidence import origin_parts
 from stator.model.log.clean_record import clean_record
 from stator.model.log.commit import (
     CONTINUED,
@@ -204,8 +205,14 @@ class Known:
                 (self._entries if commit.call else self._marks).append(commit)
             for call in self.calls:
                 call.last = False
-        elif kind in ONCE and commit.epoch and not (kind == "file" and commit.status):
-            # A file commit with a status holds contents or is a restore's: no program asked for it.
+        elif (
+            kind in ONCE
+            and commit.epoch
+            and not (kind == "file" and commit.status)
+            and origin_parts(commit.origin) is None
+        ):
+            # A file commit with a status holds contents or is a restore's, and a finding was made by a rule: no
+            # program asked for them.
             self._marks.append(commit)
             self._built_on(commit.call)
 

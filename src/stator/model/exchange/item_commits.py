@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from stator.model.exchange.extraction_state import ExtractionState
 from stator.model.exchange.items import (
     Answered,
     Author,
@@ -42,6 +43,7 @@ from stator.model.exchange.items import (
     commit_id,
     text_id,
 )
+from stator.model.exchange.kept_contents import KEPT, TouchContents
 from stator.model.exchange.settings import changes_of
 from stator.model.log.commit import (
     Actor,
@@ -131,13 +133,18 @@ class DraftingState(msgspec.Struct, omit_defaults=True):
     """The newest prompts."""
     at: int = 0
     """When the last thing happened of which that is known."""
+    extraction: ExtractionState = msgspec.field(default_factory=ExtractionState)
+    """What the rules of extraction must know."""
+    contents: dict[str, str] = {}
+    """The newest contents of files that were kept: their digests → their commits."""
 
 
 class Drafter:
     """Makes the drafts of one conversation's items.
 
     `approvals` gives the keys of what was approved for a tool; only a proxy needs it. `identify` gives the id of an
-    item's commit; a fork needs it, whose first items are in the log of its parent.
+    item's commit; a fork needs it, whose first items are in the log of its parent. `extract` gives the drafts of what
+    is found in a draft: they follow it.
     """
 
     def __init__(
@@ -151,8 +158,10 @@ class Drafter:
         approvals: Callable[[str], list[str]] = lambda tool: [],
         identify: Identify | None = None,
         folder: str = "",
+        extract: Callable[[Draft], list[Draft]] = lambda draft: [],
     ) -> None:
         self._session = session
+        self._extract = extract
         self._source = source
         self._root = root
         self._folder = folder
@@ -166,7 +175,10 @@ class Drafter:
 
     def draft(self, item: Item) -> list[Draft]:
         """What an item adds to the log, in order."""
-        return list(self._make(item))
+        drafts: list[Draft] = []
+        for draft in self._make(item):
+            drafts += [draft, *self._extract(draft)]
+        return drafts
 
     def compacted(self, item: Compacted) -> None:
         """The agent's view begins with its summary from here on. The commit is made where the log is: it
@@ -274,6 +286,8 @@ class Drafter:
             known.guessed = True
         else:
             del state.calls[foreign]
+        kept, changes = self._files(foreign, item.at, item.files)
+        yield from kept
         draft = self._draft(
             "settlement" if late else "outcome", foreign, item.at,
             actor="tool", source=item.source, attempt=known.attempt, call=known.call, tool=known.tool,
@@ -281,14 +295,15 @@ class Drafter:
             cause="late result" if late else legible(item.cause),
             output=UNSET if item.output is None else item.output,
             output_summary=legible(item.summary), usage=item.used or None,
-            changes=self._files(item.files),
+            changes=changes,
         )  # fmt: skip
         self._show(f"{foreign}/result", draft)
         yield draft
 
     @_make.register
     def _(self, item: Touched) -> Iterator[Draft]:
-        changes = self._files(item.files)
+        kept, changes = self._files(legible(item.id), item.at, item.files)
+        yield from kept
         if changes:
             yield self._draft(
                 "file", item.id, item.at, source="tool", changes=changes, inputs=self._seen()
@@ -449,7 +464,12 @@ class Drafter:
         for foreign in guessed[:-GUESSED_MAX]:
             del self.state.calls[foreign]
 
-    def _files(self, touches: Sequence[Touch]) -> tuple[Change, ...]:
+    def _files(
+        self, foreign: str, at: int, touches: Sequence[Touch]
+    ) -> tuple[list[Draft], tuple[Change, ...]]:
+        """The records of touched files, and before them the commit that holds what is kept of them."""
+        within = self._identify("contents", (self._source, foreign), 0)
+        kept = TouchContents(within, self.state.contents)
         changes: list[Change] = []
         for touch in touches:
             root, path = self._place(touch.path)
@@ -460,10 +480,16 @@ class Drafter:
                 before=touch.before, after=touch.after,
                 from_path=self._place(touch.from_path)[1] if touch.from_path else "",
             )  # fmt: skip
-            changes.append(Upsert("files", record))
+            changes.append(Upsert("files", kept.named(touch, record)))
             if touch.op not in ("skipped", "deleted"):
                 changes.append(Upsert("working_set", WorkingRecord(name=path, kind="file")))
-        return tuple(changes)
+        if not kept.input:
+            return [], tuple(changes)
+        holder = self._draft(
+            "file", contents_origin(foreign), at,
+            actor="system", source="file", status=KEPT, input=kept.input,
+        )  # fmt: skip
+        return [msgspec.structs.replace(holder, id=within)], tuple(changes)
 
     def _place(self, path: str) -> tuple[str, str]:
         """(root, path) as `files` has them: below the session's folder, or by its own anchor."""
@@ -473,9 +499,15 @@ class Drafter:
         return paths.split(path, self._root, self._folder)
 
 
+def contents_origin(foreign: str) -> str:
+    """What the commit with the contents of a call's files is called: no other commit of the call has that origin."""
+    return f"{foreign}/contents"
+
+
 def step_digest(record: PlanRecord) -> list[str]:
-    """A step of the plan as drafting remembers it: its name, and a digest of all of it."""
-    return [record.step, text_id(repr(msgspec.to_builtins(record)))]
+    """A step of the plan as drafting remembers it: its name, and a digest of all that an agent's own plan can say."""
+    plain = msgspec.structs.replace(record, check="", files=[])
+    return [record.step, text_id(repr(msgspec.to_builtins(plain)))]
 
 
 def lifecycle_draft(

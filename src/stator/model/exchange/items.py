@@ -33,6 +33,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from stator.model.exchange.hunks import Place
 from stator.model.log.commit import Source
 from stator.model.records.types import (
     Effect,
@@ -64,6 +65,17 @@ class Touch(msgspec.Struct, frozen=True, kw_only=True):
     after: str = ""
     from_path: str = ""
     how: Knowledge = "recorded"
+    before_text: str | None = None
+    """What it held, where the source shows all of it."""
+    after_text: str | None = None
+    places: tuple[Place, ...] = ()
+    """What was changed, where that is all the source shows."""
+
+    def __post_init__(self) -> None:
+        """Where the text is known, so is its digest."""
+        for side, text in (("before", self.before_text), ("after", self.after_text)):
+            if text is not None:
+                msgspec.structs.force_setattr(self, side, digest_of(text))
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

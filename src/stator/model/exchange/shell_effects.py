@@ -90,6 +90,27 @@ def simple_commands(command: str) -> list[tuple[list[str], bool]]:
     ]
 
 
+def parts_of_success(command: str) -> list[str]:
+    """The texts of the commands of a line that certainly succeeded if the line did: the last chain's, each with its
+    pipes and redirections. [] if the control flow is uncertain, or a `cd` before that chain may have failed."""
+    chains = _chains(command) if len(command) <= COMMAND_MAX else []
+    if not chains or not all(map(_stays_in_folder, chains[:-1])):
+        return []
+    parts: list[str] = []
+    begin = 0
+    for match in _TOKEN.finditer(command):
+        text = match.group()
+        if match.lastgroup == "op" and text in ("&&", ";", "\n", "<<", "<<-"):
+            if text.startswith("<<"):
+                return []  # the text of a here-document is not one of commands
+            parts.append(command[begin : match.start()].strip())
+            begin = match.end()
+            if text != "&&" and command[begin:].strip():
+                parts.clear()
+    parts.append(command[begin:].strip())
+    return [part for part in parts if part]
+
+
 def _is_set_e(first: _Command) -> bool:
     """Whether the command is `set -e`; then a command that succeeded ran to its end."""
     options = [word for word in first.words[1:] if word.startswith("-")]

@@ -100,3 +100,13 @@ def _clean_dict(value: dict[Any, Any], scrub: Scrub) -> dict[Any, Any]:
 
 def _same(new: Any, old: Any) -> bool:
     return all(a is b for a, b in zip(new, old, strict=True))
+
+
+def untagged(record: Record) -> Record:
+    """A record that was read from a log, with its values as they were given."""
+    given = {
+        name: canon.from_plain(value)
+        for name in record.__struct_fields__
+        if isinstance(value := getattr(record, name), (dict, list))
+    }
+    return msgspec.structs.replace(record, **given) if given else record

@@ -35,6 +35,7 @@ from stator.model.records.types import (
     FileRecord,
     PlanRecord,
     Record,
+    RevisionRecord,
     SessionRecord,
     SpendRecord,
     ToolRecord,
@@ -331,8 +332,9 @@ def _left_behind(file: FileRecord, known: Record | None) -> FileRecord:
             root=file.root,
         )
     return msgspec.structs.replace(
-        known, op="deleted", before=known.after, before_in=known.after_in, after="", after_in=""
-    )
+        known, op="deleted", before=known.after, before_in=known.after_in,
+        after="", after_in="", patch_in="",
+    )  # fmt: skip
 
 
 def _with_kept(file: FileRecord, known: Record) -> FileRecord:
@@ -361,7 +363,7 @@ def _artifact(record: Record, made: Made) -> None:
 
 
 def _plan(record: Record, made: Made) -> None:
-    """A step whose status moves keeps its place, detail and evidence."""
+    """A step whose status moves keeps its place, its detail and evidence, its check and files."""
     step = cast("PlanRecord", record)
     standing = made.find("plan", step.step)
     if standing is not None and isinstance(known := standing[2], PlanRecord):
@@ -370,16 +372,37 @@ def _plan(record: Record, made: Made) -> None:
             order=step.order or known.order,
             detail=step.detail or known.detail,
             evidence=step.evidence or known.evidence,
+            check=step.check or known.check,
+            files=step.files or known.files,
         )
     made.put_over(standing, "plan", step, step.step)
 
 
 def _use(record: Record, made: Made) -> None:
+    """Another use of the same thing is counted; what was known of it stays known."""
     use = cast("WorkingRecord", record)
     key = f"{use.kind}\n{use.name}"
     standing = made.find("working_set", key)
-    uses = getattr(standing[2], "uses", 0) + 1 if standing else 1
-    made.put_over(standing, "working_set", msgspec.structs.replace(use, uses=uses), key)
+    uses, detail = 1, use.detail
+    if standing is not None:
+        uses = getattr(standing[2], "uses", 0) + 1
+        detail = detail or getattr(standing[2], "detail", "")
+    whole = msgspec.structs.replace(use, uses=uses, detail=detail)
+    made.put_over(standing, "working_set", whole, key)
+
+
+def _revision(record: Record, made: Made) -> None:
+    """What becomes known of a revision later (that it was pushed, or amended) is added to what is known."""
+    revision = cast("RevisionRecord", record)
+    standing = made.find("revisions", revision.sha)
+    if standing is not None and isinstance(known := standing[2], RevisionRecord):
+        given = {
+            name: value
+            for name in ("branch", "files", "pushed", "replaced", "subject")
+            if (value := getattr(revision, name))
+        }
+        revision = msgspec.structs.replace(known, **given)
+    made.put_over(standing, "revisions", revision, revision.sha)
 
 
 def _fork(draft: Draft, made: Made) -> None:
@@ -543,5 +566,6 @@ _MERGE: dict[str, Callable[[Record, Made], None]] = {
     "artifacts": _artifact,
     "plan": _plan,
     "working_set": _use,
+    "revisions": _revision,
     "tools": _tool,
 }

@@ -13,6 +13,7 @@ from stator.model.records.types import (
     DecisionRecord,
     ErasedRecord,
     FileRecord,
+    ReadStep,
     Record,
     State,
     file_key,
@@ -50,7 +51,10 @@ COLLECTIONS: dict[str, Collection] = {
     )
 }
 NUMBERED: dict[int, Collection] = {one.number: one for one in COLLECTIONS.values()}
-_TYPES: dict[type[Record], Collection] = {one.type: one for one in COLLECTIONS.values()}
+_TYPES: dict[type[Record], Collection] = {
+    **{one.type: one for one in COLLECTIONS.values()},
+    ReadStep: COLLECTIONS["plan"],
+}
 
 
 def _collections(has: Callable[[Collection], bool]) -> frozenset[str]:

@@ -22,6 +22,7 @@ from stator.model.records.types import (
     FlagRecord,
     PendingRecord,
     PlanRecord,
+    ReadStep,
     RevisionRecord,
     RunRecord,
     ScoreRecord,
@@ -162,7 +163,12 @@ def decision_text(record: DecisionRecord) -> str:
 
 def plan_text(record: PlanRecord) -> str:
     text = f"{record.step}: {record.detail}" if record.detail else record.step
-    return f"{text} (evidence: {record.evidence})" if record.evidence else text
+    text = f"{text} (evidence: {record.evidence})" if record.evidence else text
+    if not isinstance(record, ReadStep) or record.status != "claimed":
+        return text
+    path = record.because.partition(": ")[2]
+    text = f"{text}; changed: {path}" if path else text
+    return f"{text}; check: {record.check}" if record.check else text
 
 
 def pending_text(record: PendingRecord) -> str:
@@ -283,18 +289,40 @@ def call_line(record: CallRecord, show: Show) -> list[Piece]:
     ]
 
 
+def step_word(record: PlanRecord) -> str:
+    """The status of a step in words. A record by itself says at most that the step is claimed: only a reader, who
+    looked for a check that succeeded, calls it done."""
+    is_proved = isinstance(record, ReadStep) and record.status == "done"
+    return (
+        "claimed" if record.status == "done" and not is_proved else record.status.replace("_", " ")
+    )
+
+
+def unproved(record: PlanRecord) -> str:
+    """Why a step reads claimed, and which command would prove it; "" of any other step."""
+    if not isinstance(record, ReadStep) or record.status != "claimed":
+        return ""
+    return f"{record.because}; {record.check} would prove it" if record.check else record.because
+
+
 def plan_line(record: PlanRecord, show: Show) -> list[Piece]:
     more = record.detail or record.evidence
+    why = unproved(record)
     return [
         (record.step, ""),
         (": ", ""),
-        (record.status.replace("_", " "), "step"),
+        (step_word(record), "step"),
+        (f" — {why}" if why else "", "dim"),
         (f" ({more})" if more else "", ""),
     ]
 
 
 def artifact_line(record: ArtifactRecord, show: Show) -> list[Piece]:
     return [(f"{record.name} v{record.version}", ""), (f" ({show.size(record.size)})", "dim")]
+
+
+def working_text(record: WorkingRecord) -> str:
+    return f"{record.kind} {record.name}" + (f" ({record.detail})" if record.detail else "")
 
 
 def working_line(record: WorkingRecord, show: Show) -> list[Piece]:

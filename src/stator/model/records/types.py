@@ -18,6 +18,8 @@ ParentKind = Literal["fork", "retry", "child", "import"]
 FileOp = Literal["read", "created", "modified", "deleted", "renamed", "skipped"]
 Knowledge = Literal["recorded", "observed", "inferred"]
 StepStatus = Literal["pending", "in_progress", "done", "blocked", "dropped"]
+StepReading = Literal["pending", "in_progress", "claimed", "done", "blocked", "dropped"]
+"""The status of a step as readers show it: what a record calls done is claimed until its check proves it."""
 Effect = Literal["read", "idempotent", "write"]
 CallStatus = Literal[
     "requested",
@@ -158,7 +160,8 @@ class DecisionRecord(Record, frozen=True):
     """Who chose, where that was not the agent: `user`."""
     confidence: int | None = None
     factors: dict[str, Any] = {}
-    how: Knowledge = "recorded"
+    how: Literal["", "inferred"] = ""
+    """Whether a rule found it in what happened; empty if it was recorded as a decision."""
     over: list[str] = []
     supersedes: str = ""
     topic: str = ""
@@ -200,6 +203,17 @@ class PlanRecord(Record, frozen=True):
     """The files it is about; none: all that the session changes."""
     order: int = 0
     status: StepStatus = "pending"
+    """As the agent says; whether a step that is said to be done reads done or claimed, readers work out."""
+
+
+class ReadStep(PlanRecord, frozen=True):
+    """A step that its record calls done, as readers show it: `done` or `claimed`. It is never on disk."""
+
+    because: str = ""
+    """Why it reads claimed."""
+    shown_by: int = 0
+    """The seq that shows it: of the call that proves it done, of the check that failed, of the change since."""
+    status: StepReading = "pending"  # type: ignore[assignment]  # wider than what a record may say
 
 
 class FactRecord(Record, frozen=True):
@@ -253,6 +267,8 @@ class RevisionRecord(Record, frozen=True):
     how: Knowledge = "inferred"
     pushed: str = ""
     """Where it was pushed to, if that is recorded."""
+    replaced: str = ""
+    """The revision that took its place, where it was amended."""
     root: str = "."
     subject: str = ""
 

@@ -29,7 +29,16 @@ from stator.errors import BadDelta
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Delta, Drop, Op, Put, Version
 from stator.model.records.tables import BOOKKEEPING, COLLECTIONS, NOT_DIFFED, key_of
-from stator.model.records.types import KEYLESS, DecisionRecord, Entry, FileRecord, Record, State
+from stator.model.records.types import (
+    KEYLESS,
+    DecisionRecord,
+    Entry,
+    FileRecord,
+    ReadStep,
+    Record,
+    State,
+    WorkingRecord,
+)
 from stator.model.values.canon import encode
 
 Change = Literal["added", "changed", "superseded", "removed", "transient", "unchanged", "read"]
@@ -70,8 +79,18 @@ class DiffItem(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_net(self) -> bool:
-        """Whether it is listed for people."""
+        """Whether it is a net change."""
         return self.change in NET
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether people are shown it. Of the working set they see apps and data sources that came or went; files are
+        among the files."""
+        if self.collection != "working_set":
+            return self.is_net and self.collection not in NOT_DIFFED
+        used = self.after or self.before
+        is_file = not isinstance(used, WorkingRecord) or used.kind == "file"
+        return self.is_net and not is_file and (self.before is None or self.after is None)
 
 
 class CallItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +137,7 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         """A few plain lines; `stator diff` draws the same structure better."""
         lines = [f"{self.start} → {self.end}"]
-        shown = (item for item in self.items if item.is_net and item.collection not in NOT_DIFFED)
+        shown = (item for item in self.items if item.is_listed)
         lines += map(_line, shown)
         lines += (f"  · {call.tool} {call.status}" for call in self.calls)
         return "\n".join(lines) if len(lines) > 1 else f"{lines[0]}: nothing changed"
@@ -527,7 +546,10 @@ def _record(act: Version) -> FileRecord:
 
 
 def _says_the_same(a: Record, b: Record) -> bool:
-    """Which decision one superseded on the way is not part of what it says."""
+    """Which decision one superseded on the way is not part of what it says, nor is by what a step is shown to be done
+    or claimed."""
     if isinstance(a, DecisionRecord) and isinstance(b, DecisionRecord):
         a, b = (msgspec.structs.replace(x, supersedes="") for x in (a, b))
+    if isinstance(a, ReadStep) and isinstance(b, ReadStep):
+        a, b = (msgspec.structs.replace(x, because="", shown_by=0) for x in (a, b))
     return encode(a) == encode(b)

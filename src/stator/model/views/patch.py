@@ -8,10 +8,12 @@ quoted as git quotes it: one with a line break in it cannot pretend to be anothe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
+
+from stator.model.exchange.hunks import Hunk, Lines, Place, lines_of, split_lines
 
 CONTEXT = 3
 PAIRS_MAX = 1_000_000
@@ -32,8 +34,20 @@ class FileSide(msgspec.Struct, frozen=True):
     mode: int = 0o644
 
 
+class PatchPart(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of one write of a file whose contents are not: the changed places, or why not even these."""
+
+    turn: int
+    seq: int
+    places: tuple[Place, ...] = ()
+    reason: str = ""
+
+
 class FilePatch(msgspec.Struct, frozen=True, kw_only=True):
-    """The net change of one file: its patch, or the reason why no patch can be shown."""
+    """The net change of one file: its patch, or the reason why no patch can be shown.
+
+    Where only changed places are known, `parts` has them, write by write, and there is no net patch.
+    """
 
     path: str
     change: Change
@@ -44,23 +58,37 @@ class FilePatch(msgspec.Struct, frozen=True, kw_only=True):
     added: int = 0
     """Lines."""
     removed: int = 0
+    parts: tuple[PatchPart, ...] = ()
+    note: str = ""
+    """What else is to be known of the patch: something that is not recorded changed the file in between."""
+    base: str = ""
+    """The folder that the paths in the patch are relative to, where that is not the session's root."""
 
 
 def file_patch(
-    path: str, root: str, before: FileSide | None, after: FileSide | None
+    path: str, root: str, before: FileSide | None, after: FileSide | None, base: str = ""
 ) -> FilePatch | None:
-    """What makes the one of the other; None where they are equal."""
+    """What makes the one of the other; None where they are equal. In the patch, paths are relative to `base`."""
     if before == after or (before is None and after is None):
         return None
     change: Change = "added" if before is None else "removed" if after is None else "changed"
     source = before.path if before is not None and before.path != path else ""
-    made = FilePatch(path=path, root=root, change="renamed" if source else change, from_path=source)
+    made = FilePatch(
+        path=path, root=root, change="renamed" if source else change, from_path=source, base=base
+    )
+    before, after = _below(before, base), _below(after, base)
     if (before and is_binary(before.data)) or (after and is_binary(after.data)):
         return msgspec.structs.replace(made, reason=_binary(before, after))
     lines = unified(before, after)
     body = lines[next((n for n, line in enumerate(lines) if line[:2] == "@@"), len(lines)) :]
     signs = Counter(line[:1] for line in body)
     return msgspec.structs.replace(made, patch="".join(lines), added=signs["+"], removed=signs["-"])
+
+
+def _below(side: FileSide | None, base: str) -> FileSide | None:
+    if side is None or not base:
+        return side
+    return msgspec.structs.replace(side, path=relative(side.path, base))
 
 
 def is_binary(data: bytes) -> bool:
@@ -105,17 +133,83 @@ def unified(before: FileSide | None, after: FileSide | None) -> list[str]:
 def text_of(patches: Iterable[FilePatch]) -> str:
     """Patches as one text; a file without a patch becomes a comment, which `git apply` ignores.
 
-    Files outside the session's root are comments too: applied inside it, they would be other files.
+    Files outside the session's root are comments too: applied inside it, they would be other files. Only where no
+    file is inside, their paths are relative to the folder that the text begins with.
     """
-    parts: list[str] = []
-    for patch in patches:
-        if patch.root != ".":
-            parts.append(f"# {quoted(patch.path)}: outside the session's root\n")
-        elif patch.reason:
-            parts.append(f"# {quoted(patch.path)}: {patch.change}; {quoted(patch.reason)}\n")
-        else:
-            parts.append(patch.patch)
-    return "".join(parts)
+    found = list(patches)
+    base = next((patch.base for patch in found if patch.base), "")
+    lead = f"# paths are relative to {quoted(base)}\n" if base else ""
+    return lead + "".join(line for patch in found for line in _shown(patch))
+
+
+def _shown(patch: FilePatch) -> Iterator[str]:
+    path = quoted(patch.path)
+    if patch.root != "." and not patch.base:
+        yield f"# {path}: outside the session's root\n"
+        return
+    if patch.reason:
+        yield f"# {path}: {patch.change}; {quoted(patch.reason)}\n"
+        return
+    if patch.note:
+        yield f"# {path}: {quoted(patch.note)}\n"
+    if patch.parts:
+        yield f"# {path}: only these changed places are known, not the rest of the file\n"
+    yield patch.patch
+    for part in patch.parts:
+        yield f"# {path}: turn {part.turn}, @{part.seq}"
+        yield f": {quoted(part.reason)}\n" if part.reason else "\n"
+        yield from part_lines(relative(patch.path, patch.base), part.places)
+
+
+def relative(path: str, base: str) -> str:
+    """A path below a folder; as it is where there is no folder, or it is not below it."""
+    return path.removeprefix(base.rstrip("/") + "/") if base else path
+
+
+def part_lines(path: str, places: Sequence[Place]) -> Iterator[str]:
+    """Changed places as a patch that git accepts; as comments where it could not: without a line before and after
+    the change git does not search for the place, and a text may begin inside a line."""
+    numbered = _numbered(places)
+    if numbered is None:
+        for place in places:
+            yield from (f"#   {line}\n" for line in _commented(place))
+    elif numbered:
+        named = quoted("a/" + path), quoted("b/" + path)
+        yield f"diff --git {named[0]} {named[1]}\n"
+        yield f"--- {_named('a/' + path)}\n"
+        yield f"+++ {_named('b/' + path)}\n"
+        for old, new, lines in numbered:
+            spans = (old, len(lines.old)), (new, len(lines.new))
+            yield "@@ -{} +{} @@\n".format(*(f"{start},{length}" for start, length in spans))
+            yield from (_line(sign, line) for sign, line in lines.parts)
+
+
+def _numbered(places: Sequence[Place]) -> list[tuple[int, int, Lines]] | None:
+    """Hunks with the numbers of their lines; made up where they are not known, since git searches for the place
+    unless it is said to be the first line."""
+    found: list[tuple[int, int, Lines]] = []
+    at, more = 2, 0
+    for place in places:
+        lines = lines_of(place) if isinstance(place, Hunk) else None
+        if lines is None or not isinstance(place, Hunk):
+            return None
+        if not (lines.trail if place.old == 0 else lines.lead + lines.trail):
+            return None
+        if place.old == 0 and not lines.lead:
+            return None
+        old = place.old or at
+        found.append((old, old + more, lines))
+        at = old + len(lines.old)
+        more += len(lines.new) - len(lines.old)
+    return found
+
+
+def _commented(place: Place) -> Iterator[str]:
+    if isinstance(place, Hunk):
+        yield from place.body.removesuffix("\n").split("\n")
+        return
+    for sign, text in (("-", place.old), ("+", place.new)):
+        yield from (f"{sign}{line}" for line in text.removesuffix("\n").split("\n") if text)
 
 
 def quoted(path: str) -> str:
@@ -141,8 +235,7 @@ def _mode(side: FileSide) -> str:
 
 def _lines(side: FileSide | None) -> list[str]:
     """The lines with their ends; the last may have none."""
-    parts = side.data.decode().split("\n") if side is not None else [""]
-    return [part + "\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
+    return split_lines(side.data.decode()) if side is not None else []
 
 
 def _hunks(a: list[str], b: list[str]) -> Iterator[str]:
@@ -173,6 +266,23 @@ def _groups(old: list[str], new: list[str]) -> Iterable[list[tuple[str, int, int
     if sum(counts[line] for line in old) <= PAIRS_MAX:
         return SequenceMatcher(None, old, new).get_grouped_opcodes(CONTEXT)
     return [[("replace", 0, len(old), 0, len(new))]]
+
+
+def matching(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int, int]]:
+    """Runs of lines that two texts have in common, as a patch between them shows it: where each begins in the one, in
+    the other, and its length."""
+    from difflib import SequenceMatcher  # only patches need it
+
+    a, b = list(old), list(new)
+    low = _common(a, b)
+    high = _common(a[low:][::-1], b[low:][::-1])
+    yield 0, 0, low
+    inner = a[low : len(a) - high], b[low : len(b) - high]
+    counts = Counter(inner[1])
+    if sum(counts[line] for line in inner[0]) <= PAIRS_MAX:
+        for block in SequenceMatcher(None, *inner, autojunk=False).get_matching_blocks():
+            yield block.a + low, block.b + low, block.size
+    yield len(a) - high, len(b) - high, high
 
 
 def _common(a: list[str], b: list[str]) -> int:

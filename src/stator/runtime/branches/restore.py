@@ -8,25 +8,33 @@ that is killed on the way leaves every file either as it was or as it was to be.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from posixpath import isabs, normpath, relpath
 from typing import Any, Literal
 
 import msgspec
 
 from stator.errors import Conflict, InvalidInput
+from stator.model.exchange.kept_contents import BYTES_LIMIT
 from stator.model.log.commit import Commit, Draft, Upsert
 from stator.model.log.delta import Version
 from stator.model.records.types import FileOp, FileRecord, file_key
 from stator.model.values import paths
+from stator.model.views.file_story import (
+    RESTORED,
+    WRITES,
+    FileStory,
+    Held,
+    as_it_was,
+    knows,
+    with_sources,
+)
 from stator.model.views.patch import FilePatch, FileSide, file_patch
 from stator.runtime.base.arguments import text, texts
 from stator.runtime.driving.writer import SessionWriter
 from stator.runtime.files import safe_io
 from stator.runtime.files.capture import (
-    BYTES_LIMIT,
     FROM_FILE,
-    WRITES,
     ContentKeeper,
     KeptContents,
     Rules,
@@ -37,11 +45,10 @@ from stator.runtime.files.capture import (
 )
 from stator.runtime.files.safe_io import Look
 from stator.runtime.views import contents
-from stator.runtime.views.contents import Held
 from stator.runtime.views.refs import Point
 
-SNAPSHOT, RESTORED = "snapshot", "restored"
-"""Status of the commit before files are changed, and of the one after."""
+SNAPSHOT = "snapshot"
+"""Status of the commit before files are changed."""
 Action = Literal["write", "delete", "unchanged", "not kept", "refused"]
 ACTIONS = ("write", "delete")
 
@@ -179,13 +186,17 @@ def _plan(
     upto = store.head(writer.id).seq
     log: dict[str, list[Version]] = {}
     versions = store.versions(writer.id, after=0, upto=upto, collections=("files",))
-    for version in contents.with_sources(versions):
+    for version in with_sources(versions):
         log.setdefault(version.key, []).append(version)
     back = contents.rewinds(store, writer.id)
     wrote = {key: _files(versions) for key, versions in log.items()}
     wrote = {key: files for key, files in wrote.items() if any(f.op in WRITES for f in files)}
     keys = sorted(wrote) if not wanted else [_key(path, writer.root) for path in wanted]
     reader = contents.ContentReader(store, writer.id)
+    stories = (
+        _story(version for version in versions if version.seq <= point.seq),
+        _story(version for version in versions if version.seq not in back),
+    )
     plan: list[_Planned] = []
     for key in dict.fromkeys(keys):
         if key not in wrote:
@@ -193,7 +204,9 @@ def _plan(
             continue
         each = _place(wrote[key][-1], writer.root, root)
         if each.item.action != "refused":
-            _compare(each, log[key], back, point, reader)
+            each.held = _then(key, log[key], stories[0], point)
+            each.left = _known(stories[1].left.get(key), reader)
+            _compare(each, reader)
         plan.append(each)
     _refuse(plan, keeper, reader, force)
     return plan
@@ -240,24 +253,33 @@ def _place(file: FileRecord, base: str, root: str) -> _Planned:
     return _Planned(file, item, folder, path)
 
 
-def _compare(
-    each: _Planned,
-    versions: Sequence[Version],
-    back: Collection[int],
-    point: Point,
-    reader: contents.ContentReader,
-) -> None:
+def _story(versions: Iterable[Version]) -> FileStory:
+    story = FileStory()
+    for version in versions:
+        story.take(version)
+    return story
+
+
+def _known(held: Held | None, reader: contents.ContentReader) -> Held | None:
+    """A file with its digest, also where that must be worked out from changed places."""
+    if held is None or held.digest or not held.is_known:
+        return held
+    loaded = reader.load(held)
+    if isinstance(loaded, str):
+        return held
+    return msgspec.structs.replace(held, digest=safe_io.digest_of(loaded[0]))
+
+
+def _compare(each: _Planned, reader: contents.ContentReader) -> None:
     """What is there now against what was there then. A rewind left nothing on disk."""
-    left = _files([version for version in versions if version.seq not in back])
-    known = [file for file in left if contents.knows(file)]
-    each.left = contents.after(known[-1]) if known else None
-    each.held = _then(versions, point)
     each.now = safe_io.look(each.base, each.path)
+    each.held = _known(each.held, reader)
     loaded = reader.load(each.held) if each.held is not None else None
     if isinstance(loaded, str):
         _decide(each, "not kept", loaded)
         return
-    each.then = loaded[:2] if loaded is not None else None
+    if loaded is not None:  # a mode that no source says is the one that is there
+        each.then = loaded[0], loaded[1] or each.now.mode or 0o644
     if each.now.why == "unreadable":
         _decide(each, "refused", "what is there now is not a plain file")
     elif each.then is None:
@@ -268,12 +290,12 @@ def _compare(
         _decide(each, "write")
 
 
-def _then(versions: Sequence[Version], point: Point) -> Held | None:
+def _then(key: str, versions: Sequence[Version], story: FileStory, point: Point) -> Held | None:
     """The file at the position."""
     sofar = _files([version for version in versions if version.seq <= point.seq])
-    known = [file for file in sofar if contents.knows(file)]
+    known = [file for file in sofar if knows(file)]
     later = [version for version in versions if version.seq > point.seq]
-    return contents.as_it_was(known[-1] if known else None, later)
+    return as_it_was(known[-1] if known else None, story.left.get(key), later)
 
 
 def _same(now: Look, held: Held, mode: int) -> bool:
@@ -347,6 +369,12 @@ def _snapshot(
     ]
     said = {"at": point.shown, "paths": [each.item.path for each in todo]}
     snapshot = _commit(writer, SNAPSHOT, said, news)
+    for each in todo:
+        if each.then is not None and each.held is not None and not each.held.within:
+            data, mode = each.then
+            look = Look(each.held.digest, data, mode)
+            within = batch.put(look, lambda: writer.draft("file").id)
+            each.held = Held(look.digest, within)
     commits = writer.append([*batch.drafts(writer.draft), snapshot])
     writer.store.sync()
     return commits[-1], batch

@@ -12,6 +12,8 @@ from typing import Any, Literal
 import msgspec
 
 from stator.errors import Conflict, InvalidInput, NotFound, WrongState
+from stator.model.exchange.extraction_state import ExtractionState
+from stator.model.extraction.extractor import Extractor
 from stator.model.log.commit import Upsert
 from stator.model.log.query import SessionRow
 from stator.model.records.types import SessionRecord
@@ -175,7 +177,8 @@ def adopt(
     change = Upsert("session", msgspec.structs.replace(record, adopted=adopted))
     fields: dict[str, Any] = {"changes": (change,), "actor": "user", "principal": by}
     if driver is not None and driver.id == original:
-        driver.append([driver.draft("adopt", **fields)])
+        adopting = driver.draft("adopt", **fields)
+        driver.append([adopting, *driver.extract(adopting)])
     else:
         _adopt_held(store, context, original, fields)
     going_on = store.session(adopted or original).record
@@ -184,8 +187,9 @@ def adopt(
 
 def _adopt_held(store: StorePort, context: Context, session: str, fields: dict[str, Any]) -> None:
     with held(store, context, session) as hold:
-        drafts = [*hold.paused_after(), hold.draft("adopt", **fields)]
-        store.append(session, drafts, barrier=True)
+        adopting = hold.draft("adopt", **fields)
+        found = Extractor(session, ExtractionState()).drafts(adopting)
+        store.append(session, [*hold.paused_after(), adopting, *found], barrier=True)
 
 
 def _adoption(store: StorePort, session: str, ref: str) -> tuple[str, str]:

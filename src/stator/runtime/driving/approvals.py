@@ -31,6 +31,9 @@ from stator.model.calls.approval import (
     is_own,
     parse_pattern,
 )
+from stator.model.exchange.extraction_state import ExtractionState
+from stator.model.extraction.evidence import seen_commit
+from stator.model.extraction.extractor import Extractor
 from stator.model.log.commit import (
     Draft,
     Provenance,
@@ -411,9 +414,19 @@ def _record(
         provenance=FROM_PERSON,
         changes=(Upsert("approvals", made),),
     )
-    commit = store.append(where, [draft], barrier=True)[-1]
+    commit = store.append(where, [draft, *_found_in(store, draft)], barrier=True)[0]
     name = asked.name if where == session else project_session.PROJECT_SESSION
     return Grant(id=commit.delta[0].id, session=where, name=name, record=made, seq=commit.seq)
+
+
+def _found_in(store: StorePort, draft: Draft) -> list[Draft]:
+    """What the rules of extraction find in an answer: the words with which a person refused a call."""
+    intent = intent_of(store, draft.session, draft.call) if draft.call else None
+    if intent is None:
+        return []
+    extractor = Extractor(draft.session, ExtractionState())
+    extractor.see(seen_commit(intent))
+    return extractor.drafts(draft)
 
 
 def revoke(

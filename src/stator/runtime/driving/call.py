@@ -262,7 +262,7 @@ class Calling:
         kept = self._seen.kept if self._seen is not None and note.kind == "outcome" else None
         held = kept.drafts(self.turn.draft, call=self.asked.call) if kept is not None else []
         due = self.turn.driver.settings_due() if note.kind == "call" else []
-        return [*due, *held, made]
+        return [*due, *held, made, *self.turn.driver.extract(made)]
 
     def run(self, effect: RunTool) -> ToolReturned | ToolRaised:
         self.look()

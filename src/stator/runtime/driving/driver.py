@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol, Self, TypeVar
 
+import msgspec
 from msgspec import UNSET
 
 from stator.errors import (
@@ -36,6 +37,8 @@ from stator.model.calls.life import (
     ToolReturned,
     judge,
 )
+from stator.model.exchange.extraction_state import ExtractionState
+from stator.model.extraction.extractor import Extractor
 from stator.model.log.commit import (
     Commit,
     Draft,
@@ -148,6 +151,7 @@ class Driver:
         self.recovered = recovery.report(store, row.id, last)
         self.doubts = DoubtsElsewhere(store, row.id, some=bool(self.recovered.in_doubt))
         self._timed = context.monotonic()
+        self._extractor = Extractor(row.id, ExtractionState())
 
     # -- appending --------------------------------------------------------------------------------
 
@@ -185,6 +189,12 @@ class Driver:
         with self.lock:
             self._shown.landed(commits)
         return commits
+
+    def extract(self, draft: Draft) -> list[Draft]:
+        """The drafts of what is found in a draft of this run: they follow it in the log."""
+        with self.lock:
+            found = self._extractor.drafts(draft)
+        return [msgspec.structs.replace(one, run=self.run, epoch=self.lease.epoch) for one in found]
 
     def submit(self, draft: Draft) -> str:
         """Append one commit; its id."""

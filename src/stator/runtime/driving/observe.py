@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from stator.model.exchange.items import Touch
+from stator.model.exchange.kept_contents import SKIPPED
 from stator.model.exchange.tool_files import files_of_call
 from stator.model.log.commit import Change, Upsert
 from stator.model.records.types import FileOp, FileRecord
@@ -15,7 +16,6 @@ from stator.runtime.driving.driver import Driver
 from stator.runtime.driving.state_writer import in_play
 from stator.runtime.driving.tools import Tool
 from stator.runtime.files.capture import (
-    SKIPPED,
     ContentKeeper,
     KeptContents,
     Rules,

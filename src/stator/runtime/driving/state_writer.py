@@ -204,11 +204,18 @@ class StateWriter:
         *,
         detail: str = "",
         evidence: str = "",
+        check: str = "",
+        files: Sequence[str] = (),
         order: int = 0,
         why: str = "",
         from_: From = None,
     ) -> str:
-        """Record a step of the plan and its status, or a list of steps, all with that status."""
+        """Record a step of the plan and its status, or a list of steps, all with that status.
+
+        `check` is a command. A step that is done reads *claimed* until its check has succeeded after the last change
+        of its `files` (none named: of any file that the session changed).
+        """
+        about = [paths.split(path, self._root) for path in texts(files, "files")]
         steps = [step] if isinstance(step, str) else texts(step, "step")
         if status not in ("pending", "in_progress", "done", "blocked", "dropped"):
             raise InvalidInput(
@@ -222,6 +229,8 @@ class StateWriter:
                 status=status,
                 detail=detail,
                 evidence=evidence,
+                check=text(check, "check"),
+                files=[path for _, path in about],
                 order=order if isinstance(step, str) or type(order) is not int else order + place,
             )
             for place, name in enumerate(steps, 1)

@@ -349,6 +349,7 @@ class AsyncStore(AsyncRunner, AsyncKeeper, AsyncOutsideDoors):
     contribute = awaited_as(Store.contribute, AsyncContributor)
     fork = awaited_as(Store.fork, AsyncView)
     ingest = awaited(Store.ingest)
+    extract = awaited(Store.extract)
     export = awaited(Store.export)
     import_bundle = awaited(Store.import_bundle)
     sessions = awaited(Store.sessions)
@@ -368,3 +369,4 @@ class AsyncStore(AsyncRunner, AsyncKeeper, AsyncOutsideDoors):
     prefer = awaited(Store.prefer)
     forget = awaited(Store.forget)
     why = awaited(Store.why)
+    blame = awaited(Store.blame)

@@ -16,6 +16,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stator.errors import InvalidInput
+from stator.model.exchange.kept_contents import (
+    BYTES_LIMIT,
+    COMMIT_BYTES,
+    KEPT,
+    NOT_KEPT,
+    SKIPPED,
+    UNKNOWN_BEFORE,
+)
 from stator.model.log.commit import (
     Commit,
     Draft,
@@ -24,6 +32,7 @@ from stator.model.log.commit import (
 )
 from stator.model.records.types import FileRecord, file_key
 from stator.model.values import paths
+from stator.model.views.file_story import WRITES
 from stator.runtime.base.arguments import texts
 from stator.runtime.files import git, safe_io
 from stator.runtime.files.safe_io import Look
@@ -32,22 +41,9 @@ from stator.store.port import StorePort
 if TYPE_CHECKING:
     from stator.model.calls.known import Scrub
 
-SKIPPED = frozenset({".git", ".hg", ".stator", ".venv", "__pycache__", "node_modules"})
-"""Folders that are not looked into."""
-BYTES_MAX = 1_000_000
-"""The largest file that is kept, in bytes, unless the caller sets another limit."""
-BYTES_LIMIT = 8 * 1024 * 1024
-"""Bytes a caller may say: escaped, a control character takes six, and a commit has an end."""
 CACHED_MAX = 64 * 1024 * 1024
 """Bytes of a tracked folder that are held ready, to know what was there before a write."""
-COMMIT_BYTES = BYTES_LIMIT
-"""Bytes of contents after which another commit begins: reading one file should not load them all."""
-KEPT = "kept"
-"""Status of a commit that only holds contents."""
-NOT_KEPT = "not kept: "
-UNKNOWN_BEFORE = "what was there before"
 NO_ROOM = Look(why=UNKNOWN_BEFORE)
-WRITES = frozenset({"created", "modified", "deleted", "renamed"})
 FROM_FILE = Provenance("file", "unverified")
 
 Stamp = tuple[int, int]

@@ -42,7 +42,11 @@ class Foreteller(Recorder):
         return drafts
 
     def flush(self, *, bookmark: Bookmark | None = None, barrier: bool = True) -> list[Commit]:
-        drafts = [draft for draft in self._pending if isinstance(draft, Draft)]
+        drafts = [
+            draft
+            for draft in self._pending
+            if isinstance(draft, Draft) and not self._is_left_to_extract(draft)
+        ]
         whole = [mended(draft) for draft in drafts]
         self.mended += sum(new is not old for new, old in zip(whole, drafts, strict=True))
         self._foretold.add(hash(self.session))

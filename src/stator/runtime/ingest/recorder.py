@@ -10,6 +10,7 @@ source was read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import zip_longest
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -33,6 +34,9 @@ from stator.model.exchange.items import (
     Via,
     commit_id,
 )
+from stator.model.exchange.kept_contents import KEPT
+from stator.model.extraction.evidence import origin_parts
+from stator.model.extraction.extractor import Extractor
 from stator.model.log.commit import Commit, Draft, Upsert
 from stator.model.log.query import SessionQuery, SessionRow
 from stator.model.log.shown_text import cut_short
@@ -119,6 +123,7 @@ class Recorder:
             folder="" if root else conversation.cwd,
             approvals=self._approvals,
             identify=self._identify if conversation.fork_of else None,
+            extract=Extractor(self.session, state.extraction).drafts,
         )
         self._pending: list[Draft | Began | Ended] = []
         self._seq = 0 if row is None else store.head(row.id).seq
@@ -265,7 +270,8 @@ class Recorder:
         drafts: list[Draft] = []
         for one in self._pending:
             if isinstance(one, Draft):
-                drafts.append(one)
+                if not self._is_left_to_extract(one):
+                    drafts.append(one)
                 continue
             draft = self._lifecycle(one, record)
             if draft is not None:
@@ -274,9 +280,32 @@ class Recorder:
                 drafts.append(draft)
         if not self._is_described and not self._unbegun:
             drafts = [*self._described(record, drafts), *drafts]
+        if not self._unbegun:
+            drafts = self._without_strays(drafts)
         if not record.orderer and self._orderer == "transcript":
             drafts = Earlier(self._store, self.session).adapted(drafts)
         return drafts
+
+    def _is_left_to_extract(self, draft: Draft) -> bool:
+        """Whether a draft was found in a commit that is in the log already. Then it is there too, or the log was made
+        by a release that did not find it: `stator extract` puts it where it does no harm."""
+        parts = origin_parts(draft.origin)
+        return (
+            parts is not None
+            and not self._unbegun
+            and bool(self._store.locate(parts[2], self.session))
+        )
+
+    def _without_strays(self, drafts: list[Draft]) -> list[Draft]:
+        """Contents are recorded with the commit that names them. One that an earlier release recorded names none."""
+        return [
+            draft
+            for draft, named in zip_longest(drafts, drafts[1:])
+            if draft.status != KEPT
+            or named is None
+            or self._store.locate(draft.id, self.session)
+            or not self._store.locate(named.id, self.session)
+        ]
 
     def _lifecycle(self, item: Began | Ended, record: SessionRecord) -> Draft | None:
         """None if it is recorded: a start may have been another kind of commit, by the status at that time."""

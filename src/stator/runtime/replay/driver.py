@@ -90,6 +90,10 @@ class ReplayDriver(Driver):
         at = self._began_at
         return self.store.commits(row.id, after=at - 1, upto=at, limit=1)[0]
 
+    def extract(self, draft: Draft) -> list[Draft]:
+        """Nothing: what rules find was recorded then, and no program is compared with it."""
+        return []
+
     def append(self, drafts: Sequence[Draft], *, if_head: str | None = None) -> list[Commit]:
         raise InvalidInput("a replay writes nothing")
 

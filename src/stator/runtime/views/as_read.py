@@ -1,7 +1,9 @@
-"""The store as readers see it: what a log does not hold of its open calls is worked out here, for all of them.
+"""The store as readers see it: what a log does not hold of its open calls and of the steps of its plan is worked
+out here, for all of them.
 
 Nothing about absence is written to a log. Whether a call without an outcome still runs depends on whether its
-session is at rest, which changes without a commit. Every reader asks through `AsRead`, so that all agree at once;
+session is at rest, which changes without a commit. Whether a step that is said to be done reads done depends on its
+check and the changes since. Every reader asks through `AsRead`, so that all agree at once;
 whatever writes asks the store itself. Positions, hashes and the commits are the store's own.
 """
 
@@ -20,6 +22,7 @@ from stator.model.views import open_calls
 from stator.model.views.unplaced import Unplaced, unplaced
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import commit_at
+from stator.runtime.views.checked import read_steps
 from stator.store.port import StorePort
 
 Answer = TypeVar("Answer")
@@ -28,7 +31,8 @@ LEFT = ("in doubt", "cancelled")
 
 
 class AsRead:
-    """A store whose answers say what became of open calls; everything else is the store's own."""
+    """A store whose answers say what became of open calls, and which steps of a plan were only claimed to be done;
+    everything else is the store's own."""
 
     def __init__(self, store: StorePort, context: Context, *, remembers: bool = False) -> None:
         self._below = store
@@ -70,6 +74,8 @@ class AsRead:
         self, session: str, collection: str, *, at: int | None = None, limit: int | None = None
     ) -> list[Entry]:
         found = self._below.entries(session, collection, at=at, limit=limit)
+        if collection == "plan":
+            return read_steps(self._below, session, found, at, self._context.root)
         if collection != "calls" or not self._is_now(session, at):
             return found
         return [entry for entry in self._seen(session, found) if _is_open(entry)]
@@ -78,6 +84,8 @@ class AsRead:
         self, session: str, collection: str, key: str, *, at: int | None = None
     ) -> Entry | None:
         found = self._below.find(session, collection, key, at=at)
+        if collection == "plan" and found is not None:
+            return read_steps(self._below, session, [found], at, self._context.root)[0]
         if collection != "calls" or found is None or not self._is_now(session, at):
             return found
         (seen,) = self._seen(session, [found])

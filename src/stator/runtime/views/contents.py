@@ -7,17 +7,30 @@ it is named by.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from posixpath import commonpath, dirname, isabs
 from typing import Any
 
 import msgspec
 
 from stator.errors import Erased, NotFound
+from stator.model.exchange.hunks import Place, applied, counts, from_plain, from_unified
+from stator.model.exchange.kept_contents import place_key
 from stator.model.log.commit import Commit
-from stator.model.log.delta import Put, Version
+from stator.model.log.delta import Version
 from stator.model.records.types import FileRecord, file_key
-from stator.model.views.patch import FilePatch, FileSide, file_patch
-from stator.runtime.files.capture import NOT_KEPT, UNKNOWN_BEFORE, WRITES
+from stator.model.views.file_story import (
+    Edit,
+    Ends,
+    FileStory,
+    Held,
+    after,
+    as_it_was,
+    knows,
+    over,
+    with_sources,
+)
+from stator.model.views.patch import FilePatch, FileSide, PatchPart, file_patch
 from stator.runtime.files.safe_io import digest_of
 from stator.runtime.views import reflog
 from stator.runtime.views.refs import Point
@@ -25,6 +38,11 @@ from stator.store.port import StorePort
 
 COMMITS_HELD = 4
 """Commits whose contents are cached: the files of one write are in one commit."""
+GAPS_SHOWN = 5
+ONLY_PLACES = "only the changed places are known, not the rest of the file"
+DOES_NOT_FIT = (
+    "not known: its changes do not fit what the file held before, so something else changed it"
+)
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,55 +57,24 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     """Of the commit that holds it."""
 
 
-class Held(msgspec.Struct, frozen=True):
-    """A file at one end of a stretch of the log: its digest, the commit that holds it, or why none does."""
-
-    digest: str = ""
-    within: str = ""
-    why: str = ""
-
-
-class Ends(msgspec.Struct):
-    """A file over a stretch of the log: as it was before it and after it; None where there was none."""
-
-    root: str
-    path: str
-    start: Held | None
-    end: Held | None
-    from_path: str = ""
-
-
-def after(record: FileRecord) -> Held | None:
-    """What a record says is there now."""
-    if record.op == "deleted":
-        return None
-    return Held(record.after, record.after_in, record.reason if not record.after_in else "")
-
-
-def before(record: FileRecord) -> Held | None:
-    """What a write says was there before it."""
-    if record.op == "created":
-        return None
-    why = "" if record.before_in else record.reason or NOT_KEPT + UNKNOWN_BEFORE
-    return Held(record.before, record.before_in, why)
-
-
 class ContentReader:
     """Finds contents in a session's log."""
 
     def __init__(self, store: StorePort, session: str) -> None:
         self._store, self._session = store, session
         self._commits: dict[str, Commit | None] = {}
-        self._contents: dict[str, dict[str, Any] | str] = {}
+        self._values: dict[str, dict[str, Any] | str] = {}
+        self._worked_out: dict[tuple[str, str], tuple[bytes, int, int]] = {}
 
     def load(self, held: Held) -> tuple[bytes, int, int] | str:
-        """Data, mode and the seq that holds them; or why nothing can be read."""
+        """Data, mode (0 where no source says it) and the seq that holds them; or why nothing can be read."""
         if not held.within:
-            return held.why or "not kept"
-        contents = self._within(held.within)
-        if isinstance(contents, str):
-            return contents
-        found = contents.get(held.digest)
+            return self._changed(held) if held.patch else held.why or "not kept"
+        value = self._within(held.within)
+        if isinstance(value, str):
+            return value
+        contents = value.get("contents")
+        found = contents.get(held.digest) if isinstance(contents, dict) else None
         data = found.get("data") if isinstance(found, dict) else None
         mode = found.get("mode") if isinstance(found, dict) else None
         if isinstance(data, str):
@@ -97,12 +84,57 @@ class ContentReader:
         commit = self._commits[held.within]
         return data, mode if type(mode) is int else 0o644, commit.seq if commit else 0
 
+    def places(self, patch: str, key: str) -> tuple[Place, ...] | str:
+        """The changed places that a commit holds; or why they cannot be read."""
+        value = self._within(patch)
+        if isinstance(value, str):
+            return value
+        patches = value.get("patches")
+        found = from_plain(patches.get(key)) if isinstance(patches, dict) else ()
+        return found or "not kept: what is recorded is something else"
+
+    def _changed(self, held: Held) -> tuple[bytes, int, int] | str:
+        """A content from an earlier one: each change in between must fit exactly."""
+        chain: list[Held] = []
+        here: Held | None = held
+        found: tuple[bytes, int, int] | str | None = None
+        while found is None and here is not None:
+            if not here.patch:
+                found = self.load(here)
+            elif (known := self._worked_out.get((here.patch, here.places))) is not None:
+                found = known
+            else:
+                chain.append(here)
+                here = here.base
+        for step in reversed(chain):
+            found = self._step(step, found or ONLY_PLACES)
+        return found or ONLY_PLACES
+
+    def _step(
+        self, step: Held, found: tuple[bytes, int, int] | str
+    ) -> tuple[bytes, int, int] | str:
+        changed = self.places(step.patch, step.places)
+        if isinstance(changed, str) or isinstance(found, str):
+            return changed if isinstance(changed, str) else ONLY_PLACES
+        try:
+            text = applied(changed, found[0].decode())
+        except UnicodeDecodeError:
+            text = None
+        if text is None or (step.digest and digest_of(text.encode()) != step.digest):
+            return DOES_NOT_FIT
+        commit = self._commits[step.patch]
+        made = text.encode(), found[1], commit.seq if commit else 0
+        while len(self._worked_out) >= COMMITS_HELD:
+            del self._worked_out[next(iter(self._worked_out))]
+        self._worked_out[step.patch, step.places] = made
+        return made
+
     def _within(self, identifier: str) -> dict[str, Any] | str:
-        if identifier not in self._contents:
-            while len(self._contents) >= COMMITS_HELD:
-                del self._contents[next(iter(self._contents))]
-            self._contents[identifier] = self._read(identifier)
-        return self._contents[identifier]
+        if identifier not in self._values:
+            while len(self._values) >= COMMITS_HELD:
+                del self._values[next(iter(self._values))]
+            self._values[identifier] = self._read(identifier)
+        return self._values[identifier]
 
     def _read(self, identifier: str) -> dict[str, Any] | str:
         commit = self._commits[identifier] = self._commit(identifier)
@@ -112,8 +144,7 @@ class ContentReader:
             value = commit.value("input")
         except Erased as error:
             return f"erased: {error.what}"
-        contents = value.get("contents") if isinstance(value, dict) else None
-        return contents if isinstance(contents, dict) else {}
+        return value if isinstance(value, dict) else {}
 
     def _commit(self, identifier: str) -> Commit | None:
         for _, seq in self._store.locate(identifier.removeprefix("k_"), self._session):
@@ -151,91 +182,24 @@ def held_at(store: StorePort, point: Point, key: str) -> Held | None:
     standing = record if isinstance(record, FileRecord) and knows(record) else None
     if standing is not None and (standing.op == "deleted" or standing.after_in):
         return after(standing)
+    said = None
+    if standing is not None:
+        story = FileStory()
+        for version in wrote_upto(store, point.session, point.seq):
+            story.take(version)
+        said = story.left.get(key, after(standing))
     upto = store.head(point.session).seq
     later = store.versions(point.session, after=point.seq, upto=upto, collections=("files",))
-    return as_it_was(standing, [v for v in with_sources(later) if v.key == key])
+    return as_it_was(standing, said, [v for v in with_sources(later) if v.key == key])
 
 
-def as_it_was(standing: FileRecord | None, later: Iterable[Version]) -> Held | None:
-    """A file at a position, by the last record there that knows it and the versions after it."""
-    if standing is None:
-        return first_start(later)
-    said = after(standing)
-    if said is None or said.within:
-        return said
-    found = first_start(later)
-    return found if found is not None and found.within and found.digest == said.digest else said
-
-
-def knows(record: FileRecord) -> bool:
-    """Whether a record says what the file held: a write does, and a look that noted a digest."""
-    return record.op in WRITES or (record.op == "read" and bool(record.after))
-
-
-def first_start(versions: Iterable[Version]) -> Held | None:
-    """How a file was before the first of some versions that wrote it; None if none did."""
-    for version in versions:
-        record = getattr(version.op, "record", None)
-        if isinstance(record, FileRecord) and record.op in WRITES:
-            return None if record.op == "renamed" else before(record)
-    return None
-
-
-def with_sources(versions: Iterable[Version]) -> Iterator[Version]:
-    """A rename takes a file away, too: what nothing was known of has no record that says so."""
-    known: set[str] = set()
-    for version in versions:
-        record = getattr(version.op, "record", None)
-        if isinstance(record, FileRecord) and record.op == "renamed" and record.from_path:
-            source = file_key(record.root, record.from_path)
-            if source not in known:
-                gone = msgspec.structs.replace(
-                    record, path=record.from_path, from_path="", op="deleted", after="", after_in=""
-                )
-                taken = Put("files", version.op.id, gone)
-                yield msgspec.structs.replace(version, key=source, op=taken)
-        known.add(version.key)
-        yield version
+def wrote_upto(store: StorePort, session: str, upto: int) -> list[Version]:
+    """What records say of files, from the beginning of a log to a position."""
+    found = store.versions(session, after=0, upto=upto, collections=("files",))
+    return written(store, session, found)
 
 
 # -- a stretch of the log -------------------------------------------------------------------------
-
-
-def over(versions: Sequence[Version], *, renames: bool) -> dict[str, Ends]:
-    """Each file some versions wrote, before the first and after the last of them."""
-    found: dict[str, Ends] = {}
-    left: dict[str, Held | None] = {}
-    """What a file held just before it went, for the name it went to."""
-    for version in versions:
-        record = version.op.record if isinstance(version.op, Put) else None
-        if not isinstance(record, FileRecord) or record.op not in WRITES:
-            continue
-        if record.op == "renamed" and renames and version.key not in found:
-            _rename(record, version.key, found, left)
-            continue
-        known = found.get(version.key)
-        if known is None:
-            start = None if record.op == "renamed" else before(record)
-            known = found[version.key] = Ends(record.root, record.path, start, start)
-        left[version.key] = known.end
-        known.end = after(record)
-    return found
-
-
-def _rename(
-    record: FileRecord, key: str, found: dict[str, Ends], left: dict[str, Held | None]
-) -> None:
-    """A renamed file: what it was before is what was under the old name."""
-    source = file_key(record.root, record.from_path)
-    known = found.get(source)
-    start = known.start if known is not None else before(record)
-    origin = (known.from_path or record.from_path) if known is not None else record.from_path
-    end = after(record)
-    if end is not None and not end.within and not end.digest:
-        end = left.get(source) or Held(record.before, record.before_in, end.why)
-    found[key] = Ends(record.root, record.path, start, end, origin if start is not None else "")
-    if known is not None:
-        known.start = known.end = None
 
 
 def written(store: StorePort, session: str, versions: Sequence[Version]) -> list[Version]:
@@ -249,10 +213,14 @@ def rewinds(store: StorePort, session: str) -> set[int]:
     return {rewind.seq for rewind in reflog.rewinds(store, session)}
 
 
-def range_patches(store: StorePort, session: str, versions: Sequence[Version]) -> list[FilePatch]:
-    """The net patch of a range of one log."""
+def range_patches(
+    store: StorePort, session: str, versions: Sequence[Version], start: int
+) -> list[FilePatch]:
+    """The net patch of a range of one log, which begins after the commit `start`."""
     reader = ContentReader(store, session)
-    ends = over(written(store, session, versions), renames=True)
+    wrote = written(store, session, versions)
+    earlier = wrote_upto(store, session, start) if start and _needs_more(wrote) else ()
+    ends = over(wrote, renames=True, earlier=earlier)
     unseen = [
         FilePatch(path=record.path, root=record.root, change="changed", reason=record.reason)
         for version in versions
@@ -260,6 +228,11 @@ def range_patches(store: StorePort, session: str, versions: Sequence[Version]) -
         and (record.op, record.how) == ("skipped", "observed")
     ]
     return unseen + _patches((ends[key], reader, reader) for key in sorted(ends))
+
+
+def _needs_more(versions: Iterable[Version]) -> bool:
+    """Whether some content is known only from the one before it, which may be before these versions."""
+    return any(getattr(getattr(version.op, "record", None), "patch_in", "") for version in versions)
 
 
 def fork_patches(
@@ -284,11 +257,23 @@ def fork_patches(
 
 
 def _patches(found: Iterable[tuple[Ends, ContentReader, ContentReader]]) -> list[FilePatch]:
-    made = [_patch(ends, first, last) for ends, first, last in found]
+    whole = list(found)
+    base = _base([ends for ends, _, _ in whole])
+    made = [_patch(ends, first, last, base) for ends, first, last in whole]
     return [patch for patch in made if patch is not None]
 
 
-def _patch(ends: Ends, first: ContentReader, last: ContentReader) -> FilePatch | None:
+def _base(found: Sequence[Ends]) -> str:
+    """The folder of all files, where none of them is below the session's root: an agent that worked elsewhere."""
+    names = [ends.path for ends in found] + [ends.from_path for ends in found if ends.from_path]
+    if any(ends.root != "/" for ends in found) or not all(map(isabs, names)) or not names:
+        return ""
+    return commonpath([dirname(name) for name in names])
+
+
+def _patch(
+    ends: Ends, first: ContentReader, last: ContentReader, base: str = ""
+) -> FilePatch | None:
     start, end = ends.start, ends.end
     if start is None and end is None:
         return None
@@ -296,18 +281,100 @@ def _patch(ends: Ends, first: ContentReader, last: ContentReader) -> FilePatch |
     same = same and not ends.from_path
     if same and start == end:
         return None
-    sides: list[FileSide | None] = []
-    for held, reader, path in ((start, first, ends.from_path or ends.path), (end, last, ends.path)):
-        loaded = reader.load(held) if held is not None else None
-        if isinstance(loaded, str):
-            return None if same else _unshown(ends, loaded)
-        sides.append(FileSide(path, loaded[0], loaded[1] & 0o777) if loaded is not None else None)
-    return file_patch(ends.path, ends.root, sides[0], sides[1])
+    loaded: list[tuple[bytes, int, int] | None] = []
+    for held, reader in ((start, first), (end, last)):
+        found = reader.load(held) if held is not None else None
+        if isinstance(found, str):
+            return None if same else _unshown(ends, found, last, base)
+        loaded.append(found)
+    # a mode that is not known is that of the other side
+    mode = next((found[1] & 0o777 for found in loaded if found is not None and found[1]), 0o644)
+    sides = [
+        FileSide(path, found[0], found[1] & 0o777 or mode) if found is not None else None
+        for found, path in zip(loaded, (ends.from_path or ends.path, ends.path), strict=True)
+    ]
+    made = file_patch(ends.path, ends.root, sides[0], sides[1], base)
+    return msgspec.structs.replace(made, note=_gap_note(ends)) if made is not None else None
 
 
-def _unshown(ends: Ends, why: str) -> FilePatch:
+def _gap_note(ends: Ends) -> str:
+    """What a net patch shows that no record explains."""
+    if not ends.gaps:
+        return ""
+    places = ", ".join(f"@{seq}" for seq in ends.gaps[:GAPS_SHOWN])
+    return f"something that is not recorded changed it before {places}"
+
+
+def _unshown(ends: Ends, why: str, reader: ContentReader, base: str) -> FilePatch:
+    """The change of a file whose contents are not known: its changed places, as far as they are."""
     changed = "renamed" if ends.from_path else "changed"
     change: Any = "added" if ends.start is None else "removed" if ends.end is None else changed
+    parts = [_part(edit, reader) for edit in ends.edits]
+    if change != "changed" or not any(part.places for part in parts):
+        return FilePatch(
+            path=ends.path, root=ends.root, change=change, from_path=ends.from_path, reason=why,
+            base=base,
+        )  # fmt: skip
+    counted = [counts(part.places) for part in parts]
     return FilePatch(
-        path=ends.path, root=ends.root, change=change, from_path=ends.from_path, reason=why
-    )
+        path=ends.path, root=ends.root, change=change,
+        parts=tuple(parts), note=_gap_note(ends), base=base,
+        added=sum(count[0] for count in counted), removed=sum(count[1] for count in counted),
+    )  # fmt: skip
+
+
+def _part(edit: Edit, reader: ContentReader) -> PatchPart:
+    """What is known of one write: the places it changed, or why they are not known."""
+    record, version = edit.record, edit.version
+    held = reader.places(record.patch_in, place_key(record)) if record.patch_in else ""
+    found = held or _between(edit, reader)
+    known = () if isinstance(found, str) else found
+    why = found if isinstance(found, str) else ""
+    return PatchPart(turn=version.turn, seq=version.seq, places=known, reason=why)
+
+
+def _between(edit: Edit, reader: ContentReader) -> tuple[Place, ...] | str:
+    """The changed places of a write whose contents are known."""
+    alone = Ends(edit.record.root, edit.record.path, edit.start, edit.end)
+    sides = [reader.load(held) if held is not None else None for held in (edit.start, edit.end)]
+    why = next((side for side in sides if isinstance(side, str)), "")
+    made = _patch(alone, reader, reader) if not why else None
+    return from_unified(made.patch) if made is not None else why or "nothing changed"
+
+
+# -- one edit -------------------------------------------------------------------------------------
+
+
+class EditPlaces(msgspec.Struct, frozen=True, kw_only=True):
+    """The changed places of one write of one file, or why they are not known."""
+
+    path: str
+    root: str
+    op: str
+    places: tuple[Place, ...] = ()
+    added: int = 0
+    """Lines."""
+    removed: int = 0
+    reason: str = ""
+
+
+def hunks_of(
+    store: StorePort, session: str, seq: int, path: str, root: str = "."
+) -> EditPlaces | None:
+    """The changed places of one write; None if that commit did not write the file."""
+    key = file_key(root, path)
+    versions = store.versions(session, after=seq - 1, upto=seq, collections=("files",))
+    story = FileStory()
+    if _needs_more(versions):
+        for version in wrote_upto(store, session, seq - 1):
+            story.take(version)
+    edits = [story.take(version) for version in versions]
+    edit = next((e for e in edits if e is not None and e.version.key == key), None)
+    if edit is None or edit.record.op == "read":
+        return None
+    part = _part(edit, ContentReader(store, session))
+    added, removed = counts(part.places)
+    return EditPlaces(
+        path=path, root=root, op=edit.record.op, places=part.places,
+        added=added, removed=removed, reason=part.reason,
+    )  # fmt: skip

@@ -92,7 +92,7 @@ def reach(
 ) -> Reach:
     """What edges of a commit of that session lead to in the end: an untrusted root, if there is one. `judged` gives
     another judge of a session's commits."""
-    return _EdgeWalk(store, most, judged or _judge).run(session, edges)
+    return _EdgeWalk(store, most, judged or judge_of).run(session, edges)
 
 
 class _EdgeWalk:
@@ -102,7 +102,7 @@ class _EdgeWalk:
         self, store: StorePort, most: int, judged: Callable[[StorePort, str], Judge]
     ) -> None:
         self._store = store
-        self._left = most
+        self._left = self._most = most
         self._judged = judged
         self._made: dict[PathStep, PathStep | None] = {}
         self._roots: list[PathStep] = []
@@ -115,10 +115,15 @@ class _EdgeWalk:
             found = self._session(place, wanted, by)
             if found is not None:
                 step, why = found
-                return Reach(path_from(step, self._made), why, True, self._roots)
+                path = path_from(step, self._made)
+                return Reach(path, why, True, self._roots, self._looked)
             if self._left <= 0:
-                return Reach(whole=False, roots=self._roots)
-        return Reach(roots=self._roots)
+                return Reach(whole=False, roots=self._roots, looked=self._looked)
+        return Reach(roots=self._roots, looked=self._looked)
+
+    @property
+    def _looked(self) -> int:
+        return self._most - self._left
 
     def _session(
         self, session: str, wanted: Iterable[Edge], by: PathStep | None
@@ -157,8 +162,8 @@ class _EdgeWalk:
                 self._waiting.append((owner, [Edge(seq, seq)], by))
 
 
-def _judge(store: StorePort, session: str) -> Callable[[Commit], str | None]:
-    """Decides about the commits of one session."""
+def judge_of(store: StorePort, session: str) -> Callable[[Commit], str | None]:
+    """Decides about the commits of one session: why one is not trusted; None if a person vouches for it."""
     imported = imported_upto(store, store.session(session).record)
     foreign = store.ownership.foreign
     beliefs = Beliefs(standing_trust(store, session))

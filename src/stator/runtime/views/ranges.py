@@ -9,14 +9,14 @@ from stator.model.log.delta import Op, Version
 from stator.model.log.query import CallQuery, CallRow
 from stator.model.log.rewinds import stands, visible
 from stator.model.records.tables import BOOKKEEPING, COLLECTIONS
-from stator.model.records.types import Entry, SessionRecord
+from stator.model.records.types import Entry, ReadStep, SessionRecord
 from stator.model.values.position import AtTurn, Range, parse_range
 from stator.model.views import diff as diffs
 from stator.model.views.diff import CallItem, Diff, Pair
+from stator.model.views.why import why_of
 from stator.runtime.base.pages import commit_at
 from stator.runtime.views import reflog
 from stator.runtime.views.refs import Point, locate, resolve, session_of, span
-from stator.runtime.views.why import why_of
 from stator.store.port import StorePort
 
 SMALL_RANGE = 256
@@ -52,7 +52,7 @@ def between(store: StorePort, a: Point, b: Point) -> Diff:
     trunk = common(store, a, b)
     step = _Steps(store, a, b, trunk)
     return diffs.compare(
-        step.ends(),
+        _as_read(store, a, b, step.ends()),
         step.touches,
         step.whys(),
         start=_shown(a, b),
@@ -60,6 +60,31 @@ def between(store: StorePort, a: Point, b: Point) -> Diff:
         calls=calls_in(store, b.session, trunk, b.seq),
         in_force=step.in_force(),
     )
+
+
+def _as_read(store: StorePort, a: Point, b: Point, pairs: Sequence[Pair]) -> list[Pair]:
+    """The pairs with the steps of the plan as they are read at both ends; and those that were not touched and are
+    read differently: a step reads done, or no longer, without a change of its record."""
+    sides = [
+        {entry.id: entry for entry in store.entries(point.session, "plan", at=point.seq)}
+        for point in (a, b)
+    ]
+    if not any(isinstance(entry.record, ReadStep) for side in sides for entry in side.values()):
+        return list(pairs)
+    found: list[Pair] = []
+    for left, right in pairs:
+        entry = left or right
+        if entry is None or entry.collection != "plan":
+            found.append((left, right))
+            continue
+        old, new = (side.pop(entry.id, None) for side in sides)
+        found.append((left and (old or left), right and (new or right)))
+    left_over, there = sides
+    return found + [
+        (old, there[step])
+        for step, old in left_over.items()
+        if step in there and old.record != there[step].record
+    ]
 
 
 def touched(

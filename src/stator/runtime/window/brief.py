@@ -35,13 +35,12 @@ from stator.model.records.types import (
     FactRecord,
     FileRecord,
     PendingRecord,
-    PlanRecord,
     file_key,
 )
 from stator.model.sessions.lifecycle import split_cause
 from stator.model.values.ids import is_id, short
 from stator.model.views import brief as briefs
-from stator.model.views import open_calls
+from stator.model.views import checked, open_calls
 from stator.model.views.brief import (
     Brief,
     BriefItem,
@@ -79,8 +78,6 @@ WINDOW = 300
 DISK_BYTES = 8 * 1024 * 1024
 """Bytes of files that are read to see whether they changed; for more, a brief takes too long."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-STEPS = {"in_progress": 0, "blocked": 1, "pending": 2, "done": 3, "dropped": 4}
-"""Statuses of steps in the order they are listed."""
 DID_NOT_WORK = ("error", "timeout", "cancelled", "denied")
 EVICTED_MAX = len(RANKS) * (KEYS_MAX + GROUPS_MAX) + 1
 """Keys of one compaction that are ranked: more than one ever has."""
@@ -217,16 +214,16 @@ class _Gathering:
         )
 
     def _plan(self) -> Topic:
-        """What is to be done, in order; then what is done, the newest first."""
+        """What is claimed to be done; what is to be done, in order; then what is done, the newest first."""
         entries = self._store.entries(self._id, "plan", limit=self._items)
         return self._topic(
             "plan",
             entries,
-            sorted(entries, key=_in_plan),
+            sorted(entries, key=checked.in_plan),
             lambda entry: self._told(
                 entry,
                 mark=str(getattr(entry.record, "status", "")).replace("_", " "),
-                note=f"t{entry.turn}",
+                note=_joined(f"t{entry.turn}", checked.reason(entry.record)),
             ),
         )
 
@@ -527,14 +524,6 @@ def _unless_erased(tell: Callable[[Entry], BriefItem], entry: Entry) -> BriefIte
 
 def _is_verified(entry: Entry) -> bool:
     return isinstance(entry.record, FactRecord) and entry.record.verified
-
-
-def _in_plan(entry: Entry) -> tuple[int, int, int]:
-    record = entry.record
-    if not isinstance(record, PlanRecord):
-        return len(STEPS), 0, 0
-    place = STEPS[record.status]
-    return (3, place, -entry.seq) if place >= STEPS["done"] else (0, record.order, place)
 
 
 def _is_to_settle(entry: Entry) -> bool:

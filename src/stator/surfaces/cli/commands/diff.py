@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadPosition
 from stator.model.records.tables import COLLECTIONS, NOT_DIFFED
-from stator.model.records.text import setting_value
+from stator.model.records.text import setting_value, unproved
 from stator.model.records.types import (
     READ_POSITION,
     DecisionRecord,
     FileRecord,
+    PlanRecord,
     Record,
     SettingRecord,
 )
@@ -47,7 +48,7 @@ stator diff t4..t5 --patch         the changed lines of files, as git shows them
 stator diff --json | jq .decisions
 """
 SIGNS = {"added": "+", "changed": "~", "superseded": "≈", "removed": "-"}
-_INCIDENTAL = frozenset({"order", "digest", "commit"})
+_INCIDENTAL = frozenset({"order", "digest", "commit", "because", "shown_by"})
 """Fields that always change together with a more important one."""
 CALLS_SHOWN = 12
 """Up to this many calls that ended ok are listed one by one; more are counted by tool."""
@@ -93,15 +94,14 @@ def diff(
         if json:
             _document(screen, view, found, tries)
             return 0
-        hidden = frozenset() if all else NOT_DIFFED
         title(screen, view, opened.now, f"{_place(found.start)} → {_place(found.end)}")
         if tries is None:
-            lines = [*_lines(found, hidden), *_calls(view, found.calls)]
+            lines = [*_lines(found, all=all), *_calls(view, found.calls)]
         else:  # the comparison covers decisions and calls
             screen.lines(comparison.lines(tries), hang=6)
             screen.line()
             screen.line(Line("Differences between the two states", "dim"))
-            lines = list(_lines(found, hidden | {"decisions"}))
+            lines = list(_lines(found, all=all, without="decisions"))
         lines += _footnotes(found)
         screen.lines(lines or [Line("no change", "dim")], hang=10)
     return 0
@@ -141,12 +141,14 @@ def _place(text: str) -> str:
 # -- as text --------------------------------------------------------------------------------------
 
 
-def _lines(found: Diff, hidden: frozenset[str]) -> Iterator[Line]:
+def _lines(found: Diff, *, all: bool, without: str = "") -> Iterator[Line]:
     for name in COLLECTIONS:
-        if name in hidden:
-            continue
-        items = [item for item in found.of(name) if not _is_read_position(item)]
-        if items:
+        items = [
+            item
+            for item in found.of(name)
+            if (all or item.is_listed) and not _is_read_position(item)
+        ]
+        if items and name != without:
             yield Line(name.replace("_", " "), "title")
             for item in items:
                 yield _line(item)
@@ -208,6 +210,8 @@ def _changed(line: Line, before: Record, after: Record) -> None:
         line.add(", " if place else "")
         line.add(f"{key} " if key not in ("value", "status", "amount") else "", "dim")
         line.add(_field_text(before, key)).add(" → ").add(_field_text(after, key))
+    why = unproved(after) if isinstance(after, PlanRecord) else ""
+    line.add(f" — {why}" if why else "", "dim")
 
 
 def _is_same(a: Any, b: Any) -> bool:

@@ -11,13 +11,13 @@ import msgspec
 from stator.model.calls.budget import is_whole, shown
 from stator.model.log.commit import Commit
 from stator.model.log.query import TurnRow
-from stator.model.records.types import Entry, PlanRecord
+from stator.model.records.types import Entry
 from stator.model.values import canon
 from stator.runtime.driving import approvals, budgets, settlement
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.file_changes import FileChange
 from stator.surfaces.cli.commands.ls import as_json as session_as_json
-from stator.surfaces.cli.commands.show import pair, section
+from stator.surfaces.cli.commands.show import pair, plan_section, section
 from stator.surfaces.cli.parts.hand_over import become, environ_for
 from stator.surfaces.cli.parts.open_store import OpenedStore, heading, open_to_read
 from stator.surfaces.cli.render import record_line, wire
@@ -105,10 +105,7 @@ def _show(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
     screen.line(heading(view, opened.now, room=screen.cut))
     screen.lines(_status(view, found, opened))
     screen.lines(_calls(found, opened.now), hang=4)
-    done = sum(isinstance(e.record, PlanRecord) and e.record.status == "done" for e in found.plan)
-    left = [e for e in found.plan if getattr(e.record, "status", "") not in ("done", "dropped")]
-    if found.plan:
-        screen.lines(section(f"Plan ({done} of {len(found.plan)} done)", left or found.plan[-1:]))
+    screen.lines(plan_section(found.plan, done_too=1))
     screen.lines(section("Pending", found.pending))
     screen.lines(_files(found.files))
     screen.line()

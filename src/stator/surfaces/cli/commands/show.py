@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from stator.errors import BadPosition, NotFound
 from stator.model.log.commit import Commit
 from stator.model.log.edges import edges_of, uses_operands
-from stator.model.records.types import CallRecord, Entry, PlanRecord
+from stator.model.records.types import CallRecord, Entry
 from stator.model.sessions.lifecycle import AFTER_CLOSE, ENDED, split_cause
 from stator.model.values import canon
 from stator.model.values.ids import short
@@ -38,6 +39,7 @@ stator show fix-login:head~1 --json
 TURNS = 5
 DECISIONS = 5
 UNPLACED = 10
+STEPS_SHOWN = 12
 _FIELDS = (
     "kind", "session", "seq", "turn", "actor", "principal", "tool", "call", "parent", "attempt",
     "effect", "status", "cause", "run", "epoch", "origin", "inputs", "trace", "prev", "hash",
@@ -164,9 +166,7 @@ def _session(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
     screen.lines(_turns(view))
     screen.lines(section("Decisions in force", view.entries("decisions", limit=DECISIONS)))
     plan = sorted(view.entries("plan"), key=lambda entry: getattr(entry.record, "order", 0))
-    open_steps = [e for e in plan if getattr(e.record, "status", "") not in ("done", "dropped")]
-    done = sum(isinstance(e.record, PlanRecord) and e.record.status == "done" for e in plan)
-    screen.lines(section(f"Plan ({done} of {len(plan)} done)", open_steps))
+    screen.lines(plan_section(plan))
     screen.lines(section("Pending", view.entries("pending")))
     screen.lines(section("Tags", view.entries("tags")))
 
@@ -259,6 +259,19 @@ def _turns(view: SessionView) -> Iterator[Line]:
         line = Line().add(f"  t{row.turn}", "bold", width=6)
         line.status("rewound" if row.turn in left else row.status or "open", width=12)
         yield line.extend(record_line.of_commit(commit)) if commit is not None else line
+
+
+def plan_section(plan: list[Entry], *, done_too: int = 0) -> Iterator[Line]:
+    """The steps that are not done, those that are only claimed to be last; of the others the last `done_too`."""
+    steps = Counter(getattr(entry.record, "status", "") for entry in plan)
+    claimed = f", {steps['claimed']} claimed" if steps["claimed"] else ""
+    left = [e for e in plan if getattr(e.record, "status", "") not in ("done", "dropped")]
+    left.sort(key=lambda entry: getattr(entry.record, "status", "") == "claimed")
+    shown = left or plan[len(plan) - done_too :]
+    yield from section(f"Plan ({steps['done']} of {len(plan)} done{claimed})", shown[:STEPS_SHOWN])
+    if len(shown) > STEPS_SHOWN:
+        more = f"  … and {len(shown) - STEPS_SHOWN} more: stator state -c plan"
+        yield Line(more, "dim")
 
 
 def section(name: str, entries: list[Entry]) -> Iterator[Line]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadQuery
 from stator.model.records.tables import COLLECTIONS
+from stator.model.records.types import Record, WorkingRecord
 from stator.surfaces.cli.parts.open_store import open_to_read, title
 from stator.surfaces.cli.render import record_line, unplaced_items, wire
 from stator.surfaces.cli.render.lines import Line
@@ -66,6 +67,8 @@ def state(
         shown = 0
         for name in names or list(COLLECTIONS):
             entries = view.entries(name, position or "head", erased=True)
+            if name == "working_set" and not names:  # its files are among the files
+                entries = [entry for entry in entries if not _is_plain_file(entry.record)]
             if not entries:
                 continue
             screen.line(Line(name, "title").add(f" {len(entries)}", "dim"))
@@ -77,6 +80,11 @@ def state(
         if not shown and not waiting:
             return opened.report_empty(f"the state is empty at {point.shown}")
     return 0
+
+
+def _is_plain_file(record: Record) -> bool:
+    """Whether a record of the working set says no more than that a file is in use."""
+    return isinstance(record, WorkingRecord) and record.kind == "file" and not record.detail
 
 
 def _known(given: list[str]) -> list[str]:

@@ -34,5 +34,5 @@ def coloured(patches: Iterable[FilePatch]) -> Iterator[Line]:
 
 def as_json(patch: FilePatch) -> dict[str, Any]:
     """A patch as JSON."""
-    found: dict[str, Any] = msgspec.structs.asdict(patch)
+    found: dict[str, Any] = msgspec.to_builtins(patch)
     return found

@@ -136,6 +136,7 @@ _ROLES: dict[str, dict[str, str]] = {
     "step": {
         "pending": "dim",
         "in progress": "changed",
+        "claimed": "doubt",
         "done": "ok",
         "blocked": "bad",
         "dropped": "dim",

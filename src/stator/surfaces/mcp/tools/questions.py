@@ -8,7 +8,7 @@ from typing import Any
 from stator.errors import BadPosition, InvalidInput, NotFound
 from stator.model.log.commit import Commit
 from stator.model.log.query import CallQuery, TurnRow
-from stator.model.records.tables import LISTED, NOT_DIFFED
+from stator.model.records.tables import LISTED
 from stator.model.records.types import Entry, Record
 from stator.model.values.json_text import shown
 from stator.model.views.diff import DiffItem
@@ -260,8 +260,7 @@ def diff(request: RequestContext, given: Arguments) -> ToolAnswer:
         )
     else:
         found = view.diff(request.scope.checked_range(start) if start is not None else None)
-    listed = (item for item in found.items if item.is_net and item.collection not in NOT_DIFFED)
-    items = [_change(item) for item in listed]
+    items = [_change(item) for item in found.items if item.is_listed]
     changes, rest = _page(items, given, CHANGES_MAX)
     calls, calls_rest = _page(
         [

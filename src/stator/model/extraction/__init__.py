@@ -1,0 +1,1 @@
+"""What a session decided, made and used, found in its commits by rules about structure."""

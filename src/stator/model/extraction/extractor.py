@@ -1,0 +1,118 @@
+"""Applies the rules of extraction to commits, one after the other, and remembers what the rules need. Pure.
+
+The findings are a function of the commits in their order. What is remembered is small and can be kept
+(`ExtractionState`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from stator.model.exchange.extraction_state import ExtractionState, HeldCall
+from stator.model.exchange.item_commits import legible
+from stator.model.exchange.tool_files import shell_command
+from stator.model.extraction import adoptions, answers, plans, refusals, revisions, surroundings
+from stator.model.extraction.evidence import (
+    Evidence,
+    ExtractionRule,
+    RuleFinding,
+    draft_of,
+    origin_parts,
+    seen_draft,
+    string,
+)
+from stator.model.log.commit import Draft
+from stator.model.log.shown_text import cut_short
+
+RULES: tuple[ExtractionRule, ...] = (
+    answers.RULE,
+    plans.RULE,
+    revisions.RULE,
+    revisions.PUSHED,
+    refusals.RULE,
+    adoptions.RULE,
+    surroundings.RULE,
+)
+"""Every rule. One whose findings change gets the next version; none is ever renamed."""
+SEEN = ("outcome", "settlement", "turn", "adopt", "approval")
+"""The kinds of commits that rules find something in."""
+CALLS_MAX = 64
+"""Calls without an outcome that are remembered; of more, the oldest are given up."""
+ABOUT_MAX = 160
+WORDS_MAX = 20_000
+"""Characters of an argument that may say what a call is about; a longer one says nothing in a few words."""
+_ABOUT = ("file_path", "path", "url", "pattern", "query", "prompt", "description")
+"""Arguments that say in a few words what a call is about."""
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+"""The first file that a patch in a command names."""
+
+
+class Extractor:
+    """Sees the commits of one session in their order."""
+
+    def __init__(
+        self, session: str, state: ExtractionState, rules: Sequence[ExtractionRule] = RULES
+    ) -> None:
+        self.session = session
+        self.state = state
+        self._rules = rules
+
+    def see(self, one: Evidence) -> list[RuleFinding]:
+        """What the rules find in a commit, given those before it."""
+        if one.kind == "call":
+            self._hold(one)
+            return []
+        if one.kind not in SEEN:
+            return []
+        held = self.state.calls.get(one.call) if one.call else None
+        found = []
+        for rule in self._rules:
+            made = rule.find(self.state, one, held)
+            if made is None:
+                continue
+            intent = (held.intent,) if held is not None and held.intent else ()
+            found.append(
+                RuleFinding(
+                    rule=rule.name, version=rule.version, kind=rule.kind, changes=made.changes,
+                    source=made.source or one.provenance.source, content=made.content,
+                    also=tuple(dict.fromkeys((*made.also, *intent))),
+                )
+            )  # fmt: skip
+        if held is not None and one.kind != "approval" and one.status != "in doubt":
+            del self.state.calls[one.call]
+        return found
+
+    def drafts(self, draft: Draft) -> list[Draft]:
+        """The drafts of what is found in a draft: they follow it in the log."""
+        if origin_parts(draft.origin) is not None:
+            return []
+        one = seen_draft(draft)
+        return [draft_of(self.session, one, finding) for finding in self.see(one)]
+
+    def _hold(self, one: Evidence) -> None:
+        needed: dict[str, Any] = {}
+        for rule in self._rules:
+            part = rule.needs(one.tool, one.input)
+            if isinstance(part, dict):
+                needed |= part
+        calls = self.state.calls
+        calls.pop(one.call, None)
+        calls[one.call] = HeldCall(
+            intent=one.id, tool=one.tool, about=about(one.tool, one.input), given=needed or None
+        )
+        while len(calls) > CALLS_MAX:
+            del calls[next(iter(calls))]
+
+
+def about(tool: str, given: Any) -> str:
+    """A call in a few words: its tool, and its command or what else says what it is about."""
+    texts = given if isinstance(given, dict) else {}
+    words = shell_command(tool, texts) or next(
+        (text for name in _ABOUT if (text := string(texts.get(name)).strip())), ""
+    )
+    words = "" if len(words) > WORDS_MAX else words
+    patched = _PATCHED.search(words)
+    first = patched[1] if patched else words.strip().partition("\n")[0]
+    return legible(cut_short(f"{tool} {first}".strip(), ABOUT_MAX))

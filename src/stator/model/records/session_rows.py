@@ -1,0 +1,94 @@
+"""Rows of the registry that are about the life of a session: its lifecycle, its turns and its calls.
+
+The registry itself holds the rest, and explains what a row is for.
+"""
+
+from __future__ import annotations
+
+from stator.model.records import search_text, text
+from stator.model.records.row_types import Collection, CommitKind, Hot, NotedAs
+from stator.model.records.types import CallRecord, RunRecord, SessionRecord
+
+SESSION_ROWS: tuple[CommitKind, ...] = (
+    # -- lifecycle ------------------------------------------------------------------------------
+    CommitKind(
+        name="open",
+        barrier=True,
+        quiet=True,
+        collection=Collection(
+            number=1,
+            name="session",
+            type=SessionRecord,
+            key=(),
+            line=text.session_line,
+            search=search_text.session,
+            bookkeeping=True,
+            structural=True,
+            rewound=False,
+            diffed=False,
+            hot=Hot(10),
+        ),
+    ),
+    CommitKind(name="fork", barrier=True, silent=True),
+    CommitKind(
+        name="run",
+        barrier=True,
+        news=True,
+        silent=True,
+        quiet=True,
+        collection=Collection(
+            number=3,
+            name="runs",
+            type=RunRecord,
+            key=("id",),
+            line=text.run_line,
+            bookkeeping=True,
+            structural=True,
+            rewound=False,
+            diffed=False,
+            dropped_by_fork=30,
+        ),
+    ),
+    CommitKind(name="run_end", barrier=True, silent=True, quiet=True, operands="always"),
+    CommitKind(name="resume", after_the_end=True, barrier=True, news=True, quiet=True),
+    CommitKind(name="pause", barrier=True, quiet=True),
+    CommitKind(name="pause_request", contributed=True),
+    CommitKind(name="close", barrier=True, keeping=True, quiet=True),
+    CommitKind(name="archive", barrier=True, keeping=True),
+    CommitKind(name="adopt", silent=True),
+    CommitKind(name="describe", after_the_end=True, silent=True, quiet=True),
+    CommitKind(name="purge", barrier=True, removes=True, silent=True),
+    # -- turns ----------------------------------------------------------------------------------
+    CommitKind(name="turn", spoken=True, expires=True, shown=True, news=True, operands="continues"),
+    CommitKind(name="turn_end", barrier=True, quiet=True),
+    CommitKind(name="entry", once=True, compared=True, spoken=True, expires=True, shown=True),
+    CommitKind(
+        name="call",
+        spoken=True,
+        expires=True,
+        collection=Collection(
+            number=9,
+            name="calls",
+            type=CallRecord,
+            key=("call",),
+            line=text.call_line,
+            bookkeeping=True,
+            structural=True,
+            rewound=False,
+            diffed=False,
+            hot=Hot(40),
+            noted=NotedAs(80, "open calls"),
+        ),
+    ),
+    CommitKind(name="outcome", spoken=True, expires=True, shown=True, learned=True),
+    CommitKind(
+        name="settlement",
+        contributed=True,
+        after_the_end=True,
+        spoken=True,
+        expires=True,
+        shown=True,
+        learned=True,
+        barrier=True,
+    ),
+)

@@ -1,0 +1,88 @@
+"""`stator extract`: finds decisions, plans, revisions and the like in what was recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from stator.model.values.ids import short
+from stator.surfaces.cli.parts.open_store import open_to_write
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.record_line import count
+from stator.surfaces.cli.render.screen import Screen
+
+if TYPE_CHECKING:
+    from stator.runtime.ingest.extract import Extraction
+    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption
+
+EXAMPLES = """
+stator extract                     all sessions of this project
+stator extract fix-login --dry-run  show what would be recorded
+stator extract --all --again       every project; correct what an earlier release found
+"""
+SHOWN = 20
+"""Findings that are listed; `--json` has all."""
+MARKS = {"added": "+", "corrected": "~", "removed": "-"}
+
+
+def extract(
+    *sessions: str,
+    all: bool = False,
+    again: bool = False,
+    dry_run: bool = False,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Find decisions, plans and revisions in what was recorded.
+
+    New sessions have them from the beginning. This is for sessions that an earlier release recorded: what the rules
+    find in them is appended, with the commit it was found in. Nothing is recorded twice.
+
+    Parameters
+    ----------
+    sessions
+        Sessions; default: all of this project.
+    all
+        The sessions of every project.
+    again
+        Also correct what an earlier version of a rule found otherwise, and remove what it no longer finds.
+    dry_run
+        Show what would be recorded; write nothing.
+    """
+    with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        names = [opened.session(name).id for name in sessions] or None
+        found = opened.store.extract(
+            names, project="" if all else None, again=again, dry_run=dry_run
+        )
+        if json:
+            screen.document("stator.extraction/1", as_json(found, dry_run=dry_run))
+        else:
+            _show(screen, found, opened.names(), dry_run=dry_run)
+    return 0
+
+
+def as_json(found: Extraction, *, dry_run: bool) -> dict[str, Any]:
+    """What was found, as a document."""
+    return {**msgspec.to_builtins(found), "counts": found.counts, "dry_run": dry_run}
+
+
+def _show(screen: Screen, found: Extraction, names: dict[str, str], *, dry_run: bool) -> None:
+    done = "would be recorded" if dry_run else "recorded"
+    looked = count(found.sessions, "session")
+    if not found.found:
+        screen.line(Line(f"nothing to record in {looked}"))
+    else:
+        counts = ", ".join(f"{rule} {number}" for rule, number in sorted(found.counts.items()))
+        screen.line(Line(f"{count(len(found.found), 'finding')} {done}, in {looked}: {counts}"))
+    for one in found.found[:SHOWN]:
+        line = Line(f"  {MARKS[one.what]} ").add(one.rule, "bold").add(" ")
+        line.add("; ".join(one.says) or f"no longer found in {short(one.evidence)}")
+        screen.line(line.add(f"  {names[one.session]}", "dim"))
+    if len(found.found) > SHOWN:
+        screen.line(Line(f"  … {len(found.found) - SHOWN} more: --json", "dim"))
+    for session, number in found.closed.items():
+        screen.line(
+            Line(f"{count(number, 'finding')} of {names[session]} not recorded: it is closed")
+        )
