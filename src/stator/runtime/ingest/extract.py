@@ -39,12 +39,26 @@ class Extracted(msgspec.Struct, frozen=True, kw_only=True):
     """Its records, each as one text; what was removed has none."""
 
 
+class MemoryConflict(msgspec.Struct, frozen=True, kw_only=True):
+    """A note of an agent that has the name of something the project knows, and says something else."""
+
+    memory: str
+    collection: str
+    key: str
+    value: str
+    """What the project knows."""
+    session: str
+    seq: int
+
+
 class Extraction(msgspec.Struct, kw_only=True):
     """What an extraction recorded, or would record."""
 
     sessions: int = 0
     """Sessions that were looked at."""
     found: list[Extracted] = []
+    conflicts: list[MemoryConflict] = []
+    """Notes of agents that contradict what the project knows."""
     closed: dict[str, int] = {}
     """Closed sessions, which take no more records, and how many findings each of them lacks."""
 

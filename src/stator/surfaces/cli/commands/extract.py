@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from stator.importers.memory_files import memories_of
 from stator.model.values.ids import short
+from stator.runtime.ingest.memories import conflicts, record_memories
 from stator.surfaces.cli.parts.open_store import open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
+    from stator.runtime.facade.store import Store
     from stator.runtime.ingest.extract import Extraction
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption
 
@@ -56,11 +61,24 @@ def extract(
         found = opened.store.extract(
             names, project="" if all else None, again=again, dry_run=dry_run
         )
+        if names is None:
+            add_memories(opened.store, found, dry_run=dry_run)
         if json:
             screen.document("stator.extraction/1", as_json(found, dry_run=dry_run))
         else:
             _show(screen, found, opened.names(), dry_run=dry_run)
     return 0
+
+
+def add_memories(store: Store, found: Extraction, *, dry_run: bool) -> None:
+    """Record the notes that agents keep about this project. Never in a foreign store: they are this user's."""
+    context = store.context
+    if store.foreign or not context.root:
+        return
+    home = Path(os.environ.get("HOME") or os.path.expanduser("~"))
+    notes = memories_of(home, os.environ, context.root)
+    found.found += record_memories(store.port, context, notes, dry_run=dry_run)
+    found.conflicts += conflicts(store.port, context, notes)
 
 
 def as_json(found: Extraction, *, dry_run: bool) -> dict[str, Any]:
@@ -79,9 +97,14 @@ def _show(screen: Screen, found: Extraction, names: dict[str, str], *, dry_run: 
     for one in found.found[:SHOWN]:
         line = Line(f"  {MARKS[one.what]} ").add(one.rule, "bold").add(" ")
         line.add("; ".join(one.says) or f"no longer found in {short(one.evidence)}")
-        screen.line(line.add(f"  {names[one.session]}", "dim"))
+        screen.line(line.add(f"  {names[one.session]}" if one.session else "", "dim"))
     if len(found.found) > SHOWN:
         screen.line(Line(f"  … {len(found.found) - SHOWN} more: --json", "dim"))
+    for clash in found.conflicts:
+        line = Line(f"{clash.memory} contradicts {clash.collection} ").add(clash.key, "bold")
+        screen.line(
+            line.add(f" = {clash.value}").add(f"  {short(clash.session)} @{clash.seq}", "id")
+        )
     for session, number in found.closed.items():
         screen.line(
             Line(f"{count(number, 'finding')} of {names[session]} not recorded: it is closed")
