@@ -1,8 +1,8 @@
 """Records the notes that agents keep about a project, in the project's own session, as the model's words.
 
-Each file is an artifact with versions: `memory/AGENT/FILE`. A text that is recorded already adds nothing; a file that is
-gone takes the artifact out of the state, and its versions stay in the log. Nothing in them is believed: where a note has
-the name of a fact or a preference of the project and says something else, that is reported.
+Each file is an artifact with versions: `memory/AGENT/FILE`. A text that is recorded already adds nothing; a file that
+is gone takes the artifact out of the state, and its versions stay in the log. Nothing in them is believed: where a note
+has the name of a fact or a preference of the project and says something else, that is reported.
 """
 
 from __future__ import annotations

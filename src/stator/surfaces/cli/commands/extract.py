@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stator.importers.memory_files import memories_of
+from stator.model.log.query import SessionQuery
 from stator.model.values.ids import short
-from stator.runtime.ingest.memories import conflicts, record_memories
+from stator.runtime.base.pages import matching
+from stator.runtime.ingest.extract_command import command_of, propose
+from stator.surfaces.cli.parts.agent_memories import add_memories
 from stator.surfaces.cli.parts.open_store import open_to_write
+from stator.surfaces.cli.parts.run_command import run_command
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen
@@ -45,6 +46,10 @@ def extract(
     New sessions have them from the beginning. This is for sessions that an earlier release recorded: what the rules
     find in them is appended, with the commit it was found in. Nothing is recorded twice.
 
+    The notes that Claude Code and Codex keep about this project are recorded for the project, as the model's words. If
+    stator.toml of a project of your own has extract = "CMD", the command gets prompts and answers as JSON, and may
+    propose candidates, each with a quote of its text.
+
     Parameters
     ----------
     sessions
@@ -63,6 +68,7 @@ def extract(
         )
         if names is None:
             add_memories(opened.store, found, dry_run=dry_run)
+        _propose(opened.store, found, names, dry_run=dry_run)
         if json:
             screen.document("stator.extraction/1", as_json(found, dry_run=dry_run))
         else:
@@ -70,15 +76,16 @@ def extract(
     return 0
 
 
-def add_memories(store: Store, found: Extraction, *, dry_run: bool) -> None:
-    """Record the notes that agents keep about this project. Never in a foreign store: they are this user's."""
-    context = store.context
-    if store.foreign or not context.root:
+def _propose(store: Store, found: Extraction, names: list[str] | None, *, dry_run: bool) -> None:
+    """Run the command that the project names, where there is one. Never on a foreign store."""
+    command = "" if store.foreign else command_of(store.context)
+    if not command:
         return
-    home = Path(os.environ.get("HOME") or os.path.expanduser("~"))
-    notes = memories_of(home, os.environ, context.root)
-    found.found += record_memories(store.port, context, notes, dry_run=dry_run)
-    found.conflicts += conflicts(store.port, context, notes)
+    if names is None:
+        rows = list(matching(store.port, SessionQuery(project=store.context.project)))
+    else:
+        rows = [store.port.session(name) for name in names]
+    propose(store.port, rows, command, run_command, found, dry_run=dry_run)
 
 
 def as_json(found: Extraction, *, dry_run: bool) -> dict[str, Any]:
@@ -104,6 +111,11 @@ def _show(screen: Screen, found: Extraction, names: dict[str, str], *, dry_run: 
         line = Line(f"{clash.memory} contradicts {clash.collection} ").add(clash.key, "bold")
         screen.line(
             line.add(f" = {clash.value}").add(f"  {short(clash.session)} @{clash.seq}", "id")
+        )
+    if found.refused:
+        refused = count(found.refused, "line")
+        screen.line(
+            Line(f"{refused} of the command refused: no candidate, or no quote of its text")
         )
     for session, number in found.closed.items():
         screen.line(
