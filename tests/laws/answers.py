@@ -72,6 +72,11 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, bool, type(None))) else repr(value)
 
 
+def _reasons(why: Any) -> Any:
+    """Reasons without times, and without what is trusted, which a copy in another store is not."""
+    return [{**plain(reason), "at": 0, "trust": "", "grounds": []} for reason in why]
+
+
 def _without_eraser(record: Any) -> str:
     """A record as a text; the commit that erased it may be in a part of the log that is not here."""
     return "erased" if hasattr(record, "erased") else values.canonical(plain(record))
@@ -108,7 +113,7 @@ def answers(store: stator.Store, told: Told) -> Any:
         "files": [plain(line) for line in view.files(reads=True)],
         "last": [plain(line) for line in view.files(last=1)],
         "facts": {name: shown(value) for name, value in view.facts().items()},
-        "why": {path: [plain(r) for r in view.why(path, limit=1000)] for path in told.touched},
+        "why": {path: _reasons(view.why(path, limit=1000)) for path in told.touched},
         "evicted": [plain(item) for item in view.evicted(all=True)],
         "artifacts": [timeless(plain(item)) for item in view.artifacts()],
         "app": {name: shown(value) for name, value in view.app.items()},

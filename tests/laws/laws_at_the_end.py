@@ -21,6 +21,7 @@ PlainState = dict[str, dict[str, str]]
 """Collection → id of the record → its canonical text."""
 POSITIONS, PAIRS = 5, 6
 """How many of each are looked at, of every session."""
+TOUCHES = ("edit", "read")
 FAILED = ("error", "timeout", "cancelled", "denied", "in doubt")
 
 
@@ -99,6 +100,9 @@ def check_positions(teller: Teller, told: Told, rng: random.Random, counted: Cou
             name: {i: values.canonical(plain(r)) for i, r in records.items()}
             for name, records in state.items()
         }
+        # Whether a step reads done is worked out by readers; the fold is of what was recorded.
+        steps = teller.store.port.entries(told.id, "plan", at=commit.seq)
+        found["plan"] = {step.id: values.canonical(plain(step.record)) for step in steps}
         hold(f"state at @{commit.seq} and the fold of the log", found, folded)
         if commit.seq in told.snapshots:
             teller.compare_state(f"@{commit.seq} of {told.id}", told.snapshots[commit.seq], state)
@@ -278,7 +282,9 @@ def check_files(view: Any, state: Any, told: Told) -> None:
     if not told.erased:
         force = told.in_force(view.head.seq)
         for path, seqs in told.touched.items():
-            edits = [r.seq for r in view.why(path, limit=10_000) if r.kind == "edit"]
+            found = view.why(f"file:{path}", limit=10_000)
+            edits = [r.seq for r in found if r.kind in TOUCHES and r.path == path]
+            edits.sort(reverse=True)
             counted = [seq for seq in sorted(seqs, reverse=True) if seq in force]
             hold(f"edits of {path} that why names", edits, counted)
     if told.rewinds or told.erased:

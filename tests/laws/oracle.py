@@ -17,6 +17,7 @@ COLLECTIONS = (
     *("session", "tags", "runs", "children", "tools", "files", "decisions", "pending", "calls"),
     *("plan", "facts", "preferences", "dead_ends", "artifacts", "working_set", "approvals"),
     *("spend", "scores", "evicted", "flags", "scratch", "app", "settings", "trust"),
+    *("revisions", "candidates", "forgotten"),
 )
 KEPT_BY_REWIND = frozenset(
     (
@@ -184,6 +185,8 @@ class Told:
             topic=topic,
             why=why,
             over=list(over),
+            by="",
+            how="",
             confidence=None if confidence is None else round(confidence * 1000),
             factors=factors or {},
             supersedes=supersedes or standing or "",
@@ -209,6 +212,7 @@ class Told:
             "root": ".",
             "before_in": "",
             "after_in": "",
+            "patch_in": "",
         }
         if known is not None:
             data["before"] = before or known.data["after"]
@@ -230,6 +234,7 @@ class Told:
         """The old path of a rename: deleted, whether or not anything was recorded of it before."""
         nothing = {"from_path": "", "how": "recorded", "reason": "", "root": "."}
         nothing |= {"path": path, "after": before, "before_in": "", "after_in": ""}
+        nothing["patch_in"] = ""
         old = nothing if known is None else known.data
         self.put("files", **{**old, "op": "deleted", "before": old["after"], "after": ""})
 
@@ -244,6 +249,8 @@ class Told:
                 status=status,
                 detail=detail or old["detail"],
                 evidence=old["evidence"],
+                check="",
+                files=[],
                 order=(order + place if listed else order) or old["order"],
             )
 

@@ -290,15 +290,15 @@ def test_after_a_rewind_files_and_their_reasons_are_those_of_the_target(either):
     with either.open("main") as s:
         with s.turn("edit") as t:
             t.file("a.py", "modified", after="a")
-        before, why = s.files(), s.why("a.py")
+        before, why = s.files(), list(s.why("a.py"))
         with s.turn("edit") as t:
             t.file("a.py", "modified", after="b")
             t.file("b.py", "created", after="b")
-        after = s.files(), s.why("a.py"), s.why("b.py")
+        after = s.files(), list(s.why("a.py")), list(s.why("b.py"))
         done = s.rewind("t1")
-        assert (s.files(), s.why("a.py"), s.why("b.py")) == (before, why, [])
+        assert (s.files(), list(s.why("a.py")), list(s.why("b.py"))) == (before, why, [])
         s.rewind(done.tag)
-        assert (s.files(), s.why("a.py"), s.why("b.py")) == after
+        assert (s.files(), list(s.why("a.py")), list(s.why("b.py"))) == after
 
 
 def test_the_last_turns_whose_files_are_listed_are_those_in_force(either):

@@ -239,7 +239,7 @@ def test_a_plan_is_made_of_steps_with_a_status(session):
         t.plan("ask", "blocked", order=9)
     steps = {r.step: (r.status, r.order) for r in live(session, "plan")}
     assert steps == {
-        "read": ("done", 1),
+        "read": ("claimed", 1),
         "write": ("pending", 2),
         "test": ("pending", 3),
         "ask": ("blocked", 9),

@@ -205,8 +205,8 @@ def test_commands_work_on_imported_sessions(ask, kept):
     assert "reading" not in ask("diff").out
     assert "modified f2.py" in ask("files", "--last", "5").out
     why = ask("why", "f2.py").out
-    assert "prompt: do 2" in why
-    assert "answered  I will." in why
+    assert "asked: do 2" in why
+    assert "“I will.” (the agent's words; no decision recorded)" in why
     assert "22:13:28 t2" in ask("calls").out
 
 

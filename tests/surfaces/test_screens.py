@@ -130,13 +130,13 @@ def test_why_shows_decisions_calls_and_edits_of_each_turn(store, ask):
     assert (
         normal(answer.out)
         == """\
-fix-login s_… · why auth.py · demo-agent · paused · 3 turns, 32 commits · <when>
+auth.py · 1 session changed it, 1 edit · looked in 1 session of project shop
 
-t1 · 2026-11-15 hh:mm:ss · prompt: fix the login bug
-  @4     called    read_file(auth.py)
-  @6     decided   auth: use JWT — no shared session store
-  @8     called    edit_file(auth.py)
-  @10    modified  by agent: verify the token before use
+fix-login t1   15 Nov 2026 00:00   asked: fix the login bug
+  decided  auth: use JWT, over server sessions — no shared session store  @6
+  called   read_file(auth.py) ok  @4
+  called   edit_file(auth.py) ok  @8
+  changed  modified by agent: verify the token before use  @10
 """
     )
 
@@ -147,9 +147,8 @@ def test_why_shows_messages_if_no_decision_was_recorded(tmp_path, world, ask):
         t.file("slow.py", "modified")
         t.say("I cached the result.")
     answer = ask("why", "slow.py", "--store", str(tmp_path / "words.db"))
-    assert "prompt: make it faster" in answer.out
-    assert "answered  I cached the result." in answer.out
-    assert "no decision was recorded in this turn; showing its messages" in answer.out
+    assert "asked: make it faster" in answer.out
+    assert "“I cached the result.” (the agent's words; no decision recorded)" in answer.out
 
 
 def test_why_finds_a_file_relative_to_the_current_folder(store, ask, monkeypatch, tmp_path):

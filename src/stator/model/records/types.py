@@ -213,7 +213,7 @@ class ReadStep(PlanRecord, frozen=True):
     """Why it reads claimed."""
     shown_by: int = 0
     """The seq that shows it: of the call that proves it done, of the check that failed, of the change since."""
-    status: StepReading = "claimed"  # type: ignore[assignment]  # wider than what a record may say
+    status: StepReading = "pending"  # type: ignore[assignment]  # wider than what a record may say
 
 
 class FactRecord(Record, frozen=True):

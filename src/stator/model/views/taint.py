@@ -40,6 +40,8 @@ class Reach(msgspec.Struct, frozen=True):
     """Whether everything behind it was looked at."""
     roots: list[PathStep] = []
     """The roots that were reached, the newest first; of many, the first of them."""
+    looked: int = 0
+    """How many commits were read for it."""
 
 
 Judge = Callable[[Commit], str | None]

@@ -53,6 +53,7 @@ from stator.runtime.driving.state_writer import TurnWriter, file_fields, with_en
 from stator.runtime.driving.tools import Tool, current_turn
 from stator.runtime.facade.annotations import Marker
 from stator.runtime.facade.view import SessionView
+from stator.runtime.views.as_read import as_read
 from stator.runtime.window.compaction import KEEP, Compaction, CompactionOptions, Summary
 from stator.store.port import StorePort
 
@@ -186,7 +187,8 @@ class Session(SessionView, Marker, Generic[A]):
     """A session this program drives, from `open` until the `with` block is left."""
 
     def __init__(self, driver: Driver, **app: Any) -> None:
-        super().__init__(driver.store, driver.id, root=driver.root, **app)
+        seen = as_read(driver.store, driver.context)
+        super().__init__(seen, driver.id, root=driver.root, **app)
         self.context = driver.context
         self._driver = self._writer = driver
         self._run, self._began = driver.run, driver.began
@@ -214,8 +216,8 @@ class Session(SessionView, Marker, Generic[A]):
     @property
     def in_doubt(self) -> list[OpenDoubt]:
         """Calls that may or may not have happened, each with `settle`."""
-        found = settlement.doubts(self._store, session=self._id)
-        return [OpenDoubt(self._store, self.context, doubt) for doubt in found]
+        found = settlement.doubts(self._driver.store, session=self._id)
+        return [OpenDoubt(self._driver.store, self.context, doubt) for doubt in found]
 
     # -- driving ----------------------------------------------------------------------------------
 
@@ -348,7 +350,7 @@ class Session(SessionView, Marker, Generic[A]):
         )
         terms = self._driver.terms
         driver = open_driver.drive(
-            self._store, self.context, record, terms, busy=busy, program=program
+            self._driver.store, self.context, record, terms, busy=busy, program=program
         )
         driver.asked_by = asked_by
         # The turn that is open when the child is left, which need not be the one it began in.
@@ -363,7 +365,7 @@ class Session(SessionView, Marker, Generic[A]):
 
     def fork(self, at: str = "head", *, name: str = "") -> str:
         """Start another session from a position of this one; return its id."""
-        return forks.fork(self._store, self.context, self.at(at), name=name, kind="fork").id
+        return forks.fork(self._driver.store, self.context, self.at(at), name=name, kind="fork").id
 
     def rewind(self, to: str) -> Rewound:
         """Return to a position, between turns: the state and the model's messages are again what they were
@@ -398,7 +400,7 @@ class Session(SessionView, Marker, Generic[A]):
         that."""
         driver = self._driver
         return retries.adopt(
-            self._store, self.context, self._id, ref, driver.principal, driver=driver
+            self._driver.store, self.context, self._id, ref, driver.principal, driver=driver
         )
 
     def rerun(
@@ -415,7 +417,7 @@ class Session(SessionView, Marker, Generic[A]):
         from stator.runtime.branches import rerun as reruns
 
         return reruns.rerun(
-            self._store,
+            self._driver.store,
             self.context,
             self._id,
             tools,

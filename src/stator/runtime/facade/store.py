@@ -18,7 +18,7 @@ from stator.model.log.query import (
     VerifyReport,
 )
 from stator.model.records.app_state import Upcast, schema_name
-from stator.model.records.types import ParentKind, SessionRecord, file_key
+from stator.model.records.types import ParentKind, SessionRecord
 from stator.model.sessions.lifecycle import check_budget, check_name
 from stator.model.values.ids import is_id
 from stator.runtime.base.arguments import mapping, pairs
@@ -33,12 +33,12 @@ from stator.runtime.views.as_read import as_read
 from stator.runtime.views.file_changes import FileChange
 from stator.runtime.views.refs import find_session
 from stator.runtime.views.session import DecisionLine, list_calls
-from stator.runtime.views.why import Reason, explain
 from stator.store import port
 
 if TYPE_CHECKING:  # what driving needs is loaded when a session is driven
     from stator.model.calls.approval import Rule
     from stator.model.calls.budget import PriceFunction, PriceTable
+    from stator.model.views.why import Why
     from stator.runtime.branches.open_driver import HeldMode
     from stator.runtime.bundles.report import Erasures, Imported
     from stator.runtime.bundles.transfer import Exported, Progress
@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # what driving needs is loaded when a session is driven
     from stator.runtime.facade.session import Session
     from stator.runtime.ingest.extract import Extraction
     from stator.runtime.views.artifacts import Document
+    from stator.runtime.views.authors.blame import Blame
     from stator.runtime.views.search import Hit
     from stator.runtime.views.search import Progress as SearchProgress
 
@@ -354,6 +355,25 @@ class Store(Runner, Keeper, OutsideDoors):
             for line in view.decisions(standing=standing)
         ]
 
+    def blame(
+        self,
+        path: str,
+        *,
+        root: str = ".",
+        project: str | None = None,
+        session: str | None = None,
+        all: bool = False,
+        disk: bool = True,
+    ) -> Blame:
+        """Which turn each line of a file comes from, over every session of this project, or another, in one session, or
+        in `all` of the store. The lines are those on disk; without `disk`, those that the last record left."""
+        from stator.runtime.views.authors.blame import blame_file, on_disk
+
+        scope = None if all else (self.context.project if project is None else project) or None
+        found = None if session is None else find_session(self.as_read, session, project=scope).id
+        now = on_disk(self.context.root, path, root) if disk else None
+        return blame_file(self.as_read, path, root, session=found, project=scope, now=now)
+
     def artifact(self, name: str, *, project: str | None = None) -> Document:
         """The newest version of a named document in any session of a project, with its content."""
         from stator.runtime.views import artifacts
@@ -362,11 +382,24 @@ class Store(Runner, Keeper, OutsideDoors):
         return artifacts.newest(self.port, name, scope)
 
     def why(
-        self, path: str, *, root: str = ".", project: str | None = None, limit: int = 50
-    ) -> list[Reason]:
-        """Why a file is as it is, over every session of a project, or of the store."""
-        touches = self.port.touches("files", file_key(root, path), project=project, limit=limit)
-        return explain(self.port, touches, path)
+        self,
+        thing: str,
+        *,
+        root: str = ".",
+        project: str | None = None,
+        session: str | None = None,
+        all: bool = False,
+        limit: int = 50,
+    ) -> Why:
+        """Why something is as it is: a path, a decision's topic, the name of a fact, a preference or an artifact, a
+        plan step, a revision, a call or a commit. Looks in this project, or another, in one session, or in `all` of
+        the store. The answer says where it looked."""
+        from stator.runtime.views.reasons.why import ask, places_in
+
+        scope = None if all else (self.context.project if project is None else project) or None
+        found = None if session is None else find_session(self.as_read, session, project=scope).id
+        places = places_in(root, self.context.root)
+        return ask(self.as_read, thing, project=scope, session=found, places=places, limit=limit)
 
     def search(
         self,

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any, Self
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Version
 from stator.model.records import app_state as app
-from stator.model.records.types import file_key
 from stator.runtime.base.arguments import text
 from stator.runtime.base.context import nap
 from stator.runtime.views.ranges import common, points
 from stator.runtime.views.refs import Point
 from stator.runtime.views.session import SessionReader
 from stator.runtime.views.tail import Tailing, tail
-from stator.runtime.views.why import Reason, explain
 from stator.store.port import StorePort
 
 if TYPE_CHECKING:  # loaded when they are asked for
@@ -27,6 +25,7 @@ if TYPE_CHECKING:  # loaded when they are asked for
     from stator.model.views.compare import Comparison
     from stator.model.views.patch import FilePatch
     from stator.model.views.tree import Tree
+    from stator.model.views.why import Why
     from stator.model.window.transcript import CountTokens
     from stator.runtime.views.artifacts import Artifact
     from stator.runtime.views.contents import Content
@@ -130,10 +129,13 @@ class SessionView(SessionReader):
             point.session, after=after, upto=point.seq, collections=("files",)
         )
 
-    def why(self, path: str, *, root: str = ".", limit: int = 50) -> list[Reason]:
-        """Why a file is as it is: its edits with their calls and decisions, or the prompts and answers around them."""
-        touches = self._store.touches("files", file_key(root, path), session=self._id, limit=limit)
-        return explain(self._store, touches, path, within=self._id)
+    def why(self, thing: str, *, root: str = ".", limit: int = 50) -> Why:
+        """Why something is as it is, as far as this session knows: a path, a decision's topic, the name of a fact, a
+        preference or an artifact, a plan step, a revision, a call or a commit."""
+        from stator.runtime.views.reasons.why import ask, places_in
+
+        places = places_in(root, self._root)
+        return ask(self._store, thing, session=self._id, places=places, limit=limit)
 
     # -- what left the view -----------------------------------------------------------------------
 

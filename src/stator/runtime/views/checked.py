@@ -1,4 +1,4 @@
-"""Finds what decides whether steps of a plan read done or claimed: the runs of their checks, the changes of their files.
+"""Finds what decides whether steps of a plan read done or claimed: runs of their checks, changes of their files.
 
 Bounded, however long the log is: the newest calls are looked through, and those before the step was last recorded,
 which is where an agent runs its check. What lies outside proves nothing, so such a step reads claimed.
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from stator.model.exchange.tool_files import command_of
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Op, Put
 from stator.model.log.query import CallQuery, CallRow
@@ -18,7 +19,6 @@ from stator.model.values import paths
 from stator.model.views.checked import (
     CheckRun,
     FileChanged,
-    command_of,
     ending_of,
     read_step,
     tidy,
@@ -198,7 +198,8 @@ class _Looking:
         path = record.path if isinstance(record, FileRecord) else "(erased)"
         if not isinstance(record, FileRecord) or record.op not in LOOKS:
             return FileChanged(entry.seq, path, self._commit(entry.seq).call)
-        for touch in self._store.touches("files", entry.key, session=self._id, limit=FILES):
+        touches = self._store.touches("files", entry.key, session=self._id, limit=FILES)
+        for touch in touches:
             if touch.seq > self._upto:
                 continue
             if touch.seq <= since:
@@ -207,6 +208,8 @@ class _Looking:
             commit = self._commit(touch.seq)
             if touch.dropped or any(_is_change(op, touch.id) for op in commit.delta):
                 return FileChanged(touch.seq, path, commit.call)
+        if len(touches) < FILES:
+            return None
         raise _Spent
 
 

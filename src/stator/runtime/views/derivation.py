@@ -94,7 +94,7 @@ class _EdgeWalk:
 
     def __init__(self, store: StorePort, most: int) -> None:
         self._store = store
-        self._left = most
+        self._left = self._most = most
         self._made: dict[PathStep, PathStep | None] = {}
         self._roots: list[PathStep] = []
         self._waiting: list[tuple[str, Iterable[Edge], PathStep | None]] = []
@@ -106,10 +106,15 @@ class _EdgeWalk:
             found = self._session(place, wanted, by)
             if found is not None:
                 step, why = found
-                return Reach(path_from(step, self._made), why, True, self._roots)
+                path = path_from(step, self._made)
+                return Reach(path, why, True, self._roots, self._looked)
             if self._left <= 0:
-                return Reach(whole=False, roots=self._roots)
-        return Reach(roots=self._roots)
+                return Reach(whole=False, roots=self._roots, looked=self._looked)
+        return Reach(roots=self._roots, looked=self._looked)
+
+    @property
+    def _looked(self) -> int:
+        return self._most - self._left
 
     def _session(
         self, session: str, wanted: Iterable[Edge], by: PathStep | None
@@ -118,7 +123,7 @@ class _EdgeWalk:
             below = self._store.head(session).seq + 1
         except NotFound:  # it was purged: what it held is not here
             return None
-        sweep = Sweep(_judge(self._store, session), self._made)
+        sweep = Sweep(judge_of(self._store, session), self._made)
         sweep.want(wanted, by)
         self._locate(session, sweep)
         while (upto := sweep.next(below)) and self._left > 0:
@@ -148,8 +153,8 @@ class _EdgeWalk:
                 self._waiting.append((owner, [Edge(seq, seq)], by))
 
 
-def _judge(store: StorePort, session: str) -> Callable[[Commit], str | None]:
-    """Decides about the commits of one session."""
+def judge_of(store: StorePort, session: str) -> Callable[[Commit], str | None]:
+    """Decides about the commits of one session: why one is not trusted; None if a person vouches for it."""
     imported = imported_upto(store, store.session(session).record)
     foreign = store.ownership.foreign
     beliefs = Beliefs(standing_trust(store, session))

@@ -13,10 +13,10 @@ from stator.model.records.types import Entry, ReadStep, SessionRecord
 from stator.model.values.position import AtTurn, Range, parse_range
 from stator.model.views import diff as diffs
 from stator.model.views.diff import CallItem, Diff, Pair
+from stator.model.views.why import why_of
 from stator.runtime.base.pages import commit_at
 from stator.runtime.views import reflog
 from stator.runtime.views.refs import Point, locate, resolve, session_of, span
-from stator.runtime.views.why import why_of
 from stator.store.port import StorePort
 
 SMALL_RANGE = 256

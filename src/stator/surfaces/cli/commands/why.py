@@ -1,25 +1,23 @@
-"""`stator why`: shows why a file changed."""
+"""`stator why`: shows why a file, a decision, a fact, a call or a revision is as it is."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from itertools import groupby
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from stator.connect import project_root
-from stator.errors import InvalidInput
 from stator.model.log.query import check_limit
-from stator.model.values import paths
-from stator.runtime.facade.view import SessionView
-from stator.runtime.views.why import Reason
-from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, title
+from stator.model.values.ids import short
+from stator.model.views.why import Looked, Reason, Why, WhyAnswer, WhyTurn
+from stator.runtime.views.reasons.why import ask
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
+from stator.surfaces.cli.parts.typed_path import recorded_places
 from stator.surfaces.cli.render import record_line
-from stator.surfaces.cli.render.lines import Line
-from stator.surfaces.cli.render.screen import Screen
-from stator.surfaces.cli.render.times import stamp
+from stator.surfaces.cli.render.lines import Line, fit
+from stator.surfaces.cli.render.record_line import brief, count
+from stator.surfaces.cli.render.screen import Screen, note
+from stator.surfaces.cli.render.times import moment
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -33,22 +31,33 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator why auth.py                 in the last session
-stator why src/auth.py --project   in every session of this project
+stator why src/auth.py             in every session of this project
+stator why money                   a decision's topic, a fact, a preference …
+stator why 64f1b9a                 a revision: the prompts and decisions in it
+stator why c_7f2a91bd              a call: who asked for it, and what it did
+stator why plan:tests              a plan step; also decision: fact: file: …
 stator why auth.py -s fix-login --json
 """
 LIMIT = 50
-LABELS = {
-    "decision": ("decided", "bold"),
-    "call": ("called", ""),
-    "edit": ("", ""),
-    "asked": ("asked", ""),
-    "said": ("answered", ""),
+HANG = 11
+"""Where the text of a line begins."""
+SEQS_MAX = 6
+"""Positions that one line lists."""
+LISTED_MAX = 8
+"""Lines of one kind in a turn."""
+NAME_CELLS = 32
+QUOTED_MAX, QUOTE_MAX = 3, 200
+"""Answers of a turn that are quoted, and how much of each."""
+MATCHED = {
+    "another case": "written in another case",
+    "begins so": "the only name that begins so",
+    "ends so": "paths that end so",
+    "contains it": "the only name that contains it",
 }
 
 
 def why(
-    path: str,
+    thing: str,
     /,
     *,
     session: SessionOption = None,
@@ -59,95 +68,248 @@ def why(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show why a file changed: edits, decisions, calls and messages.
+    """Show why something is as it is: a file, a decision, a fact, a call, a revision.
 
-    Turn by turn, newest first: edits of the file, decisions, and calls that name it. If a turn has no recorded
-    decision, its prompt and answer are shown instead.
+    Looks in every session of the project, newest turn first, and shows what was asked, what was decided, what changed
+    and which revision it led to. Where no decision was recorded, the agent's words are shown as such.
 
     Parameters
     ----------
-    path
-        The file, relative to this folder or to the project's root.
+    thing
+        A path, a topic, a name, a revision, a call or a commit. A prefix says which kind is meant: decision:auth.
     """
-    count = check_limit(LIMIT if limit is None else limit)
+    most = check_limit(LIMIT if limit is None else limit)
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
-        wide = project or all
-        view = None if wide else opened.session(session)
-        found = _reasons(opened, view, path, None if all else opened.project, count)
+        owner = None if session is None or project else opened.session(session).id
+        scope = None if all else opened.project or None
+        found = ask(
+            opened.store.as_read,
+            thing,
+            project=scope,
+            session=owner,
+            places=recorded_places,
+            limit=most,
+        )
         if json:
-            for reason in found:
-                screen.item(msgspec.to_builtins(reason))
-            return 0
-        if view is not None:
-            title(screen, view, opened.now, f"why {path}")
-        for place, ((owner, turn), reasons) in enumerate(
-            groupby(found, key=lambda reason: (reason.session, reason.turn))
-        ):
-            if place:
-                screen.line()
-            screen.lines(_turn(opened, owner, turn, list(reasons), wide=wide), hang=19)
-        if not found:
-            return opened.report_empty(f"nothing is recorded about {path}")
+            for answer in found.answers:
+                for reason in answer:
+                    about = {"of": {"kind": answer.kind, "name": answer.name}}
+                    screen.item({**msgspec.to_builtins(reason), **about})
+        else:
+            for place, answer in enumerate(found.answers):
+                if place:
+                    screen.line()
+                _show(screen, answer, found.looked)
+        if not found.answers:
+            return _report_nothing(opened, found)
     return 0
 
 
-def _reasons(
-    opened: OpenedStore, view: SessionView | None, path: str, project: str | None, limit: int
-) -> list[Reason]:
-    """Look the path up as typed, then relative to this folder, then as a whole; the first that the record knows."""
-    for root, clean in _candidates(path):
-        found = (
-            view.why(clean, root=root, limit=limit)
-            if view is not None
-            else opened.store.why(clean, root=root, project=project, limit=limit)
+def _report_nothing(opened: OpenedStore, found: Why) -> int:
+    if found.near:
+        note(f"did you mean: {', '.join(found.near)}")
+    words = f"nothing is recorded about {found.asked}; looked in {_where(found.looked)}"
+    others = "" if not found.looked.project else "; --all looks in every project"
+    return opened.report_empty(f"{words}{others}; stator search WORDS searches what was said")
+
+
+def _where(looked: Looked) -> str:
+    if looked.session:
+        return f"session {looked.session}"
+    many = count(looked.sessions, "session") + (" or more" if looked.more else "")
+    return f"{many} of project {looked.project}" if looked.project else f"{many} of every project"
+
+
+# -- one answer -----------------------------------------------------------------------------------
+
+
+def _show(screen: Screen, answer: WhyAnswer, looked: Looked) -> None:
+    screen.line(_heading(answer, looked), hang=2)
+    shown = [turn for turn in answer.turns if any(reason.kind != "read" for reason in turn.reasons)]
+    for turn in shown:
+        screen.line()
+        screen.line(_turn_line(turn))
+        screen.lines(_lines(turn), hang=HANG)
+    if answer.more:
+        screen.line()
+        screen.line(Line("… older ones are not listed; show them with -n", "dim"))
+
+
+def _heading(answer: WhyAnswer, looked: Looked) -> Line:
+    kind = "" if answer.kind == "file" else f"{answer.kind.replace('_', ' ')} "
+    line = Line(kind, "dim").add(_named(answer), "title")
+    if answer.matched:
+        line.add(f" ({MATCHED[answer.matched]}; nothing has exactly this name)", "dim")
+    more = " or more" if answer.more else ""
+    if answer.kind == "file":
+        edits = f"{count(answer.changes, 'edit')}{more}"
+        changed = f"{count(answer.sessions, 'session')} changed it, {edits}"
+        line.add(f" · {changed if answer.changes else 'never changed'}")
+        line.add(f" · read {count(answer.reads, 'time')}" if answer.reads else "", "dim")
+    elif answer.kind not in ("call", "commit", "revision"):
+        line.add(f" · {count(answer.changes, 'version')}{more}")
+        line.add(f" in {count(answer.sessions, 'session')}" if answer.sessions > 1 else "")
+    return line.add(f" · looked in {_where(looked)}", "dim")
+
+
+def _named(answer: WhyAnswer) -> str:
+    return short(answer.name) if answer.kind == "call" else brief(answer.name, 200)
+
+
+def _turn_line(turn: WhyTurn) -> Line:
+    line = Line(fit(turn.name, NAME_CELLS).rstrip(), "bold")
+    line.add(f" t{turn.turn}" if turn.turn else " before any turn", "title")
+    line.add(f"   {moment(turn.at)}", "dim")
+    if turn.asked:
+        line.add("   asked: ", "dim").add(brief(turn.asked))
+    return line
+
+
+def _lines(turn: WhyTurn) -> Iterator[Line]:
+    """The reasons of one turn: what was decided or said, what was done, what it led to."""
+    of: dict[str, list[Reason]] = {}
+    for reason in turn.reasons:
+        of.setdefault(reason.kind, []).append(reason)
+    decided = of.pop("decision", [])
+    yield from _some(_decision(reason) for reason in decided)
+    of.pop("asked", None)
+    of.pop("read", None)
+    said, edits = of.pop("said", []), of.pop("edit", [])
+    if not decided:
+        yield from _quoted(said, "; no decision recorded" if edits else "")
+    calls, revisions = of.pop("call", []), of.pop("revision", [])
+    for kind, reasons in of.items():
+        yield from _some(_version(kind, reason) for reason in reasons)
+    yield from _calls(calls, edits)
+    yield from _edits(edits)
+    yield from _some(_revision(reason) for reason in revisions)
+    yield from _rests_on(turn.reasons)
+
+
+def _some(lines: Iterable[Line]) -> Iterator[Line]:
+    found = list(lines)
+    yield from found[:LISTED_MAX]
+    if len(found) > LISTED_MAX:
+        yield _labelled("", "").add(f"… {len(found) - LISTED_MAX} more; --json lists them", "dim")
+
+
+def _labelled(label: str, style: str = "dim") -> Line:
+    return Line("  ").add(label, style, width=HANG - 3).add(" ")
+
+
+def _place(reasons: Iterable[Reason]) -> str:
+    seqs = [f"@{reason.seq}" for reason in reasons]
+    shown = " ".join(seqs[:SEQS_MAX])
+    return f"  {shown}" + (f" … {seqs[-1]}" if len(seqs) > SEQS_MAX else "")
+
+
+def _decision(reason: Reason) -> Line:
+    line = _labelled("decided", "bold").add(f"{reason.topic}: " if reason.topic else "", "bold")
+    line.add(brief(reason.text))
+    line.add(f", over {', '.join(reason.over)}" if reason.over else "")
+    line.add(f" (chosen by the {reason.by})" if reason.by else "", "dim")
+    line.add(f" — {brief(reason.detail)}" if reason.detail else "", "dim")
+    line.add(f" · {reason.status}" if reason.status else "", "dim")
+    return _trusted(line, reason).add(_place([reason]), "id")
+
+
+def _quoted(said: list[Reason], more: str) -> Iterator[Line]:
+    """What the agent said, marked as that: it is no recorded reason."""
+    for place, reason in enumerate(said[:QUOTED_MAX]):
+        line = _labelled("why" if not place else "").add(f"“{brief(reason.text, QUOTE_MAX)}”")
+        if not place:
+            line.add(f" (the agent's words{more})", "dim")
+        yield line.add(_place([reason]), "id")
+    if len(said) > QUOTED_MAX:
+        yield (
+            _labelled("")
+            .add(f"… {len(said) - QUOTED_MAX} more", "dim")
+            .add(_place(said[QUOTED_MAX:]), "id")
         )
-        if found:
-            return found
-    return []
 
 
-def _candidates(path: str) -> list[tuple[str, str]]:
-    root = str(project_root())
-    try:
-        typed = paths.split(path, root)
-    except InvalidInput as error:
-        raise InvalidInput(error.what, hint="stator why src/auth.py") from None
-    full = os.path.normpath(os.path.join(os.getcwd(), os.path.expanduser(path)))
-    found = [typed, paths.split(full, root)]
-    home = os.path.expanduser(paths.HOME)
-    if full.startswith(home + "/"):  # an agent may have named it so
-        found.append((paths.HOME, paths.HOME + full[len(home) :]))
-    return list(dict.fromkeys([*found, ("/", full)]))
+def _version(kind: str, reason: Reason) -> Line:
+    labels = {"plan": "step", "dead_end": "dead end", "preference": "prefers", "commit": "recorded"}
+    line = _labelled(labels.get(kind, kind), "bold")
+    line.add(f"{reason.topic}: " if reason.topic and kind != "dead_end" else "", "bold")
+    line.add(brief(reason.text))
+    line.add(f" (by the {reason.by})" if reason.by else "", "dim")
+    line.add(f" — {brief(reason.detail)}" if reason.detail else "", "dim")
+    line.add(f" · {reason.status}" if reason.status else "", "dim")
+    return _trusted(line, reason).add(_place([reason]), "id")
 
 
-def _turn(
-    opened: OpenedStore, session: str, turn: int, reasons: list[Reason], *, wide: bool
-) -> Iterator[Line]:
-    """The reasons of one turn, under its prompt."""
-    view = SessionView(opened.store.as_read, session)
-    asked = view.beginning(turn)
-    line = Line(f"t{turn}" if turn else "before any turn", "title")
-    if wide:
-        line.add(f" of {opened.names()[session]}", "bold")
-    if asked is not None:
-        line.add(f" · {stamp(asked.when)} · ", "dim").add("prompt: ", "dim")
-        line.extend(record_line.of_commit(asked))
-    yield line
-    undecided = not any(reason.kind == "decision" for reason in reasons)
-    for reason in sorted(reasons, key=lambda reason: reason.seq):
-        if reason.kind == "asked" and asked is not None:
-            continue
-        yield _reason(reason)
-    if undecided and turn:
-        yield Line("  no decision was recorded in this turn; showing its messages", "dim")
+def _calls(calls: list[Reason], edits: list[Reason]) -> Iterator[Line]:
+    """Calls; not those that only made one of several edits: the line of the edits names their tools."""
+    inside = {edit.call for edit in edits} if len(edits) > 1 else set()
+    yield from _some(_call(call) for call in calls if call.detail or call.call not in inside)
 
 
-def _reason(reason: Reason) -> Line:
-    label, style = LABELS.get(reason.kind, (reason.kind, ""))
-    verb, _, rest = (
-        reason.text.partition(" ") if reason.kind == "edit" else (label, "", reason.text)
+def _call(reason: Reason) -> Line:
+    line = _labelled("called").add(brief(reason.text, 300))
+    line.add(" ").status(reason.status)
+    line.add(f" — {brief(reason.detail)}" if reason.detail else "", "dim")
+    return _trusted(line, reason).add(_place([reason]), "id")
+
+
+def _edits(edits: list[Reason]) -> Iterator[Line]:
+    """What happened to each file: what each edit says of itself, else how many there were."""
+    by_path: dict[str, list[Reason]] = {}
+    for edit in edits:
+        by_path.setdefault(edit.path, []).append(edit)
+    several = len(by_path) > 1
+    yield from _some(
+        line
+        for path, found in by_path.items()
+        for line in _file_edits(path if several else "", found)
     )
-    line = Line("  ").add(f"@{reason.seq}", "id", width=6).add(" ")
-    line.add(verb, record_line.OP_STYLES.get(verb, style), width=9).add(" ")
-    line.add(f"{reason.topic}: " if reason.topic else "", "bold").add(record_line.brief(rest))
-    return line.add(f" — {reason.detail}" if reason.detail else "", "dim")
+
+
+def _file_edits(path: str, edits: list[Reason]) -> Iterator[Line]:
+    with_words = [edit for edit in edits if ": " in edit.text or len(edits) == 1]
+    for edit in with_words:
+        verb, _, rest = edit.text.partition(" ")
+        line = _labelled("changed").add(f"{path} " if path else "", "bold")
+        line.add(verb, record_line.OP_STYLES.get(verb, "")).add(f" {brief(rest)}")
+        yield _trusted(line, edit).add(_place([edit]), "id")
+    others = [edit for edit in edits if edit not in with_words]
+    if others:
+        ops = ", ".join(dict.fromkeys(edit.status for edit in others))
+        line = _labelled("changed").add(f"{path} " if path else "", "bold")
+        tools = ", ".join(dict.fromkeys(edit.tool for edit in others if edit.tool))
+        line.add(f"{ops} in {count(len(others), 'edit')}").add(
+            f" with {tools}" if tools else "", "dim"
+        )
+        yield line.add(_place(others), "id")
+
+
+def _revision(reason: Reason) -> Line:
+    line = _labelled("led to").add(reason.topic, "id").add(f" {brief(reason.text)}")
+    line.add(f" · {reason.detail}" if reason.detail else "", "dim")
+    return line.add(", pushed" if reason.status else "", "dim").add(_place([reason]), "id")
+
+
+def _trusted(line: Line, reason: Reason) -> Line:
+    if reason.trust in ("unverified", "vouched"):
+        line.add(f" · {reason.trust}", "doubt" if reason.trust == "unverified" else "ok")
+    return line
+
+
+def _rests_on(reasons: Iterable[Reason]) -> Iterator[Line]:
+    """What the reasons were made from and is not plainly the conversation: what is trusted or not, each once."""
+    seen: set[tuple[str, int]] = set()
+    for reason in reasons:
+        for ground in reason.grounds:
+            if not ground.trust or (ground.session, ground.seq) in seen:
+                continue
+            seen.add((ground.session, ground.seq))
+            line = _labelled("rests on").add(brief(ground.text or ground.kind, 200))
+            line.add(f" · {ground.trust}", "doubt" if ground.trust == "unverified" else "ok")
+            line.add(f", from {ground.source}" if ground.source.startswith("web:") else "", "dim")
+            line.add(
+                f": {ground.source}"
+                if ground.source and not ground.source.startswith("web:")
+                else "",
+                "dim",
+            )
+            yield line.add(f"  @{ground.seq}", "id")

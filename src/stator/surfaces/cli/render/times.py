@@ -39,6 +39,12 @@ def day(moment: int) -> str:
     return f"{found:%Y-%m-%d}" if found else f"{moment} µs"
 
 
+def moment(at: int) -> str:
+    """12 Feb 2026 20:31"""
+    found = local(at)
+    return f"{found.day} {found:%b %Y %H:%M}" if found else f"{at} µs"
+
+
 def ago(moment: int, now: int) -> str:
     """How long ago, in one unit; a date if it is more than a month ago, or in the future."""
     if not 0 <= (now - moment) // _SECOND < 31 * 86_400:

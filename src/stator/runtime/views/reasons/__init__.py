@@ -1,0 +1,1 @@
+"""Why things are as they are, and what sessions were about."""

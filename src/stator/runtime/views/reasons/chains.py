@@ -1,0 +1,474 @@
+"""Follows the chain decision, call, file, revision from one end to the others, for each kind of thing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from stator.model.log.commit import Commit
+from stator.model.log.delta import Put
+from stator.model.log.edges import edges_of
+from stator.model.log.query import CallQuery, KeyTouch
+from stator.model.records.types import FileRecord, RevisionRecord, file_key
+from stator.model.views import why as reasons_of
+from stator.model.views.why import NAMED, Reason, WhyAnswer, WhyTurn
+from stator.runtime.views.file_changes import files_touched
+from stator.runtime.views.reasons.lookup import Lookup
+from stator.runtime.views.refs import last_attempt
+
+TOUCHES_MAX = 200
+"""Touches of a file that are looked at, the newest."""
+TURN_WHOLE = 120
+"""Turns up to this many commits are read whole; of longer ones, what the edits lead to."""
+BEFORE_EDIT = 24
+"""Commits before an edit in which the agent's words are looked for."""
+AFTER_MAX = 120
+"""Commits after a decision, in its turn, that are looked at."""
+PATHS_MAX = 8
+"""Earlier names of a renamed file that are followed."""
+TURNS_MAX, FILES_MAX = 10, 50
+"""Of a revision: the turns and files that are listed."""
+VERSIONS_MAX = 50
+EDITS_A_TURN = 3
+"""Of a limit on edits: one turn is shown for so many of them, at most."""
+NEXT_CALLS = 50
+"""Calls after a failed one, among which the one is looked for that worked."""
+
+Turns = dict[tuple[str, int], list[Reason]]
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+def file_answer(reading: Lookup, keys: Sequence[str], path: str, limit: int) -> WhyAnswer | None:
+    """Why a file is as it is: its edits, turn by turn, also those before it was renamed."""
+    edits, reads, more = _edits(reading, list(keys), limit)
+    if not edits and not reads:
+        return None
+    by_turn: dict[tuple[str, int], list[tuple[Commit, Reason]]] = {}
+    for commit, reason in [*edits, *reads]:
+        by_turn.setdefault((commit.session, commit.turn), []).append((commit, reason))
+    turns: list[WhyTurn] = []
+    for (session, turn), pairs in by_turn.items():
+        found = [reason for _, reason in pairs]
+        changed = [commit for commit, reason in pairs if reason.kind == "edit"]
+        if changed:
+            found = _with_trust(reading, found, changed)
+            found += _around(reading, session, turn, changed, found[0].path or path)
+            found += _led_to(reading, session, changed, {r.path for r in found if r.path})
+        turns.append(reading.group(session, turn, found))
+    turns.sort(key=lambda each: each.at, reverse=True)
+    return WhyAnswer(
+        kind="file",
+        name=path,
+        turns=turns,
+        sessions=len({commit.session for commit, _ in edits}),
+        changes=len(edits),
+        reads=len(reads),
+        more=more,
+    )
+
+
+Pairs = list[tuple[Commit, Reason]]
+
+
+def _edits(reading: Lookup, keys: list[str], limit: int) -> tuple[Pairs, Pairs, bool]:
+    """The edits and the reads of a file under these keys and its earlier names, and whether there are more."""
+    edits: Pairs = []
+    reads: Pairs = []
+    seen: set[tuple[str, int]] = set()
+    turns: set[tuple[str, int]] = set()
+    followed = list(keys)
+    before: dict[str, Commit] = {}
+    more = False
+    for key in followed:
+        touches = reading.touches("files", key, max(TOUCHES_MAX, limit))
+        more = more or len(touches) >= max(TOUCHES_MAX, limit)
+        for touch in touches:
+            if (touch.session, touch.seq) in seen:
+                continue
+            place = (touch.session, touch.turn)
+            if len(edits) >= limit or (place not in turns and len(turns) * EDITS_A_TURN >= limit):
+                more = True
+                break
+            if not reading.stands(touch.session, touch.seq):
+                continue
+            commit = reading.commit(touch.session, touch.seq)
+            if not _is_earlier(commit, before.get(key)):
+                continue
+            seen.add((touch.session, touch.seq))
+            reason = reasons_of.edit_reason(commit, [key])
+            (edits if reason.kind == "edit" else reads).append((commit, reason))
+            if reason.kind == "edit":
+                turns.add(place)
+            earlier = reasons_of.renamed_from(commit, [key])
+            if earlier and earlier not in followed and len(followed) < PATHS_MAX:
+                followed.append(earlier)
+                before[earlier] = commit
+    return edits, reads, more
+
+
+def _is_earlier(commit: Commit, rename: Commit | None) -> bool:
+    """Whether a touch of an old name is about the file that was renamed, and not about a later one of that name."""
+    if rename is None:
+        return True
+    if commit.session == rename.session:
+        return commit.seq < rename.seq
+    return commit.when < rename.when
+
+
+def _around(
+    reading: Lookup, session: str, turn: int, edits: Sequence[Commit], path: str
+) -> list[Reason]:
+    """What lies behind the edits of one turn."""
+    row = reading.turn(session, turn)
+    if row is None:
+        return []
+    if row.last - row.first < TURN_WHOLE:
+        commits = reading.store.commits(session, after=row.first - 1, upto=row.last)
+    else:
+        commits = _near(reading, session, row.first, row.last, edits)
+    standing = [commit for commit in commits if reading.stands(session, commit.seq)]
+    known = [c for c in standing if c.kind != "turn"]
+    found = reasons_of.turn_reasons(known, path, edits)
+    if not any(reason.kind == "decision" for reason in found):
+        prompt = reading.prompt(session, turn)
+        found += [reasons_of.said_reason(prompt)] if prompt is not None else []
+    return _with_trust(reading, found, [c for c in known if c.kind == "decision"])
+
+
+def _near(
+    reading: Lookup, session: str, first: int, last: int, edits: Sequence[Commit]
+) -> list[Commit]:
+    """Of a long turn: its decisions and approvals, the calls of the edits, and what was said just before."""
+    store = reading.store
+    seqs = {
+        version.seq
+        for version in store.versions(
+            session, after=first - 1, upto=last, collections=("decisions", "approvals")
+        )
+    }
+    found = {seq: reading.commit(session, seq) for seq in sorted(seqs)[-VERSIONS_MAX:]}
+    oldest = min(edits, key=lambda commit: commit.seq)
+    for edit in (oldest, max(edits, key=lambda commit: commit.seq)):
+        page = store.commits(
+            session, after=max(first - 1, edit.seq - BEFORE_EDIT), upto=edit.seq, limit=BEFORE_EDIT
+        )
+        found.update((commit.seq, commit) for commit in page)
+    kept = [found[seq] for seq in sorted(found)]
+    spoken = [c for c in kept if c.kind == "entry" and reasons_of.words_of(c)]
+    said = [c for c in spoken if c.seq < oldest.seq][-1:]
+    inside = {edit.call for edit in edits}
+    return [
+        commit
+        for commit in kept
+        if commit.kind in ("decision", "approval")
+        or commit in said
+        or (commit.call in inside and commit.kind in ("call", "outcome", "settlement"))
+    ]
+
+
+def _led_to(
+    reading: Lookup, session: str, edits: Sequence[Commit], paths: set[str]
+) -> list[Reason]:
+    """The first revision of the session after the edits that names the file, or names no files."""
+    oldest = min(commit.seq for commit in edits)
+    found: dict[int, Reason] = {}
+    versions = reading.store.versions(
+        session, after=oldest, upto=reading.store.head(session).seq, collections=("revisions",)
+    )
+    for edit in edits:
+        for version in versions:
+            record = getattr(version.op, "record", None)
+            if version.seq <= edit.seq or not isinstance(record, RevisionRecord):
+                continue
+            if record.files and not any(_same_file(name, paths) for name in record.files):
+                continue
+            if version.seq not in found and reading.stands(session, version.seq):
+                commit = reading.commit(session, version.seq)
+                found[version.seq] = reasons_of.revision_reason(commit, record)
+            break
+    return list(found.values())
+
+
+def _same_file(name: str, paths: Iterable[str]) -> bool:
+    """Whether a path of a revision, which is relative to its repository, is one of these."""
+    return any(
+        path == name or path.endswith(f"/{name}") or name.endswith(f"/{path}") for path in paths
+    )
+
+
+def _with_trust(
+    reading: Lookup, reasons: Sequence[Reason], commits: Sequence[Commit]
+) -> list[Reason]:
+    """The reasons, with what those that these commits recorded rest on."""
+    known = {(commit.session, commit.seq): commit for commit in commits}
+    found: list[Reason] = []
+    for reason in sorted(reasons, key=lambda each: -each.seq):
+        commit = known.get((reason.session, reason.seq))
+        if commit is not None:
+            trust, grounds = reading.trust.of(commit)
+            reason = msgspec.structs.replace(reason, trust=trust, grounds=grounds)
+        found.append(reason)
+    return found
+
+
+# -- things with a name ---------------------------------------------------------------------------
+
+
+def named_answer(reading: Lookup, kind: str, name: str, limit: int) -> WhyAnswer | None:
+    """Why a decision, a fact, a preference, a plan step, an artifact or a dead end is what it is: its versions, and
+    what came of each."""
+    most = min(-(-limit // EDITS_A_TURN), VERSIONS_MAX)
+    touches = reading.touches(NAMED[kind], name, 4 * VERSIONS_MAX)
+    standing = (touch for touch in _puts(touches) if reading.stands(touch.session, touch.seq))
+    puts = list(islice(standing, most + 1))
+    more = len(puts) > most
+    if not puts:
+        return None
+    commits = [reading.commit(touch.session, touch.seq) for touch in puts[:most]]
+    status = _statuses(reading, kind, name, commits, touches)
+    groups: Turns = {}
+    for commit in commits:
+        reason = reasons_of.version_reason(commit, kind, name)
+        reason = msgspec.structs.replace(reason, status=reason.status or status[commit.id])
+        found = _with_trust(reading, [reason], [commit])
+        after = _revision_reasons if kind == "revision" else _what_followed
+        for each in [*found, *after(reading, commit)]:
+            _add(groups, each)
+    return _answer(reading, kind, name, groups, puts[:most], more=more)
+
+
+def _puts(touches: Sequence[KeyTouch]) -> list[KeyTouch]:
+    found: dict[tuple[str, int], KeyTouch] = {}
+    for touch in touches:
+        if not touch.dropped:
+            found.setdefault((touch.session, touch.seq), touch)
+    return list(found.values())
+
+
+def _add(groups: Turns, reason: Reason) -> None:
+    listed = groups.setdefault((reason.session, reason.turn), [])
+    if all(
+        (each.kind, each.seq, each.text) != (reason.kind, reason.seq, reason.text)
+        for each in listed
+    ):
+        listed.append(reason)
+
+
+def _answer(
+    reading: Lookup, kind: str, name: str, groups: Turns, places: Sequence[Any], *, more: bool
+) -> WhyAnswer:
+    turns = [reading.group(*place, found) for place, found in groups.items()]
+    turns.sort(key=lambda each: (each.at, each.turn), reverse=True)
+    return WhyAnswer(
+        kind=kind,
+        name=name,
+        turns=turns,
+        sessions=len({place.session for place in places}),
+        changes=len(places),
+        more=more,
+    )
+
+
+def _statuses(
+    reading: Lookup, kind: str, name: str, commits: Sequence[Commit], touches: Sequence[KeyTouch]
+) -> dict[str, str]:
+    """What became of each version: in force, superseded by another, taken back, forgotten. `in force` is the newest of
+    those that still hold in their sessions."""
+    if kind == "revision":
+        return {commit.id: "" for commit in commits}
+    found: dict[str, str] = {}
+    upto = _forgotten(reading, NAMED[kind], name)
+    newest: Commit | None = None
+    for session in {commit.session for commit in commits}:
+        own = sorted((c for c in commits if c.session == session), key=lambda c: -c.seq)
+        drops = (t.seq for t in touches if t.session == session and t.dropped)
+        dropped = max((seq for seq in drops if reading.stands(session, seq)), default=0)
+        for later, commit in zip([None, *own], own, strict=False):
+            if later is not None:
+                found[commit.id] = f"superseded by @{later.seq}"
+            elif dropped > commit.seq:
+                found[commit.id] = "taken back"
+            elif commit.when <= upto:
+                found[commit.id] = "forgotten"
+            else:
+                found[commit.id] = "earlier"
+                if newest is None or commit.when > newest.when:
+                    newest = commit
+    if newest is not None:
+        found[newest.id] = "in force"
+    return found
+
+
+def _forgotten(reading: Lookup, collection: str, name: str) -> int:
+    """The time up to which values of a key were forgotten; 0 if none were."""
+    for touch in reading.store.touches(
+        "forgotten", f"{collection}\n{name}", project=reading.project, limit=1
+    ):
+        record = reasons_of.put_of(reading.commit(touch.session, touch.seq), "forgotten")
+        return int(getattr(record, "upto", 0))
+    return 0
+
+
+def _what_followed(reading: Lookup, commit: Commit) -> list[Reason]:
+    """What came after a version in its turn: calls that write, files that were changed, revisions."""
+    row = reading.turn(commit.session, commit.turn)
+    if row is None:
+        return []
+    store = reading.store
+    rest = store.commits(commit.session, after=commit.seq, upto=row.last, limit=AFTER_MAX)
+    rest = [each for each in rest if reading.stands(commit.session, each.seq)]
+    ended = {c.call: c.status for c in rest if c.kind in ("outcome", "settlement")}
+    found = [
+        reasons_of.call_reason(each, status=ended.get(each.call, ""))
+        for each in rest
+        if each.kind == "call" and each.effect != "read"
+    ]
+    found += [edit for each in rest for edit in _files_in(each)]
+    found += [
+        reasons_of.revision_reason(each, record)
+        for each in rest
+        if isinstance(record := reasons_of.put_of(each, "revisions"), RevisionRecord)
+    ]
+    return found
+
+
+def _files_in(commit: Commit) -> list[Reason]:
+    """The changes of files that a commit records."""
+    records = [op.record for op in commit.delta if isinstance(op, Put)]
+    keys = [
+        file_key(record.root, record.path)
+        for record in records
+        if isinstance(record, FileRecord) and record.op not in ("read", "skipped")
+    ]
+    return [reasons_of.edit_reason(commit, [key]) for key in keys[:FILES_MAX]]
+
+
+# -- revisions ------------------------------------------------------------------------------------
+
+
+def _revision_reasons(reading: Lookup, commit: Commit) -> list[Reason]:
+    """What went into a revision: the prompts, decisions and files since the revision before it in the session."""
+    store, session = reading.store, commit.session
+    record = reasons_of.put_of(commit, "revisions")
+    names = list(getattr(record, "files", []))
+    before = [
+        version.seq
+        for version in store.versions(
+            session, after=0, upto=commit.seq - 1, collections=("revisions",)
+        )
+        if isinstance(version.op, Put)
+        and getattr(version.op.record, "sha", "") != getattr(record, "sha", "")
+    ]
+    after = before[-1] if before else 0
+    decided = store.versions(session, after=after, upto=commit.seq, collections=("decisions",))
+    seqs = sorted({version.seq for version in decided if isinstance(version.op, Put)})
+    found = [
+        reasons_of.decision_reason(reading.commit(session, seq))
+        for seq in seqs[-TURNS_MAX:]
+        if reading.stands(session, seq)
+    ]
+    changes = files_touched(store, session, after=after, upto=commit.seq)
+    for change in changes[:FILES_MAX]:
+        if names and not any(_same_file(name, [change.path]) for name in names):
+            continue
+        edit = reasons_of.edit_reason(
+            reading.commit(session, change.seq), [file_key(change.root, change.path)]
+        )
+        found.append(edit)
+    turns = {reason.turn for reason in found} | {commit.turn}
+    for turn in sorted(turns, reverse=True)[:TURNS_MAX]:
+        prompt = reading.prompt(session, turn)
+        if prompt is not None:
+            found.append(reasons_of.said_reason(prompt))
+    return found
+
+
+# -- calls and commits ----------------------------------------------------------------------------
+
+
+def call_answer(reading: Lookup, intent: Commit) -> WhyAnswer:
+    """Why a call was made: who asked for it, who approved it, how it ended and what it did."""
+    store, session = reading.store, intent.session
+    row = last_attempt(store, session, intent)
+    upto = max(intent.seq, row.outcome if row is not None else 0)
+    inside = [intent]
+    if upto > intent.seq:
+        page = store.commits(session, after=intent.seq, upto=upto, limit=AFTER_MAX)
+        last = store.commits(session, after=upto - 1, upto=upto)
+        kept = {each.seq: each for each in [*page, *last] if each.call == intent.call}
+        inside += list(kept.values())
+    approved = reasons_of.approvals_of(inside).get(intent.call, "")
+    status = row.status if row is not None else ""
+    cause = row.cause if row is not None else ""
+    made = reasons_of.call_reason(
+        intent, approved="; ".join(filter(None, [approved, cause])), status=status
+    )
+    found = _with_trust(reading, [made], [intent])
+    found += [edit for each in inside[1:] for edit in _files_in(each)]
+    found += [reasons_of.decision_reason(each) for each in inside[1:] if each.kind == "decision"]
+    found += [
+        reasons_of.revision_reason(each, record)
+        for each in inside[1:]
+        if isinstance(record := reasons_of.put_of(each, "revisions"), RevisionRecord)
+    ]
+    found += _asked_for(reading, intent)
+    if status in ("error", "timeout", "denied"):
+        found += _repair(reading, intent)
+    groups: Turns = {}
+    for reason in found:
+        _add(groups, reason)
+    return _answer(reading, "call", intent.call, groups, [intent], more=False)
+
+
+def _asked_for(reading: Lookup, intent: Commit) -> list[Reason]:
+    """The answer that asked for a call, or the last words before it; and the prompt."""
+    row = reading.turn(intent.session, intent.turn)
+    first = row.first if row is not None else intent.seq
+    after = max(first - 1, intent.seq - BEFORE_EDIT)
+    page = reading.store.commits(intent.session, after=after, upto=intent.seq - 1)
+    edges = [edge for edge in edges_of(intent) if not edge.is_range]
+    spoken = [c for c in page if c.kind == "entry" and reasons_of.words_of(c)]
+    asked = [c for c in spoken if any(edge.holds(c) for edge in edges)] or spoken[-1:]
+    prompt = reading.prompt(intent.session, intent.turn)
+    return [reasons_of.said_reason(c) for c in [*([prompt] if prompt else []), *asked]]
+
+
+def _repair(reading: Lookup, intent: Commit) -> list[Reason]:
+    """The next call of the same tool about the same thing, in the same turn, that worked."""
+    row = reading.turn(intent.session, intent.turn)
+    if row is None:
+        return []
+    query = CallQuery(session=intent.session, tool=intent.tool, after=intent.seq)
+    rows = reading.store.calls(query, cursor=(row.last + 1,), limit=NEXT_CALLS).rows
+    about = reasons_of.about(intent)
+    for later in reversed([each for each in rows if each.turn == intent.turn]):
+        if later.status != "ok" or later.seq <= intent.seq:
+            continue
+        commit = reading.commit(intent.session, later.seq)
+        if about and reasons_of.about(commit) == about:
+            again = reasons_of.call_reason(commit, status="ok")
+            return [msgspec.structs.replace(again, detail="the same, and it worked")]
+    return []
+
+
+def commit_answer(reading: Lookup, commit: Commit) -> WhyAnswer:
+    """Why any other commit was made: what it holds, and what it was made from."""
+    found = [reasons_of.commit_reason(commit)]
+    for kind, collection in NAMED.items():
+        record = reasons_of.put_of(commit, collection)
+        if record is not None:
+            found = [reasons_of.version_reason(commit, kind, reasons_of.key_of(record))]
+            break
+    else:
+        found = _files_in(commit) or found
+    found = _with_trust(reading, found, [commit])
+    found += _what_followed(reading, commit) if commit.kind not in ("turn", "entry") else []
+    groups: Turns = {}
+    for reason in found:
+        _add(groups, reason)
+    return _answer(reading, "commit", f"@{commit.seq}", groups, [commit], more=False)

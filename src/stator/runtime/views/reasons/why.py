@@ -1,0 +1,282 @@
+"""Finds what a person asks why about, and answers for each kind of thing that has that name.
+
+By name first, exactly: every store finds who touched a key without reading logs. If nothing has the name, names of
+the sessions used last are compared without regard to case, by their beginnings and by parts of them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+
+import msgspec
+
+from stator.errors import BadPosition, InvalidInput, NotFound, StatorError
+from stator.model.log.commit import Commit
+from stator.model.log.query import SessionQuery, SessionRow, check_limit
+from stator.model.records.types import ErasedRecord, FileRecord, file_key
+from stator.model.values import paths
+from stator.model.values.ids import suffix_of
+from stator.model.views.why import (
+    NAME_MAX,
+    NAMED,
+    Looked,
+    AskedThing,
+    Why,
+    WhyAnswer,
+    best,
+    key_of,
+    parse_thing,
+    sha_spellings,
+)
+from stator.runtime.base.arguments import text
+from stator.runtime.base.pages import matching
+from stator.runtime.views.as_read import for_one_answer
+from stator.runtime.views.reasons.chains import (
+    call_answer,
+    commit_answer,
+    file_answer,
+    named_answer,
+)
+from stator.runtime.views.reasons.lookup import Lookup
+from stator.runtime.views.refs import find_session, intent_of
+from stator.store.port import StorePort
+
+LIMIT = 50
+"""Edits or versions that an answer lists, unless asked otherwise."""
+NAMED_IN = 60
+"""Sessions whose names are compared where nothing has the name that was asked about: those used last."""
+NAMES_MAX = 20_000
+NEAR, NEAR_AMONG = 5, 2000
+"""Names like the one asked about that are given."""
+COUNTED = 100
+"""Sessions that are counted to say where was looked."""
+COMMITS_MAX = 5
+"""Commits that the same digits may mean."""
+
+Places = Sequence[tuple[str, str]]
+"""Where a file may be recorded: (root, path), as people and agents spell it."""
+FindPlaces = Callable[[str], Places]
+
+
+def ask(
+    store: StorePort,
+    thing: str,
+    *,
+    project: str | None = None,
+    session: str | None = None,
+    places: FindPlaces | None = None,
+    limit: int = LIMIT,
+) -> Why:
+    """Why something is as it is: in one session, in a project, or in the store. `places` gives where a path may be
+    recorded."""
+    check_limit(limit)
+    thing = text(thing, "thing")
+    if not thing.strip() or len(thing) > NAME_MAX * 10:
+        raise InvalidInput(
+            "why needs a path, a topic, a name, a revision, a call or a commit",
+            path="$.thing",
+            hint="stator why src/auth.py",
+        )
+    store = for_one_answer(store)
+    wanted = parse_thing(thing)
+    if wanted.session and session is None:
+        session = find_session(store, wanted.session, project=project).id
+    reading = Lookup(store, project=None if session else project, session=session)
+    answers = list(_exact(reading, wanted, places or _own_places, limit))
+    if not answers and not wanted.kind and ":" in thing and session is None:
+        answers, reading = _of_named_session(store, thing, project, limit) or (answers, reading)
+    near: list[str] = []
+    if not answers:
+        names = list(islice(_names(reading), NAMES_MAX))
+        answers = list(_like(reading, wanted, names, limit))
+        near = [] if answers else _near(wanted, names)
+    return Why(asked=thing, looked=_looked(reading), answers=answers, near=near)
+
+
+def _of_named_session(
+    store: StorePort, thing: str, project: str | None, limit: int
+) -> tuple[list[WhyAnswer], Lookup] | None:
+    """`SESSION:NAME` without a kind, if there is such a session and it has something of that name."""
+    head, _, rest = thing.partition(":")
+    if not head or not rest:
+        return None
+    try:
+        row = find_session(store, head, project=project)
+    except StatorError:
+        return None
+    reading = Lookup(store, project=None, session=row.id)
+    found = list(_exact(reading, parse_thing(rest), _own_places, limit))
+    return (found, reading) if found else None
+
+
+# -- by name --------------------------------------------------------------------------------------
+
+
+def _own_places(path: str) -> Places:
+    return [paths.split(path, "")]
+
+
+def places_in(root: str, folder: str) -> FindPlaces:
+    """Where a program's paths are recorded: under a root that it names, else relative to its folder."""
+    return lambda path: [(root, path) if root != "." else paths.split(path, folder)]
+
+
+def _exact(
+    reading: Lookup, wanted: AskedThing, places: FindPlaces, limit: int
+) -> Iterator[WhyAnswer]:
+    """What has exactly that name, one answer for each kind of thing."""
+    if wanted.kind in ("", "file") and not wanted.text.startswith("@"):
+        found = _file(reading, wanted, places, limit)
+        if found is not None:
+            yield found
+    for kind in NAMED:
+        if wanted.kind in ("", kind) and kind != "revision":
+            named = named_answer(reading, kind, wanted.text, limit)
+            if named is not None:
+                yield named
+    if wanted.kind in ("", "revision"):
+        yield from _revisions(reading, wanted.text, limit)
+    if wanted.kind in ("", "call", "commit"):
+        yield from _by_id(reading, wanted)
+
+
+def _file(reading: Lookup, wanted: AskedThing, places: FindPlaces, limit: int) -> WhyAnswer | None:
+    try:
+        found = places(wanted.text)
+    except InvalidInput:
+        return None
+    keys = list(dict.fromkeys(file_key(root, path) for root, path in found))
+    return file_answer(reading, keys, found[0][1], limit)
+
+
+def _revisions(reading: Lookup, digits: str, limit: int) -> Iterator[WhyAnswer]:
+    """Revisions that are recorded under these digits, or under fewer of them, as git shortens them."""
+    for sha in sha_spellings(digits):
+        found = named_answer(reading, "revision", sha, limit)
+        if found is not None:
+            yield found
+            return
+
+
+def _by_id(reading: Lookup, wanted: AskedThing) -> Iterator[WhyAnswer]:
+    """The calls and commits that a person means: `@12`, an id or the end of one, the beginning of a hash."""
+    seen: set[tuple[str, int]] = set()
+    for commit in _commits(reading, wanted.text):
+        intent = commit
+        if commit.call and commit.kind in ("outcome", "settlement"):
+            intent = intent_of(reading.store, commit.session, commit.call) or commit
+        if (intent.session, intent.seq) in seen:
+            continue
+        seen.add((intent.session, intent.seq))
+        if intent.kind == "call" and wanted.kind in ("", "call", "commit"):
+            yield call_answer(reading, intent)
+        elif wanted.kind in ("", "commit"):
+            yield commit_answer(reading, intent)
+
+
+def _commits(reading: Lookup, typed: str) -> Iterator[Commit]:
+    store = reading.store
+    if typed.startswith("@"):
+        yield from _at(reading, typed)
+        return
+    digits = suffix_of(typed, "call") or suffix_of(typed, "commit")
+    if not digits:
+        return
+    whole = f"k_{digits}" if len(digits) == len("0" * 32) else digits
+    for session, seq in store.locate(whole, reading.session)[:COMMITS_MAX]:
+        if reading.is_asked(session) and reading.stands(session, seq):
+            yield reading.commit(session, seq)
+
+
+def _at(reading: Lookup, typed: str) -> Iterator[Commit]:
+    """The commit at a position of the one session that is looked in."""
+    if not typed[1:].isdecimal() or len(typed) > len("@") + 13:
+        raise BadPosition(f"not a position: {typed!r:.60}", hint="stator why @42 -s SESSION")
+    if reading.session is None:
+        raise InvalidInput(
+            f"{typed} is a position in a session: say in which",
+            path="$.thing",
+            hint=f"stator why SESSION:{typed}, or stator why {typed} -s SESSION",
+        )
+    seq = int(typed[1:])
+    if not 0 < seq <= reading.store.head(reading.session).seq:
+        raise NotFound(
+            f"no commit {typed} in session {reading.session}",
+            hint="stator log lists its commits",
+            session=reading.session,
+        )
+    yield reading.commit(reading.session, seq)
+
+
+# -- names like it --------------------------------------------------------------------------------
+
+
+def _rows(reading: Lookup) -> Iterator[SessionRow]:
+    if reading.session is not None:
+        yield reading.store.session(reading.session)
+        return
+    yield from matching(reading.store, SessionQuery(project=reading.project))
+
+
+def _names(reading: Lookup) -> Iterator[tuple[str, str]]:
+    """(kind, name) of what the sessions used last hold; files by their paths."""
+    kinds = {**NAMED, "file": "files"}
+    for row in islice(_rows(reading), NAMED_IN):
+        if reading.row(row.id) is None:
+            continue
+        for kind, collection in kinds.items():
+            for entry in reading.store.entries(row.id, collection, limit=NAMES_MAX // NAMED_IN):
+                record = entry.record
+                if isinstance(record, ErasedRecord):
+                    continue
+                name = record.path if isinstance(record, FileRecord) else key_of(record)
+                if name:
+                    yield kind, name
+
+
+def _like(
+    reading: Lookup, wanted: AskedThing, names: Sequence[tuple[str, str]], limit: int
+) -> Iterator[WhyAnswer]:
+    """What fits best where nothing has the name itself."""
+    among = [(kind, name) for kind, name in names if wanted.kind in ("", kind)]
+    for kind, fitting, how in best(among, wanted.text):
+        if kind == "file":
+            shown = fitting[0] if len(fitting) == 1 else wanted.text
+            keys = [file_key(*paths.split(path, "")) for path in fitting]
+            found = file_answer(reading, keys, shown, limit)
+        else:
+            found = named_answer(reading, kind, fitting[0], limit)
+        if found is not None:
+            yield msgspec.structs.replace(found, matched=how)
+
+
+def _near(wanted: AskedThing, names: Sequence[tuple[str, str]]) -> list[str]:
+    """Names that a person may have meant, as they can be asked about."""
+    low = wanted.text.casefold()
+    by_name: dict[str, str] = {}
+    for kind, name in names:
+        if wanted.kind in ("", kind) and len(name) <= NAME_MAX:
+            by_name.setdefault(name, name if kind == "file" else f"{kind}:{name}")
+    folded = {name.casefold(): name for name in by_name}
+    parts = [name for known, name in folded.items() if low in known]
+    close = difflib.get_close_matches(low, list(folded)[:NEAR_AMONG], NEAR, 0.6)
+    return [by_name[name] for name in dict.fromkeys([*parts, *(folded[each] for each in close)])][
+        :NEAR
+    ]
+
+
+def _looked(reading: Lookup) -> Looked:
+    info = reading.store.info()
+    if reading.session is not None:
+        name = reading.store.session(reading.session).record.name
+        return Looked(store=info.url, session=name, sessions=1)
+    page = reading.store.sessions(SessionQuery(project=reading.project), limit=COUNTED)
+    counted = [row for row in page.rows if row.record.mode != "project"]
+    return Looked(
+        store=info.url,
+        project=reading.project or "",
+        sessions=len(counted),
+        more=page.cursor is not None,
+    )
