@@ -77,7 +77,8 @@ def proposing(program: str) -> None:
 
 def test_the_command_of_an_own_project_proposes_candidates_with_their_quotes(project):
     proposing(PROPOSES)
-    answer = project("extract")
+    assert "command" not in project("extract").out
+    answer = project("extract", "--command")
     assert "command" in answer.out
     assert "refused: no candidate, or no quote of its text" in answer.out
     with stator.connect() as opened:
@@ -86,7 +87,7 @@ def test_the_command_of_an_own_project_proposes_candidates_with_their_quotes(pro
         "force",
         "never force a push",
     )
-    again = json.loads(project("extract", "--json").out)
+    again = json.loads(project("extract", "--command", "--json").out)
     assert again["found"] == []
 
 
@@ -96,7 +97,7 @@ def test_the_command_of_an_own_project_proposes_candidates_with_their_quotes(pro
 )
 def test_a_command_that_fails_records_nothing(project, program, why):
     proposing(program)
-    answer = project("extract")
+    answer = project("extract", "--command")
     assert answer.code == 2
     assert why in answer.err
 
@@ -105,6 +106,11 @@ def test_a_command_that_takes_too_long_is_ended(monkeypatch):
     monkeypatch.setattr(running, "SECONDS_MAX", 0.2)
     with pytest.raises(InvalidInput, match="took longer"):
         running.run_command(f"{sys.executable} -c 'import time; time.sleep(60)'", b"")
+
+
+def test_without_a_command_there_is_nothing_to_run(project):
+    answer = project("extract", "--command")
+    assert (answer.code, "no command to run" in answer.err) == (2, True)
 
 
 def test_the_command_of_a_project_that_is_not_ones_own_is_not_run(project):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from stator.errors import InvalidInput
 from stator.model.log.query import SessionQuery
 from stator.model.values.ids import short
 from stator.runtime.base.pages import matching
@@ -15,7 +16,7 @@ from stator.surfaces.cli.parts.open_store import open_to_write
 from stator.surfaces.cli.parts.run_command import run_command
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count
-from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.screen import Screen, note
 
 if TYPE_CHECKING:
     from stator.runtime.facade.store import Store
@@ -36,6 +37,7 @@ def extract(
     *sessions: str,
     all: bool = False,
     again: bool = False,
+    command: bool = False,
     dry_run: bool = False,
     store: StoreOption = None,
     json: JsonFlag = False,
@@ -46,9 +48,7 @@ def extract(
     New sessions have them from the beginning. This is for sessions that an earlier release recorded: what the rules
     find in them is appended, with the commit it was found in. Nothing is recorded twice.
 
-    The notes that Claude Code and Codex keep about this project are recorded for the project, as the model's words. If
-    stator.toml of a project of your own has extract = "CMD", the command gets prompts and answers as JSON, and may
-    propose candidates, each with a quote of its text.
+    The notes that Claude Code and Codex keep about this project are recorded for the project, as the model's words.
 
     Parameters
     ----------
@@ -58,6 +58,9 @@ def extract(
         The sessions of every project.
     again
         Also correct what an earlier version of a rule found otherwise, and remove what it no longer finds.
+    command
+        Also run the command that stator.toml names (extract = "CMD"), if the project is your own. It gets prompts and
+        answers as JSON, and may propose candidates, each with a quote of its text.
     dry_run
         Show what would be recorded; write nothing.
     """
@@ -68,7 +71,8 @@ def extract(
         )
         if names is None:
             add_memories(opened.store, found, dry_run=dry_run)
-        _propose(opened.store, found, names, dry_run=dry_run)
+        if command:
+            _propose(opened.store, found, names, dry_run=dry_run)
         if json:
             screen.document("stator.extraction/1", as_json(found, dry_run=dry_run))
         else:
@@ -77,10 +81,14 @@ def extract(
 
 
 def _propose(store: Store, found: Extraction, names: list[str] | None, *, dry_run: bool) -> None:
-    """Run the command that the project names, where there is one. Never on a foreign store."""
+    """Run the command that the project names. Never on a foreign store."""
     command = "" if store.foreign else command_of(store.context)
     if not command:
-        return
+        raise InvalidInput(
+            "no command to run: the store and the project must be your own, and name one",
+            hint='extract = "CMD" in stator.toml; stator trust shows what is your own',
+        )
+    note(f"running {command}")
     if names is None:
         rows = list(matching(store.port, SessionQuery(project=store.context.project)))
     else:
