@@ -89,7 +89,7 @@ ROOMS: dict[str, Steps] = {
             *("cline", "openhands", "swe_agent", "mini_swe_agent"),
         ),
         ("registry",),
-        ("discover", "conversation", "agent_sessions"),
+        ("discover", "conversation", "agent_sessions", "memory_files"),
         ("again",),
         ("run",),
     ),
