@@ -366,3 +366,4 @@ class AsyncStore(AsyncRunner, AsyncKeeper, AsyncOutsideDoors):
     artifact = awaited(Store.artifact)
     search = awaited(Store.search)
     why = awaited(Store.why)
+    recap = awaited(Store.recap)
