@@ -133,6 +133,7 @@ RUNS = {
     "brief": ["brief", MAIN, "--for", "claude-code"],
     "artifact": ["artifact"],
     "du": ["du"],
+    "extract": ["extract", "--all", "--again"],
     "export": ["export", MAIN, "-o", "{tmp}/x.stator"],
     "import": ["import", EVERYTHING],
     "compact": ["compact", "--dry-run"],

@@ -268,6 +268,23 @@ def _groups(old: list[str], new: list[str]) -> Iterable[list[tuple[str, int, int
     return [[("replace", 0, len(old), 0, len(new))]]
 
 
+def matching(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int, int]]:
+    """Runs of lines that two texts have in common, as a patch between them shows it: where each begins in the one, in
+    the other, and its length."""
+    from difflib import SequenceMatcher  # only patches need it
+
+    a, b = list(old), list(new)
+    low = _common(a, b)
+    high = _common(a[low:][::-1], b[low:][::-1])
+    yield 0, 0, low
+    inner = a[low : len(a) - high], b[low : len(b) - high]
+    counts = Counter(inner[1])
+    if sum(counts[line] for line in inner[0]) <= PAIRS_MAX:
+        for block in SequenceMatcher(None, *inner, autojunk=False).get_matching_blocks():
+            yield block.a + low, block.b + low, block.size
+    yield len(a) - high, len(b) - high, high
+
+
 def _common(a: list[str], b: list[str]) -> int:
     """How many leading lines two lists share."""
     pairs = enumerate(zip(a, b, strict=False))

@@ -367,3 +367,4 @@ class AsyncStore(AsyncRunner, AsyncKeeper, AsyncOutsideDoors):
     search = awaited(Store.search)
     why = awaited(Store.why)
     recap = awaited(Store.recap)
+    blame = awaited(Store.blame)

@@ -48,6 +48,7 @@ if TYPE_CHECKING:  # what driving needs is loaded when a session is driven
     from stator.runtime.facade.session import Session
     from stator.runtime.ingest.extract import Extraction
     from stator.runtime.views.artifacts import Document
+    from stator.runtime.views.authors.blame import Blame
     from stator.runtime.views.search import Hit
     from stator.runtime.views.search import Progress as SearchProgress
 
@@ -354,6 +355,25 @@ class Store(Runner, Keeper, OutsideDoors):
             for view in self.views(project=project)
             for line in view.decisions(standing=standing)
         ]
+
+    def blame(
+        self,
+        path: str,
+        *,
+        root: str = ".",
+        project: str | None = None,
+        session: str | None = None,
+        all: bool = False,
+        disk: bool = True,
+    ) -> Blame:
+        """Which turn each line of a file comes from, over every session of this project, or another, in one session, or
+        in `all` of the store. The lines are those on disk; without `disk`, those that the last record left."""
+        from stator.runtime.views.authors.blame import blame_file, on_disk
+
+        scope = None if all else (self.context.project if project is None else project) or None
+        found = None if session is None else find_session(self.as_read, session, project=scope).id
+        now = on_disk(self.context.root, path, root) if disk else None
+        return blame_file(self.as_read, path, root, session=found, project=scope, now=now)
 
     def artifact(self, name: str, *, project: str | None = None) -> Document:
         """The newest version of a named document in any session of a project, with its content."""

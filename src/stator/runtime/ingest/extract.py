@@ -13,7 +13,7 @@ import msgspec
 from stator.errors import HeadMoved, WrongState
 from stator.model.extraction.evidence import ExtractionRule
 from stator.model.extraction.extractor import RULES
-from stator.model.extraction.reconcile import LogExtraction, Step, What
+from stator.model.extraction.reconcile import Lacking, LogExtraction, What
 from stator.model.log.query import SessionRow
 from stator.model.log.rewinds import stands, visible
 from stator.model.records.tables import record_text
@@ -111,7 +111,7 @@ def missing(
     *,
     again: bool = False,
     rules: Sequence[ExtractionRule] = RULES,
-) -> list[Step]:
+) -> list[Lacking]:
     """What the log of a session lacks of what the rules find in it."""
     in_force = visible(rewinds(store, session), upto)
     walk = LogExtraction(session, rules=rules, in_force=lambda seq: stands(in_force, seq))
@@ -120,7 +120,7 @@ def missing(
     return list(walk.steps(again=again))
 
 
-def _extracted(step: Step) -> Extracted:
+def _extracted(step: Lacking) -> Extracted:
     draft = step.draft
     records = [getattr(change, "record", None) for change in draft.changes]
     return Extracted(

@@ -330,6 +330,14 @@ TurnsOption = Annotated[
 ToolsOption = Annotated[
     str | None, Parameter(name="--tools", help="The tools by name: module:TOOLS or file.py:TOOLS.")
 ]
+RootOption = Annotated[
+    str | None,
+    Parameter(
+        name="--root",
+        metavar="FOLDER",
+        help="The folder to work in, with the shell and file tools that agents have; default: this one.",
+    ),
+]
 WorkflowFileOption = Annotated[
     str | None,
     Parameter(
