@@ -94,6 +94,7 @@ def main(folder: Path, sessions: int) -> int:
             "why of a fact": lambda: store.why("fact 7"),
             "why of a revision": lambda: store.why("64f1007"),
             "why of a call": lambda: store.why(call),
+            "recap of the last ten sessions": store.recap,
             "why of an unknown name": lambda: store.why("nothing like it"),
         }
         for name, ask in asked.items():

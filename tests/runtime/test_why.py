@@ -196,7 +196,7 @@ def test_a_commit_is_found_by_its_position_in_a_session_and_by_its_hash(shop):
     (commit,) = [c for c in view.log() if c.kind == "fact"]
     by_seq = view.why(f"@{commit.seq}")
     assert kinds(by_seq) == [("commit", f"@{commit.seq}")]
-    assert [r.kind for r in by_seq][0] == "fact"
+    assert next(r.kind for r in by_seq) == "fact"
     assert kinds(shop.why(commit.hash[:12], project="shop")) == kinds(by_seq)
     with pytest.raises(InvalidInput, match="say in which"):
         shop.why(f"@{commit.seq}", project="shop")

@@ -369,4 +369,5 @@ class AsyncStore(AsyncRunner, AsyncKeeper, AsyncOutsideDoors):
     prefer = awaited(Store.prefer)
     forget = awaited(Store.forget)
     why = awaited(Store.why)
+    recap = awaited(Store.recap)
     blame = awaited(Store.blame)

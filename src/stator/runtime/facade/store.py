@@ -39,6 +39,7 @@ from stator.store import port
 if TYPE_CHECKING:  # what driving needs is loaded when a session is driven
     from stator.model.calls.approval import Rule
     from stator.model.calls.budget import PriceFunction, PriceTable
+    from stator.model.views.recap import SessionRecap
     from stator.model.views.why import Why
     from stator.runtime.branches.open_driver import HeldMode
     from stator.runtime.bundles.report import Erasures, Imported
@@ -403,6 +404,21 @@ class Store(Runner, Keeper, ProjectKeeper, OutsideDoors):
         found = None if session is None else find_session(self.as_read, session, project=scope).id
         places = places_in(root, self.context.root)
         return ask(self.as_read, thing, project=scope, session=found, places=places, limit=limit)
+
+    def recap(
+        self,
+        *sessions: str,
+        since: int = 0,
+        project: str | None = None,
+        all: bool = False,
+        limit: int = 10,
+    ) -> list[SessionRecap]:
+        """What the last sessions of a project were asked, did, and how they ended, the newest first; or the sessions
+        that are named. `since` is a time in µs. Sub-agents count with the sessions that started them."""
+        from stator.runtime.views.reasons.recap import recap
+
+        scope = None if all else (self.context.project if project is None else project) or None
+        return recap(self.as_read, project=scope, sessions=sessions, since=since, limit=limit)
 
     def search(
         self,
