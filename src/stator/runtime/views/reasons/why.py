@@ -21,8 +21,8 @@ from stator.model.values.ids import suffix_of
 from stator.model.views.why import (
     NAME_MAX,
     NAMED,
-    Looked,
     AskedThing,
+    Looked,
     Why,
     WhyAnswer,
     best,
