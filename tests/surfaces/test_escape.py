@@ -142,6 +142,8 @@ RUNS = {
     "sql": ["sql", "SELECT * FROM records"],
     "approvals": ["approvals", "--all"],
     "approve": ["approve", "--all", "-s", MAIN],
+    "prefer": ["prefer", EVERYTHING, EVERYTHING, "--why", EVERYTHING],
+    "forget": ["forget", "--from", "host:" + HOSTILE["clipboard"]],
     "vouch": ["vouch", "@2", "--why", HOSTILE["clipboard"], "-s", MAIN],
     "deny": ["deny", "--pattern", "*" + HOSTILE["clipboard"], "-s", MAIN],
     "budget": ["budget", MAIN],
