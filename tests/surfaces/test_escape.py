@@ -129,6 +129,7 @@ RUNS = {
     "calls": ["calls"],
     "why": ["why", HOSTILE["clear screen"] + "f.py"],
     "recap": ["recap"],
+    "blame": ["blame", HOSTILE["clear screen"] + "f.py"],
     "search": ["search", "--all", "owned"],
     "brief": ["brief", MAIN, "--for", "claude-code"],
     "artifact": ["artifact"],

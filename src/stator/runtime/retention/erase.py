@@ -293,7 +293,7 @@ def _named(commit: Commit, collection: str, ids: set[str]) -> tuple[str, ...]:
 
 def _held(record: FileRecord) -> set[str]:
     """The ids of the commits that hold a file's content."""
-    return {held for held in (record.after_in, record.before_in) if held}
+    return {held for held in (record.after_in, record.before_in, record.patch_in) if held}
 
 
 def _contents(
@@ -311,7 +311,12 @@ def _contents(
         for _, seq in store.locate(identifier, row.id)[:1]:
             (commit,) = store.commits(row.id, after=seq - 1, upto=seq)
             kept = commit.known("input", {})
-            more = len(kept.get("contents", ())) if isinstance(kept, dict) else 0
+            parts = (
+                (kept.get("contents", ()), kept.get("patches", ()))
+                if isinstance(kept, dict)
+                else ()
+            )
+            more = sum(map(len, parts))
             if more > 1:
                 left.append(f"one file alone of @{seq}: the contents of its {more} files all go")
             yield _item(commit, ("input",))
