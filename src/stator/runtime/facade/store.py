@@ -26,6 +26,7 @@ from stator.runtime.base.context import Context, warn_on_loop
 from stator.runtime.base.pages import matching
 from stator.runtime.branches import fork as forks
 from stator.runtime.facade.doors import OutsideDoors
+from stator.runtime.facade.projects import ProjectKeeper
 from stator.runtime.facade.retention import Keeper
 from stator.runtime.facade.runs import Runner
 from stator.runtime.facade.view import SessionView
@@ -56,7 +57,7 @@ if TYPE_CHECKING:  # what driving needs is loaded when a session is driven
 BUSY = ("fail", "wait", "read", "fork", "take")
 
 
-class Store(Runner, Keeper, OutsideDoors):
+class Store(Runner, Keeper, ProjectKeeper, OutsideDoors):
     """A store of sessions, as `stator.connect` returns it."""
 
     def __init__(self, store: port.StorePort, context: Context) -> None:
@@ -105,6 +106,7 @@ class Store(Runner, Keeper, OutsideDoors):
         rules: Sequence[Rule] = (),
         approve: ApproveMode = "raise",
         prices: PriceTable | PriceFunction | None = None,
+        after: str | None = None,
     ) -> Session[Any]:
         """Create the session or open it again, and drive it.
 
@@ -112,14 +114,14 @@ class Store(Runner, Keeper, OutsideDoors):
         "wait" waits until the session is free, "read" only reads it (as `read` does), "fork" drives a fork of it,
         "take" takes it from a driver that does not respond. `rules` say which calls a person must approve, before
         those of the policy file; `approve="wait"` waits for the answer instead of raising `ApprovalNeeded`.
-        `prices` turns usage into money.
+        `prices` turns usage into money. `after` names the session that a new one continues, or "last": what that one
+        knows is taken over when the new one first runs.
         """
         if busy not in BUSY:
             raise InvalidInput(f"unknown busy mode {busy!r:.40}", hint=", ".join(BUSY))
         warn_on_loop()
         from stator.runtime.branches.open_driver import drive
         from stator.runtime.driving import policy
-        from stator.runtime.driving.policy import Terms
         from stator.runtime.facade.session import Session
 
         # An id is that session itself; a name leads to the session that was adopted for it.
@@ -139,7 +141,7 @@ class Store(Runner, Keeper, OutsideDoors):
             app_version=app_version if app is not None else 0,
             created=self.context.clock(),
         )
-        terms = Terms(
+        terms = policy.Terms(
             rules=[*rules, *policy.rules(self.context)],
             sources=policy.sources(self.context),
             approve=approve,
@@ -158,6 +160,7 @@ class Store(Runner, Keeper, OutsideDoors):
                 terms,
                 busy="fail" if busy == "read" else busy,
                 exact=exact,
+                after=after,
             )
             return Session(driver, **types)
         except Busy as held:
