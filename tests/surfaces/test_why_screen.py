@@ -11,7 +11,7 @@ from surfaces.recorded import START
 def test_an_empty_answer_says_where_was_looked_and_where_else_to_look(store, ask):
     answer = ask("why", "nothing-like-it")
     assert (answer.code, answer.out) == (0, "")
-    assert "looked in 1 session of project shop; --all looks in every project" in answer.err
+    assert "looked in 1 session of this project; --all looks in every project" in answer.err
     assert "stator search WORDS" in answer.err
 
 
@@ -21,12 +21,12 @@ def test_a_name_that_is_nearly_right_is_answered_with_those_that_are(store, ask)
 
 def test_a_topic_shows_each_version_with_what_became_of_it(store, ask):
     shown = " ".join(ask("why", "decision:auth").out.split())
-    assert shown.startswith("decision auth · 3 versions · looked in 1 session of project shop")
+    assert shown.startswith("decision auth · 3 versions · looked in 1 session of this project")
     found = re.findall(r"decided auth: (use [\w ]+).*? · (in force|superseded by @\d+) @", shown)
     assert found == [
         ("use signed cookies ", "in force"),
-        ("use server sessions ", "superseded by @28"),
-        ("use JWT", "superseded by @19"),
+        ("use server sessions ", "superseded by @26"),
+        ("use JWT", "superseded by @17"),
     ]
 
 
@@ -43,7 +43,7 @@ def test_each_reason_is_one_json_line_with_what_it_is_a_reason_of(store, ask):
 
 def test_a_recap_shows_what_was_asked_done_and_how_it_ended(store, ask):
     head, *lines = [line.strip() for line in ask("recap").lines]
-    assert head == "15 Nov 2026 00:01  fix-login  demo-agent"
+    assert head == "15 Nov 2026 00:00  fix-login  demo-agent"
     assert lines[0] == "asked   fix the login bug"
     assert lines[1] == "did     of 2 steps: 0 done; changed 2 files; last tests failed: pytest -q"
     assert lines[2] == "the agent's last words: “Two tests fail. ⏎ Switching to sessions.”"

@@ -101,7 +101,7 @@ def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
     session = row.id
     turn, asked = asked_in(_prompts(store, row), row.record.name)
     steps = [e.record for e in store.entries(session, "plan") if isinstance(e.record, PlanRecord)]
-    states = [step.status for step in steps if step.status != "dropped"]
+    states: list[str] = [step.status for step in steps if step.status != "dropped"]
     revisions = store.entries(session, "revisions")
     records = [e.record for e in revisions if isinstance(e.record, RevisionRecord)]
     children = _children(store, session)

@@ -131,7 +131,7 @@ def _where(looked: Looked) -> str:
     if looked.session:
         return f"session {looked.session}"
     many = count(looked.sessions, "session") + (" or more" if looked.more else "")
-    return f"{many} of project {looked.project}" if looked.project else f"{many} of every project"
+    return f"{many} of {'this' if looked.project else 'every'} project"
 
 
 # -- one answer -----------------------------------------------------------------------------------
