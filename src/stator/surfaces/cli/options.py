@@ -244,6 +244,12 @@ SessionsArgument = Annotated[
         help="Session names, ids or their last characters; default: the last session.",
     ),
 ]
+HunksFlag = Annotated[
+    bool,
+    Parameter(
+        name=["--patch", "-p"], help="Show what each turn changed in the file, line by line."
+    ),
+]
 RecapArgument = Annotated[
     str,
     Parameter(
