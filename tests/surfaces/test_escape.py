@@ -140,6 +140,7 @@ RUNS = {
     "sql": ["sql", "SELECT * FROM records"],
     "approvals": ["approvals", "--all"],
     "approve": ["approve", "--all", "-s", MAIN],
+    "check": ["check", "-s", MAIN],
     "vouch": ["vouch", "@2", "--why", HOSTILE["clipboard"], "-s", MAIN],
     "deny": ["deny", "--pattern", "*" + HOSTILE["clipboard"], "-s", MAIN],
     "budget": ["budget", MAIN],
