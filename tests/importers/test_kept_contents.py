@@ -16,6 +16,7 @@ from stator import testing
 from stator.errors import NotFound
 from stator.importers.claude_code.transcript import FORMAT
 from stator.importers.conversation import Report, import_conversation
+from stator.model.exchange.hunks import texts_of
 from stator.model.exchange.items import digest_of
 from stator.model.exchange.kept_contents import BYTES_MAX
 from stator.model.records.types import FileRecord
@@ -207,7 +208,12 @@ def test_the_hunks_of_one_edit_have_counts(chat):
     shown = chat.imported()
     (outcome,) = [commit for commit in shown.log() if commit.kind == "outcome"]
     found = hunks_of(chat.store.port, shown.id, outcome.seq, "a.py")
-    assert (found.added, found.removed, found.places[0].body) == (1, 1, "-x = 1\n+x = 2\n y\n")
+    assert found is not None
+    assert (found.added, found.removed, list(texts_of(found.places))) == (
+        1,
+        1,
+        ["-x = 1\n+x = 2\n y\n"],
+    )
 
 
 def test_a_file_of_an_imported_session_is_restored(chat, store, tmp_path):
@@ -254,7 +260,8 @@ TEXTS = st.lists(st.sampled_from("abc\n"), max_size=30).map("".join)
 )
 def test_git_applies_the_patch_of_every_turn_of_random_writes(tmp_path_factory, writes):
     folder = tmp_path_factory.mktemp("w")
-    chat, now = Chat(folder, testing.memory_store(project="shop", root=str(folder))), {}
+    chat = Chat(folder, testing.memory_store(project="shop", root=str(folder)))
+    now: dict[str, str] = {}
     states = [dict(now)]
     for name, text in writes:
         chat.write(name, text, now.get(name))

@@ -62,7 +62,8 @@ def test_git_applies_each_edit_to_the_file_as_it_was(path, tmp_path):
 
 
 def test_most_writes_of_tools_have_a_patch():
-    known, every = Counter(), Counter()
+    known: Counter[str] = Counter()
+    every: Counter[str] = Counter()
     for path in FILES:
         for name, store, shown in sessions_of(path):
             for edit in edits_of(store, shown):

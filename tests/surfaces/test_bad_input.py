@@ -15,7 +15,7 @@ from surfaces.recorded import Answer, program
 
 READING = [
     ["ls"], ["show"], ["log"], ["diff"], ["state"], ["files"], ["decisions"], ["calls"],
-    ["why", "a.py"], ["verify"], ["doctor"], ["du"], ["sql", "SELECT 1"], ["tag", "x"], ["top"],
+    ["why", "a.py"], ["recap"], ["verify"], ["doctor"], ["du"], ["sql", "SELECT 1"], ["tag", "x"], ["top"],
     ["ps"], ["evicted"], ["recall", "entry:@1"], ["compact", "--dry-run"],
 ]  # fmt: skip
 

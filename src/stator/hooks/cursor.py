@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from stator.importers.reading.edit_places import swaps_of
 from stator.model.exchange.items import (
     Answered,
     Began,
@@ -54,7 +55,10 @@ def items(payload: dict[str, Any], at: int, unique: str, state: dict[str, Any]) 
     elif name in ("afterFileEdit", "afterTabFileEdit"):
         path = _text(payload, "file_path")
         if path:
-            yield Touched(id=unique, at=at, files=(Touch(path=path, op="modified"),))
+            edits = payload.get("edits")
+            places = swaps_of(edits) if isinstance(edits, list) else ()
+            touch = Touch(path=path, op="modified", places=places)
+            yield Touched(id=unique, at=at, files=(touch,))
     elif name == "afterShellExecution":
         yield from _shell(payload, at, unique, state)
     elif name == "preCompact":

@@ -17,6 +17,7 @@ from typing import Any
 from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.call_outcome import CallStatus
 from stator.importers.reading.counted_items import Steps, counted_items, settled_count
+from stator.importers.reading.edit_places import blocks_of
 from stator.importers.reading.fields import (
     MICROS,
     files_touched_by,
@@ -77,6 +78,8 @@ _CLOCK = re.compile(
 USER_TAGS = ("task", "feedback", "user_message")
 """The tags in which Cline wraps the user's text."""
 _EXIT = re.compile(r"exit code:? (-?\d+)", re.I)
+_FINAL = re.compile(r"<final_file_content path=\"[^\"\n]*\">\n(.*)\n</final_file_content>", re.S)
+_CHANGED_BY_USER = "The user made the following updates to your content"
 
 
 class Cline:
@@ -324,13 +327,13 @@ class _ClineReader:
     def _returned(self, call: Called, output: Any, at: int) -> Iterator[Item]:
         words = output if isinstance(output, str) else "\n".join(_texts({"content": output}))
         status, cause = _outcome(call, words)
-        files = self._files(call) if status == "ok" else ()
+        files = self._files(call, words) if status == "ok" else ()
         yield self._dialogue.result(call, output, status, at=at, cause=cause, files=files)
         summary = text(record(call.input).get("context"))
         if call.tool in ("condense", "summarize_task") and status == "ok" and summary:
             yield Compacted(id=f"{call.id}/compacted", at=at, summary=summary)
 
-    def _files(self, call: Called) -> tuple[Touch, ...]:
+    def _files(self, call: Called, output: str) -> tuple[Touch, ...]:
         given = record(call.input)
         path = text(given.get("path")) or text(given.get("absolutePath"))
         if call.tool == "execute_command":
@@ -341,11 +344,21 @@ class _ClineReader:
         self._seen_paths.add(path)
         if call.tool == "read_file":
             return (Touch(path=path, op="read"),)
-        if call.tool == "replace_in_file" or known:
-            return (Touch(path=path, op="modified"),)
+        after = _saved(output)
+        if call.tool == "replace_in_file":
+            places = () if _CHANGED_BY_USER in output else blocks_of(text(given.get("diff")))
+            return (Touch(path=path, op="modified", after_text=after, places=places),)
+        if known:
+            return (Touch(path=path, op="modified", after_text=after),)
         # Cline does not record whether the file existed before it was written
-        after = digest_of(text(given.get("content")))
-        return (Touch(path=path, op="created", after=after, how="inferred"),)
+        digest = digest_of(text(given.get("content")))
+        return (Touch(path=path, op="created", after=digest, after_text=after, how="inferred"),)
+
+
+def _saved(output: str) -> str | None:
+    """The whole file as it was saved, where the result shows it."""
+    found = _FINAL.search(output)
+    return found[1] if found is not None else None
 
 
 def _requested_call(block: dict[str, Any]) -> RequestedCall:

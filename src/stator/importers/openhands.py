@@ -48,7 +48,6 @@ from stator.model.exchange.items import (
     Step,
     Touch,
     Unknown,
-    digest_of,
     text_id,
 )
 from stator.model.records.types import Effect, FileOp, StepStatus
@@ -377,8 +376,8 @@ class _OpenHandsReader:
         return (
             Touch(
                 path=path, op=op, how="recorded" if history else "inferred",
-                before=digest_of(before) if isinstance(before, str) else "",
-                after=digest_of(after) if isinstance(after, str) else "",
+                before_text=before if isinstance(before, str) and known else None,
+                after_text=after if isinstance(after, str) else None,
             ),
         )  # fmt: skip
 

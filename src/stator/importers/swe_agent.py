@@ -8,12 +8,14 @@ answer.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.counted_items import Steps, counted_items, settled_count
+from stator.importers.reading.edit_places import editor_touch
 from stator.importers.reading.fields import (
     files_touched_by,
     headline,
@@ -33,6 +35,7 @@ from stator.importers.reading.unnamed_messages import (
     requested_call,
     shell_call,
 )
+from stator.model.exchange.hunks import Swap
 from stator.model.exchange.items import (
     Called,
     Configured,
@@ -293,8 +296,19 @@ def _files(call: Called, output: str) -> tuple[Touch, ...]:
         verb = given.get("command")
         if verb == "view":
             return (Touch(path=path, op="read"),)
-        return (Touch(path=path, op="created" if verb == "create" else "modified"),)
+        return (editor_touch(path, "created" if verb == "create" else "modified", given),)
     if call.tool in EDITS:
         op: FileOp = "created" if call.tool == "create" else "modified"
-        return (Touch(path=path, op=op),)
+        return (Touch(path=path, op=op, places=_replaced(text(given.get("command")))),)
     return (Touch(path=path, op="read"),) if call.tool == "open" else ()
+
+
+def _replaced(action: str) -> tuple[Swap, ...]:
+    """The text that `edit SEARCH REPLACE [ALL]` replaced."""
+    try:
+        words = shlex.split(action)
+    except ValueError:
+        return ()
+    if len(words) not in (3, 4) or words[0] != "edit" or not words[1]:
+        return ()
+    return (Swap(words[1], words[2], every=words[3:] == ["True"]),)

@@ -16,7 +16,8 @@ from stator.importers.reading.call_outcome import CallOutcome, CallStatus, resol
 from stator.importers.reading.fields import record, records, text
 from stator.importers.reading.shell_reads import only_reads
 from stator.model.exchange import patch_text
-from stator.model.exchange.items import Step, Touch, digest_of
+from stator.model.exchange.hunks import from_unified
+from stator.model.exchange.items import Step, Touch
 from stator.model.exchange.shell_effects import files_touched
 from stator.model.log.commit import Source
 from stator.model.log.shown_text import cut_short
@@ -226,15 +227,20 @@ def _files_in_notice(changes: Any) -> Iterator[Touch]:
         detail = record(record(change).get(kind)) or record(change)
         moved = text(detail.get("move_path"))
         if kind == "add":
-            after = digest_of(detail["content"]) if isinstance(detail.get("content"), str) else ""
-            yield Touch(path=path, op="created", after=after)
+            yield Touch(path=path, op="created", after_text=_content(detail))
         elif kind == "delete":
-            before = digest_of(detail["content"]) if isinstance(detail.get("content"), str) else ""
-            yield Touch(path=path, op="deleted", before=before)
-        elif moved:
-            yield Touch(path=moved, op="renamed", from_path=path)
-        elif kind == "update":
-            yield Touch(path=path, op="modified")
+            yield Touch(path=path, op="deleted", before_text=_content(detail))
+        elif moved or kind == "update":
+            hunks = from_unified(text(detail.get("unified_diff")))
+            yield Touch(
+                path=moved or path, op="renamed" if moved else "modified",
+                from_path=path if moved else "", places=hunks,
+            )  # fmt: skip
+
+
+def _content(detail: dict[str, Any]) -> str | None:
+    content = detail.get("content")
+    return content if isinstance(content, str) else None
 
 
 def _files_read(notice: dict[str, Any]) -> Iterator[Touch]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from stator.importers.reading.awaited_calls import AwaitedCall
 from stator.importers.reading.call_outcome import CallOutcome
+from stator.importers.reading.edit_places import editor_touch
 from stator.importers.reading.fields import (
     files_touched_by,
     headline,
@@ -16,7 +17,7 @@ from stator.importers.reading.fields import (
     text,
 )
 from stator.importers.reading.shell_reads import only_reads
-from stator.model.exchange.items import Step, Touch, digest_of
+from stator.model.exchange.items import Step, Touch
 from stator.model.exchange.patch_text import files_in_patch
 from stator.model.records.types import Effect, FileOp
 
@@ -56,8 +57,7 @@ def files_of(tool: str, given: Any) -> tuple[Touch, ...]:
     op = EDITORS.get(verb)
     if op is None or not path:
         return ()
-    content = fields.get("file_text") if op == "created" else None
-    return (Touch(path=path, op=op, after=digest_of(content) if isinstance(content, str) else ""),)
+    return (editor_touch(path, op, {**fields, "command": verb}),)
 
 
 def steps_of(tool: str, given: dict[str, Any]) -> tuple[Step, ...]:

@@ -24,11 +24,11 @@ from stator.importers.reading.fields import (
 )
 from stator.importers.reading.plain_text import plain_text, redaction_stable
 from stator.importers.reading.shell_reads import only_reads
+from stator.model.exchange.hunks import from_unified
 from stator.model.exchange.items import (
     Returned,
     Step,
     Touch,
-    digest_of,
     text_id,
 )
 from stator.model.exchange.shell_effects import files_touched
@@ -185,8 +185,9 @@ def _files(
             yield Touch(
                 path=posixpath.join(cwd, path),
                 op="created" if is_new else "modified",
-                before=digest_of(before) if isinstance(before, str) and not is_new else "",
-                after=digest_of(after) if isinstance(after, str) else "",
+                before_text=before if isinstance(before, str) and not is_new else None,
+                after_text=after if isinstance(after, str) else None,
+                places=from_unified(text(display.get("fileDiff"))),
             )
     elif tool == "read_file" and path:
         yield Touch(path=posixpath.join(cwd, path), op="read")

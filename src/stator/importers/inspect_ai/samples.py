@@ -20,6 +20,7 @@ from stator.importers.inspect_ai.log_file import Sample, read_samples
 from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.call_outcome import CallStatus
 from stator.importers.reading.counted_items import Steps, counted_items
+from stator.importers.reading.edit_places import editor_touch
 from stator.importers.reading.fields import (
     as_text_if_plain,
     files_touched_by,
@@ -323,4 +324,4 @@ def _files(call: Called | None) -> tuple[Touch, ...]:
     if call.tool == "bash":
         return files_touched_by(given.get("cmd") or given.get("command"))
     path, op = text(given.get("path")), EDITED.get(text(given.get("command")))
-    return (Touch(path=path, op=op),) if call.tool == "text_editor" and path and op else ()
+    return (editor_touch(path, op, given),) if call.tool == "text_editor" and path and op else ()

@@ -17,6 +17,7 @@ import msgspec
 
 from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.call_outcome import CallStatus
+from stator.importers.reading.edit_places import swaps_of
 from stator.importers.reading.fields import (
     UniqueIds,
     assistant_message,
@@ -49,9 +50,9 @@ from stator.model.exchange.items import (
     Touched,
     TurnEnded,
     Unknown,
-    digest_of,
     text_id,
 )
+from stator.model.exchange.patch_text import files_in_patch
 from stator.model.records.types import Effect, StepStatus
 
 READS = frozenset(
@@ -397,7 +398,7 @@ def _files(tool: str, state: dict[str, Any]) -> tuple[Touch, ...]:
         return (
             Touch(
                 path=path, op="created" if known.get("exists") is False else "modified",
-                after=digest_of(content) if isinstance(content, str) else "",
+                after_text=content if isinstance(content, str) else None,
             ),
         )  # fmt: skip
     if tool in ("edit", "multiedit") and path:
@@ -406,8 +407,9 @@ def _files(tool: str, state: dict[str, Any]) -> tuple[Touch, ...]:
         return (
             Touch(
                 path=path, op="created" if before == "" else "modified",
-                before=digest_of(before) if isinstance(before, str) else "",
-                after=digest_of(after) if isinstance(after, str) else "",
+                before_text=before if isinstance(before, str) and before else None,
+                after_text=after if isinstance(after, str) else None,
+                places=swaps_of(arguments.get("edits") or [arguments]),
             ),
         )  # fmt: skip
     if tool in ("patch", "apply_patch"):
@@ -416,6 +418,8 @@ def _files(tool: str, state: dict[str, Any]) -> tuple[Touch, ...]:
 
 
 def _patched(patch: str) -> tuple[Touch, ...]:
+    if whole := files_in_patch(patch):
+        return whole
     touched: list[Touch] = []
     for found in _PATCHED.finditer(patch):
         verb, path, moved = found[1], found[2].strip(), (found[3] or "").strip()

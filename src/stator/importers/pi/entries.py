@@ -11,6 +11,7 @@ import msgspec
 from stator.importers.reading.appended_lines import RecentNames
 from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.awaited_calls import AwaitedCall, AwaitedCalls
+from stator.importers.reading.edit_places import from_numbered, swaps_of
 from stator.importers.reading.fields import (
     as_text_if_plain,
     assistant_message,
@@ -185,8 +186,16 @@ class PiEntryReader:
         return Returned(
             id=call, at=at, status=status, cause=last if failed else "",
             output=as_text_if_plain(strip_attachments(message.get("content"))), tool=text(message.get("toolName")),
-            files=tuple(map(self._touched, request.files)) if request and not failed else (),
+            files=self._files(request, message) if request and not failed else (),
         )  # fmt: skip
+
+    def _files(self, request: AwaitedCall, message: dict[str, Any]) -> tuple[Touch, ...]:
+        """The files of a call that succeeded. The diff in its result has the numbers of the lines."""
+        shown = from_numbered(text(record(message.get("details")).get("diff")))
+        return tuple(
+            msgspec.structs.replace(touch, places=shown if touch.places and shown else touch.places)
+            for touch in map(self._touched, request.files)
+        )
 
     def _touched(self, touch: Touch) -> Touch:
         """A touch of a file. pi does not record whether a file existed before it was written: one that the
@@ -252,6 +261,10 @@ def _files(tool: str, given: dict[str, Any]) -> tuple[Touch, ...]:
     if tool not in ("read", "write", "edit") or not path:
         return ()
     if tool == "write":
-        after = digest_of(text(given.get("content")))
-        return (Touch(path=path, op="created", after=after, how="inferred"),)
-    return (Touch(path=path, op="read" if tool == "read" else "modified"),)
+        content = text(given.get("content"))
+        return (Touch(path=path, op="created", after_text=content, how="inferred"),)
+    if tool == "read":
+        return (Touch(path=path, op="read"),)
+    edits = given.get("edits")
+    places = swaps_of(edits if isinstance(edits, list) else [given])
+    return (Touch(path=path, op="modified", places=places),)

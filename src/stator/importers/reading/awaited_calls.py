@@ -7,7 +7,9 @@ from typing import Any
 import msgspec
 
 from stator.importers.reading.fields import record
+from stator.model.exchange.hunks import texts_of
 from stator.model.exchange.items import Step, Touch
+from stator.model.exchange.kept_contents import holds_secret
 from stator.model.records.types import Effect
 
 CALLS_MAX = 64
@@ -16,6 +18,8 @@ TOUCHES_MAX = 20
 """The most files of one call that are remembered."""
 STEPS_MAX = 50
 """The most steps of a plan that are remembered; a longer plan is not recorded."""
+TEXT_MAX = 100_000
+"""The most characters of files that are remembered, over all calls. Of a file beyond that only the digest is."""
 
 
 class AwaitedCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +45,8 @@ class AwaitedCalls:
                 continue  # a cursor that another program changed
 
     def add(self, name: str, call: AwaitedCall) -> None:
-        files = call.files if len(call.files) <= TOUCHES_MAX else ()
+        room = TEXT_MAX - sum(_length(touch) for one in self._calls.values() for touch in one.files)
+        files = _within(call.files, room) if len(call.files) <= TOUCHES_MAX else ()
         steps = call.steps if len(call.steps) <= STEPS_MAX else ()
         self._calls[name] = msgspec.structs.replace(call, files=files, steps=steps)
         while len(self._calls) > CALLS_MAX:
@@ -52,3 +57,21 @@ class AwaitedCalls:
 
     def state(self) -> dict[str, Any]:
         return {name: msgspec.to_builtins(call) for name, call in self._calls.items()}
+
+
+def _within(files: tuple[Touch, ...], room: int) -> tuple[Touch, ...]:
+    """Files with as much of their texts as there is room for. A text with a secret is not remembered: what is kept
+    of it between two reads would be another text."""
+    found: list[Touch] = []
+    for touch in files:
+        texts = [touch.before_text or "", touch.after_text or "", *texts_of(touch.places)]
+        if _length(touch) > room or any(map(holds_secret, texts)):
+            touch = msgspec.structs.replace(touch, before_text=None, after_text=None, places=())
+        room -= _length(touch)
+        found.append(touch)
+    return tuple(found)
+
+
+def _length(touch: Touch) -> int:
+    texts = (touch.before_text or "", touch.after_text or "", *texts_of(touch.places))
+    return sum(map(len, texts))

@@ -36,6 +36,8 @@ class Swap(msgspec.Struct, frozen=True, tag="swap"):
     old: str
     new: str
     every: bool = False
+    tabs: bool = True
+    """Whether the rest of a text with tabs stays as it is."""
 
 
 Place = Hunk | Swap
@@ -126,6 +128,8 @@ def applied(places: Sequence[Place], before: str) -> str | None:
 def _swapped(swap: Swap, text: str) -> str | None:
     if not swap.old:
         return swap.new if not text else None
+    if not swap.tabs and "\t" in text:
+        return None
     count = text.count(swap.old)
     if not count or (count > 1 and not swap.every):
         return None
@@ -155,6 +159,8 @@ def _find(lines: list[str], old: list[str], at: int, number: int) -> int | None:
         return start if start >= at and lines[start : start + len(old)] == old else None
     if not old:
         return 0 if not lines else None
+    if not lines or not lines[-1].endswith("\n"):
+        return None  # a patch without numbers may have given the last line an end
     first = _next(lines, old, at)
     if first is None or _next(lines, old, first + 1) is not None:
         return None
@@ -239,7 +245,8 @@ def to_plain(places: Iterable[Place]) -> list[dict[str, Any]]:
 
 def _plain(place: Place) -> dict[str, Any]:
     if isinstance(place, Swap):
-        more = {"every": True} if place.every else {}
+        flags = {"every": place.every, "tabs": place.tabs}
+        more = {name: flag for name, flag in flags.items() if flag != (name == "tabs")}
         return {"before": place.old, "after": place.new, **more}
     return {"body": place.body, "old": place.old, "new": place.new}
 
@@ -258,7 +265,7 @@ def _place(value: object) -> Place | None:
     if isinstance(body, str):
         return Hunk(body, _number(value.get("old")), _number(value.get("new")))
     if isinstance(old, str) and isinstance(new, str):
-        return Swap(old, new, value.get("every") is True)
+        return Swap(old, new, value.get("every") is True, value.get("tabs") is not False)
     return None
 
 

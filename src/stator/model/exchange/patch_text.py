@@ -20,9 +20,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from stator.model.exchange.items import Touch, digest_of
+from stator.model.exchange.hunks import HUNKS_MAX, Hunk, lines_of
+from stator.model.exchange.items import Touch
 
 BEGIN, END = "*** Begin Patch", "*** End Patch"
+END_OF_FILE = "*** End of File"
 _IN_SHELL = re.compile(r"(?:^|[\s;&|(])apply_?patch\b[^\n]{0,200}<<-?\s*(['\"]?)(\w+)\1[^\n]*\n")
 """`apply_patch <<'EOF'`, the way in which a shell command passes a patch."""
 
@@ -60,17 +62,32 @@ def _operations(lines: list[str]) -> Iterator[Touch]:
             yield Touch(path=path, op="deleted")
         elif order == "*** Add File":
             body = _added_lines(lines, at)
-            yield Touch(path=path, op="created", after=digest_of("".join(body)))
+            yield Touch(path=path, op="created", after_text="".join(body))
         elif order == "*** Update File":
             moved = lines[at] if at < len(lines) else ""
             target = moved.removeprefix("*** Move to: ").strip()
             if moved.startswith("*** Move to: ") and target:
-                yield Touch(path=target, op="renamed", from_path=path)
+                places = _hunks(lines, at + 1)
+                yield Touch(path=target, op="renamed", from_path=path, places=places)
             else:
-                yield Touch(path=path, op="modified")
+                yield Touch(path=path, op="modified", places=_hunks(lines, at))
 
 
 def _added_lines(lines: list[str], at: int) -> Iterator[str]:
     while at < len(lines) and lines[at].startswith("+"):
         yield lines[at][1:] + "\n"
         at += 1
+
+
+def _hunks(lines: list[str], at: int) -> tuple[Hunk, ...]:
+    """The changed places of a file, without the numbers of their lines; nothing if one of them is not understood."""
+    bodies: list[list[str]] = [[]]
+    while at < len(lines) and (not lines[at].startswith("*** ") or lines[at] == END_OF_FILE):
+        if lines[at].startswith("@@"):
+            bodies.append([])
+        elif lines[at] != END_OF_FILE:
+            bodies[-1].append(lines[at])
+        at += 1
+    found = tuple(Hunk("".join(f"{line}\n" for line in body)) for body in bodies if body)
+    known = len(found) <= HUNKS_MAX and all(lines_of(hunk) is not None for hunk in found)
+    return found if known else ()

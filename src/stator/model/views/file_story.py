@@ -15,6 +15,8 @@ from stator.model.log.delta import Put, Version
 from stator.model.records.types import FileRecord, file_key
 
 WRITES = frozenset({"created", "modified", "deleted", "renamed"})
+RESTORED = "restored"
+"""Status of the commit that put files back."""
 CHAIN_MAX = 200
 """Changes after one another that are followed back to a content that is known."""
 

@@ -239,21 +239,15 @@ def _lines(side: FileSide | None) -> list[str]:
 
 
 def _hunks(a: list[str], b: list[str]) -> Iterator[str]:
-    """What both begin and end with is left out before the rest is compared."""
-    low = _common(a, b)
-    high = _common(a[low:][::-1], b[low:][::-1])
-    low, high = max(0, low - CONTEXT), max(0, high - CONTEXT)
-    old, new = a[low : len(a) - high], b[low : len(b) - high]
-    for group in _groups(old, new):
+    for group in _groups(a, b):
         first, last = group[0], group[-1]
-        spans = _span(first[1] + low, last[2] + low), _span(first[3] + low, last[4] + low)
-        yield f"@@ -{spans[0]} +{spans[1]} @@\n"
+        yield f"@@ -{_span(first[1], last[2])} +{_span(first[3], last[4])} @@\n"
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
-                yield from (_line(" ", line) for line in old[i1:i2])
+                yield from (_line(" ", line) for line in a[i1:i2])
                 continue
-            yield from (_line("-", line) for line in old[i1:i2])
-            yield from (_line("+", line) for line in new[j1:j2])
+            yield from (_line("-", line) for line in a[i1:i2])
+            yield from (_line("+", line) for line in b[j1:j2])
 
 
 def _groups(old: list[str], new: list[str]) -> Iterable[list[tuple[str, int, int, int, int]]]:
@@ -262,10 +256,40 @@ def _groups(old: list[str], new: list[str]) -> Iterable[list[tuple[str, int, int
 
     if old == new:
         return []
-    counts = Counter(new)
-    if sum(counts[line] for line in old) <= PAIRS_MAX:
-        return SequenceMatcher(None, old, new).get_grouped_opcodes(CONTEXT)
-    return [[("replace", 0, len(old), 0, len(new))]]
+    grouping = SequenceMatcher(None, "", "")
+    grouping.opcodes = list(_operations(old, new))
+    return grouping.get_grouped_opcodes(CONTEXT)
+
+
+def _operations(old: list[str], new: list[str]) -> Iterator[tuple[str, int, int, int, int]]:
+    """How the one text becomes the other, as difflib has it; runs that touch each other are one."""
+    i = j = start = 0
+    for a, b, size in [*matching(old, new), (len(old), len(new), 0)]:
+        if (a, b) != (i, j):
+            if i > start:
+                yield "equal", start, i, j - (i - start), j
+            yield ("replace" if a > i and b > j else "delete" if a > i else "insert"), i, a, j, b
+            start = a
+        i, j = a + size, b + size
+    if i > start:
+        yield "equal", start, i, j - (i - start), j
+
+
+def matching(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int, int]]:
+    """Runs of lines that two texts have in common, as a patch between them shows it: where each begins in the one, in
+    the other, and its length."""
+    from difflib import SequenceMatcher  # only patches need it
+
+    a, b = list(old), list(new)
+    low = _common(a, b)
+    high = _common(a[low:][::-1], b[low:][::-1])
+    yield 0, 0, low
+    inner = a[low : len(a) - high], b[low : len(b) - high]
+    counts = Counter(inner[1])
+    if sum(counts[line] for line in inner[0]) <= PAIRS_MAX:
+        for block in SequenceMatcher(None, *inner, autojunk=False).get_matching_blocks():
+            yield block.a + low, block.b + low, block.size
+    yield len(a) - high, len(b) - high, high
 
 
 def _common(a: list[str], b: list[str]) -> int:

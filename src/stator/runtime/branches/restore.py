@@ -21,6 +21,7 @@ from stator.model.log.delta import Version
 from stator.model.records.types import FileOp, FileRecord, file_key
 from stator.model.values import paths
 from stator.model.views.file_story import (
+    RESTORED,
     WRITES,
     FileStory,
     Held,
@@ -46,8 +47,8 @@ from stator.runtime.files.safe_io import Look
 from stator.runtime.views import contents
 from stator.runtime.views.refs import Point
 
-SNAPSHOT, RESTORED = "snapshot", "restored"
-"""Status of the commit before files are changed, and of the one after."""
+SNAPSHOT = "snapshot"
+"""Status of the commit before files are changed."""
 Action = Literal["write", "delete", "unchanged", "not kept", "refused"]
 ACTIONS = ("write", "delete")
 

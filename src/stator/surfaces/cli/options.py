@@ -236,6 +236,13 @@ SessionsArgument = Annotated[
         help="Session names, ids or their last characters; default: the last session.",
     ),
 ]
+RecapArgument = Annotated[
+    str,
+    Parameter(
+        name="--sessions",
+        help="Session names, ids or their last characters; default: the last ten of the project.",
+    ),
+]
 OutputOption = Annotated[
     str | None,
     Parameter(

@@ -18,6 +18,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "calls": "List tool calls and how they ended.",
         "evicted": "List what compaction removed from the agent's view.",
         "why": "Show why something is as it is: a file, a decision, a fact, a call, a revision.",
+        "recap": "Show what the last sessions were asked, did, and how they ended.",
+        "blame": "Show which turn each line of a file comes from.",
         "search": "Search the sessions of this project, or of the whole store.",
         "tree": "Show forks, retries and children of sessions, and what each spent.",
         "reflog": "List the rewinds of a session, newest first.",

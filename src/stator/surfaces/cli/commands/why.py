@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from stator.connect import project_root
-from stator.errors import InvalidInput
 from stator.model.log.query import check_limit
-from stator.model.values import paths
 from stator.model.values.ids import short
 from stator.model.views.why import Looked, Reason, Why, WhyAnswer, WhyTurn
 from stator.runtime.views.reasons.why import ask
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
+from stator.surfaces.cli.parts.typed_path import recorded_places
 from stator.surfaces.cli.render import record_line
 from stator.surfaces.cli.render.lines import Line, fit
 from stator.surfaces.cli.render.record_line import brief, count
@@ -86,7 +83,12 @@ def why(
         owner = None if session is None or project else opened.session(session).id
         scope = None if all else opened.project or None
         found = ask(
-            opened.store.as_read, thing, project=scope, session=owner, places=_places, limit=most
+            opened.store.as_read,
+            thing,
+            project=scope,
+            session=owner,
+            places=recorded_places,
+            limit=most,
         )
         if json:
             for answer in found.answers:
@@ -116,21 +118,6 @@ def _where(looked: Looked) -> str:
         return f"session {looked.session}"
     many = count(looked.sessions, "session") + (" or more" if looked.more else "")
     return f"{many} of project {looked.project}" if looked.project else f"{many} of every project"
-
-
-def _places(path: str) -> list[tuple[str, str]]:
-    """Where a path may be recorded: as typed, relative to this folder, and as a whole."""
-    root = str(project_root())
-    try:
-        typed = paths.split(path, root)
-    except InvalidInput as error:
-        raise InvalidInput(error.what, hint="stator why src/auth.py") from None
-    full = os.path.normpath(os.path.join(os.getcwd(), os.path.expanduser(path)))
-    found = [typed, paths.split(full, root)]
-    home = os.path.expanduser(paths.HOME)
-    if full.startswith(home + "/"):  # an agent may have named it so
-        found.append((paths.HOME, paths.HOME + full[len(home) :]))
-    return list(dict.fromkeys([*found, ("/", full)]))
 
 
 # -- one answer -----------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""Whose line it is, over the sessions of a project."""
