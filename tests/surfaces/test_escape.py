@@ -145,6 +145,7 @@ RUNS = {
     "approve": ["approve", "--all", "-s", MAIN],
     "prefer": ["prefer", EVERYTHING, EVERYTHING, "--why", EVERYTHING],
     "forget": ["forget", "--from", "host:" + HOSTILE["clipboard"]],
+    "check": ["check", "-s", MAIN],
     "vouch": ["vouch", "@2", "--why", HOSTILE["clipboard"], "-s", MAIN],
     "deny": ["deny", "--pattern", "*" + HOSTILE["clipboard"], "-s", MAIN],
     "budget": ["budget", MAIN],
