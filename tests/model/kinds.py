@@ -56,7 +56,7 @@ EXAMPLES: dict[str, Example] = {
     "artifact": Example("artifact", "agent", "ferret", {"name": "ferret", "content": "it sleeps"}),
     "dead_end": Example("dead_end", "agent", "gecko", {"what": "gecko by mail", "why": "too slow"}),
     "pending": Example("pend", "program", "heron", {"what": "ask heron", "on": "ops"}),
-    "use": Example("use", "agent", "ibex", {"kind": "data", "name": "ibex table"}),
+    "use": Example("use", "program", "ibex", {"kind": "data", "name": "ibex table"}),
     "scratch": Example("note", "program", "jackal", {"name": "jackal", "value": "asleep"}),
     "app": Example("set", "program", "koala", {"koala": 3}),
     "settings": Example("configure", "program", "ocelot", {"ocelot": "watched"}),
