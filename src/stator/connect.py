@@ -14,7 +14,6 @@ import os
 import sys
 import time
 import warnings
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,9 +30,9 @@ from stator.errors import (
     NotFound,
     StatorError,
     StoreError,
-    StoreReadOnly,
 )
 from stator.homes import homes, project_in
+from stator.index_files import path_of_store, project_index, search_index
 from stator.locations import (
     ELSEWHERE,
     nearest,
@@ -46,7 +45,7 @@ from stator.locations import (
 from stator.locations import FILE as FILE
 from stator.locations import FOLDER as FOLDER
 from stator.model.log.commit import Draft
-from stator.model.log.query import Finding, SessionQuery, SessionRow, VerifyReport
+from stator.model.log.query import Finding, SessionRow, VerifyReport
 from stator.model.sessions.ownership import OWN, Ownership
 from stator.model.values.ids import PREFIXES, Kind
 from stator.owner import projects
@@ -54,14 +53,12 @@ from stator.owner import stores as owners
 from stator.owner.approver import KnownApprovers
 from stator.owner.regular_file import read_regular
 from stator.runtime.base.context import Context, Launch
-from stator.runtime.base.pages import matching
 from stator.runtime.facade.store import Store
 from stator.store import port
 
 if TYPE_CHECKING:
     from stator.hooks.ingest import IngestLimits, IngestResult
     from stator.runtime.facade.session import Session
-    from stator.store.sqlite import search_index as search
 
 POLICY_FILE = "stator.toml"
 POLICY_MAX = 1_000_000
@@ -120,7 +117,7 @@ def connect(
 def spools(store: port.StorePort) -> list[str]:
     """The folders in which hooks queue for a store: beside it, and where they did while it was foreign. None of a
     store that still is: what is queued there waits until the user trusts it."""
-    path = _path(store)
+    path = path_of_store(store)
     return spools_of(path, os.environ) if path and not store.ownership.foreign else []
 
 
@@ -175,7 +172,7 @@ def catch_up(store: Store, *, held: bool = True) -> None:
     ]
     if waiting and store.info().read_only:  # a store that is opened to write imports them
         with contextlib.suppress(StatorError):
-            connect(_path(store.port), create=False).close()
+            connect(path_of_store(store.port), create=False).close()
         return
     for folder in waiting:
         _take_quietly(store.port, folder)
@@ -335,74 +332,25 @@ def _open_sqlite(
     return sqlite.SqliteStore(path, durability=durability, read_only=read_only, redact=redact)
 
 
-_passing: weakref.WeakKeyDictionary[port.StorePort, port.Index] = weakref.WeakKeyDictionary()
-"""Search indexes that are gone with the process, by their store."""
-
-
 @contextmanager
-def search_index(
-    store: port.StorePort, create: bool, *, on_disk: bool = True
-) -> Iterator[port.Index | None]:
-    """The search index of a store: a file beside it, or a temporary file if that one cannot be written.
-
-    Without `on_disk` it is in memory only.
-    """
-    from stator.store.sqlite import search_index as search
-
-    path = _path(store)
-    if on_disk and path and search.can_be_kept(path):
-        if not create and not os.path.exists(search.beside(path)):
-            yield None
-            return
-        index = search.SearchIndex(search.beside(path), store.info().id, _log(store))
-        try:
-            yield index
-        finally:
-            index.close()
+def user_store(store: port.StorePort, create: bool) -> Iterator[port.StorePort | None]:
+    """The store in the user's data folder, where what is true of the user is kept; None if it is not there."""
+    try:
+        path = user_folder() / FILE
+    except NotAStore:
+        if create:
+            raise
+        yield None
         return
-    if path and not create and search.is_out_of_reach(path):
-        raise StoreReadOnly(f"{search.beside(path)}: cannot be written", store=path)
-    if create and store not in _passing:
-        # By a weak reference: an index must not keep alive the store it is gone with.
-        log = _log(weakref.proxy(store))
-        _passing[store] = search.SearchIndex("", store.info().id, log, in_memory=not on_disk)
-    yield _passing.get(store)
-
-
-def keeps_index(store: port.StorePort) -> bool:
-    """Whether a store keeps its search index on disk."""
-    from stator.store.sqlite import search_index as search
-
-    path = _path(store)
-    return bool(path) and search.can_be_kept(path)
-
-
-def _path(store: port.StorePort) -> str:
-    """Where a store is, if it is a file."""
-    from stator.store.sqlite import SqliteStore
-
-    return store.path if isinstance(store, SqliteStore) else ""
-
-
-def _log(store: port.StorePort) -> search.Log:
-    """What the index of a store is compared with: its own tables where it has some, else its listing."""
-    from stator.store.sqlite import SqliteStore
-
-    return store if isinstance(store, SqliteStore) else _Listed(store)
-
-
-class _Listed:
-    """The heads of a store that has no tables of its own to ask."""
-
-    def __init__(self, store: port.StorePort) -> None:
-        self._store = store
-
-    def heads(self) -> list[tuple[str, int, int]]:
-        rows = matching(self._store, SessionQuery())
-        return [(row.id, row.head, row.updated) for row in rows]
-
-    def heads_stamp(self) -> str:
-        return ""
+    if os.path.realpath(path) == os.path.realpath(path_of_store(store) or os.devnull):
+        yield store
+        return
+    if not create and not path.exists():
+        yield None
+        return
+    os.makedirs(path.parent, mode=0o700, exist_ok=True)
+    with connect_as_is(StorePlace(str(path), USERS), create=create) as opened:
+        yield opened.port
 
 
 def prepare_folder(folder: str) -> None:
@@ -526,6 +474,8 @@ def context(
         home_of=functools.cache(homes(os.environ, store, str(root), project)),
         launch=_launch(),
         index=search_index,
+        project_index=project_index,
+        user_store=user_store,
         approvers=KnownApprovers(os.environ),
         below=lambda store: machine.below(store, os.environ),
         started_by=machine.started_by,

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from stator.connect import context as real_context
-from stator.connect import mint, search_index
+from stator.connect import mint
 from stator.errors import BadType
+from stator.index_files import project_index, search_index
 from stator.model.calls.expectations import Divergence
 from stator.model.log.commit import Commit
 from stator.model.records.types import Effect
@@ -88,6 +89,7 @@ def memory_store(clock: FakeClock | None = None, *, project: str = "test", root:
         project=project,
         root=root,
         index=search_index,
+        project_index=project_index,
     )
     return Store(MemoryStore(clock=time), context)
 

@@ -30,17 +30,19 @@ PARTS: dict[str, str] = {
     "hooks": "errors locations locks model store.port runtime importers hooks",
     "machine": "model runtime hooks owner store.port",
     "homes": "owner model store.port",
-    "connect": "errors locations extensions machine homes owner model store runtime importers hooks",
+    "index_files": "errors model store runtime",
+    "connect": "errors locations extensions machine homes index_files owner model store runtime importers hooks",
     "aio": "store.port runtime connect",
     "approvals": "model runtime",
     "budgets": "model runtime",
     "lifecycle": "model runtime",
     "workflows": "model runtime",
     "importing": "model importers",
-    "testing": "errors model store runtime connect",
+    "testing": "errors model store runtime connect index_files",
     "pytest_plugin": "testing",
     "__main__": "surfaces",
-    "surfaces": "errors locations locks owner model runtime importers hooks connect surfaces __version__",
+    "surfaces": "errors locations locks owner model runtime importers hooks connect index_files surfaces"
+    " __version__",
 }
 """Part of the package → what of the package it may import."""
 
@@ -65,6 +67,7 @@ ROOMS: dict[str, Steps] = {
         ("sqlite.projection",),
         ("sqlite.queries",),
         ("sqlite", "memory"),
+        ("sqlite.index",),
         ("contract",),
     ),
     "runtime": (
@@ -86,7 +89,7 @@ ROOMS: dict[str, Steps] = {
             *("cline", "openhands", "swe_agent", "mini_swe_agent"),
         ),
         ("registry",),
-        ("discover", "conversation", "agent_sessions"),
+        ("discover", "conversation", "agent_sessions", "memory_files"),
         ("again",),
         ("run",),
     ),
@@ -132,7 +135,12 @@ DYNAMIC = {
 """The modules that import by a name made while running, and the package that such a name begins with."""
 
 CONCRETE_STORES = ("stator.store.memory", "stator.store.sqlite")
-KNOW_STORES = ("stator.connect", "stator.testing", "stator.store.contract")
+KNOW_STORES = (
+    "stator.connect",
+    "stator.index_files",
+    "stator.testing",
+    "stator.store.contract",
+)
 """Who may name a concrete store: where things are put together, and the suite that compares stores with memory."""
 
 

@@ -72,7 +72,7 @@ CLOCK_EXCEPTIONS = {
     # ends a person's query when its time is over
     "stator.store.sqlite.sandbox.process": {"time.monotonic"},
     # a new index has a name of its own, so that an old one is not taken for it
-    "stator.store.sqlite.search_index": {"secrets.token_hex"},
+    "stator.store.sqlite.index.index_file": {"secrets.token_hex"},
 }
 
 ENVIRONMENT = ("os.environ", "os.environb", "os.getenv", "os.getenvb", "os.putenv", "os.unsetenv")

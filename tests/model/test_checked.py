@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from stator.model.exchange.tool_files import command_of
 from stator.model.records.types import PlanRecord
 from stator.model.views.checked import (
     CheckRun,
     FileChanged,
-    command_of,
     ending_of,
     read_step,
     tidy,

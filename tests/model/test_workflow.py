@@ -13,12 +13,12 @@ from stator.model.calls.workflow import (
     CallTemplate,
     Parameter,
     Workflow,
-    extract,
     fill,
     literal,
     parse,
     written,
 )
+from stator.model.calls.workflow_maker import extract
 from stator.model.log.commit import Commit
 from stator.model.values import canon
 
@@ -209,8 +209,8 @@ def test_part_of_a_word_in_the_prompt_is_not_a_parameter():
 
 def test_a_value_passed_to_several_calls_is_one_parameter():
     found = made(called("read", {"path": "a.py"}), called("write", {"file": "a.py"}))
-    assert [(p.name, p.seen) for p in found.parameters] == [("path", ["c1/path", "c2/file"])]
-    assert found.calls[1].input == {"file": {"$param": "path"}}
+    assert [(p.name, p.seen) for p in found.parameters] == [("file", ["c1/path", "c2/file"])]
+    assert found.calls[1].input == {"file": {"$param": "file"}}
 
 
 def test_a_value_from_an_earlier_output_becomes_a_reference():

@@ -14,7 +14,8 @@ import pytest
 
 from reliability.removals import REMOVALS
 from reliability.support import bare, copy_store
-from stator.connect import connect, keeps_index
+from stator.connect import connect
+from stator.index_files import keeps_index
 from stator.model.log.commit import Draft, Erase
 from stator.model.views.search import SearchQuery, parse
 from stator.runtime.views import search
@@ -432,15 +433,15 @@ def test_searching_a_read_only_store_does_not_change_it(path):
 
 FIRST_SEARCHES = """
 import multiprocessing, sys
-from stator.store.sqlite.search_index import SearchIndex
+from stator.store.sqlite.index.search_index import SearchIndex
 
 
 class NoLog:
-    def heads(self):
+    def heads(self, chunk=None):
         return []
 
-    def heads_stamp(self):
-        return ""
+    def head_sums(self):
+        return {}
 
 
 def open_index(path, barrier, answers):

@@ -73,9 +73,9 @@ def statuses(ran):
 
 def test_a_chain_becomes_a_file_with_parameters_and_references(recorded):
     made = workflows.extract(recorded.read("invoice"))
-    assert [(p.name, p.default) for p in made.parameters] == [("number", "INV-3")]
+    assert [(p.name, p.default) for p in made.parameters] == [("invoice", "INV-3")]
     assert [call.input for call in made.calls] == [
-        {"number": {"$param": "number"}},
+        {"number": {"$param": "invoice"}},
         {
             "to": {"$from": "c1", "at": "/invoice/to"},
             "invoice_id": {"$from": "c1", "at": "/invoice/id"},
@@ -89,11 +89,11 @@ def test_a_chain_becomes_a_file_with_parameters_and_references(recorded):
 def test_a_workflow_runs_in_its_own_session_with_other_values(recorded):
     made, now = workflows.extract(recorded.read("invoice")), shop()
     now.tools["find"].function = lambda number: {"invoice": {"id": 8, "to": "Initech"}}
-    ran = run(recorded, made, now.tools, {"number": "INV-4"}, effects="run")
+    ran = run(recorded, made, now.tools, {"invoice": "INV-4"}, effects="run")
     assert (ran.status, ran.name) == ("done", "workflow/invoice")
     assert now.chain[0] == ("pay", {"to": "Initech", "invoice_id": 8, "cents": 4200})
     prompt = recorded.read(ran.session).beginning(1).value("input")
-    assert prompt == {"workflow": "invoice", "parameters": {"number": "INV-4"}}
+    assert prompt == {"workflow": "invoice", "parameters": {"invoice": "INV-4"}}
 
 
 def test_a_write_waits_for_approval_and_a_rerun_continues(recorded):

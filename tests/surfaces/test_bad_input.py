@@ -15,8 +15,8 @@ from surfaces.recorded import Answer, program
 
 READING = [
     ["ls"], ["show"], ["log"], ["diff"], ["state"], ["files"], ["decisions"], ["calls"],
-    ["why", "a.py"], ["verify"], ["doctor"], ["du"], ["sql", "SELECT 1"], ["tag", "x"], ["top"],
-    ["blame", "a.py"], ["ps"], ["evicted"], ["recall", "entry:@1"], ["compact", "--dry-run"],
+    ["why", "a.py"], ["recap"], ["blame", "a.py"], ["verify"], ["doctor"], ["du"], ["sql", "SELECT 1"], ["tag", "x"], ["top"],
+    ["ps"], ["evicted"], ["recall", "entry:@1"], ["compact", "--dry-run"],
 ]  # fmt: skip
 
 

@@ -36,8 +36,10 @@ from stator.model.log.query import (
 from stator.model.records.types import Entry
 from stator.model.sessions.ownership import Ownership
 
-if TYPE_CHECKING:  # loaded only by `verify` and for searches
+if TYPE_CHECKING:  # loaded only by `verify`, for searches and for projects
     from stator.model.log.log_walk import SessionLog
+    from stator.model.views.knowledge import SessionKnowledge
+    from stator.model.views.project_state import HeldKey, KnownSession, Learned, SessionAbout
     from stator.model.views.search import Advance, Mark, SearchQuery
 
 Durability = Literal["full", "barrier", "relaxed"]
@@ -305,6 +307,63 @@ class Index(Protocol):
 
     def find(self, query: SearchQuery, *, limit: int) -> list[tuple[str, int]]:
         """(session, seq) of what matches: the best first, of equals the newest."""
+        ...
+
+    def scrub(self) -> bool:
+        """Remove every byte of what was dropped or replaced; False if a reader delays that."""
+        ...
+
+    def close(self) -> None:
+        """Give everything back. Idempotent."""
+        ...
+
+
+class ProjectIndex(Protocol):
+    """An index of what the projects of a store know: values of keys, built from its log.
+
+    It answers as `model.views.project_state.settle_all` does of everything that was put into it, can be deleted and
+    rebuilt at any time, and forgets what is dropped or replaced. Every method but `close` may raise `IndexLost`, and
+    then has changed nothing else.
+    """
+
+    kept: bool
+    """Whether it is there for the next process too."""
+
+    def behind(self) -> tuple[list[str], list[str]]:
+        """Sessions whose log it does not know, or not to its end, oldest first; sessions it knows that are gone."""
+        ...
+
+    def known(self, session: str) -> KnownSession | None:
+        """How far it knows a session, and as what."""
+        ...
+
+    def knowledge(self, session: str) -> SessionKnowledge | None:
+        """What the session knows, as it was put."""
+        ...
+
+    def below(self, sessions: Sequence[str]) -> list[str]:
+        """The sessions that came from these or continue them, directly or not."""
+        ...
+
+    def put(self, groups: Sequence[Sequence[Learned]]) -> None:
+        """Take in what sessions know, each group all or none: a group with a session that is not as the caller knew
+        it (`Learned.before`) is left out."""
+        ...
+
+    def drop(self, sessions: Sequence[str]) -> None:
+        """Forget sessions."""
+        ...
+
+    def settled(self, project: str, *, limit: int) -> dict[str, tuple[list[HeldKey], int]]:
+        """What holds in a project by collection: the newest `limit` (of equals by key), and how much there is."""
+        ...
+
+    def find(self, project: str, collection: str, key: str) -> HeldKey | None:
+        """What holds for one key."""
+        ...
+
+    def about(self, sessions: Sequence[str]) -> dict[str, SessionAbout]:
+        """What is known of sessions, those that count."""
         ...
 
     def scrub(self) -> bool:

@@ -30,8 +30,9 @@ Verdict = Literal["approved", "denied"]
 ACTIONS = ("allow", "ask", "deny")
 EFFECTS = ("", "read", "idempotent", "write")
 SCOPES = ("once", "session", "project")
-TABLES = ("approval", "prices", "proof", "source")
-"""What a policy file may hold; `prices` are read by `model.calls.budget`, `source` by `model.calls.sources`."""
+TABLES = ("approval", "extract", "prices", "proof", "source")
+"""What a policy file may hold; `prices` are read by `model.calls.budget`, `source` by `model.calls.sources`,
+`extract` by `runtime.ingest.extract_command`."""
 PATTERN_MAX = 500
 NUMBER_MAX = 64
 """Characters of a number that is compared."""

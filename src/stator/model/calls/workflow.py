@@ -7,8 +7,9 @@
                 "input": {"payment": {"$from": "c1", "at": "/payment/id"}, "cents": 4200}}]}
 
 An object of an input whose keys begin with "$" is not a value but says where one comes from: a parameter, the
-output of an earlier call (`at` is a JSON Pointer into it), or `$value`, a value in its recorded form, for what
-JSON has no word for. A file is data and never trusted: it names tools, it never is one.
+output of an earlier call (`at` is a JSON Pointer into it), `$text`, texts and parameters that are joined to one text,
+or `$value`, a value in its recorded form, for what JSON has no word for. A file is data and never trusted: it names
+tools, it never is one.
 """
 
 from __future__ import annotations
@@ -16,15 +17,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
-from jsonpointer import EndOfList, JsonPointer, JsonPointerException, escape
-from msgspec import UNSET, UnsetType
+from jsonpointer import EndOfList, JsonPointer, JsonPointerException
+from msgspec import UNSET
 
 from stator.errors import BadWorkflow, InvalidInput
-from stator.model.calls.known import PLACEHOLDER, KnownCall
 from stator.model.records.types import Effect
 from stator.model.values import canon
 
@@ -34,17 +34,7 @@ SIZE_MAX = 4_000_000
 CALLS_MAX = 1000
 PARAMETERS_MAX = 1000
 DEPTH_MAX = canon.DEPTH_MAX
-NODES_MAX = 50_000
-"""Values of the outputs of a chain that inputs are looked for among."""
-TEXTS_MAX = 2000
-"""Texts of outputs that texts of inputs are looked through for."""
-TEXT_MIN = 3
-"""Characters from which on two equal texts count as the same value."""
-NUMBER_MIN = 1000
-"""Smaller whole numbers are equal by accident, unless their names match too."""
-PROMPT_MAX = 100_000
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
-_SECRET = PLACEHOLDER.decode()
 OnError = Literal["stop", "continue"]
 
 
@@ -83,6 +73,8 @@ class Workflow(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_de
     """What was left out of the recorded chain, and what to look at before it is run."""
     source: str = ""
     """The session and turns it was made from."""
+    root: str = ""
+    """The folder that the recorded paths are in; run elsewhere, they are paths in the folder that is chosen then."""
 
     def to_json(self) -> str:
         """The file's text; ASCII, so that a terminal may show it."""
@@ -163,12 +155,25 @@ def _check_template(
         _check_from(node, earlier, path)
     elif node.keys() == {"$value"}:
         literal(node, path)
+    elif node.keys() == {"$text"}:
+        _check_joined(node["$text"], parameters, path)
     else:
         raise BadWorkflow(
             f"unknown reference {sorted(map(str, node))!r:.60}",
             path=path,
-            hint='{"$param": name}, {"$from": call, "at": pointer} or {"$value": recorded form}',
+            hint='{"$param": name}, {"$from": call, "at": pointer}, {"$text": [parts]} or {"$value": recorded form}',
         )
+
+
+def _check_joined(parts: Any, parameters: set[str], path: str) -> None:
+    """Refuse a joined text with other parts than texts and parameters."""
+    if not isinstance(parts, list):
+        raise BadWorkflow("a joined text is a list of texts and parameters", path=path)
+    for place, part in enumerate(parts):
+        if isinstance(part, dict) and part.keys() == {"$param"}:
+            _check_template(part, parameters, set(), f"{path}[{place}]", 1)
+        elif not isinstance(part, str):
+            raise BadWorkflow("a part is a text or a parameter", path=f"{path}[{place}]")
 
 
 def _check_from(node: dict[str, Any], earlier: set[str], path: str) -> None:
@@ -230,6 +235,8 @@ def fill(
         return values[template["$param"]]
     if "$value" in template:
         return literal(template, path)
+    if "$text" in template:
+        return "".join(str(fill(part, values, outputs, path)) for part in template["$text"])
     origin, pointer = template["$from"], template.get("at", "")
     if origin not in outputs:
         raise BadWorkflow(f"{origin} has no output to use", path=path)
@@ -240,6 +247,27 @@ def fill(
     if found is _NOTHING or isinstance(found, EndOfList):
         raise BadWorkflow(f"the output of {origin} has nothing at {pointer!r:.80}", path=path)
     return found
+
+
+def sketch(template: Any, values: Mapping[str, Any]) -> tuple[Any, bool]:
+    """An input as far as it is known before anything ran, and whether that is all of it: what an earlier call will
+    give is named instead."""
+    whole = True
+
+    def known(node: Any) -> Any:
+        nonlocal whole
+        if isinstance(node, list):
+            return [known(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if "$from" in node:
+            whole = False
+            return f"(what {node['$from']}{node.get('at', '')} gives)"
+        if _is_reference(node):
+            return fill(node, values, {})
+        return {key: known(item) for key, item in node.items()}
+
+    return known(template), whole
 
 
 _NOTHING = object()
@@ -255,13 +283,13 @@ def written(value: Any) -> Any:
         return value
     if isinstance(value, list):
         return [written(item) for item in value]
-    if isinstance(value, dict) and all(map(_plain_key, value)):
+    if isinstance(value, dict) and all(map(plain_key, value)):
         return {key: written(item) for key, item in value.items()}
     plain = canon.to_plain(value)
     return plain if isinstance(plain, str) else {"$value": plain}
 
 
-def _plain_key(key: Any) -> bool:
+def plain_key(key: Any) -> bool:
     return isinstance(key, str) and not key.startswith("$") and canon.to_plain(key) == key
 
 
@@ -282,225 +310,3 @@ def literal(node: Any, path: str, depth: int = 1) -> Any:
         return canon.from_plain(node["$value"])
     except InvalidInput as error:
         raise BadWorkflow(f"not a recorded value: {error.what}", path=path) from None
-
-
-# -- making one from a record ---------------------------------------------------------------------
-
-
-def extract(
-    name: str,
-    prompts: Sequence[Any],
-    calls: Sequence[KnownCall],
-    *,
-    source: str = "",
-    scrub: canon.Scrub | None = None,
-) -> Workflow:
-    """The chain of calls that worked, with parameters for what came from outside.
-
-    A value becomes a reference where an earlier call gave it, and a parameter where the prompt says it or
-    several calls have it. What was a secret, or is one for `scrub`, is always a parameter, and has no default.
-    """
-
-    def clean(value: Any) -> Any:
-        return value if scrub is None else canon.loads(canon.dumps(value, scrub=scrub))
-
-    made = _Making("\n".join(_texts(clean(list(prompts))))[:PROMPT_MAX])
-    notes: list[str] = []
-    kept: list[KnownCall] = []
-    for call in calls:
-        why = _left_out(call)
-        if why:
-            notes.append(f"t{call.turn} @{call.seq} {call.tool}: left out, {why}")
-        elif len(kept) < CALLS_MAX:
-            kept.append(call)
-        else:
-            notes.append(f"t{call.turn} @{call.seq} {call.tool}: left out, {CALLS_MAX} is the most")
-    inputs = [clean(call.given) for call in kept]
-    made.count(inputs)
-    found: list[CallTemplate] = []
-    for place, (call, arguments) in enumerate(zip(kept, inputs, strict=True), 1):
-        identifier = f"c{place}"
-        given = {
-            key: made.template(item, key, f"{identifier}/{escape(key)}")
-            for key, item in arguments.items()
-        }
-        found.append(CallTemplate(id=identifier, tool=call.tool, effect=call.effect, input=given))
-        made.learn(identifier, None if call.ending is None else clean(call.ending.known("output")))
-    return Workflow(
-        schema=SCHEMA,
-        name=name,
-        parameters=list(made.parameters.values()),
-        calls=found,
-        notes=[*notes, *made.notes],
-        source=source,
-    )
-
-
-def _left_out(call: KnownCall) -> str:
-    if call.status != "ok":
-        return f"it ended {call.status}"
-    if not isinstance(call.given, dict):
-        return "its arguments were erased"
-    if not all(isinstance(key, str) for key in call.given):
-        return "its arguments have no names"
-    return ""
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Every text in a prompt of any shape."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _texts(item)
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        yield repr(value)
-
-
-class _Making:
-    """What is known while a workflow is made: the prompt, the outputs so far, how often values occur."""
-
-    def __init__(self, prompt: str) -> None:
-        self._prompt = prompt
-        self._outputs: dict[bytes, tuple[str, str]] = {}
-        self._calls_with: dict[bytes, int] = {}
-        self._texts: dict[str, tuple[str, str]] = {}
-        self.parameters: dict[bytes, Parameter] = {}
-        self.notes: list[str] = []
-        self._names: set[str] = set()
-
-    def count(self, inputs: Sequence[dict[str, Any]]) -> None:
-        """Note which texts several calls were given."""
-        for given in inputs:
-            for key in {_key(leaf) for leaf in _leaves(given) if _telling(leaf)}:
-                self._calls_with[key] = self._calls_with.get(key, 0) + 1
-
-    def learn(self, call: str, output: Any) -> None:
-        """Note what a call gave, for the calls after it."""
-        for pointer, node in _nodes(output, ""):
-            if len(self._outputs) >= NODES_MAX:
-                return
-            self._outputs.setdefault(_key(node), (call, pointer))
-            if _telling(node) and len(self._texts) < TEXTS_MAX:
-                self._texts.setdefault(node, (call, pointer))
-
-    def template(self, value: Any, name: str, seen: str) -> Any:
-        """A value of an input as the file has it."""
-        secret = isinstance(value, str) and _SECRET in value
-        origin = self._origin(value, name)
-        if not secret and self._prompted(value):
-            return self._parameter(value, name, seen, "prompt")
-        if origin is not None:
-            return {"$from": origin[0], "at": origin[1]} if origin[1] else {"$from": origin[0]}
-        if secret:
-            return self._parameter(value, name, seen, "")
-        if _telling(value) and self._calls_with.get(_key(value), 0) > 1:
-            return self._parameter(value, name, seen, "")
-        if isinstance(value, list):
-            return [self.template(v, name, f"{seen}/{n}") for n, v in enumerate(value)]
-        if isinstance(value, dict) and all(map(_plain_key, value)):
-            return {key: self.template(v, key, f"{seen}/{escape(key)}") for key, v in value.items()}
-        self._warn(value, seen)
-        return written(value)
-
-    def _warn(self, value: Any, seen: str) -> None:
-        """Say so where a text that stays as it is was made from what a call gave."""
-        if not isinstance(value, str):
-            return
-        for text, (call, pointer) in self._texts.items():
-            if _says(value, text):
-                self.notes.append(f"{seen} stays as it was, and holds what {call}{pointer} gave")
-                return
-
-    def _prompted(self, value: Any) -> bool:
-        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-            return False
-        text = value if isinstance(value, str) else repr(value)
-        if isinstance(value, str) and len(text.strip()) < TEXT_MIN:
-            return False
-        return _says(self._prompt, text)
-
-    def _origin(self, value: Any, name: str) -> tuple[str, str] | None:
-        if isinstance(value, (dict, list)):
-            return self._outputs.get(_key(value)) if value else None
-        found = self._outputs.get(_key(value))
-        if found is None or value is None or isinstance(value, bool):
-            return None
-        if isinstance(value, str):
-            return found if len(value.strip()) >= TEXT_MIN else None
-        if not isinstance(value, int) or abs(value) >= NUMBER_MIN:
-            return found
-        last = found[1].rpartition("/")[2].lower()
-        return found if last and name.lower().endswith(last) else None
-
-    def _parameter(self, value: Any, name: str, seen: str, also: str) -> dict[str, str]:
-        key = _key(value)
-        known = self.parameters.get(key)
-        if known is None:
-            secret = isinstance(value, str) and _SECRET in value
-            default: Any | UnsetType = UNSET if secret else written(value)
-            first = [also] if also else []
-            known = Parameter(name=self._name(name), default=default, seen=first)
-            self.parameters[key] = known
-        known.seen.append(seen)
-        return {"$param": known.name}
-
-    def _name(self, wanted: str) -> str:
-        base = re.sub(r"[^A-Za-z0-9_.-]+", "_", wanted)[:50].strip("_") or "value"
-        name, n = base, 1
-        while name in self._names:
-            n += 1
-            name = f"{base}_{n}"
-        self._names.add(name)
-        return name
-
-
-def _says(whole: str, text: str) -> bool:
-    """Whether a text has another in it, not as a part of a word."""
-    at = whole.find(text)
-    while at >= 0:
-        before, after = whole[max(at - 1, 0) : at], whole[at + len(text) : at + len(text) + 1]
-        if not _word(before, text[0]) and not _word(text[-1], after):
-            return True
-        at = whole.find(text, at + 1)
-    return False
-
-
-def _word(one: str, other: str) -> bool:
-    """Whether two neighbouring characters belong to one word."""
-    return bool(one) and bool(other) and _is_word(one) and _is_word(other)
-
-
-def _is_word(char: str) -> bool:
-    return char.isalnum() or char == "_"
-
-
-def _telling(value: Any) -> bool:
-    return isinstance(value, str) and len(value.strip()) >= TEXT_MIN
-
-
-def _key(value: Any) -> bytes:
-    return canon.dumps(value)
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    for _, node in _nodes(value, ""):
-        if not isinstance(node, (dict, list)):
-            yield node
-
-
-def _nodes(value: Any, pointer: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """A value and every value in it, each with its JSON Pointer; the outer before the inner."""
-    yield pointer, value
-    if depth >= DEPTH_MAX:
-        return
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if isinstance(key, str):
-                yield from _nodes(item, f"{pointer}/{escape(key)}", depth + 1)
-    elif isinstance(value, list):
-        for place, item in enumerate(value):
-            yield from _nodes(item, f"{pointer}/{place}", depth + 1)

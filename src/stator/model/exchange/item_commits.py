@@ -505,8 +505,9 @@ def contents_origin(foreign: str) -> str:
 
 
 def step_digest(record: PlanRecord) -> list[str]:
-    """A step of the plan as drafting remembers it: its name, and a digest of all of it."""
-    return [record.step, text_id(repr(msgspec.to_builtins(record)))]
+    """A step of the plan as drafting remembers it: its name, and a digest of all that an agent's own plan can say."""
+    plain = msgspec.structs.replace(record, check="", files=[])
+    return [record.step, text_id(repr(msgspec.to_builtins(plain)))]
 
 
 def lifecycle_draft(

@@ -19,7 +19,7 @@ from stator.model.exchange.shell_effects import files_touched
 from stator.model.records.types import FileOp
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-_SHELLS = frozenset(
+SHELLS = frozenset(
     "bash shell sh zsh run_shell_command execute_command run_command exec_command execute_bash local_shell"
     " run_terminal_cmd run_in_terminal terminal exec command".split()
 )
@@ -48,11 +48,11 @@ PATH_MAX = 2_000
 
 def files_of_call(tool: str, arguments: Mapping[str, Any], cwd: str = "") -> tuple[Touch, ...]:
     """The files that a successful call touched, under the names it uses. `cwd` is the folder it ran in."""
-    words = _words_of(tool)
+    words = words_of(tool)
     found: Iterator[Touch] | tuple[Touch, ...]
     if "patch" in words:
         found = _patched(arguments)
-    elif "_".join(words) in _SHELLS:
+    elif "_".join(words) in SHELLS:
         command = command_text(arguments)
         found = files_in_command(command) or files_touched(command, cwd)
     else:
@@ -62,12 +62,12 @@ def files_of_call(tool: str, arguments: Mapping[str, Any], cwd: str = "") -> tup
 
 def shell_command(tool: str, arguments: Mapping[str, Any]) -> str:
     """The command that a call of a shell was given; "" for any other tool."""
-    name = "_".join(_words_of(tool))
-    return command_text(arguments) if name in _SHELLS or name == _RUN else ""
+    name = "_".join(words_of(tool))
+    return command_text(arguments) if name in SHELLS or name == _RUN else ""
 
 
-def _words_of(tool: str) -> list[str]:
-    """The words of a tool's name, without the server that it belongs to."""
+def words_of(tool: str) -> list[str]:
+    """The words of a tool's name, in lower case, without the server that it belongs to."""
     name = tool.rpartition(".")[2].rpartition("__")[2]
     return [word.lower() for word in _WORD.findall(name)]
 
@@ -78,6 +78,21 @@ def command_text(arguments: Mapping[str, Any]) -> str:
     if isinstance(given, (list, tuple)):
         given = given[2] if len(given) == 3 and given[1] in ("-c", "-lc") else ""
     return given if isinstance(given, str) else ""
+
+
+def command_of(arguments: Any) -> str:
+    """The command among the arguments of a call of any tool; "" if it has none."""
+    if not isinstance(arguments, Mapping):
+        return ""
+    if named := command_text(arguments):
+        return named
+    words = next(
+        (value for name in ("args", "argv", "command", "cmd") if (value := arguments.get(name))), ""
+    )
+    if isinstance(words, str):
+        return words
+    is_list = isinstance(words, (list, tuple)) and all(isinstance(word, str) for word in words)
+    return " ".join(words) if is_list else ""
 
 
 def _patched(arguments: Mapping[str, Any]) -> tuple[Touch, ...]:

@@ -43,7 +43,7 @@ Key = tuple[str, str]
 What = Literal["added", "corrected", "removed"]
 
 
-class Step(msgspec.Struct, frozen=True):
+class Lacking(msgspec.Struct, frozen=True):
     """A draft that a log lacks, and what it does."""
 
     rule: str
@@ -116,7 +116,7 @@ class LogExtraction:
             if commit.session == self._session and kept:
                 self._wanted[finding.rule, one.id] = _Wanted(finding, one, commit.seq)
 
-    def steps(self, *, again: bool = False) -> Iterator[Step]:
+    def steps(self, *, again: bool = False) -> Iterator[Lacking]:
         """What the log lacks, in the order of the evidence. With `again`, also what earlier versions of the rules
         found and these do not."""
         changed = set(self._changed()) if again else set()
@@ -174,7 +174,7 @@ class LogExtraction:
 
     # -- what is missing --------------------------------------------------------------------------
 
-    def _missing(self, wanted: _Wanted) -> Iterator[Step]:
+    def _missing(self, wanted: _Wanted) -> Iterator[Lacking]:
         place = wanted.seq, 1
         changes = tuple(
             change
@@ -190,7 +190,7 @@ class LogExtraction:
         if changes:
             finding = msgspec.structs.replace(wanted.finding, changes=changes)
             draft = draft_of(self._session, wanted.evidence, finding)
-            yield Step(finding.rule, "added", draft)
+            yield Lacking(finding.rule, "added", draft)
 
     def _is_overtaken(self, key: Key, place: tuple[int, int]) -> bool:
         return any(touch.place > place for touch in self._touches.get(key, ()))
@@ -206,7 +206,7 @@ class LogExtraction:
             if wanted is None or wanted.finding.version != recorded.version:
                 yield name
 
-    def _corrected(self, name: tuple[str, str]) -> Iterator[Step]:
+    def _corrected(self, name: tuple[str, str]) -> Iterator[Lacking]:
         rule, evidence = name
         recorded, wanted = self._recorded[name], self._wanted.get(name)
         ours = wanted.finding.changes if wanted is not None else ()
@@ -218,9 +218,9 @@ class LogExtraction:
             return
         if wanted is not None:
             finding = msgspec.structs.replace(wanted.finding, changes=tuple(changes))
-            yield Step(rule, "corrected", draft_of(self._session, wanted.evidence, finding))
+            yield Lacking(rule, "corrected", draft_of(self._session, wanted.evidence, finding))
         else:
-            yield Step(
+            yield Lacking(
                 rule,
                 "removed",
                 removal_of(

@@ -478,6 +478,18 @@ def _rewind(draft: Draft, made: Made) -> None:
         _reset(change, made)
 
 
+def _carry(draft: Draft, made: Made) -> None:
+    """What a session takes over from another one, as it was recorded there, under ids of its own."""
+    for change in draft.changes:
+        if not isinstance(change, Reset) or change.record is None:
+            raise InvalidInput("records are taken over as they were recorded", path="$.changes")
+        key = key_of(COLLECTIONS[change.collection], change.record, "")
+        if key == KEYLESS:
+            made.put_over(None, change.collection, change.record, None)
+        else:
+            made.put(change.collection, change.record, key)
+
+
 def _compaction(draft: Draft, made: Made) -> None:
     """Undoing one puts back the records that it dropped, each as it was recorded."""
     for change in draft.changes:
@@ -543,6 +555,7 @@ _SPECIAL: dict[str, Callable[[Draft, Made], None]] = {
     "erasure": _erasure,
     "rewind": _rewind,
     "compaction": _compaction,
+    "carry": _carry,
     "purge": _purge,
     "adopt": _adopt,
     **dict.fromkeys(TRANSITIONS, _nothing),

@@ -14,7 +14,6 @@ from typing import Any, Literal
 import msgspec
 
 from stator.model.exchange.shell_effects import parts_of_success
-from stator.model.exchange.tool_files import command_text
 from stator.model.records.types import Entry, PlanRecord, ReadStep, Record
 
 Ending = Literal["ok", "failed"]
@@ -113,22 +112,6 @@ def reason(record: Record) -> str:
 def tidy(command: str) -> str:
     """A command without blanks around it, and with one blank where there are several; what is quoted stays."""
     return _BLANKS.sub(lambda found: found.group(1) or " ", command).strip()
-
-
-def command_of(arguments: Any) -> str:
-    """The command among the arguments of a call of any tool; "" if it has none."""
-    if not isinstance(arguments, Mapping):
-        return ""
-    named = command_text(arguments)
-    if named:
-        return named
-    words = next(
-        (value for name in ("args", "argv", "command", "cmd") if (value := arguments.get(name))), ""
-    )
-    if isinstance(words, str):
-        return words
-    is_list = isinstance(words, (list, tuple)) and all(isinstance(word, str) for word in words)
-    return " ".join(words) if is_list else ""
 
 
 def ending_of(

@@ -186,7 +186,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 # -- what a person asks about ---------------------------------------------------------------------
 
 
-class Thing(msgspec.Struct, frozen=True):
+class AskedThing(msgspec.Struct, frozen=True):
     """What a person asks about."""
 
     text: str
@@ -198,18 +198,18 @@ class Thing(msgspec.Struct, frozen=True):
     """Lines of a file; 0: all of it."""
 
 
-def parse_thing(text: str) -> Thing:
+def parse_thing(text: str) -> AskedThing:
     """A thing as it is typed: `auth.py:12`, `decision:auth`, `monday:fact:port`, `@12`, `64f1b9a`."""
     head, colon, rest = text.partition(":")
     if colon and rest and head in PREFIXES:
-        return _with_lines(Thing(rest, head))
+        return _with_lines(AskedThing(rest, head))
     inner = rest.partition(":")
     if colon and head and ((inner[0] in PREFIXES and inner[2]) or rest.startswith("@")):
         return msgspec.structs.replace(parse_thing(rest), session=head)
-    return _with_lines(Thing(text))
+    return _with_lines(AskedThing(text))
 
 
-def _with_lines(thing: Thing) -> Thing:
+def _with_lines(thing: AskedThing) -> AskedThing:
     match = _LINES.match(thing.text) if thing.kind in ("", "file") else None
     if match is None:
         return thing
@@ -217,7 +217,7 @@ def _with_lines(thing: Thing) -> Thing:
     last = int(match[3] or first)
     if not 0 < first <= last:
         return thing
-    return Thing(match[1], thing.kind, thing.session, first, last)
+    return AskedThing(match[1], thing.kind, thing.session, first, last)
 
 
 def sha_spellings(text: str) -> list[str]:

@@ -9,15 +9,15 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from stator.model.log.commit import Draft
 from stator.model.log.query import SessionRow
 from stator.model.values.ids import Mint
-from stator.store.port import Index, StorePort
+from stator.store.port import Index, ProjectIndex, StorePort
 
 
 class OpenIndex(Protocol):
@@ -28,6 +28,30 @@ class OpenIndex(Protocol):
     ) -> AbstractContextManager[Index | None]:
         """`create` a missing one; without `on_disk`, one in memory."""
         ...
+
+
+class OpenProjectIndex(Protocol):
+    """Opens and closes the index of what the projects of a store know."""
+
+    def __call__(
+        self, store: StorePort, create: bool, *, on_disk: bool = True
+    ) -> AbstractContextManager[ProjectIndex | None]:
+        """`create` a missing one; without `on_disk`, one in memory."""
+        ...
+
+
+class OpenUserStore(Protocol):
+    """Opens and closes the store that holds what is true of the user, whatever the project."""
+
+    def __call__(self, store: StorePort, create: bool) -> AbstractContextManager[StorePort | None]:
+        """`create` a missing one. It may be the store itself."""
+        ...
+
+
+@contextmanager
+def itself(store: StorePort, create: bool) -> Iterator[StorePort | None]:
+    """The store itself, where the user has no other."""
+    yield store
 
 
 @dataclass(frozen=True)
@@ -97,6 +121,8 @@ class Context:
     launch: Launch | None = None
     """Set where a supervisor started this program."""
     index: OpenIndex | None = None
+    project_index: OpenProjectIndex | None = None
+    user_store: OpenUserStore = itself
     approvers: Approvers = field(default_factory=NoApprovers)
     below: Callable[[StorePort], str] = lambda store: ""
     """The driver or agent of a store that this process runs below, in words; empty if none is found."""

@@ -19,6 +19,8 @@ from stator.store.port import StorePort
 
 PROJECT_SESSION = "(project)"
 """What a project's own session is called."""
+USER_PROJECT = "(user)"
+"""The project that what is true of the user belongs to, in the user's own store."""
 
 
 def own(store: StorePort, context: Context, record: SessionRecord) -> SessionRow:

@@ -7,15 +7,18 @@ terms than the session it came from.
 
 from __future__ import annotations
 
+import functools
 from typing import Literal
 
+import msgspec
+
 from stator.errors import Busy, NotFound, StatorError, WrongState
-from stator.model.log.query import Lease, SessionRow
+from stator.model.log.query import Lease, SessionQuery, SessionRow
 from stator.model.records.types import SessionRecord
 from stator.runtime.base.context import Context
 from stator.runtime.base.first_commit import opening
 from stator.runtime.base.ownership import require_named
-from stator.runtime.branches import fork
+from stator.runtime.branches import carry, fork
 from stator.runtime.driving import lifecycle
 from stator.runtime.driving.driver import Driver
 from stator.runtime.driving.policy import Terms
@@ -40,16 +43,30 @@ def drive(
     busy: HeldMode = "fail",
     program: list[list[int]] | None = None,
     exact: bool = False,
+    after: str | None = None,
 ) -> Driver:
     """Create a session or open the one of that name, under the lease.
 
-    A name leads to the session that was adopted for it; `exact`: to the one itself.
+    A name leads to the session that was adopted for it; `exact`: to the one itself. `after` names the session that it
+    continues.
     """
     require_named(store, "drive a session in it")
-    row, _ = store.create([opening(context, record)])
+    if after is not None:
+        record = _continuing(store, record, after)
+    row, made = store.create([opening(context, record)])
+    if after is not None and not made:
+        carry.must_continue(row, after, lambda: carry.source_of(store, record, after))
     if row.id != record.id and not exact:
         row = followed(store, row)
     return drive_existing(store, context, row, terms, busy=busy, program=program)
+
+
+def _continuing(store: StorePort, record: SessionRecord, after: str) -> SessionRecord:
+    """The record of a new session with the one that it continues; one that exists already keeps its own."""
+    query = SessionQuery(tenant=record.tenant, project=record.project, name=record.name)
+    if store.sessions(query, limit=1).rows:
+        return record
+    return msgspec.structs.replace(record, continues=carry.source_of(store, record, after))
 
 
 def drive_existing(
@@ -70,7 +87,8 @@ def drive_existing(
     try:
         row = store.session(row.id)
         terms = terms_of(store, row.record, terms)
-        return Driver(store, row, context, lease, terms, program=program)
+        taken = functools.partial(carry.drafts, store, row)
+        return Driver(store, row, context, lease, terms, program=program, taken=taken)
     except StatorError:
         # Nobody drives it now; with the lease kept, nobody else could.
         store.release(lease)

@@ -109,7 +109,9 @@ class Driver:
         terms: Terms,
         *,
         program: list[list[int]] | None = None,
+        taken: Callable[[Callable[..., Draft]], list[Draft]] = lambda draft: [],
     ) -> None:
+        """`taken` makes the commits that a first run begins with: what it takes over from another session."""
         self.store = store
         self.id = row.id
         self.context = context
@@ -140,6 +142,7 @@ class Driver:
         last = recovery.last_run(store, row, program, context.launch)
         self._turns = TurnStarts(self, last)
         self._outside: OutsideRequests | None = None
+        self._taken = taken
         began = self.begin_run(row)
         self.began = began.seq
         self._outside = OutsideRequests(store, row.id, self.run, began.seq)
@@ -276,7 +279,8 @@ class Driver:
         # In the same transaction: a crash between the two would leave a live run whose
         # predecessor's calls look as if they still ran.
         left = lifecycle.close_out(self.store, self.lease, self.draft)
-        return self.append([*left, begin])[-1]
+        # So is what it takes over from the session that it continues: all of it or none, once.
+        return self.append([*left, begin, *self._taken(self.draft)])[len(left)]
 
     def begin_turn(self, prompt: Any, *, key: str, new: bool, changed: Changed) -> TurnStart:
         """Begin a turn, or find the one on record that the program has reached again."""

@@ -99,6 +99,8 @@ class AsyncView:
     calls = awaited(SessionView.calls)
     compare = awaited(SessionView.compare)
     tree = awaited(SessionView.tree)
+    last_words = awaited(SessionView.last_words)
+    summary = awaited(SessionView.summary)
     reflog = awaited(SessionView.reflog)
     rewound = awaited(SessionView.rewound)
     beginning = awaited(SessionView.beginning)

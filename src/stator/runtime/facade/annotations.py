@@ -110,7 +110,7 @@ class Marker(StateWriter):
                 principal=writer.principal,
             )
         )
-        from stator.runtime.views.search import forget
+        from stator.runtime.views.indexes import forget
 
         forget(writer.store, writer.context, [writer.id])
         return made

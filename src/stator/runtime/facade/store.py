@@ -26,6 +26,7 @@ from stator.runtime.base.context import Context, warn_on_loop
 from stator.runtime.base.pages import matching
 from stator.runtime.branches import fork as forks
 from stator.runtime.facade.doors import OutsideDoors
+from stator.runtime.facade.projects import ProjectKeeper
 from stator.runtime.facade.retention import Keeper
 from stator.runtime.facade.runs import Runner
 from stator.runtime.facade.view import SessionView
@@ -38,6 +39,7 @@ from stator.store import port
 if TYPE_CHECKING:  # what driving needs is loaded when a session is driven
     from stator.model.calls.approval import Rule
     from stator.model.calls.budget import PriceFunction, PriceTable
+    from stator.model.views.recap import SessionRecap
     from stator.model.views.why import Why
     from stator.runtime.branches.open_driver import HeldMode
     from stator.runtime.bundles.report import Erasures, Imported
@@ -55,7 +57,7 @@ if TYPE_CHECKING:  # what driving needs is loaded when a session is driven
 BUSY = ("fail", "wait", "read", "fork", "take")
 
 
-class Store(Runner, Keeper, OutsideDoors):
+class Store(Runner, Keeper, ProjectKeeper, OutsideDoors):
     """A store of sessions, as `stator.connect` returns it."""
 
     def __init__(self, store: port.StorePort, context: Context) -> None:
@@ -104,6 +106,7 @@ class Store(Runner, Keeper, OutsideDoors):
         rules: Sequence[Rule] = (),
         approve: ApproveMode = "raise",
         prices: PriceTable | PriceFunction | None = None,
+        after: str | None = None,
     ) -> Session[Any]:
         """Create the session or open it again, and drive it.
 
@@ -111,14 +114,14 @@ class Store(Runner, Keeper, OutsideDoors):
         "wait" waits until the session is free, "read" only reads it (as `read` does), "fork" drives a fork of it,
         "take" takes it from a driver that does not respond. `rules` say which calls a person must approve, before
         those of the policy file; `approve="wait"` waits for the answer instead of raising `ApprovalNeeded`.
-        `prices` turns usage into money.
+        `prices` turns usage into money. `after` names the session that a new one continues, or "last": what that one
+        knows is taken over when the new one first runs.
         """
         if busy not in BUSY:
             raise InvalidInput(f"unknown busy mode {busy!r:.40}", hint=", ".join(BUSY))
         warn_on_loop()
         from stator.runtime.branches.open_driver import drive
         from stator.runtime.driving import policy
-        from stator.runtime.driving.policy import Terms
         from stator.runtime.facade.session import Session
 
         # An id is that session itself; a name leads to the session that was adopted for it.
@@ -138,7 +141,7 @@ class Store(Runner, Keeper, OutsideDoors):
             app_version=app_version if app is not None else 0,
             created=self.context.clock(),
         )
-        terms = Terms(
+        terms = policy.Terms(
             rules=[*rules, *policy.rules(self.context)],
             sources=policy.sources(self.context),
             approve=approve,
@@ -157,6 +160,7 @@ class Store(Runner, Keeper, OutsideDoors):
                 terms,
                 busy="fail" if busy == "read" else busy,
                 exact=exact,
+                after=after,
             )
             return Session(driver, **types)
         except Busy as held:
@@ -400,6 +404,21 @@ class Store(Runner, Keeper, OutsideDoors):
         found = None if session is None else find_session(self.as_read, session, project=scope).id
         places = places_in(root, self.context.root)
         return ask(self.as_read, thing, project=scope, session=found, places=places, limit=limit)
+
+    def recap(
+        self,
+        *sessions: str,
+        since: int = 0,
+        project: str | None = None,
+        all: bool = False,
+        limit: int = 10,
+    ) -> list[SessionRecap]:
+        """What the last sessions of a project were asked, did, and how they ended, the newest first; or the sessions
+        that are named. `since` is a time in µs. Sub-agents count with the sessions that started them."""
+        from stator.runtime.views.reasons.recap import recap
+
+        scope = None if all else (self.context.project if project is None else project) or None
+        return recap(self.as_read, project=scope, sessions=sessions, since=since, limit=limit)
 
     def search(
         self,

@@ -13,7 +13,8 @@ import msgspec
 from stator.errors import HeadMoved, WrongState
 from stator.model.extraction.evidence import ExtractionRule
 from stator.model.extraction.extractor import RULES
-from stator.model.extraction.reconcile import LogExtraction, Step, What
+from stator.model.extraction.reconcile import Lacking, LogExtraction, What
+from stator.model.log.commit import Draft
 from stator.model.log.query import SessionRow
 from stator.model.log.rewinds import stands, visible
 from stator.model.records.tables import record_text
@@ -39,12 +40,28 @@ class Extracted(msgspec.Struct, frozen=True, kw_only=True):
     """Its records, each as one text; what was removed has none."""
 
 
+class MemoryConflict(msgspec.Struct, frozen=True, kw_only=True):
+    """A note of an agent that has the name of something the project knows, and says something else."""
+
+    memory: str
+    collection: str
+    key: str
+    value: str
+    """What the project knows."""
+    session: str
+    seq: int
+
+
 class Extraction(msgspec.Struct, kw_only=True):
     """What an extraction recorded, or would record."""
 
     sessions: int = 0
     """Sessions that were looked at."""
     found: list[Extracted] = []
+    conflicts: list[MemoryConflict] = []
+    """Notes of agents that contradict what the project knows."""
+    refused: int = 0
+    """Lines of the user's own command that hold no candidate, or do not quote their evidence."""
     closed: dict[str, int] = {}
     """Closed sessions, which take no more records, and how many findings each of them lacks."""
 
@@ -100,7 +117,7 @@ def _extract_one(
         except WrongState:
             done.closed[row.id] = len(steps)
             return
-        done.found += [_extracted(step) for step in steps]
+        done.found += [extracted(step.draft, step.rule, step.what) for step in steps]
         return
 
 
@@ -111,7 +128,7 @@ def missing(
     *,
     again: bool = False,
     rules: Sequence[ExtractionRule] = RULES,
-) -> list[Step]:
+) -> list[Lacking]:
     """What the log of a session lacks of what the rules find in it."""
     in_force = visible(rewinds(store, session), upto)
     walk = LogExtraction(session, rules=rules, in_force=lambda seq: stands(in_force, seq))
@@ -120,13 +137,13 @@ def missing(
     return list(walk.steps(again=again))
 
 
-def _extracted(step: Step) -> Extracted:
-    draft = step.draft
+def extracted(draft: Draft, rule: str, what: What) -> Extracted:
+    """A draft as the report has it."""
     records = [getattr(change, "record", None) for change in draft.changes]
     return Extracted(
         session=draft.session,
-        rule=step.rule,
-        what=step.what,
+        rule=rule,
+        what=what,
         commit=draft.id,
         evidence=str(draft.inputs[0]),
         says=[record_text(record) for record in records if record is not None],

@@ -20,6 +20,7 @@ from stator.model.records.types import ArtifactRecord
 from stator.model.values import json_text
 from stator.model.values.ids import short
 from stator.runtime.base.arguments import text
+from stator.runtime.base.pages import commit_at
 from stator.runtime.base.provenance import known_time
 from stator.store.port import StorePort
 
@@ -175,9 +176,17 @@ def _artifact(session: str, seq: int, turn: int, record: ArtifactRecord) -> Arti
 
 
 def _load(store: StorePort, found: Artifact) -> Document:
-    places = store.locate(found.commit.partition("_")[2], found.session)
-    seq = places[0][1] if places else found.seq
-    (commit,) = store.commits(found.session, after=seq - 1, upto=seq, limit=1)
+    digits = found.commit.partition("_")[2]
+    # What a session took over from another one lies where it was recorded.
+    places = store.locate(digits, found.session) or store.locate(digits)
+    session, seq = places[0] if places else (found.session, found.seq)
+    commit = commit_at(store, session, seq)
+    if commit.kind == "carry":
+        raise NotFound(
+            f"the content of {found.name!r:.80} was in a session that was purged",
+            hint="record it again",
+            session=found.session,
+        )
     fields = {name: getattr(found, name) for name in Artifact.__struct_fields__}
     return Document(**fields, content=commit.value("input"))
 

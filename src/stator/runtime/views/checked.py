@@ -1,4 +1,4 @@
-"""Finds what decides whether steps of a plan read done or claimed: the runs of their checks, the changes of their files.
+"""Finds what decides whether steps of a plan read done or claimed: runs of their checks, changes of their files.
 
 Bounded, however long the log is: the newest calls are looked through, and those before the step was last recorded,
 which is where an agent runs its check. What lies outside proves nothing, so such a step reads claimed.
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from stator.model.exchange.tool_files import command_of
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Op, Put
 from stator.model.log.query import CallQuery, CallRow
@@ -18,7 +19,6 @@ from stator.model.values import paths
 from stator.model.views.checked import (
     CheckRun,
     FileChanged,
-    command_of,
     ending_of,
     read_step,
     tidy,

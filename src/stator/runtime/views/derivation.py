@@ -16,7 +16,7 @@ from stator.model.records.types import Record, TrustRecord
 from stator.model.sessions.ownership import Ownership
 from stator.model.values import canon
 from stator.model.values.ids import is_id
-from stator.model.views.taint import Beliefs, PathStep, Reach, Sweep, is_outside, path_from
+from stator.model.views.taint import Beliefs, Judge, PathStep, Reach, Sweep, is_outside, path_from
 from stator.runtime.base.pages import commit_at
 from stator.runtime.base.provenance import imported_upto
 from stator.runtime.views.refs import intent_of, last_attempt, locate
@@ -83,18 +83,27 @@ def _result(store: StorePort, session: str, call: str) -> Named:
 
 
 def reach(
-    store: StorePort, session: str, edges: Iterable[Edge], *, most: int = LOOKED_MAX
+    store: StorePort,
+    session: str,
+    edges: Iterable[Edge],
+    *,
+    most: int = LOOKED_MAX,
+    judged: Callable[[StorePort, str], Judge] | None = None,
 ) -> Reach:
-    """What edges of a commit of that session lead to in the end: an untrusted root, if there is one."""
-    return _EdgeWalk(store, most).run(session, edges)
+    """What edges of a commit of that session lead to in the end: an untrusted root, if there is one. `judged` gives
+    another judge of a session's commits."""
+    return _EdgeWalk(store, most, judged or judge_of).run(session, edges)
 
 
 class _EdgeWalk:
     """One walk, through as many sessions as its edges lead to."""
 
-    def __init__(self, store: StorePort, most: int) -> None:
+    def __init__(
+        self, store: StorePort, most: int, judged: Callable[[StorePort, str], Judge]
+    ) -> None:
         self._store = store
         self._left = self._most = most
+        self._judged = judged
         self._made: dict[PathStep, PathStep | None] = {}
         self._roots: list[PathStep] = []
         self._waiting: list[tuple[str, Iterable[Edge], PathStep | None]] = []
@@ -123,7 +132,7 @@ class _EdgeWalk:
             below = self._store.head(session).seq + 1
         except NotFound:  # it was purged: what it held is not here
             return None
-        sweep = Sweep(judge_of(self._store, session), self._made)
+        sweep = Sweep(self._judged(self._store, session), self._made)
         sweep.want(wanted, by)
         self._locate(session, sweep)
         while (upto := sweep.next(below)) and self._left > 0:
@@ -253,9 +262,14 @@ def draft_edges(draft: Draft, pending: dict[str, Draft]) -> Iterator[Edge]:
                 waiting.append(other)
 
 
-def behind(store: StorePort, session: str, commit: Commit) -> Reach:
+def behind(
+    store: StorePort,
+    session: str,
+    commit: Commit,
+    judged: Callable[[StorePort, str], Judge] | None = None,
+) -> Reach:
     """What a commit of a session rests on."""
-    return reach(store, session, edges_of(commit))
+    return reach(store, session, edges_of(commit), judged=judged)
 
 
 def _way(path: Sequence[PathStep]) -> str:

@@ -34,6 +34,7 @@ from stator.model.values import canon
 from stator.model.values.position import parse_range
 from stator.model.views.diff import Diff, superseded
 from stator.model.views.unplaced import Unplaced
+from stator.runtime.views import words
 from stator.runtime.views.as_read import unplaced_in
 from stator.runtime.views.file_changes import FileChange, files_touched
 from stator.runtime.views.ranges import between, ends, points
@@ -44,6 +45,7 @@ from stator.runtime.views.reflog import (
     standing_turns,
 )
 from stator.runtime.views.refs import Point, locate
+from stator.runtime.views.words import ModelWords
 from stator.store.port import StorePort
 
 PAGE = 1000
@@ -227,6 +229,14 @@ class SessionReader:
             for record in records
             if isinstance(record, FactRecord)
         }
+
+    def last_words(self) -> ModelWords | None:
+        """The last answer of the model that says something, as it is; None if there is none."""
+        return words.last_words(self._store, self._id)
+
+    def summary(self) -> ModelWords | None:
+        """What the model wrote when its view was shortened, the last time; None if it never was."""
+        return words.summary(self._store, self._id)
 
     def reflog(self) -> list[Reflog]:
         """The rewinds of this session, newest first; each left a tag on the head it went back from."""

@@ -454,15 +454,16 @@ class SqliteStore:
             inherited = self._inherited[slot] = live_at(db, place, place.low)
         return projection.counts(place.tail.counted(exact_ledger(db, place)), inherited)
 
-    def heads(self) -> list[tuple[str, int, int]]:
-        """Every session's id, the seq of its head, and when that was appended: what a search index is compared with."""
+    def heads(self, chunk: int | None = None) -> list[tuple[str, int, int]]:
+        """The id of every session, or of a chunk of them, the seq of its head, and when that was appended: what an
+        index is compared with."""
         with self._reading() as db:
-            return list(session_list.heads(db))
+            return list(session_list.heads(db, chunk))
 
-    def heads_stamp(self) -> str:
-        """What differs as soon as `heads` does; much quicker to have."""
+    def head_sums(self) -> dict[int, str]:
+        """By chunk of sessions, what differs as soon as its `heads` do; much quicker to have."""
         with self._reading() as db:
-            return session_list.heads_stamp(db)
+            return session_list.head_sums(db)
 
     # -- keeping ----------------------------------------------------------------------------------
 

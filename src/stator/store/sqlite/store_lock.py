@@ -8,6 +8,7 @@ These cannot be dropped (see `stator.locks`). They are bytes of `<store>-lease` 
     2**62             shared by each reading snapshot; a checkpoint holds it alone, or is left for later
     2**62 + 1         shared by each open store; who finds itself alone folds the log into the file and removes it
     2**62 + 2         held by each write to the search index
+    2**62 + 3         held by each write to the index of projects
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ WRITING = 0
 READING = 2**62
 PRESENT = READING + 1
 INDEXING = READING + 2
+LEARNING = READING + 3
 
 GLIMPSE_S = 0.2
 """How long a reader waits for a checkpoint. It then reads without our lock: a checkpoint that was suspended must not

@@ -236,6 +236,13 @@ SessionsArgument = Annotated[
         help="Session names, ids or their last characters; default: the last session.",
     ),
 ]
+RecapArgument = Annotated[
+    str,
+    Parameter(
+        name="--sessions",
+        help="Session names, ids or their last characters; default: the last ten of the project.",
+    ),
+]
 OutputOption = Annotated[
     str | None,
     Parameter(
@@ -322,6 +329,14 @@ TurnsOption = Annotated[
 ]
 ToolsOption = Annotated[
     str | None, Parameter(name="--tools", help="The tools by name: module:TOOLS or file.py:TOOLS.")
+]
+RootOption = Annotated[
+    str | None,
+    Parameter(
+        name="--root",
+        metavar="FOLDER",
+        help="The folder to work in, with the shell and file tools that agents have; default: this one.",
+    ),
 ]
 WorkflowFileOption = Annotated[
     str | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from stator.model.records.types import FileRecord, RevisionRecord, file_key
 from stator.model.views import why as reasons_of
 from stator.model.views.why import NAMED, Reason, WhyAnswer, WhyTurn
 from stator.runtime.views.file_changes import files_touched
-from stator.runtime.views.reasons.lookup import Reading
+from stator.runtime.views.reasons.lookup import Lookup
 from stator.runtime.views.refs import last_attempt
 
 TOUCHES_MAX = 200
@@ -31,6 +32,8 @@ PATHS_MAX = 8
 TURNS_MAX, FILES_MAX = 10, 50
 """Of a revision: the turns and files that are listed."""
 VERSIONS_MAX = 50
+EDITS_A_TURN = 3
+"""Of a limit on edits: one turn is shown for so many of them, at most."""
 NEXT_CALLS = 50
 """Calls after a failed one, among which the one is looked for that worked."""
 
@@ -40,7 +43,7 @@ Turns = dict[tuple[str, int], list[Reason]]
 # -- files ----------------------------------------------------------------------------------------
 
 
-def file_answer(reading: Reading, keys: Sequence[str], path: str, limit: int) -> WhyAnswer | None:
+def file_answer(reading: Lookup, keys: Sequence[str], path: str, limit: int) -> WhyAnswer | None:
     """Why a file is as it is: its edits, turn by turn, also those before it was renamed."""
     edits, reads, more = _edits(reading, list(keys), limit)
     if not edits and not reads:
@@ -72,11 +75,12 @@ def file_answer(reading: Reading, keys: Sequence[str], path: str, limit: int) ->
 Pairs = list[tuple[Commit, Reason]]
 
 
-def _edits(reading: Reading, keys: list[str], limit: int) -> tuple[Pairs, Pairs, bool]:
+def _edits(reading: Lookup, keys: list[str], limit: int) -> tuple[Pairs, Pairs, bool]:
     """The edits and the reads of a file under these keys and its earlier names, and whether there are more."""
     edits: Pairs = []
     reads: Pairs = []
     seen: set[tuple[str, int]] = set()
+    turns: set[tuple[str, int]] = set()
     followed = list(keys)
     before: dict[str, Commit] = {}
     more = False
@@ -86,15 +90,20 @@ def _edits(reading: Reading, keys: list[str], limit: int) -> tuple[Pairs, Pairs,
         for touch in touches:
             if (touch.session, touch.seq) in seen:
                 continue
-            if len(edits) >= limit:
+            place = (touch.session, touch.turn)
+            if len(edits) >= limit or (place not in turns and len(turns) * EDITS_A_TURN >= limit):
                 more = True
                 break
+            if not reading.stands(touch.session, touch.seq):
+                continue
             commit = reading.commit(touch.session, touch.seq)
             if not _is_earlier(commit, before.get(key)):
                 continue
             seen.add((touch.session, touch.seq))
             reason = reasons_of.edit_reason(commit, [key])
             (edits if reason.kind == "edit" else reads).append((commit, reason))
+            if reason.kind == "edit":
+                turns.add(place)
             earlier = reasons_of.renamed_from(commit, [key])
             if earlier and earlier not in followed and len(followed) < PATHS_MAX:
                 followed.append(earlier)
@@ -112,7 +121,7 @@ def _is_earlier(commit: Commit, rename: Commit | None) -> bool:
 
 
 def _around(
-    reading: Reading, session: str, turn: int, edits: Sequence[Commit], path: str
+    reading: Lookup, session: str, turn: int, edits: Sequence[Commit], path: str
 ) -> list[Reason]:
     """What lies behind the edits of one turn."""
     row = reading.turn(session, turn)
@@ -132,7 +141,7 @@ def _around(
 
 
 def _near(
-    reading: Reading, session: str, first: int, last: int, edits: Sequence[Commit]
+    reading: Lookup, session: str, first: int, last: int, edits: Sequence[Commit]
 ) -> list[Commit]:
     """Of a long turn: its decisions and approvals, the calls of the edits, and what was said just before."""
     store = reading.store
@@ -163,7 +172,7 @@ def _near(
 
 
 def _led_to(
-    reading: Reading, session: str, edits: Sequence[Commit], paths: set[str]
+    reading: Lookup, session: str, edits: Sequence[Commit], paths: set[str]
 ) -> list[Reason]:
     """The first revision of the session after the edits that names the file, or names no files."""
     oldest = min(commit.seq for commit in edits)
@@ -193,7 +202,7 @@ def _same_file(name: str, paths: Iterable[str]) -> bool:
 
 
 def _with_trust(
-    reading: Reading, reasons: Sequence[Reason], commits: Sequence[Commit]
+    reading: Lookup, reasons: Sequence[Reason], commits: Sequence[Commit]
 ) -> list[Reason]:
     """The reasons, with what those that these commits recorded rest on."""
     known = {(commit.session, commit.seq): commit for commit in commits}
@@ -210,12 +219,14 @@ def _with_trust(
 # -- things with a name ---------------------------------------------------------------------------
 
 
-def named_answer(reading: Reading, kind: str, name: str, limit: int) -> WhyAnswer | None:
+def named_answer(reading: Lookup, kind: str, name: str, limit: int) -> WhyAnswer | None:
     """Why a decision, a fact, a preference, a plan step, an artifact or a dead end is what it is: its versions, and
     what came of each."""
-    most = min(limit, VERSIONS_MAX)
-    touches = reading.touches(NAMED[kind], name, 4 * most)
-    puts = _puts(touches)
+    most = min(-(-limit // EDITS_A_TURN), VERSIONS_MAX)
+    touches = reading.touches(NAMED[kind], name, 4 * VERSIONS_MAX)
+    standing = (touch for touch in _puts(touches) if reading.stands(touch.session, touch.seq))
+    puts = list(islice(standing, most + 1))
+    more = len(puts) > most
     if not puts:
         return None
     commits = [reading.commit(touch.session, touch.seq) for touch in puts[:most]]
@@ -228,7 +239,7 @@ def named_answer(reading: Reading, kind: str, name: str, limit: int) -> WhyAnswe
         after = _revision_reasons if kind == "revision" else _what_followed
         for each in [*found, *after(reading, commit)]:
             _add(groups, each)
-    return _answer(reading, kind, name, groups, puts, more=len(puts) > most)
+    return _answer(reading, kind, name, groups, puts[:most], more=more)
 
 
 def _puts(touches: Sequence[KeyTouch]) -> list[KeyTouch]:
@@ -249,7 +260,7 @@ def _add(groups: Turns, reason: Reason) -> None:
 
 
 def _answer(
-    reading: Reading, kind: str, name: str, groups: Turns, places: Sequence[Any], *, more: bool
+    reading: Lookup, kind: str, name: str, groups: Turns, places: Sequence[Any], *, more: bool
 ) -> WhyAnswer:
     turns = [reading.group(*place, found) for place, found in groups.items()]
     turns.sort(key=lambda each: (each.at, each.turn), reverse=True)
@@ -264,7 +275,7 @@ def _answer(
 
 
 def _statuses(
-    reading: Reading, kind: str, name: str, commits: Sequence[Commit], touches: Sequence[KeyTouch]
+    reading: Lookup, kind: str, name: str, commits: Sequence[Commit], touches: Sequence[KeyTouch]
 ) -> dict[str, str]:
     """What became of each version: in force, superseded by another, taken back, forgotten. `in force` is the newest of
     those that still hold in their sessions."""
@@ -275,7 +286,8 @@ def _statuses(
     newest: Commit | None = None
     for session in {commit.session for commit in commits}:
         own = sorted((c for c in commits if c.session == session), key=lambda c: -c.seq)
-        dropped = max((t.seq for t in touches if t.session == session and t.dropped), default=0)
+        drops = (t.seq for t in touches if t.session == session and t.dropped)
+        dropped = max((seq for seq in drops if reading.stands(session, seq)), default=0)
         for later, commit in zip([None, *own], own, strict=False):
             if later is not None:
                 found[commit.id] = f"superseded by @{later.seq}"
@@ -292,7 +304,7 @@ def _statuses(
     return found
 
 
-def _forgotten(reading: Reading, collection: str, name: str) -> int:
+def _forgotten(reading: Lookup, collection: str, name: str) -> int:
     """The time up to which values of a key were forgotten; 0 if none were."""
     for touch in reading.store.touches(
         "forgotten", f"{collection}\n{name}", project=reading.project, limit=1
@@ -302,7 +314,7 @@ def _forgotten(reading: Reading, collection: str, name: str) -> int:
     return 0
 
 
-def _what_followed(reading: Reading, commit: Commit) -> list[Reason]:
+def _what_followed(reading: Lookup, commit: Commit) -> list[Reason]:
     """What came after a version in its turn: calls that write, files that were changed, revisions."""
     row = reading.turn(commit.session, commit.turn)
     if row is None:
@@ -339,7 +351,7 @@ def _files_in(commit: Commit) -> list[Reason]:
 # -- revisions ------------------------------------------------------------------------------------
 
 
-def _revision_reasons(reading: Reading, commit: Commit) -> list[Reason]:
+def _revision_reasons(reading: Lookup, commit: Commit) -> list[Reason]:
     """What went into a revision: the prompts, decisions and files since the revision before it in the session."""
     store, session = reading.store, commit.session
     record = reasons_of.put_of(commit, "revisions")
@@ -379,7 +391,7 @@ def _revision_reasons(reading: Reading, commit: Commit) -> list[Reason]:
 # -- calls and commits ----------------------------------------------------------------------------
 
 
-def call_answer(reading: Reading, intent: Commit) -> WhyAnswer:
+def call_answer(reading: Lookup, intent: Commit) -> WhyAnswer:
     """Why a call was made: who asked for it, who approved it, how it ended and what it did."""
     store, session = reading.store, intent.session
     row = last_attempt(store, session, intent)
@@ -413,7 +425,7 @@ def call_answer(reading: Reading, intent: Commit) -> WhyAnswer:
     return _answer(reading, "call", intent.call, groups, [intent], more=False)
 
 
-def _asked_for(reading: Reading, intent: Commit) -> list[Reason]:
+def _asked_for(reading: Lookup, intent: Commit) -> list[Reason]:
     """The answer that asked for a call, or the last words before it; and the prompt."""
     row = reading.turn(intent.session, intent.turn)
     first = row.first if row is not None else intent.seq
@@ -426,7 +438,7 @@ def _asked_for(reading: Reading, intent: Commit) -> list[Reason]:
     return [reasons_of.said_reason(c) for c in [*([prompt] if prompt else []), *asked]]
 
 
-def _repair(reading: Reading, intent: Commit) -> list[Reason]:
+def _repair(reading: Lookup, intent: Commit) -> list[Reason]:
     """The next call of the same tool about the same thing, in the same turn, that worked."""
     row = reading.turn(intent.session, intent.turn)
     if row is None:
@@ -444,7 +456,7 @@ def _repair(reading: Reading, intent: Commit) -> list[Reason]:
     return []
 
 
-def commit_answer(reading: Reading, commit: Commit) -> WhyAnswer:
+def commit_answer(reading: Lookup, commit: Commit) -> WhyAnswer:
     """Why any other commit was made: what it holds, and what it was made from."""
     found = [reasons_of.commit_reason(commit)]
     for kind, collection in NAMED.items():

@@ -26,9 +26,11 @@ LOOKED_MAX = 600
 GROUNDS_MAX = 5
 """Single commits that a reason is said to be made from."""
 GROUND_TEXT = 200
+ORDERED_MAX = 60
+"""Sessions that are put in the order of their last use."""
 
 
-class Reading:
+class Lookup:
     """What one answer has read so far. It looks in one session, in a project, or everywhere."""
 
     def __init__(self, store: StorePort, *, project: str | None, session: str | None) -> None:
@@ -66,13 +68,20 @@ class Reading:
         return self.project is None or row.record.project == self.project
 
     def touches(self, collection: str, key: str, limit: int) -> list[KeyTouch]:
-        """Who touched a key where it is looked for, newest first; what was rewound since is left out."""
+        """Who touched a key where it is looked for: those of the session used last first, the newest of each first.
+        Ask `stands` whether one was rewound since."""
         if not key:
             return []
         found = self.store.touches(
             collection, key, session=self.session, project=self.project, limit=limit
         )
-        return [touch for touch in found if self.stands(touch.session, touch.seq)]
+        owners = dict.fromkeys(touch.session for touch in found)
+        if (
+            not 1 < len(owners) <= ORDERED_MAX
+        ):  # else the order of the store is kept: by when sessions were made
+            return found
+        used = {owner: row.updated for owner in owners if (row := self.row(owner)) is not None}
+        return sorted(found, key=lambda touch: -used.get(touch.session, 0))
 
     def stands(self, session: str, seq: int) -> bool:
         """Whether a commit is in force, in a session that may be shown."""

@@ -21,8 +21,8 @@ from stator.model.values.ids import suffix_of
 from stator.model.views.why import (
     NAME_MAX,
     NAMED,
+    AskedThing,
     Looked,
-    Thing,
     Why,
     WhyAnswer,
     best,
@@ -30,6 +30,7 @@ from stator.model.views.why import (
     parse_thing,
     sha_spellings,
 )
+from stator.runtime.base.arguments import text
 from stator.runtime.base.pages import matching
 from stator.runtime.views.as_read import for_one_answer
 from stator.runtime.views.reasons.chains import (
@@ -38,7 +39,7 @@ from stator.runtime.views.reasons.chains import (
     file_answer,
     named_answer,
 )
-from stator.runtime.views.reasons.lookup import Reading
+from stator.runtime.views.reasons.lookup import Lookup
 from stator.runtime.views.refs import find_session, intent_of
 from stator.store.port import StorePort
 
@@ -47,7 +48,7 @@ LIMIT = 50
 NAMED_IN = 60
 """Sessions whose names are compared where nothing has the name that was asked about: those used last."""
 NAMES_MAX = 20_000
-NEAR = 5
+NEAR, NEAR_AMONG = 5, 2000
 """Names like the one asked about that are given."""
 COUNTED = 100
 """Sessions that are counted to say where was looked."""
@@ -71,7 +72,8 @@ def ask(
     """Why something is as it is: in one session, in a project, or in the store. `places` gives where a path may be
     recorded."""
     check_limit(limit)
-    if not isinstance(thing, str) or not thing.strip() or len(thing) > NAME_MAX * 10:
+    thing = text(thing, "thing")
+    if not thing.strip() or len(thing) > NAME_MAX * 10:
         raise InvalidInput(
             "why needs a path, a topic, a name, a revision, a call or a commit",
             path="$.thing",
@@ -81,7 +83,7 @@ def ask(
     wanted = parse_thing(thing)
     if wanted.session and session is None:
         session = find_session(store, wanted.session, project=project).id
-    reading = Reading(store, project=None if session else project, session=session)
+    reading = Lookup(store, project=None if session else project, session=session)
     answers = list(_exact(reading, wanted, places or _own_places, limit))
     if not answers and not wanted.kind and ":" in thing and session is None:
         answers, reading = _of_named_session(store, thing, project, limit) or (answers, reading)
@@ -95,7 +97,7 @@ def ask(
 
 def _of_named_session(
     store: StorePort, thing: str, project: str | None, limit: int
-) -> tuple[list[WhyAnswer], Reading] | None:
+) -> tuple[list[WhyAnswer], Lookup] | None:
     """`SESSION:NAME` without a kind, if there is such a session and it has something of that name."""
     head, _, rest = thing.partition(":")
     if not head or not rest:
@@ -104,7 +106,7 @@ def _of_named_session(
         row = find_session(store, head, project=project)
     except StatorError:
         return None
-    reading = Reading(store, project=None, session=row.id)
+    reading = Lookup(store, project=None, session=row.id)
     found = list(_exact(reading, parse_thing(rest), _own_places, limit))
     return (found, reading) if found else None
 
@@ -121,7 +123,9 @@ def places_in(root: str, folder: str) -> FindPlaces:
     return lambda path: [(root, path) if root != "." else paths.split(path, folder)]
 
 
-def _exact(reading: Reading, wanted: Thing, places: FindPlaces, limit: int) -> Iterator[WhyAnswer]:
+def _exact(
+    reading: Lookup, wanted: AskedThing, places: FindPlaces, limit: int
+) -> Iterator[WhyAnswer]:
     """What has exactly that name, one answer for each kind of thing."""
     if wanted.kind in ("", "file") and not wanted.text.startswith("@"):
         found = _file(reading, wanted, places, limit)
@@ -138,7 +142,7 @@ def _exact(reading: Reading, wanted: Thing, places: FindPlaces, limit: int) -> I
         yield from _by_id(reading, wanted)
 
 
-def _file(reading: Reading, wanted: Thing, places: FindPlaces, limit: int) -> WhyAnswer | None:
+def _file(reading: Lookup, wanted: AskedThing, places: FindPlaces, limit: int) -> WhyAnswer | None:
     try:
         found = places(wanted.text)
     except InvalidInput:
@@ -147,16 +151,16 @@ def _file(reading: Reading, wanted: Thing, places: FindPlaces, limit: int) -> Wh
     return file_answer(reading, keys, found[0][1], limit)
 
 
-def _revisions(reading: Reading, text: str, limit: int) -> Iterator[WhyAnswer]:
+def _revisions(reading: Lookup, digits: str, limit: int) -> Iterator[WhyAnswer]:
     """Revisions that are recorded under these digits, or under fewer of them, as git shortens them."""
-    for sha in sha_spellings(text):
+    for sha in sha_spellings(digits):
         found = named_answer(reading, "revision", sha, limit)
         if found is not None:
             yield found
             return
 
 
-def _by_id(reading: Reading, wanted: Thing) -> Iterator[WhyAnswer]:
+def _by_id(reading: Lookup, wanted: AskedThing) -> Iterator[WhyAnswer]:
     """The calls and commits that a person means: `@12`, an id or the end of one, the beginning of a hash."""
     seen: set[tuple[str, int]] = set()
     for commit in _commits(reading, wanted.text):
@@ -172,12 +176,12 @@ def _by_id(reading: Reading, wanted: Thing) -> Iterator[WhyAnswer]:
             yield commit_answer(reading, intent)
 
 
-def _commits(reading: Reading, text: str) -> Iterator[Commit]:
+def _commits(reading: Lookup, typed: str) -> Iterator[Commit]:
     store = reading.store
-    if text.startswith("@"):
-        yield from _at(reading, text)
+    if typed.startswith("@"):
+        yield from _at(reading, typed)
         return
-    digits = suffix_of(text, "call") or suffix_of(text, "commit")
+    digits = suffix_of(typed, "call") or suffix_of(typed, "commit")
     if not digits:
         return
     whole = f"k_{digits}" if len(digits) == len("0" * 32) else digits
@@ -186,20 +190,20 @@ def _commits(reading: Reading, text: str) -> Iterator[Commit]:
             yield reading.commit(session, seq)
 
 
-def _at(reading: Reading, text: str) -> Iterator[Commit]:
+def _at(reading: Lookup, typed: str) -> Iterator[Commit]:
     """The commit at a position of the one session that is looked in."""
-    if not text[1:].isdecimal() or len(text) > len("@") + 13:
-        raise BadPosition(f"not a position: {text!r:.60}", hint="stator why @42 -s SESSION")
+    if not typed[1:].isdecimal() or len(typed) > len("@") + 13:
+        raise BadPosition(f"not a position: {typed!r:.60}", hint="stator why @42 -s SESSION")
     if reading.session is None:
         raise InvalidInput(
-            f"{text} is a position in a session: say in which",
+            f"{typed} is a position in a session: say in which",
             path="$.thing",
-            hint=f"stator why SESSION:{text}, or stator why {text} -s SESSION",
+            hint=f"stator why SESSION:{typed}, or stator why {typed} -s SESSION",
         )
-    seq = int(text[1:])
+    seq = int(typed[1:])
     if not 0 < seq <= reading.store.head(reading.session).seq:
         raise NotFound(
-            f"no commit {text} in session {reading.session}",
+            f"no commit {typed} in session {reading.session}",
             hint="stator log lists its commits",
             session=reading.session,
         )
@@ -209,14 +213,14 @@ def _at(reading: Reading, text: str) -> Iterator[Commit]:
 # -- names like it --------------------------------------------------------------------------------
 
 
-def _rows(reading: Reading) -> Iterator[SessionRow]:
+def _rows(reading: Lookup) -> Iterator[SessionRow]:
     if reading.session is not None:
         yield reading.store.session(reading.session)
         return
     yield from matching(reading.store, SessionQuery(project=reading.project))
 
 
-def _names(reading: Reading) -> Iterator[tuple[str, str]]:
+def _names(reading: Lookup) -> Iterator[tuple[str, str]]:
     """(kind, name) of what the sessions used last hold; files by their paths."""
     kinds = {**NAMED, "file": "files"}
     for row in islice(_rows(reading), NAMED_IN):
@@ -233,36 +237,37 @@ def _names(reading: Reading) -> Iterator[tuple[str, str]]:
 
 
 def _like(
-    reading: Reading, wanted: Thing, names: Sequence[tuple[str, str]], limit: int
+    reading: Lookup, wanted: AskedThing, names: Sequence[tuple[str, str]], limit: int
 ) -> Iterator[WhyAnswer]:
     """What fits best where nothing has the name itself."""
     among = [(kind, name) for kind, name in names if wanted.kind in ("", kind)]
     for kind, fitting, how in best(among, wanted.text):
         if kind == "file":
-            places = [paths.split(path, "") for path in fitting]
             shown = fitting[0] if len(fitting) == 1 else wanted.text
-            found = _file(reading, Thing(shown), lambda _, here=places: here, limit)
-            found = found and msgspec.structs.replace(found, name=shown)
+            keys = [file_key(*paths.split(path, "")) for path in fitting]
+            found = file_answer(reading, keys, shown, limit)
         else:
             found = named_answer(reading, kind, fitting[0], limit)
         if found is not None:
             yield msgspec.structs.replace(found, matched=how)
 
 
-def _near(wanted: Thing, names: Sequence[tuple[str, str]]) -> list[str]:
+def _near(wanted: AskedThing, names: Sequence[tuple[str, str]]) -> list[str]:
     """Names that a person may have meant, as they can be asked about."""
-    text = wanted.text.casefold()
+    low = wanted.text.casefold()
     by_name: dict[str, str] = {}
     for kind, name in names:
         if wanted.kind in ("", kind) and len(name) <= NAME_MAX:
             by_name.setdefault(name, name if kind == "file" else f"{kind}:{name}")
     folded = {name.casefold(): name for name in by_name}
-    parts = [name for low, name in folded.items() if text in low]
-    close = [folded[low] for low in difflib.get_close_matches(text, list(folded)[:2000], NEAR, 0.6)]
-    return [by_name[name] for name in dict.fromkeys([*parts, *close])][:NEAR]
+    parts = [name for known, name in folded.items() if low in known]
+    close = difflib.get_close_matches(low, list(folded)[:NEAR_AMONG], NEAR, 0.6)
+    return [by_name[name] for name in dict.fromkeys([*parts, *(folded[each] for each in close)])][
+        :NEAR
+    ]
 
 
-def _looked(reading: Reading) -> Looked:
+def _looked(reading: Lookup) -> Looked:
     info = reading.store.info()
     if reading.session is not None:
         name = reading.store.session(reading.session).record.name

@@ -121,10 +121,15 @@ def row_of(drivers: DriverLocks, place: SessionPlace) -> SessionRow:
     )
 
 
-def heads(db: apsw.Connection) -> Iterator[tuple[str, int, int]]:
-    """Every session's id, the seq of its head, and when it was last used."""
+CHUNK_BITS = 7
+"""Sessions of a chunk, as a power of two."""
+
+
+def heads(db: apsw.Connection, chunk: int | None = None) -> Iterator[tuple[str, int, int]]:
+    """The sessions of a chunk, or all: id, the seq of the head, and when it was last used."""
+    low, high = (0, 2**62) if chunk is None else (chunk << CHUNK_BITS, (chunk + 1) << CHUNK_BITS)
     for s, identifier, seq, updated, tail in many(
-        db, "SELECT s, id, flushed, updated, dirty FROM session"
+        db, "SELECT s, id, flushed, updated, dirty FROM session WHERE s >= ? AND s < ?", (low, high)
     ):
         if tail:
             newest = one(
@@ -135,18 +140,19 @@ def heads(db: apsw.Connection) -> Iterator[tuple[str, int, int]]:
         yield from_bytes(identifier, "session"), seq, updated
 
 
-def heads_stamp(db: apsw.Connection) -> str:
-    """What differs as soon as `heads` does, without reading all of them out."""
-    (stamp,) = one(
+def head_sums(db: apsw.Connection) -> dict[int, str]:
+    """By chunk of sessions, what differs as soon as its `heads` do, without reading all of them out."""
+    rows = many(
         db,
-        "SELECT json_array(count(*), sum(flushed),"
-        " sum(((updated & 0xffffffff) * 7919 + flushed * 1000003 + s) & 0xffffffff)) FROM session",
+        f"SELECT s >> {CHUNK_BITS}, json_array(count(*), sum(flushed),"  # noqa: S608
+        " sum(((updated & 0xffffffff) * 7919 + flushed * 1000003 + s + created) & 0xffffffffff))"
+        f" FROM session GROUP BY s >> {CHUNK_BITS}",
     )
-    tails = [
-        one(db, SQL["log_range_newest"], (lineage.key(s, 0), lineage.key(s, SEQ_MASK), 1))[2].hex()
-        for (s,) in many(db, "SELECT s FROM session WHERE dirty = 1")
-    ]
-    return f"{stamp}{tails}"
+    sums: dict[int, str] = dict(rows)
+    for (s,) in many(db, "SELECT s FROM session WHERE dirty = 1"):
+        row = one(db, SQL["log_range_newest"], (lineage.key(s, 0), lineage.key(s, SEQ_MASK), 1))
+        sums[s >> CHUNK_BITS] = sums.get(s >> CHUNK_BITS, "") + row[2].hex()
+    return sums
 
 
 def dirty(db: apsw.Connection) -> Iterator[bytes]:

@@ -6,13 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from stator.errors import InvalidInput
+from stator.model.log.query import SessionQuery
 from stator.model.values.ids import short
+from stator.runtime.base.pages import matching
+from stator.runtime.ingest.extract_command import command_of, propose
+from stator.surfaces.cli.parts.agent_memories import add_memories
 from stator.surfaces.cli.parts.open_store import open_to_write
+from stator.surfaces.cli.parts.run_command import run_command
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count
-from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.screen import Screen, note
 
 if TYPE_CHECKING:
+    from stator.runtime.facade.store import Store
     from stator.runtime.ingest.extract import Extraction
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption
 
@@ -30,6 +37,7 @@ def extract(
     *sessions: str,
     all: bool = False,
     again: bool = False,
+    command: bool = False,
     dry_run: bool = False,
     store: StoreOption = None,
     json: JsonFlag = False,
@@ -40,6 +48,8 @@ def extract(
     New sessions have them from the beginning. This is for sessions that an earlier release recorded: what the rules
     find in them is appended, with the commit it was found in. Nothing is recorded twice.
 
+    The notes that Claude Code and Codex keep about this project are recorded for the project, as the model's words.
+
     Parameters
     ----------
     sessions
@@ -48,6 +58,9 @@ def extract(
         The sessions of every project.
     again
         Also correct what an earlier version of a rule found otherwise, and remove what it no longer finds.
+    command
+        Also run the command that stator.toml names (extract = "CMD"), if the project is your own. It gets prompts and
+        answers as JSON, and may propose candidates, each with a quote of its text.
     dry_run
         Show what would be recorded; write nothing.
     """
@@ -56,11 +69,31 @@ def extract(
         found = opened.store.extract(
             names, project="" if all else None, again=again, dry_run=dry_run
         )
+        if names is None:
+            add_memories(opened.store, found, dry_run=dry_run)
+        if command:
+            _propose(opened.store, found, names, dry_run=dry_run)
         if json:
             screen.document("stator.extraction/1", as_json(found, dry_run=dry_run))
         else:
             _show(screen, found, opened.names(), dry_run=dry_run)
     return 0
+
+
+def _propose(store: Store, found: Extraction, names: list[str] | None, *, dry_run: bool) -> None:
+    """Run the command that the project names. Never on a foreign store."""
+    command = "" if store.foreign else command_of(store.context)
+    if not command:
+        raise InvalidInput(
+            "no command to run: the store and the project must be your own, and name one",
+            hint='extract = "CMD" in stator.toml; stator trust shows what is your own',
+        )
+    note(f"running {command}")
+    if names is None:
+        rows = list(matching(store.port, SessionQuery(project=store.context.project)))
+    else:
+        rows = [store.port.session(name) for name in names]
+    propose(store.port, rows, command, run_command, found, dry_run=dry_run)
 
 
 def as_json(found: Extraction, *, dry_run: bool) -> dict[str, Any]:
@@ -79,9 +112,19 @@ def _show(screen: Screen, found: Extraction, names: dict[str, str], *, dry_run: 
     for one in found.found[:SHOWN]:
         line = Line(f"  {MARKS[one.what]} ").add(one.rule, "bold").add(" ")
         line.add("; ".join(one.says) or f"no longer found in {short(one.evidence)}")
-        screen.line(line.add(f"  {names[one.session]}", "dim"))
+        screen.line(line.add(f"  {names[one.session]}" if one.session else "", "dim"))
     if len(found.found) > SHOWN:
         screen.line(Line(f"  … {len(found.found) - SHOWN} more: --json", "dim"))
+    for clash in found.conflicts:
+        line = Line(f"{clash.memory} contradicts {clash.collection} ").add(clash.key, "bold")
+        screen.line(
+            line.add(f" = {clash.value}").add(f"  {short(clash.session)} @{clash.seq}", "id")
+        )
+    if found.refused:
+        refused = count(found.refused, "line")
+        screen.line(
+            Line(f"{refused} of the command refused: no candidate, or no quote of its text")
+        )
     for session, number in found.closed.items():
         screen.line(
             Line(f"{count(number, 'finding')} of {names[session]} not recorded: it is closed")

@@ -134,7 +134,27 @@ def import_(
             )
             failure = _run(importing)
         _answer(screen, found, importing)
+        if failure is None and not dry_run and _only_agents(wanted):
+            _remember(opened, screen)
         return _exit_code(importing, failure)
+
+
+def _only_agents(wanted: list[str]) -> bool:
+    """Whether only agents are named, or nothing is."""
+    return not any(not registry.has(name) for name in wanted)
+
+
+def _remember(store: Store, screen: Screen) -> None:
+    """Record the notes that agents keep about this project."""
+    from stator.runtime.ingest.extract import Extraction
+    from stator.surfaces.cli.parts.agent_memories import add_memories
+
+    done = Extraction()
+    add_memories(store, done, dry_run=False)
+    if done.found and not screen.json:
+        screen.line(
+            Line("  notes         ").add(count(len(done.found), "change") + " of agents' memories")
+        )
 
 
 def _open(store: str | None, dry_run: bool) -> Store:

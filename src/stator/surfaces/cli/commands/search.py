@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stator.connect import keeps_index
+from stator.index_files import keeps_index
 from stator.model.log.query import PAGE_MAX, check_limit
 from stator.model.values.ids import short
 from stator.runtime.views.search import Hit

@@ -11,12 +11,14 @@ import msgspec
 from stator.connect import connect
 from stator.errors import BadQuery, NotFound
 from stator.model.calls import workflow as model
-from stator.model.calls.workflow import Workflow
+from stator.model.calls.workflow import Parameter, Workflow
 from stator.model.values import canon
 from stator.model.values.ids import short
 from stator.runtime.replay import workflow as workflows
-from stator.runtime.replay.workflow import Ran, WorkflowCall
+from stator.runtime.replay.recorded_tools import RecordedTools
+from stator.runtime.replay.workflow import Preview, Ran, WorkflowCall
 from stator.surfaces.cli.exits import FINDING, OK
+from stator.surfaces.cli.parts.confirm import asks_yes, can_ask
 from stator.surfaces.cli.parts.load_function import load_tools, prints_to_stderr
 from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render.lines import Line
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
         EffectsOption,
         JsonFlag,
         NoPagerFlag,
+        RootOption,
         RunSessionOption,
         SetOption,
         StoreOption,
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
         ToolsOption,
         TurnsOption,
         WorkflowFileOption,
+        YesFlag,
     )
 
 EXAMPLES = """
@@ -43,12 +47,14 @@ stator workflow extract fix-login -o refund.json      write the successful calls
 stator workflow extract fix-login --turns t3..t5
 stator workflow show refund.json                      show its parameters and calls
 stator workflow run refund.json --tools tools:TOOLS --set order=A-18
-stator workflow run refund.json --tools tools:TOOLS --dry-run
+stator workflow run sort.json --root ~/inbox --dry-run   what a recorded chat would do here
+stator workflow run sort.json --root ~/inbox --set date=2026-11-16 --yes
 """
+USES_SHOWN = 4
 MINE = {
     "extract": {"turns", "output", "name"},
     "show": set[str](),
-    "run": {"tools", "set", "session", "effects", "dry_run"},
+    "run": {"tools", "root", "set", "session", "effects", "dry_run", "yes"},
 }
 """The options that each action takes."""
 
@@ -62,10 +68,12 @@ def workflow(
     output: WorkflowFileOption = None,
     name: str = "",
     tools: ToolsOption = None,
+    root: RootOption = None,
     set: SetOption = None,
     session: RunSessionOption = None,
     effects: EffectsOption = "ask",
     dry_run: bool = False,
+    yes: YesFlag = False,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -76,6 +84,10 @@ def workflow(
     call becomes a reference to it; a secret always becomes a parameter that must be set. A workflow runs in
     its own session. A call that writes waits for approval; running the workflow again continues where it
     stopped.
+
+    Without --tools, the shell and file tools that agents have work in --root. Everything that would be done is
+    shown first. At a terminal you are asked once whether all of it may run; --yes answers that. Recorded paths become
+    paths below --root, and no link is followed; a command is run by your shell, and nothing confines it.
 
     Parameters
     ----------
@@ -94,6 +106,8 @@ def workflow(
         "name": name,
         "tools": tools,
         "set": set,
+        "root": root,
+        "yes": yes,
     }
     given |= {"session": session, "dry_run": dry_run, "effects": effects != "ask"}
     if action not in MINE:
@@ -110,13 +124,24 @@ def workflow(
         with Screen(json=json, pager=not no_pager) as screen:
             _show_workflow(screen, found, json=json)
         return OK
-    hands = load_tools(tools)
+    hands = load_tools(tools) if tools is not None else {}
+    recorded = RecordedTools(root or ".", found.root) if tools is None or root else None
     values = model.values_for(found, _values(found, set or []))
+    workflows.check_tools(found, hands, recorded)
+    shown = workflows.preview(found, values, hands, recorded)
     if dry_run:
-        workflows.check_tools(found, hands)
         with Screen(json=json, pager=not no_pager) as screen:
-            _show_dry_run(screen, found, values, json=json)
+            _show_dry_run(screen, found, values, shown, recorded, json=json)
         return OK
+    if recorded is not None:
+        workflows.check_acts(found, values, hands, recorded)
+        if effects == "ask" and not yes and not json:
+            with Screen(json=False, pager=False) as screen:
+                _show_dry_run(screen, found, values, shown, recorded, json=False)
+            yes = can_ask() and asks_yes(f"Do all of this in {recorded.root}?")
+            if not yes and can_ask():
+                note("nothing was run")
+                return FINDING
     with connect(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         with prints_to_stderr():
             ran = workflows.run(
@@ -126,7 +151,8 @@ def workflow(
                 hands,
                 values,
                 session=session or "",
-                effects=effects,
+                effects="run" if yes else effects,
+                recorded=recorded,
             )
         _show_run(screen, ran, json=json)
     return OK if ran.status == "done" else FINDING
@@ -204,13 +230,24 @@ def _show_workflow(screen: Screen, found: Workflow, *, json: bool) -> None:
             line.add("must be set", "doubt")
         else:
             line.add(brief(parameter.default, 60))
-        screen.line(line.add(f"  {', '.join(parameter.seen)}", "dim"))
+        screen.line(line.add(f"  {_used(parameter)}", "dim"), hang=20)
+    if found.root:
+        screen.line(Line("  recorded in ", "dim").add(found.root))
     if found.parameters:
         screen.line()
     for call in found.calls:
         screen.line(_call(call.id, call.tool, call.effect, call.input), hang=6)
     for text in found.notes:
         screen.line(Line(f"  {text}", "dim"), hang=4)
+
+
+def _used(parameter: Parameter) -> str:
+    """Where a parameter is used: `named by the prompt; c1 file_path, c3 command, and 4 more`."""
+    places = [place.replace("/", " ", 1) for place in parameter.seen if place != "prompt"]
+    shown = ", ".join(places[:USES_SHOWN])
+    more = f", and {len(places) - USES_SHOWN} more" if len(places) > USES_SHOWN else ""
+    named = "named by the prompt; " if "prompt" in parameter.seen else ""
+    return f"{named}{shown}{more}"
 
 
 def _call(identifier: str, tool: str, effect: str, given: dict[str, Any]) -> Line:
@@ -225,26 +262,56 @@ def _reference(value: Any) -> str:
         return f"${value['$param']}"
     if isinstance(value, dict) and "$from" in value:
         return f"{value['$from']}{value.get('at', '')}"
+    if isinstance(value, dict) and isinstance(value.get("$text"), list):
+        return brief(
+            "".join(p if isinstance(p, str) else _reference(p) for p in value["$text"]), 60
+        )
     return brief(value, 60)
 
 
-def _show_dry_run(screen: Screen, found: Workflow, values: dict[str, Any], *, json: bool) -> None:
+def _show_dry_run(
+    screen: Screen,
+    found: Workflow,
+    values: dict[str, Any],
+    shown: list[Preview],
+    recorded: RecordedTools | None,
+    *,
+    json: bool,
+) -> None:
     if json:
+        calls = [
+            {**plain, "does": item.lines, "problem": item.problem}
+            for plain, item in zip(msgspec.to_builtins(found.calls), shown, strict=True)
+        ]
         screen.document(
             "stator.workflow_run/1",
             {
                 "workflow": found.name,
                 "status": "dry run",
                 "parameters": canon.to_plain(values),
-                "calls": msgspec.to_builtins(found.calls),
+                "calls": calls,
+                "root": recorded.root if recorded is not None else "",
             },
         )
         return
-    screen.line(Line(found.name, "title").add(" · dry run: no call is run", "dim"))
+    where = f" in {recorded.root}" if recorded is not None else ""
+    screen.line(Line(found.name, "title").add(f" · dry run{where}: nothing has run yet", "dim"))
     for name, value in values.items():
         screen.line(Line("  ").add(name, "bold", width=16).add(f" {brief(value, 60)}"))
-    for call in found.calls:
-        screen.line(_call(call.id, call.tool, call.effect, call.input), hang=6)
+    for call, item in zip(found.calls, shown, strict=True):
+        if not item.lines and not item.problem:
+            screen.line(_call(call.id, call.tool, call.effect, call.input), hang=6)
+            continue
+        first, *rest = item.lines or [f"{call.tool} cannot run here: {item.problem}"]
+        line = Line(f"  {call.id:5} ", "id").add(first, "bad" if item.problem else "bold")
+        later = "" if item.is_whole else " · asks again, when it is known what it is given"
+        # Whole, however long: what may run is decided by what is read here.
+        screen.whole([line.add(f" · {item.effect}{later}", "dim")])
+        screen.whole(Line(f"        {text}", _patch_style(text)) for text in rest)
+
+
+def _patch_style(text: str) -> str:
+    return {"+": "added", "-": "removed"}.get(text[:1], "dim")
 
 
 def _show_run(screen: Screen, ran: Ran, *, json: bool) -> None:

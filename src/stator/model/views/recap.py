@@ -1,0 +1,242 @@
+"""A session in three lines: what it was asked, what it did, how it ended. Pure; from records, never from prose."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from stator.model.exchange.shell_effects import parts_of_success
+from stator.model.log.shown_text import cut_short
+from stator.model.views.checked import ending_of, tidy
+
+TEXT_MAX = 500
+"""Characters of a prompt, of the agent's words and of a command."""
+_CONTEXT = re.compile(
+    r"\s*<(ide_\w+|system-reminder|new-diagnostics|environment_context|user_instructions|environment_details"
+    r"|local-command-\w+)\b[^>]*>.*?</\1>\s*",
+    re.DOTALL,
+)
+_PICTURE = re.compile(r"\[Image(?: #\d+)?[^\]]{0,200}\]")
+_COMMAND = re.compile(r"[/!][\w:.-]+(?:\s+\S+){0,2}\Z")
+"""A command to the agent's program with at most two words after it."""
+_COPY = re.compile(r" [0-9a-f]{8}\Z")
+"""What tells the names of sessions apart that would be the same."""
+TITLE_MIN, PREAMBLE_MIN = 10, 20
+"""Characters of a title, and of what stands before it in a prompt."""
+_OURS = ("Recorded by Stator", "<stator", "This session is being continued from a previous")
+_NOTHING = frozenset(
+    (
+        "",
+        *(
+            "continue",
+            "go",
+            "go on",
+            "go ahead",
+            "carry on",
+            "keep going",
+            "proceed",
+            "next",
+            "resume",
+        ),
+        *(
+            "ok",
+            "okay",
+            "k",
+            "y",
+            "yes",
+            "yep",
+            "sure",
+            "thanks",
+            "thank you",
+            "great",
+            "good",
+            "nice",
+        ),
+        *(
+            "hi",
+            "hey",
+            "hello",
+            "test",
+            "ping",
+            "no",
+            "stop",
+            "again",
+            "retry",
+            "try again",
+            "do it",
+        ),
+    )
+)
+"""What says nothing of what a session is about."""
+_TEST = re.compile(
+    r"(?:^|[\s;&|/(])((?:py\.?test|jest|vitest|rspec|phpunit|ctest|tox|nox)\b"
+    r"|(?:mix|cargo|go|make|bun|deno|rails|dotnet|swift|npm|pnpm|yarn|gradle|gradlew|mvn)\s+(?:run\s+)?test\b"
+    r"|python[\d.]*\s+-m\s+(?:pytest|unittest)\b)"
+)
+
+
+class RanTests(msgspec.Struct, frozen=True):
+    """The last run of tests among the newest commits of a session."""
+
+    command: str
+    seq: int
+    status: str = ""
+    """How its call ended; empty where that says nothing of the tests, as behind a pipe."""
+
+
+class SessionRecap(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session was asked, did, and how it ended."""
+
+    session: str
+    name: str
+    agent: str = ""
+    project: str = ""
+    at: int = 0
+    """When it was last used, in µs."""
+    times_known: bool = True
+    """Whether its source says when it was; else that is the time of a file."""
+    status: str = ""
+    turns: int = 0
+    asked: str = ""
+    asked_turn: int = 0
+    """The turn whose prompt that is; 0: no prompt is recorded."""
+    steps_done: int = 0
+    steps_claimed: int = 0
+    """Steps of the plan that are said to be done and were not checked."""
+    steps_open: int = 0
+    files: int = 0
+    """Files changed, those of sub-agents too; not those that are as they were before."""
+    edited: bool = False
+    """Whether any file was changed at all."""
+    files_since: int = 0
+    """Files changed after the last revision."""
+    revisions: list[str] = []
+    """Version-control commits, the newest first."""
+    pushed: bool = False
+    """Whether the newest of them is known to be pushed."""
+    calls: int = 0
+    agents: int = 0
+    """Sub-agents."""
+    tests: RanTests | None = None
+    said: str = ""
+    """The last words of the agent."""
+    said_seq: int = 0
+    in_doubt: list[str] = []
+    """Calls that may or may not have happened: id and tool."""
+    waiting: list[str] = []
+    """Calls that wait for a person: id and tool."""
+    last_turn: str = ""
+    """How the last turn ended; empty while it is open."""
+    mid_turn: bool = False
+    """Whether its record stops in the middle of a turn: the agent said nothing after its last call."""
+    unplaced: int = 0
+    """What is known of it and has no place in its log yet."""
+
+    @property
+    def did(self) -> list[str]:
+        """What it did, as far as records say, in words."""
+        return list(_did(self))
+
+    @property
+    def ended(self) -> list[str]:
+        """How it ended, in words; what asks for a person first."""
+        return list(_ended(self))
+
+
+def typed(prompt: str) -> str:
+    """What a person typed of a prompt: without what an editor or a program put around it."""
+    end = 0
+    while (found := _CONTEXT.match(prompt, end)) is not None:
+        end = found.end()
+    return _PICTURE.sub(" ", prompt[end:]).strip()
+
+
+def says_something(prompt: str) -> bool:
+    """Whether a prompt says what a session is about."""
+    words = typed(prompt)
+    low = " ".join(words.casefold().split()).rstrip(".!? ")
+    if low in _NOTHING or words.startswith(_OURS):
+        return False
+    return _COMMAND.match(words) is None
+
+
+def asked_in(prompts: Sequence[tuple[int, str]], name: str) -> tuple[int, str]:
+    """(turn, words) of the first prompt that says what the session is about; else the first that says anything at
+    all. Of a prompt that begins with the same words as many others, the title that the session is named by."""
+    for turn, prompt in prompts:
+        if says_something(prompt):
+            words = typed(prompt)
+            title = _COPY.sub("", name)
+            whole = title.rstrip("… ")
+            if len(whole) >= TITLE_MIN and words.find(whole) >= PREAMBLE_MIN:
+                return turn, title
+            return turn, cut_short(words, TEXT_MAX)
+    for turn, prompt in prompts:
+        if words := typed(prompt):
+            return turn, cut_short(words, TEXT_MAX)
+    return 0, ""
+
+
+def ran_tests(command: str, seq: int, status: str, output: Any) -> RanTests | None:
+    """The tests that a call ran, if it ran any. They ended ok or failed only where the status of the call cannot mean
+    anything else, so not behind a pipe."""
+    if not _TEST.search(command):
+        return None
+    for part in parts_of_success(command):
+        if _TEST.search(part) and "|" not in part:
+            return RanTests(tidy(part), seq, ending_of(part, command, status, output) or "")
+    return RanTests(tidy(command), seq)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _did(one: SessionRecap) -> Iterable[str]:
+    if one.steps_done or one.steps_claimed or one.steps_open:
+        total = one.steps_done + one.steps_claimed + one.steps_open
+        done = f"{one.steps_done} done" if one.steps_done or not one.steps_claimed else ""
+        claimed = f"{one.steps_claimed} claimed done, not checked" if one.steps_claimed else ""
+        yield f"of {_count(total, 'step')}: {', '.join(filter(None, [done, claimed]))}"
+    if one.files:
+        yield f"changed {_count(one.files, 'file')}"
+    if one.revisions:
+        yield _count(len(one.revisions), "revision")
+    if one.tests is not None:
+        how = {"ok": "ok", "": "ran"}.get(one.tests.status, one.tests.status)
+        yield f"last tests {how}: {cut_short(' '.join(one.tests.command.split()), 60)}"
+    if one.agents:
+        yield _count(one.agents, "sub-agent")
+    if one.edited and not one.files:
+        yield "changed files; none is different in the end"
+    elif not one.files:
+        yield f"{_count(one.calls, 'call')}, no file changed" if one.calls else "no calls"
+
+
+def _ended(one: SessionRecap) -> Iterable[str]:
+    for what, calls in (("in doubt", one.in_doubt), ("waiting for a person", one.waiting)):
+        if calls:
+            more = f" and {len(calls) - 1} more" if len(calls) > 1 else ""
+            yield f"{what}: {calls[0]}{more}"
+    cut = one.last_turn in ("interrupted", "aborted", "cancelled") or one.status == "interrupted"
+    if one.status == "active":
+        yield "still at work"
+    elif cut:
+        yield "interrupted"
+    elif one.mid_turn:
+        yield "stops in the middle of a turn"
+    elif one.last_turn == "error":
+        yield "its last turn failed"
+    if one.revisions:
+        yield f"committed {one.revisions[0]}" + (" and pushed" if one.pushed else "")
+        if one.files_since:
+            yield f"{_count(one.files_since, 'file')} changed since"
+    if one.steps_open:
+        yield f"{_count(one.steps_open, 'step')} open"
+    elif one.steps_claimed:
+        yield "no step open, but none of those claimed is checked"
+    elif not (one.in_doubt or one.waiting or cut or one.mid_turn or one.status == "active"):
+        yield "nothing open"

@@ -1,0 +1,79 @@
+"""Gives a store what its projects and its user know. The code is loaded when it is first used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stator.errors import InvalidInput
+from stator.runtime.base.context import Context
+from stator.store import port
+
+if TYPE_CHECKING:
+    from stator.model.views.project_state import ProjectState
+    from stator.runtime.retention.project_values import Forgotten
+
+STATE_LIMIT = 50
+"""Entries of a collection that an answer about a project holds, unless more are asked for."""
+FROM_HOST = "host:"
+
+
+class ProjectKeeper:
+    """The methods of a store about projects and the user."""
+
+    port: port.StorePort
+    context: Context
+
+    def state(
+        self, *, project: str | None = None, user: bool = False, limit: int = STATE_LIMIT
+    ) -> ProjectState:
+        """What a project knows: per key of a collection the newest value of any of its sessions, with where it comes
+        from, what it replaced, and what other sessions that were used since say instead. What is true of the user is
+        there where the project says nothing else; `user=True` gives that alone. The newest `limit` entries of each
+        collection; `more` counts the others. Without `project`, of the current one.
+        """
+        from stator.runtime.views import project_state as states
+
+        if user:
+            return states.user_state(self.port, self.context, limit=limit)
+        found = states.project_state(self.port, self.context, self._scope(project), limit=limit)
+        return states.with_user(self.port, self.context, found)
+
+    def prefer(
+        self,
+        name: str,
+        value: Any,
+        *,
+        project: str | None = None,
+        user: bool = False,
+        why: str = "",
+    ) -> str:
+        """Record how something is to be done in every session of a project or, with `user`, in every project. The id
+        of the commit. `NotProven` below an agent: this is a person's word."""
+        from stator.runtime.retention import project_values
+
+        return project_values.prefer(
+            self.port, self.context, self._scope(project), name, value, user=user, why=why
+        )
+
+    def forget(
+        self, ref: str, *, project: str | None = None, user: bool = False, why: str = ""
+    ) -> list[Forgotten]:
+        """Let the values of a key, as recorded until now, hold no longer for a project or, with `user`, for the user:
+        by the key, or by the end of a commit's id. `host:NAME`: everything that was made from what that host said.
+        The sessions keep what they recorded. `NotProven` below an agent."""
+        from stator.runtime.retention import project_values
+
+        scope = self._scope(project)
+        if not ref.startswith(FROM_HOST):
+            return project_values.forget(self.port, self.context, scope, ref, user=user, why=why)
+        host = ref.removeprefix(FROM_HOST).strip()
+        if user or not host:
+            raise InvalidInput(
+                "what came from a host is forgotten project by project",
+                path="$.ref",
+                hint="host:docs.example.com",
+            )
+        return project_values.forget_from(self.port, self.context, scope, host, why=why)
+
+    def _scope(self, project: str | None) -> str:
+        return self.context.project if project is None else project

@@ -1,0 +1,417 @@
+"""Answers what a project knows, and keeps the index of that up to date.
+
+The index is filled from the log by questions, never by recording. What each session knows is worked out by the
+model; here it is decided which commits are read, and which other sessions a change concerns.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+import msgspec
+
+from stator.errors import NotFound, StoreBusy, StoreError, StoreFailed, StoreFull, StoreReadOnly
+from stator.model.log.commit import Commit, Large
+from stator.model.log.delta import Drop
+from stator.model.log.query import SessionQuery, SessionRow, check_limit
+from stator.model.log.rewinds import stands, visible
+from stator.model.records.types import SessionRecord
+from stator.model.sessions.lifecycle import lent_upto
+from stator.model.views.knowledge import SessionKnowledge, learn
+from stator.model.views.project_state import (
+    ALL,
+    Group,
+    HeldKey,
+    KnownSession,
+    Learned,
+    ProjectState,
+    Scope,
+    SessionAbout,
+    StateEntry,
+    ancestors,
+    as_state,
+    counted_upto,
+    newest,
+    settle_all,
+)
+from stator.model.views.search import Mark
+from stator.runtime.base import project_session
+from stator.runtime.base.context import Context
+from stator.runtime.base.pages import commit_at, commits, matching
+from stator.runtime.base.project_flags import Trash
+from stator.runtime.base.project_session import USER_PROJECT
+from stator.runtime.views import reflog
+from stator.store.port import IndexLost, ProjectIndex, StorePort
+
+ROUNDS = 3
+"""How often a question looks for what was appended while it read: writers may never stop."""
+TRIES = 5
+"""How often it begins again with an index that was found broken, or that another process emptied."""
+BATCH = 400
+"""Sessions that are put into the index in one transaction, so that others get their turn."""
+FEW = 100
+"""Sessions that are told so quickly that what was appended in the meantime is left to the next question."""
+RELATED_MAX = 10_000
+USER_MAX = 200
+"""Entries of a collection that are true of the user and are shown in a project."""
+REREAD = ("erasure", "rewind")
+"""After these, what a session knew before may hold no longer: its log is read from its beginning."""
+
+Answer = TypeVar("Answer")
+
+
+def project_state(
+    store: StorePort, context: Context, project: str, *, limit: int, scope: Scope = "project"
+) -> ProjectState:
+    """What a project knows: the newest `limit` entries of each collection."""
+    check_limit(limit)
+
+    def read(index: ProjectIndex) -> ProjectState:
+        settled = index.settled(project, limit=limit)
+        return as_state(project, settled, _abouts(index, settled).get, scope)
+
+    return ask(store, context, read)
+
+
+def with_user(store: StorePort, context: Context, state: ProjectState) -> ProjectState:
+    """What a project knows, and what is true of the user where the project says nothing else."""
+    users = user_state(store, context, limit=USER_MAX)
+    if not any(users.collections.values()):
+        return state
+
+    def unsaid(index: ProjectIndex) -> dict[str, list[StateEntry]]:
+        return {
+            name: [one for one in entries if index.find(state.project, name, one.key) is None]
+            for name, entries in users.collections.items()
+        }
+
+    added = ask(store, context, unsaid)
+    return msgspec.structs.replace(
+        state,
+        collections={
+            name: sorted([*entries, *added[name]], key=lambda one: (-one.happened, one.key))
+            for name, entries in state.collections.items()
+        },
+    )
+
+
+def user_state(store: StorePort, context: Context, *, limit: int) -> ProjectState:
+    """What is true of the user: one session in the user's own store, read as it is."""
+    check_limit(limit)
+    record = SessionRecord(id="", name="", project=USER_PROJECT)
+    with context.user_store(store, False) as users:
+        row = None if users is None else project_session.known(users, record)
+        if users is None or row is None:
+            return as_state(USER_PROJECT, {}, lambda session: None, "user")
+        known, active = know(users, row)
+        about = SessionAbout(row.id, row.record.name, row.record.agent, active, "project")
+        settled = newest(settle_all([(about, known)]), limit)
+    return as_state(USER_PROJECT, settled, lambda session: about, "user")
+
+
+def one_entry(
+    store: StorePort, context: Context, project: str, collection: str, key: str
+) -> HeldKey | None:
+    """What holds for one key in a project."""
+    return ask(store, context, lambda index: index.find(project, collection, key))
+
+
+def _abouts(
+    index: ProjectIndex, settled: dict[str, tuple[list[HeldKey], int]]
+) -> dict[str, SessionAbout]:
+    found: dict[str, None] = {}
+    for entries, _ in settled.values():
+        for one in entries:
+            found[one.value.session] = None
+            found |= dict.fromkeys(value.session for value in (*one.conflicts, *one.earlier))
+    return index.about(list(found))
+
+
+def ask(store: StorePort, context: Context, question: Callable[[ProjectIndex], Answer]) -> Answer:
+    """The answer of an index that is up to date; of one in memory where none can be written."""
+    if context.project_index is None:
+        raise StoreError(
+            "this store has no index of projects", hint="connect to it: stator.connect"
+        )
+    try:
+        with context.project_index(store, True) as index:
+            return _asked(store, index, question)
+    except (StoreFull, StoreFailed, StoreReadOnly) as error:
+        warnings.warn(
+            f"the index of projects cannot be written ({error.what}); the answer is complete, but the"
+            " whole log had to be read for it",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    with context.project_index(store, True, on_disk=False) as index:
+        return _asked(store, index, question)
+
+
+def _asked(
+    store: StorePort, index: ProjectIndex | None, question: Callable[[ProjectIndex], Answer]
+) -> Answer:
+    assert index is not None
+    for _ in range(TRIES):
+        with suppress(IndexLost):
+            catch_up(store, index)
+            return question(index)
+    raise StoreBusy("other processes keep rebuilding the index of projects", hint="try again")
+
+
+# -- keeping up -----------------------------------------------------------------------------------
+
+
+def catch_up(store: StorePort, index: ProjectIndex) -> None:
+    """Put into the index what the log has gained since, and take out what is gone."""
+    for _ in range(ROUNDS):
+        moved, gone = index.behind()
+        if gone:
+            _lose(store, index, gone)
+        if not moved:
+            break
+        _tell(store, index, moved)
+        if len(moved) <= FEW:
+            break
+    index.scrub()
+
+
+def _lose(store: StorePort, index: ProjectIndex, gone: Sequence[str]) -> None:
+    """Forget sessions; first those that came from them are told, so that a crash in between is made good."""
+    learning = _Learning(store, index)
+    others = [session for session in related(index, gone) if session not in gone]
+    index.put([[one] for session in others if (one := learning.of(session)) is not None])
+    index.drop(gone)
+
+
+def related(index: ProjectIndex, sessions: Sequence[str], parent: str = "") -> list[str]:
+    """Sessions whose records may count or not because of these: what came from them, and what they came from."""
+    found = dict.fromkeys(index.below(sessions))
+    waiting = [parent] if parent else []
+    for session in sessions:
+        known = index.known(session)
+        waiting += [known.parent] if known is not None and known.parent else []
+    while waiting and len(found) < RELATED_MAX:
+        session = waiting.pop()
+        if session not in found:
+            found[session] = None
+            known = index.known(session)
+            waiting += [known.parent] if known is not None and known.parent else []
+    return list(found)
+
+
+def _tell(store: StorePort, index: ProjectIndex, sessions: Sequence[str]) -> None:
+    learning = _Learning(store, index)
+    batch: list[list[Learned]] = []
+    for session in sessions:
+        group = learning.group(session)
+        if group:
+            batch.append(group)
+        if len(batch) >= BATCH:
+            index.put(batch)
+            batch = []
+            learning = _Learning(store, index)
+    if batch:
+        index.put(batch)
+
+
+class _Learning:
+    """Works out what sessions know, for one transaction of an index."""
+
+    def __init__(self, store: StorePort, index: ProjectIndex) -> None:
+        self._store = store
+        self._index = index
+        self._trash = Trash(store)
+        self._rows: dict[str, SessionRow | None] = {}
+
+    def group(self, session: str) -> list[Learned]:
+        """A session, and those whose records count or not because of how it changed."""
+        known = self._index.known(session)
+        before = None
+        if known is not None and self._is_projects_own(session):
+            before = self._index.knowledge(session)
+        first = self._learned(session, known)
+        if first is None:
+            return []
+        concerned: dict[str, None] = {}
+        if known is None or (known.adopted, known.upto) != (first.adopted, first.upto):
+            concerned |= dict.fromkeys(related(self._index, [session], first.parent))
+        if first.about.scope != "session":
+            was = {} if before is None else before.trashed
+            now = first.knowledge.trashed
+            moved = [one for one in {**was, **now} if was.get(one) != now.get(one)]
+            concerned |= dict.fromkeys([*moved, *related(self._index, moved)])
+        others = [self.of(one) for one in concerned if one != session]
+        return [first, *(one for one in others if one is not None)]
+
+    def of(self, session: str) -> Learned | None:
+        """What the index is to be told of a session that it knows already; None if that is nothing new."""
+        known = self._index.known(session)
+        if known is None:  # it is told when its own turn comes
+            return None
+        learned = self._learned(session, known)
+        if learned is None or learned.upto != known.upto:
+            return learned
+        held = self._index.about([session]).get(session)
+        return None if held == learned.about else learned
+
+    def _is_projects_own(self, session: str) -> bool:
+        row = self._row(session)
+        return row is not None and row.record.mode == "project"
+
+    def _learned(self, session: str, known: KnownSession | None) -> Learned | None:
+        row = self._row(session)
+        if row is None:
+            return None
+        record = row.record
+        upto = counted_upto(record, self._above, self._is_left_out)
+        found = self._continued(row, known) if upto == ALL else None
+        mark, knowledge, active = found or self._from_the_start(row, upto)
+        return Learned(
+            about=SessionAbout(
+                id=record.id,
+                name=record.name,
+                agent=record.agent,
+                active=active,
+                scope="project" if record.mode == "project" else "session",
+                ancestors=ancestors(record, self._above),
+            ),
+            project=record.project,
+            mark=mark,
+            knowledge=knowledge,
+            before=0 if known is None else known.revision,
+            upto=upto,
+            parent="" if record.parent is None else record.parent.session,
+            continues=record.continues,
+            adopted=record.adopted,
+            anew=found is None,
+        )
+
+    def _from_the_start(self, row: SessionRow, upto: int) -> tuple[Mark, SessionKnowledge, int]:
+        """How far the index then knows a session, what the session knows, and when it was last used."""
+        store = self._store
+        head = commit_at(store, row.id, row.head, load=False)
+        mark = Mark(row.head, row.updated, head.hash)
+        if not upto:
+            return mark, SessionKnowledge(), row.updated
+        return mark, *know(store, row, upto)
+
+    def _continued(
+        self, row: SessionRow, known: KnownSession | None
+    ) -> tuple[Mark, SessionKnowledge, int] | None:
+        """The same from where the index is; None if it must begin at the beginning."""
+        if known is None or known.upto != ALL:
+            return None
+        at = known.mark
+        if not 0 < at.seq <= row.head or at.seq <= lent_upto(row.record.lineage):
+            return None
+        new = list(commits(self._store, row.id, after=at.seq - 1, upto=row.head, load=False))
+        if not new or new[0].hash != at.hash or any(one.kind in REREAD for one in new[1:]):
+            return None
+        knowledge = self._index.knowledge(row.id)
+        if knowledge is None:
+            return None
+        for commit in new[1:]:
+            _learn(self._store, knowledge, commit, in_force=True)
+        return Mark(row.head, row.updated, new[-1].hash), knowledge, row.updated
+
+    def _row(self, session: str) -> SessionRow | None:
+        if session not in self._rows:
+            try:
+                self._rows[session] = self._store.session(session)
+            except NotFound:
+                self._rows[session] = None
+        return self._rows[session]
+
+    def _above(self, session: str) -> SessionRecord | None:
+        row = self._row(session)
+        return None if row is None else row.record
+
+    def _is_left_out(self, session: str) -> bool:
+        row = self._row(session)
+        return row is not None and row in self._trash
+
+
+def know(store: StorePort, row: SessionRow, upto: int = ALL) -> tuple[SessionKnowledge, int]:
+    """What a session knows by its own commits up to a seq, and when the last of them was used."""
+    known = SessionKnowledge()
+    low = lent_upto(row.record.lineage)
+    end = min(upto, row.head)
+    in_force = visible([one for one in reflog.rewinds(store, row.id) if one.seq <= end], end)
+    active = row.record.created
+    for commit in commits(store, row.id, after=low, upto=end, load=False):
+        _learn(store, known, commit, in_force=stands(in_force, commit.seq))
+        active = commit.used
+    return known, row.updated if upto >= row.head else active
+
+
+def _learn(store: StorePort, known: SessionKnowledge, commit: Commit, *, in_force: bool) -> None:
+    if commit.kind in ("carry", "turn_end", "flag") and isinstance(
+        commit.content.get("input"), Large
+    ):
+        commit = commit_at(store, commit.session, commit.seq)
+
+    def dropped_key(op: Drop, seq: int) -> str:
+        found = store.versions(
+            commit.session, after=seq - 1, upto=seq, collections=(op.collection,)
+        )
+        return next(
+            (one.key for one in found if isinstance(one.op, Drop) and one.op.id == op.id), ""
+        )
+
+    learn(known, commit, in_force=in_force, dropped_key=dropped_key)
+
+
+def whole_state(store: StorePort, project: str) -> dict[Group, HeldKey]:
+    """What a project knows by the whole log, without an index: what the index must equal."""
+    trash = Trash(store)
+    rows = {row.id: row for row in matching(store, SessionQuery())}
+    records = {session: row.record for session, row in rows.items()}
+    sessions: list[tuple[SessionAbout, SessionKnowledge]] = []
+    for row in rows.values():
+        upto = counted_upto(row.record, records.get, lambda one: one in rows and rows[one] in trash)
+        if row.record.project != project or not upto:
+            continue
+        known, active = know(store, row, upto)
+        about = SessionAbout(
+            id=row.id,
+            name=row.record.name,
+            agent=row.record.agent,
+            active=active,
+            scope="project" if row.record.mode == "project" else "session",
+            ancestors=ancestors(row.record, records.get),
+        )
+        sessions.append((about, known))
+    return settle_all(sessions)
+
+
+# -- forgetting -----------------------------------------------------------------------------------
+
+
+def forget(store: StorePort, context: Context, sessions: Iterable[str]) -> bool:
+    """Let the index, if there is one, know of these sessions only what is still there; False if that, or
+    overwriting what it knew, is left to the next question."""
+    if context.project_index is None:
+        return True
+    concerned = set(sessions)
+    try:
+        for _ in range(TRIES):
+            with suppress(IndexLost), context.project_index(store, False) as index:
+                return index is None or _forget(store, index, concerned)
+        return False
+    except (
+        StoreError
+    ):  # what it is about was done; that the index is behind, the next question sees
+        return False
+
+
+def _forget(store: StorePort, index: ProjectIndex, sessions: set[str]) -> bool:
+    moved, gone = index.behind()
+    if gone:
+        _lose(store, index, gone)
+    # Those it does not know it must learn now: a process that reads one for the first time at this moment must not
+    # bring in what it read before.
+    _tell(store, index, [session for session in moved if session in sessions])
+    return index.scrub()

@@ -1,0 +1,224 @@
+"""Reads what the last sessions were asked, did, and how they ended. Sub-agents count with their parents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from stator.errors import NotFound
+from stator.model.log.commit import Commit
+from stator.model.log.query import SessionQuery, SessionRow, check_limit
+from stator.model.log.rewinds import stands, visible
+from stator.model.log.shown_text import cut_short
+from stator.model.records.tables import SPOKEN
+from stator.model.records.types import (
+    CallRecord,
+    ChildRecord,
+    Entry,
+    FileRecord,
+    PlanRecord,
+    RevisionRecord,
+)
+from stator.model.sessions.lifecycle import lent_upto
+from stator.model.values.ids import short
+from stator.model.views.checked import command_of
+from stator.model.views.open_calls import waits
+from stator.model.views.recap import (
+    TEXT_MAX,
+    RanTests,
+    SessionRecap,
+    asked_in,
+    says_something,
+    ran_tests,
+)
+from stator.model.views.why import words_of
+from stator.runtime.base.pages import commit_at, matching
+from stator.runtime.base.project_flags import Trash
+from stator.runtime.views.as_read import for_one_answer, unplaced_in
+from stator.runtime.views.file_changes import FileChange, files_before, net_files
+from stator.runtime.views.reflog import rewinds
+from stator.runtime.views.refs import find_session
+from stator.store.port import StorePort
+
+LIMIT = 10
+PROMPTS = 6
+"""Turns, from the first, whose prompts are looked at for what a session is about."""
+NEWEST = 60
+"""Commits at the end of a log in which the agent's last words and the last tests are looked for."""
+SPEAKERS = ("model", "agent")
+CHILDREN_MAX = 50
+"""Sub-agents of a session whose files and calls are counted."""
+
+
+def recap(
+    store: StorePort,
+    *,
+    project: str | None = None,
+    sessions: Sequence[str] = (),
+    since: int = 0,
+    limit: int = LIMIT,
+) -> list[SessionRecap]:
+    """The sessions that are named, else those used last, the newest first."""
+    check_limit(limit)
+    store = for_one_answer(store)
+    found: list[SessionRecap] = []
+    for row in _named(store, sessions, project) if sessions else _rows(store, project):
+        if row.updated < since:
+            break
+        found.append(_recap(store, row))
+        if len(found) >= limit and not sessions:
+            break
+    return found
+
+
+def _named(store: StorePort, names: Sequence[str], project: str | None) -> Iterator[SessionRow]:
+    rows = [find_session(store, name, project=project) for name in names]
+    return iter(sorted(rows, key=lambda row: row.updated, reverse=True))
+
+
+def _rows(store: StorePort, project: str | None) -> Iterator[SessionRow]:
+    """Sessions that people worked in: not a project's own, not in the trash, not replaced by another, and not a
+    sub-agent's whose parent is here."""
+    trash = Trash(store)
+    for row in matching(store, SessionQuery(project=project)):
+        record = row.record
+        if record.mode == "project" or record.adopted or row in trash:
+            continue
+        parent = record.parent
+        if parent is not None and parent.kind == "child" and _is_here(store, parent.session):
+            continue
+        yield row
+
+
+def _is_here(store: StorePort, session: str) -> bool:
+    try:
+        store.session(session)
+    except NotFound:
+        return False
+    return True
+
+
+def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
+    session = row.id
+    turn, asked = asked_in(_prompts(store, row), row.record.name)
+    steps = [e.record for e in store.entries(session, "plan") if isinstance(e.record, PlanRecord)]
+    states = [step.status for step in steps if step.status != "dropped"]
+    revisions = store.entries(session, "revisions")
+    records = [e.record for e in revisions if isinstance(e.record, RevisionRecord)]
+    children = _children(store, session)
+    changed, edited = _files(store, row)
+    of_children = [_files(store, child) for child in children]
+    below = [change for changes, _ in of_children for change in changes]
+    page = store.commits(
+        session, after=lent_upto(row.record.lineage), newest_first=True, limit=NEWEST
+    )
+    words = next((c for c in page if c.kind == "entry" and _speaks(c)), None)
+    calls = [e.record for e in store.entries(session, "calls") if isinstance(e.record, CallRecord)]
+    last = store.turns(session, newest_first=True, limit=1)
+    return SessionRecap(
+        session=session,
+        name=row.record.name,
+        agent=row.record.agent,
+        project=row.record.project,
+        at=row.updated,
+        times_known=row.record.labels.get("times") != "unknown",
+        status=row.shown,
+        turns=row.turns,
+        asked=asked,
+        asked_turn=turn,
+        steps_done=states.count("done"),
+        steps_claimed=sum(status == "claimed" for status in states),
+        steps_open=sum(status not in ("done", "claimed") for status in states),
+        files=len({(change.root, change.path) for change in [*changed, *below]}),
+        edited=edited or any(any_edit for _, any_edit in of_children),
+        files_since=_since(changed, revisions),
+        revisions=[record.sha for record in records],
+        pushed=bool(records and records[0].pushed),
+        calls=sum(store.counts(each.id).calls for each in (row, *children)),
+        agents=len(children),
+        tests=_tests(page),
+        said="" if words is None else cut_short(words_of(words).strip(), TEXT_MAX),
+        said_seq=0 if words is None else words.seq,
+        in_doubt=[_call(r) for r in calls if r.status == "in doubt" and not r.elsewhere],
+        waiting=[_call(record) for record in calls if waits(record)],
+        last_turn=last[0].status if last else "",
+        mid_turn=bool(last and not last[0].status) and _stops_midway(page),
+        unplaced=len(unplaced_in(store, session)) if row.record.status == "active" else 0,
+    )
+
+
+def _call(record: CallRecord) -> str:
+    return f"{record.tool} {short(record.call)}"
+
+
+def _prompts(store: StorePort, row: SessionRow) -> list[tuple[int, str]]:
+    """The first prompts of a session, up to one that says something; of a fork, its own if it has any."""
+    found: list[tuple[int, str]] = []
+    lent = lent_upto(row.record.lineage)
+    rows = store.turns(row.id, newest_first=True, limit=row.turns or 1) if lent else []
+    own = [turn for turn in reversed(rows) if turn.first > lent][:PROMPTS]
+    for turn in own or store.turns(row.id, limit=PROMPTS):
+        prompt = words_of(commit_at(store, row.id, turn.first), "input")
+        found.append((turn.turn, prompt))
+        if says_something(prompt):
+            break
+    return found
+
+
+def _children(store: StorePort, session: str) -> list[SessionRow]:
+    """The sub-agents of a session, as far as they are here."""
+    entries = store.entries(session, "children", limit=CHILDREN_MAX)
+    found: list[SessionRow] = []
+    for entry in entries:
+        record = entry.record
+        if isinstance(record, ChildRecord) and record.kind == "child":
+            try:
+                found.append(store.session(record.session))
+            except NotFound:
+                continue
+    return found
+
+
+def _files(store: StorePort, row: SessionRow) -> tuple[list[FileChange], bool]:
+    """The net changes of files that a session made itself, and whether it made any change at all."""
+    after = lent_upto(row.record.lineage)
+    versions = store.versions(row.id, after=after, upto=row.head, collections=("files",))
+    if known := rewinds(store, row.id):
+        stretches = visible(known, row.head)
+        versions = [version for version in versions if stands(stretches, version.seq)]
+    records = (getattr(version.op, "record", None) for version in versions)
+    edited = any(isinstance(r, FileRecord) and r.op not in ("read", "skipped") for r in records)
+    if not edited:
+        return [], False
+    there = files_before(store, row.id, versions)
+    found = net_files(versions, there=there, session=row.id)
+    return [change for change in found if change.op != "skipped"], True
+
+
+def _since(changed: Sequence[FileChange], revisions: Sequence[Entry]) -> int:
+    last = max((entry.seq for entry in revisions), default=0)
+    return sum(change.seq > last for change in changed) if last else 0
+
+
+def _speaks(commit: Commit) -> bool:
+    return commit.actor in SPEAKERS and bool(words_of(commit))
+
+
+def _stops_midway(page: Sequence[Commit]) -> bool:
+    """Whether the newest commit of the conversation asks for something that did not come any more."""
+    last = next((commit for commit in page if commit.kind in SPOKEN), None)
+    return last is not None and not (last.kind == "entry" and _speaks(last))
+
+
+def _tests(page: Sequence[Commit]) -> RanTests | None:
+    """The last run of tests, if it is near the end."""
+    ended = {c.call: c for c in page if c.kind in ("outcome", "settlement")}
+    for commit in page:
+        if commit.kind != "call":
+            continue
+        outcome = ended.get(commit.call)
+        output = None if outcome is None else outcome.known("output")
+        status = "" if outcome is None else outcome.status
+        found = ran_tests(command_of(commit.known("input")), commit.seq, status, output)
+        if found is not None:
+            return found
+    return None

@@ -1,0 +1,1 @@
+"""Indexes that are files of their own beside the store."""

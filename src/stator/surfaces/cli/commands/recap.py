@@ -1,0 +1,119 @@
+"""`stator recap`: shows what the last sessions were asked, did, and how they ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from stator.model.log.query import check_limit
+from stator.model.views.recap import SessionRecap
+from stator.runtime.views.reasons.recap import LIMIT
+from stator.runtime.views.reasons.recap import recap as read_recap
+from stator.surfaces.cli.parts.open_store import open_to_read
+from stator.surfaces.cli.render.lines import Line, widest
+from stator.surfaces.cli.render.record_line import brief
+from stator.surfaces.cli.render.screen import SIDE_BY_SIDE, Screen
+from stator.surfaces.cli.render.times import moment, parse_since
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import (
+        AllFlag,
+        JsonFlag,
+        LimitOption,
+        NoPagerFlag,
+        RecapArgument,
+        SinceOption,
+        StoreOption,
+    )
+
+EXAMPLES = """
+stator recap                       the last ten sessions of this project
+stator recap -n 3                  the last three
+stator recap --since 2d            those used in the last two days
+stator recap fix-login             one session
+stator recap --json | jq -r .asked
+"""
+LABEL = 8
+WHEN_CELLS, NAME_CELLS, AGENT_CELLS = 17, 24, 14
+
+
+def recap(
+    *sessions: RecapArgument,
+    since: SinceOption = None,
+    all: AllFlag = False,
+    limit: LimitOption = None,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Show what the last sessions were asked, did, and how they ended.
+
+    Newest first. What was done and how it ended comes from records: files, revisions, plan steps, calls. The agent's
+    last words are shown as its words. Sub-agents count with the session that started them.
+    """
+    most = check_limit(LIMIT if limit is None else limit)
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        floor = parse_since(since, opened.now) if since is not None else 0
+        found = read_recap(
+            opened.store.as_read,
+            project=None if all else opened.project or None,
+            sessions=sessions,
+            since=floor,
+            limit=most,
+        )
+        if json:
+            for one in found:
+                screen.item(as_json(one))
+        else:
+            _show(screen, found)
+        if not found:
+            other = "" if all else "; --all looks in every project"
+            return opened.report_empty(f"no sessions to recap{other}")
+    return 0
+
+
+def as_json(one: SessionRecap) -> dict[str, object]:
+    """A recap as JSON: its fields, and both lines in words."""
+    return {**msgspec.to_builtins(one), "did": one.did, "ended": one.ended}
+
+
+def _show(screen: Screen, found: list[SessionRecap]) -> None:
+    names = widest((one.name for one in found), NAME_CELLS)
+    agents = widest((one.agent for one in found), AGENT_CELLS)
+    beside = screen.width >= SIDE_BY_SIDE + LABEL
+    for place, one in enumerate(found):
+        if place and not beside:
+            screen.line()
+        head = Line().add(_day(one), "dim", width=WHEN_CELLS).add("  ")
+        head.add(one.name, "bold", width=names).add("  ").add(one.agent, "dim", width=agents).add(
+            "  "
+        )
+        indent = head.width if beside else 2
+        if not beside:
+            screen.line(head)
+        for row, line in enumerate(_lines(one)):
+            front = head if beside and not row else Line(" " * indent)
+            screen.line(Line().extend(front).extend(line))
+
+
+def _day(one: SessionRecap) -> str:
+    return moment(one.at) if one.times_known else "times unknown"
+
+
+def _lines(one: SessionRecap) -> Iterator[Line]:
+    def labelled(label: str) -> Line:
+        return Line().add(label, "dim", width=LABEL)
+
+    yield labelled("asked").add(brief(one.asked, 300) or "(no prompt is recorded)")
+    yield labelled("did").add("; ".join(one.did))
+    if one.said:
+        yield labelled("").add("the agent's last words: ", "dim").add(f"“{brief(one.said, 200)}”")
+    ended = labelled("ended")
+    for place, words in enumerate(one.ended):
+        ended.add("; " if place else "")
+        ended.add(
+            words, "doubt" if words.startswith(("in doubt", "waiting", "interrupted")) else ""
+        )
+    yield ended
