@@ -6,7 +6,7 @@ import pytest
 
 import stator
 from runtime.test_why import record_revision
-from stator.model.views.recap import asked_in, says_something, ran_tests
+from stator.model.views.recap import asked_in, ran_tests, says_something
 
 
 @stator.tool(effect="write")

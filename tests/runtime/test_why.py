@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import stator
-from stator.errors import InvalidInput
+from stator import testing
+from stator.errors import InvalidInput, NotFound
 from stator.model.log.commit import Draft, Upsert
 from stator.model.records.types import RevisionRecord
 from stator.model.values.ids import retype
@@ -297,3 +300,132 @@ def test_odd_texts_are_questions_like_any_other(shop):
         "🙂",
     ):
         assert shop.why(thing, project="shop").asked == thing
+
+
+def test_a_decision_after_the_edits_of_its_turn_is_not_given_as_their_reason(either):
+    with either.open("main") as s, s.turn("go") as t:
+        t.say("I will rewrite it.")
+        t.file("a.py", "modified")
+        t.decide("keep the hook", topic="hook")
+    found = list(either.why("a.py"))
+    assert {r.kind for r in found} == {"said", "asked", "edit", "decision"}
+    assert next(r for r in found if r.kind == "decision").status == "after the edits"
+
+
+def test_the_prompt_of_a_turn_and_its_time_are_those_of_the_edit_not_of_its_revision(either):
+    with either.open("main") as s, s.turn("go") as t:
+        t.file("a.py", "modified")
+    made = record_revision(either, s.id, "64f1b9a", files=["a.py"])
+    (turn,) = either.why("a.py").answers[0].turns
+    assert turn.at < made.at
+    record_revision(either, s.id, "64f1b9a", files=["a.py"], pushed="origin")
+    assert next(r for r in either.why("a.py") if r.kind == "revision").status == "pushed"
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    """A store of a folder in which a file was written in two turns."""
+    monkeypatch.chdir(tmp_path)
+
+    @stator.tool(effect="write", files="path")
+    def put(path, text):
+        (tmp_path / path).write_text(text)
+
+    with stator.connect(str(tmp_path / "s.db"), project="shop") as store:
+        with store.open("main") as s:
+            s.track(contents=True)
+            with s.turn("begin") as t:
+                t.decide("one line", topic="size")
+                t.call(put, path="a.txt", text="one\ntwo\n")
+            with s.turn("go on") as t:
+                t.call(put, path="a.txt", text="one\nthree\n")
+        yield store
+
+
+def test_a_line_of_a_file_leads_to_the_write_it_comes_from(written):
+    (answer,) = written.why("a.txt:2").answers
+    assert [(line.line, line.text, line.source, line.turn) for line in answer.lines] == [
+        (2, "three", "recorded", 2)
+    ]
+    assert [turn.turn for turn in answer.turns] == [2]
+    (answer,) = written.why("file:a.txt:1-2").answers
+    assert {turn.turn for turn in answer.turns} == {1, 2}
+    with pytest.raises(NotFound, match="2 lines"):
+        written.why("a.txt:9")
+
+
+def test_a_line_that_no_write_explains_is_said_to_come_from_none(written, tmp_path):
+    (tmp_path / "a.txt").write_text("one\nmine\n")
+    (answer,) = written.why("a.txt:2").answers
+    assert ([line.source for line in answer.lines], answer.turns) == (["since"], [])
+
+
+def test_hunks_show_what_each_turn_changed_and_only_if_asked(written):
+    newest = written.why("a.txt").answers[0].turns[0]
+    assert (newest.added, newest.removed, newest.patches) == (1, 1, [])
+    newest = written.why("a.txt", hunks=True).answers[0].turns[0]
+    assert "-two\n+three" in newest.patches[0].patch
+
+
+HISTORY = st.lists(
+    st.tuples(
+        st.sampled_from(("decision", "fact", "file", "call", "revision", "rewind", "turn")),
+        st.sampled_from(("one", "two")),
+        st.sampled_from(("alpha", "beta", "gamma")),
+    ),
+    max_size=14,
+)
+
+
+@given(HISTORY)
+@settings(max_examples=40, deadline=None)
+def test_in_any_history_what_is_in_force_is_found_by_its_name_and_nothing_else(acts):
+    """Every decision, fact, file, call and revision of a project; what was rewound is not found."""
+    store = testing.memory_store(project="one")
+    live: dict[tuple[str, str, str], set[str]] = {}
+    for project in ("one", "two"):
+        with store.open(f"s-{project}", project=project) as s:
+            _play(store, s, project, [act for act in acts if act[1] == project], live)
+    for project in ("one", "two"):
+        session = store.read(f"s-{project}", project=project).id
+        for kind in ("decision", "fact", "file"):
+            for name in ("alpha", "beta", "gamma"):
+                found = store.why(f"{kind}:{name}", project=project)
+                exact = [a for a in found.answers if not a.matched]
+                assert bool(exact) == bool(live.get((project, kind, name)))
+                assert {r.session for r in found} <= {session}
+        for call in live.get((project, "call", ""), ()):
+            assert store.why(call, project=project).answers
+            other = "two" if project == "one" else "one"
+            assert not store.why(call, project=other).answers
+
+
+def _play(store, s, project, acts, live):
+    """Make the history of one session, and note what is in force of it."""
+    turns = 0
+    kept: list[list[tuple[str, str, str, str]]] = []
+    for kind, _, name in [*acts, ("turn", project, "alpha")]:
+        if kind == "rewind":
+            if turns > 1:
+                s.rewind("t1")
+                kept = kept[:1]
+                break
+            continue
+        with s.turn(f"do {kind}") as t:
+            turns += 1
+            made: list[tuple[str, str, str, str]] = []
+            if kind == "decision":
+                t.decide("x", topic=name)
+            elif kind == "fact":
+                t.fact(name, 1)
+            elif kind == "file":
+                t.file(name, "modified")
+            elif kind == "call":
+                t.call(write, path=name)
+                made.append((project, "call", "", s.calls(last=1)[0].call))
+            if kind in ("decision", "fact", "file"):
+                made.append((project, kind, name, "yes"))
+            kept.append(made)
+    for made in kept:
+        for owner, kind, name, value in made:
+            live.setdefault((owner, kind, name), set()).add(value)

@@ -15,8 +15,8 @@ from surfaces.recorded import Answer, program
 
 READING = [
     ["ls"], ["show"], ["log"], ["diff"], ["state"], ["files"], ["decisions"], ["calls"],
-    ["why", "a.py"], ["recap"], ["blame", "a.py"], ["verify"], ["doctor"], ["du"], ["sql", "SELECT 1"], ["tag", "x"], ["top"],
-    ["ps"], ["evicted"], ["recall", "entry:@1"], ["compact", "--dry-run"],
+    ["why", "a.py"], ["recap"], ["verify"], ["doctor"], ["du"], ["sql", "SELECT 1"], ["tag", "x"], ["top"],
+    ["blame", "a.py"], ["ps"], ["evicted"], ["recall", "entry:@1"], ["compact", "--dry-run"],
 ]  # fmt: skip
 
 
@@ -351,6 +351,6 @@ def test_every_command_can_be_called_without_arguments(name, store, ask):
     needy = (
         "why", "blame", "sql", "tag", "approve", "deny", "archive", "run", "attach", "stop", "rewind",
         "retry", "adopt", "score", "flag", "recall", "restore", "erase",
-        "replay", "rerun", "workflow", "search", "proxy", "vouch",
+        "replay", "rerun", "workflow", "search", "proxy", "vouch", "prefer", "forget",
     )  # fmt: skip
     assert answer.code == (2 if name in needy else 1 if name == "doctor" else 0)

@@ -130,7 +130,7 @@ def test_why_shows_decisions_calls_and_edits_of_each_turn(store, ask):
     assert (
         normal(answer.out)
         == """\
-auth.py · 1 session changed it, 1 edit · looked in 1 session of project shop
+auth.py · 1 session changed it, 1 edit · looked in 1 session of this project
 
 fix-login t1   15 Nov 2026 00:00   asked: fix the login bug
   decided  auth: use JWT, over server sessions — no shared session store  @6

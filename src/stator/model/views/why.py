@@ -29,9 +29,12 @@ from stator.model.records.types import (
     RevisionRecord,
     file_key,
 )
+from stator.model.views.patch import FilePatch
 from stator.model.window.reply import dialect, text_of
 
 ERASED = "(erased)"
+LATER = "after the edits"
+"""Status of a decision that cannot be the reason of edits in its turn: it came after them."""
 TEXT_MAX = 2000
 """Characters of a prompt, an answer or the arguments of a call that a reason holds."""
 WORDS_MAX = 6
@@ -93,6 +96,8 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
     """The call it is, or was made in."""
     tool: str = ""
     """Of that call."""
+    effect: str = ""
+    """Of a call: read, idempotent or write."""
     status: str = ""
     """Of a call: how it ended; of a version of a record: in force, superseded, or taken back; of a revision:
     pushed."""
@@ -122,6 +127,24 @@ class WhyTurn(msgspec.Struct, frozen=True, kw_only=True):
     asked: str
     """The prompt; empty before any turn."""
     reasons: list[Reason]
+    added: int = 0
+    removed: int = 0
+    """Lines of the file that the turn added and removed, where they are known."""
+    patches: list[FilePatch] = []
+    """What the turn changed in the file, if that was asked for."""
+
+
+class WhyLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a file, and where it comes from."""
+
+    line: int
+    text: str
+    source: str
+    """`recorded`: from a write that is recorded; `before` any of them, `between` two of them, `since` the last one;
+    or `unknown`."""
+    session: str = ""
+    turn: int = 0
+    seq: int = 0
 
 
 class WhyAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,6 +167,8 @@ class WhyAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Of a file."""
     more: bool = False
     """Whether there are older ones that are not listed."""
+    lines: list[WhyLine] = []
+    """The lines of a file that were asked about."""
 
     def __iter__(self) -> Iterator[Reason]:
         return (reason for turn in self.turns for reason in turn.reasons)
@@ -410,7 +435,7 @@ def call_reason(commit: Commit, *, path: str = "", approved: str = "", status: s
         else cut_short(arguments_text(commit.tool, given), TEXT_MAX)
     )
     detail = "; ".join(filter(None, [why_of(commit), approved]))
-    return _base(commit, "call", text, detail=detail, status=status)
+    return _base(commit, "call", text, detail=detail, status=status, effect=commit.effect)
 
 
 def commit_reason(commit: Commit) -> Reason:
@@ -467,9 +492,16 @@ def mentions(commit: Commit, path: str) -> bool:
 
 
 def turn_reasons(commits: Sequence[Commit], path: str, edits: Sequence[Commit]) -> list[Reason]:
-    """Decisions and calls behind the edits of a file in one turn; without a decision, its prompt and the agent's
-    words. `commits` are those of the turn that are known, in order."""
-    decisions = [decision_reason(c) for c in commits if c.kind == "decision"]
+    """Decisions and calls behind the edits of a file in one turn; without a decision before them, its prompt and the
+    agent's words. `commits` are those of the turn that are known, in order."""
+    last = max((commit.seq for commit in edits), default=0)
+    decisions = [
+        decision_reason(c)
+        if c.seq < last
+        else msgspec.structs.replace(decision_reason(c), status=LATER)
+        for c in commits
+        if c.kind == "decision"
+    ]
     inside = {commit.call for commit in edits if commit.call}
     naming = [c for c in commits if c.kind == "call" and (c.call in inside or mentions(c, path))]
     approved = approvals_of(commits)
@@ -478,10 +510,10 @@ def turn_reasons(commits: Sequence[Commit], path: str, edits: Sequence[Commit]) 
         call_reason(c, path=path, approved=approved.get(c.call, ""), status=ended.get(c.call, ""))
         for c in naming
     ]
-    if decisions:
+    if any(reason.status != LATER for reason in decisions):
         return decisions + calls
     said = [said_reason(commit) for commit in _words(commits, naming, edits)]
-    return calls + [reason for reason in said if reason.text]
+    return decisions + calls + [reason for reason in said if reason.text]
 
 
 def _words(

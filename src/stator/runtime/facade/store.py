@@ -394,16 +394,21 @@ class Store(Runner, Keeper, ProjectKeeper, OutsideDoors):
         session: str | None = None,
         all: bool = False,
         limit: int = 50,
+        hunks: bool = False,
     ) -> Why:
         """Why something is as it is: a path, a decision's topic, the name of a fact, a preference or an artifact, a
-        plan step, a revision, a call or a commit. Looks in this project, or another, in one session, or in `all` of
+        plan step, a revision, a call or a commit; lines of a file as `auth.py:10-20`. With `hunks`, what each turn
+        changed in a file. Looks in this project, or another, in one session, or in `all` of
         the store. The answer says where it looked."""
         from stator.runtime.views.reasons.why import ask, places_in
 
         scope = None if all else (self.context.project if project is None else project) or None
         found = None if session is None else find_session(self.as_read, session, project=scope).id
         places = places_in(root, self.context.root)
-        return ask(self.as_read, thing, project=scope, session=found, places=places, limit=limit)
+        return ask(
+            self.as_read, thing, project=scope, session=found, places=places, limit=limit,
+            folder=self.context.root, hunks=hunks,
+        )  # fmt: skip
 
     def recap(
         self,

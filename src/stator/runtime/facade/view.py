@@ -129,13 +129,17 @@ class SessionView(SessionReader):
             point.session, after=after, upto=point.seq, collections=("files",)
         )
 
-    def why(self, thing: str, *, root: str = ".", limit: int = 50) -> Why:
+    def why(self, thing: str, *, root: str = ".", limit: int = 50, hunks: bool = False) -> Why:
         """Why something is as it is, as far as this session knows: a path, a decision's topic, the name of a fact, a
-        preference or an artifact, a plan step, a revision, a call or a commit."""
+        preference or an artifact, a plan step, a revision, a call or a commit; lines of a file as `auth.py:10-20`.
+        With `hunks`, what each turn changed in a file."""
         from stator.runtime.views.reasons.why import ask, places_in
 
         places = places_in(root, self._root)
-        return ask(self._store, thing, session=self._id, places=places, limit=limit)
+        return ask(
+            self._store, thing, session=self._id, places=places, limit=limit,
+            folder=self._root, hunks=hunks,
+        )  # fmt: skip
 
     # -- what left the view -----------------------------------------------------------------------
 

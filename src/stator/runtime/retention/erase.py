@@ -33,7 +33,7 @@ from stator.runtime.base.erased_keys import with_kept_keys
 from stator.runtime.base.pages import commits
 from stator.runtime.base.project_flags import HOLD
 from stator.runtime.runs import folder
-from stator.runtime.views import indexes
+from stator.runtime.views.project_state import forget_in_indexes
 from stator.runtime.views.refs import Point, find_call, rows_of
 from stator.store.port import StorePort
 
@@ -370,7 +370,7 @@ def erase(
     if made.session:
         _forget_output(store, made.session)
     store.sync()  # a write: it finishes what an earlier erasure that was killed left in the WAL
-    forgotten = indexes.forget(store, context, _by_session(made.items))
+    forgotten = forget_in_indexes(store, context, _by_session(made.items))
     detail = store.info().detail
     return ErasureResult(
         commits=commits,

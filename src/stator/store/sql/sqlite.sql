@@ -30,6 +30,13 @@ SELECT k FROM log WHERE k > :low AND k < :high
        OR substr(lower(hex(id)), -length(:digits)) = :digits)
 LIMIT 10;
 
+-- name: log_match_all
+-- The same of every session, in one pass: whole bytes are compared first, which is cheap.
+SELECT k FROM log
+WHERE (substr(hash, 1, :n) = :head AND substr(lower(hex(hash)), 1, length(:digits)) = :digits)
+   OR (substr(id, -:n) = :tail AND substr(lower(hex(id)), -length(:digits)) = :digits)
+LIMIT 10;
+
 -- name: blob_get
 SELECT digest, data FROM blob WHERE k = ?;
 

@@ -93,6 +93,14 @@ KindOption = Annotated[
         help="Only commits of this kind. Can be repeated.",
     ),
 ]
+FromOption = Annotated[
+    str | None,
+    Parameter(
+        name="--from",
+        metavar="REF",
+        help="Where it comes from: a candidate to confirm (prefer), host:NAME (forget).",
+    ),
+]
 CollectionOption = Annotated[
     list[str] | None,
     Parameter(
@@ -234,6 +242,12 @@ SessionsArgument = Annotated[
     Parameter(
         name="--sessions",
         help="Session names, ids or their last characters; default: the last session.",
+    ),
+]
+HunksFlag = Annotated[
+    bool,
+    Parameter(
+        name=["--patch", "-p"], help="Show what each turn changed in the file, line by line."
     ),
 ]
 RecapArgument = Annotated[

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import islice
 from typing import Any
 
 import msgspec
 
 from stator.model.log.commit import Commit
-from stator.model.log.delta import Put
+from stator.model.log.delta import Put, Version
 from stator.model.log.edges import edges_of
 from stator.model.log.query import CallQuery, KeyTouch
 from stator.model.records.types import FileRecord, RevisionRecord, file_key
 from stator.model.views import why as reasons_of
 from stator.model.views.why import NAMED, Reason, WhyAnswer, WhyTurn
+from stator.runtime.views.contents import range_patches
 from stator.runtime.views.file_changes import files_touched
 from stator.runtime.views.reasons.lookup import Lookup
 from stator.runtime.views.refs import last_attempt
@@ -32,6 +33,8 @@ PATHS_MAX = 8
 TURNS_MAX, FILES_MAX = 10, 50
 """Of a revision: the turns and files that are listed."""
 VERSIONS_MAX = 50
+COUNTED_TURNS = 5
+"""Turns of a file whose added and removed lines are counted without being asked for: contents are read for it."""
 EDITS_A_TURN = 3
 """Of a limit on edits: one turn is shown for so many of them, at most."""
 NEXT_CALLS = 50
@@ -43,9 +46,18 @@ Turns = dict[tuple[str, int], list[Reason]]
 # -- files ----------------------------------------------------------------------------------------
 
 
-def file_answer(reading: Lookup, keys: Sequence[str], path: str, limit: int) -> WhyAnswer | None:
-    """Why a file is as it is: its edits, turn by turn, also those before it was renamed."""
-    edits, reads, more = _edits(reading, list(keys), limit)
+def file_answer(
+    reading: Lookup,
+    keys: Sequence[str],
+    path: str,
+    limit: int,
+    *,
+    only: Container[tuple[str, int]] | None = None,
+    hunks: bool = False,
+) -> WhyAnswer | None:
+    """Why a file is as it is: its edits, turn by turn, also those before it was renamed. `only` these edits, by
+    session and seq; with `hunks`, what each turn changed."""
+    edits, reads, more = _edits(reading, list(keys), limit, only)
     if not edits and not reads:
         return None
     by_turn: dict[tuple[str, int], list[tuple[Commit, Reason]]] = {}
@@ -61,6 +73,9 @@ def file_answer(reading: Lookup, keys: Sequence[str], path: str, limit: int) -> 
             found += _led_to(reading, session, changed, {r.path for r in found if r.path})
         turns.append(reading.group(session, turn, found))
     turns.sort(key=lambda each: each.at, reverse=True)
+    for place, each in enumerate(turns):
+        if hunks or place < COUNTED_TURNS:
+            turns[place] = _with_patches(reading, each, hunks=hunks)
     return WhyAnswer(
         kind="file",
         name=path,
@@ -75,7 +90,33 @@ def file_answer(reading: Lookup, keys: Sequence[str], path: str, limit: int) -> 
 Pairs = list[tuple[Commit, Reason]]
 
 
-def _edits(reading: Lookup, keys: list[str], limit: int) -> tuple[Pairs, Pairs, bool]:
+def _with_patches(reading: Lookup, turn: WhyTurn, *, hunks: bool) -> WhyTurn:
+    """The turn with what its edits changed, as far as contents are recorded."""
+    edits = [reason for reason in turn.reasons if reason.kind == "edit"]
+    if not edits:
+        return turn
+    seqs = {edit.seq for edit in edits}
+    named = {edit.path for edit in edits}
+    first, last = min(seqs) - 1, max(seqs)
+    versions = [
+        version
+        for version in reading.store.versions(
+            turn.session, after=first, upto=last, collections=("files",)
+        )
+        if getattr(getattr(version.op, "record", None), "path", "") in named
+    ]
+    patches = range_patches(reading.store, turn.session, versions, first)
+    return msgspec.structs.replace(
+        turn,
+        added=sum(patch.added for patch in patches),
+        removed=sum(patch.removed for patch in patches),
+        patches=patches if hunks else [],
+    )
+
+
+def _edits(
+    reading: Lookup, keys: list[str], limit: int, only: Container[tuple[str, int]] | None
+) -> tuple[Pairs, Pairs, bool]:
     """The edits and the reads of a file under these keys and its earlier names, and whether there are more."""
     edits: Pairs = []
     reads: Pairs = []
@@ -89,6 +130,8 @@ def _edits(reading: Lookup, keys: list[str], limit: int) -> tuple[Pairs, Pairs, 
         more = more or len(touches) >= max(TOUCHES_MAX, limit)
         for touch in touches:
             if (touch.session, touch.seq) in seen:
+                continue
+            if only is not None and (touch.session, touch.seq) not in only:
                 continue
             place = (touch.session, touch.turn)
             if len(edits) >= limit or (place not in turns and len(turns) * EDITS_A_TURN >= limit):
@@ -134,7 +177,7 @@ def _around(
     standing = [commit for commit in commits if reading.stands(session, commit.seq)]
     known = [c for c in standing if c.kind != "turn"]
     found = reasons_of.turn_reasons(known, path, edits)
-    if not any(reason.kind == "decision" for reason in found):
+    if not any(r.kind == "decision" and r.status != reasons_of.LATER for r in found):
         prompt = reading.prompt(session, turn)
         found += [reasons_of.said_reason(prompt)] if prompt is not None else []
     return _with_trust(reading, found, [c for c in known if c.kind == "decision"])
@@ -189,9 +232,16 @@ def _led_to(
                 continue
             if version.seq not in found and reading.stands(session, version.seq):
                 commit = reading.commit(session, version.seq)
-                found[version.seq] = reasons_of.revision_reason(commit, record)
+                found[version.seq] = reasons_of.revision_reason(commit, _newest(versions, record))
             break
     return list(found.values())
+
+
+def _newest(versions: Sequence[Version], record: RevisionRecord) -> RevisionRecord:
+    """What is known of a revision in the end: that it was pushed is recorded later."""
+    known = [getattr(version.op, "record", None) for version in versions]
+    same = [each for each in known if isinstance(each, RevisionRecord) and each.sha == record.sha]
+    return same[-1] if same else record
 
 
 def _same_file(name: str, paths: Iterable[str]) -> bool:

@@ -37,6 +37,10 @@ class Lookup:
         self.store = store
         self.project = project
         self.session = session
+        self.folder = ""
+        """The project's folder on this machine, for files as they are on disk."""
+        self.hunks = False
+        """Whether the changed lines of edits are wanted."""
         self._trash = Trash(store)
         self._rows: dict[str, SessionRow | None] = {}
         self._turns: dict[tuple[str, int], TurnRow | None] = {}
@@ -117,7 +121,7 @@ class Lookup:
             session=session,
             name="" if row is None else row.record.name,
             turn=turn,
-            at=max(reason.at for reason in reasons),
+            at=max(each.at for each in [r for r in reasons if r.kind != "revision"] or reasons),
             asked="" if prompt is None else words_of(prompt, "input"),
             reasons=sorted(reasons, key=lambda reason: reason.seq),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from stator.errors import NotFound
+from stator.model.exchange.tool_files import command_of
 from stator.model.log.commit import Commit
 from stator.model.log.query import SessionQuery, SessionRow, check_limit
 from stator.model.log.rewinds import stands, visible
@@ -20,15 +21,14 @@ from stator.model.records.types import (
 )
 from stator.model.sessions.lifecycle import lent_upto
 from stator.model.values.ids import short
-from stator.model.views.checked import command_of
 from stator.model.views.open_calls import waits
 from stator.model.views.recap import (
     TEXT_MAX,
     RanTests,
     SessionRecap,
     asked_in,
-    says_something,
     ran_tests,
+    says_something,
 )
 from stator.model.views.why import words_of
 from stator.runtime.base.pages import commit_at, matching
@@ -101,7 +101,7 @@ def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
     session = row.id
     turn, asked = asked_in(_prompts(store, row), row.record.name)
     steps = [e.record for e in store.entries(session, "plan") if isinstance(e.record, PlanRecord)]
-    states = [step.status for step in steps if step.status != "dropped"]
+    states: list[str] = [step.status for step in steps if step.status != "dropped"]
     revisions = store.entries(session, "revisions")
     records = [e.record for e in revisions if isinstance(e.record, RevisionRecord)]
     children = _children(store, session)

@@ -15,6 +15,7 @@ import msgspec
 from stator.errors import BadPosition, InvalidInput, NotFound, StatorError
 from stator.model.log.commit import Commit
 from stator.model.log.query import SessionQuery, SessionRow, check_limit
+from stator.model.log.shown_text import cut_short
 from stator.model.records.types import ErasedRecord, FileRecord, file_key
 from stator.model.values import paths
 from stator.model.values.ids import suffix_of
@@ -25,6 +26,7 @@ from stator.model.views.why import (
     Looked,
     Why,
     WhyAnswer,
+    WhyLine,
     best,
     key_of,
     parse_thing,
@@ -33,6 +35,7 @@ from stator.model.views.why import (
 from stator.runtime.base.arguments import text
 from stator.runtime.base.pages import matching
 from stator.runtime.views.as_read import for_one_answer
+from stator.runtime.views.authors.blame import blame_file, on_disk
 from stator.runtime.views.reasons.chains import (
     call_answer,
     commit_answer,
@@ -52,6 +55,8 @@ NEAR, NEAR_AMONG = 5, 2000
 """Names like the one asked about that are given."""
 COUNTED = 100
 """Sessions that are counted to say where was looked."""
+LINES_MAX, LINE_MAX = 200, 400
+"""Lines of a file that are answered for, and characters of each."""
 COMMITS_MAX = 5
 """Commits that the same digits may mean."""
 
@@ -68,9 +73,11 @@ def ask(
     session: str | None = None,
     places: FindPlaces | None = None,
     limit: int = LIMIT,
+    folder: str = "",
+    hunks: bool = False,
 ) -> Why:
     """Why something is as it is: in one session, in a project, or in the store. `places` gives where a path may be
-    recorded."""
+    recorded; `folder` is the project's, for lines of a file as it is on disk; `hunks`: what each turn changed."""
     check_limit(limit)
     thing = text(thing, "thing")
     if not thing.strip() or len(thing) > NAME_MAX * 10:
@@ -84,6 +91,7 @@ def ask(
     if wanted.session and session is None:
         session = find_session(store, wanted.session, project=project).id
     reading = Lookup(store, project=None if session else project, session=session)
+    reading.folder, reading.hunks = folder, hunks
     answers = list(_exact(reading, wanted, places or _own_places, limit))
     if not answers and not wanted.kind and ":" in thing and session is None:
         answers, reading = _of_named_session(store, thing, project, limit) or (answers, reading)
@@ -147,8 +155,50 @@ def _file(reading: Lookup, wanted: AskedThing, places: FindPlaces, limit: int) -
         found = places(wanted.text)
     except InvalidInput:
         return None
+    if wanted.first:
+        return _lines(reading, wanted, found, limit)
     keys = list(dict.fromkeys(file_key(root, path) for root, path in found))
-    return file_answer(reading, keys, found[0][1], limit)
+    return file_answer(reading, keys, found[0][1], limit, hunks=reading.hunks)
+
+
+def _lines(reading: Lookup, wanted: AskedThing, places: Places, limit: int) -> WhyAnswer | None:
+    """Why some lines of a file are as they are: the writes that they come from."""
+    for root, path in places:
+        key = file_key(root, path)
+        if not reading.touches("files", key, 1):
+            continue
+        now = on_disk(reading.folder, path, root) if reading.folder else None
+        blamed = blame_file(
+            reading.store, path, root, session=reading.session, project=reading.project, now=now
+        )
+        picked = [line for line in blamed.lines if wanted.first <= line.line <= wanted.last]
+        lines = [
+            WhyLine(
+                line=line.line,
+                text=cut_short(line.text.rstrip("\r\n"), LINE_MAX),
+                source=line.source,
+                session=line.session,
+                turn=line.turn,
+                seq=line.seq,
+            )
+            for line in picked[:LINES_MAX]
+        ]
+        if not blamed.lines or not lines:
+            what = (
+                f"it has {len(blamed.lines)} lines"
+                if blamed.lines
+                else "its lines are not recorded"
+            )
+            raise NotFound(
+                f"no line {wanted.first} of {path!r:.80}: {what}",
+                hint=f"stator blame {path!r:.80} shows the lines that are known",
+            )
+        only = {(line.session, line.seq) for line in lines if line.session}
+        found = file_answer(reading, [key], path, limit, only=only, hunks=reading.hunks)
+        answer = found or WhyAnswer(kind="file", name=path)
+        shown = f"{path}:{wanted.first}" + (f"-{wanted.last}" if wanted.last > wanted.first else "")
+        return msgspec.structs.replace(answer, name=shown, lines=lines)
+    return None
 
 
 def _revisions(reading: Lookup, digits: str, limit: int) -> Iterator[WhyAnswer]:
@@ -242,10 +292,13 @@ def _like(
     """What fits best where nothing has the name itself."""
     among = [(kind, name) for kind, name in names if wanted.kind in ("", kind)]
     for kind, fitting, how in best(among, wanted.text):
-        if kind == "file":
+        if kind == "file" and wanted.first:
+            places = [paths.split(path, "") for path in fitting]
+            found = _lines(reading, wanted, places, limit)
+        elif kind == "file":
             shown = fitting[0] if len(fitting) == 1 else wanted.text
             keys = [file_key(*paths.split(path, "")) for path in fitting]
-            found = file_answer(reading, keys, shown, limit)
+            found = file_answer(reading, keys, shown, limit, hunks=reading.hunks)
         else:
             found = named_answer(reading, kind, fitting[0], limit)
         if found is not None:

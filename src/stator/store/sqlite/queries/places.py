@@ -193,13 +193,22 @@ def locate(connection: apsw.Connection, text: str, session: str | None) -> list[
         if is_id(text, "commit"):  # the whole id: there is an index of those
             return _locate_id(connection, place, to_bytes(text))
         return _locate_in(connection, place.segments, digits)
-    found: list[tuple[str, int]] = []
-    for s, identifier in many(connection, SQL["session_ids"]):
-        own = LogSegment(s, from_bytes(identifier, "session"), -1, MAX_SEQ)
-        found += _locate_in(connection, [own], digits)
-        if len(found) >= 10:
-            break
-    return found[:10]
+    if is_id(text, "commit") and (known := find_commit(connection, to_bytes(text))) is not None:
+        return [_place_of(connection, known)]
+    n = len(digits) // 2
+    wanted = {
+        "digits": digits,
+        "n": n,
+        "head": bytes.fromhex(digits[: 2 * n]),
+        "tail": bytes.fromhex(digits[-2 * n :]),
+    }
+    rows = many(connection, SQL["log_match_all"], wanted)
+    return [_place_of(connection, k) for (k,) in rows]
+
+
+def _place_of(connection: apsw.Connection, k: int) -> tuple[str, int]:
+    identifier = one(connection, SQL["session_id"], (k >> SEQ_BITS,))[0]
+    return from_bytes(identifier, "session"), k & SEQ_MASK
 
 
 def _locate_id(

@@ -14,7 +14,7 @@ from stator.runtime.views.reasons.recap import recap as read_recap
 from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import brief
-from stator.surfaces.cli.render.screen import SIDE_BY_SIDE, Screen
+from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.times import moment, parse_since
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ stator recap fix-login             one session
 stator recap --json | jq -r .asked
 """
 LABEL = 8
+BESIDE = 140
+"""From this width on, the three lines are beside the name of the session, else below it."""
 WHEN_CELLS, NAME_CELLS, AGENT_CELLS = 17, 24, 14
 
 
@@ -82,7 +84,7 @@ def as_json(one: SessionRecap) -> dict[str, object]:
 def _show(screen: Screen, found: list[SessionRecap]) -> None:
     names = widest((one.name for one in found), NAME_CELLS)
     agents = widest((one.agent for one in found), AGENT_CELLS)
-    beside = screen.width >= SIDE_BY_SIDE + LABEL
+    beside = screen.width >= BESIDE
     for place, one in enumerate(found):
         if place and not beside:
             screen.line()

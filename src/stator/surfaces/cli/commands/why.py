@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -9,12 +10,13 @@ import msgspec
 
 from stator.model.log.query import check_limit
 from stator.model.values.ids import short
-from stator.model.views.why import Looked, Reason, Why, WhyAnswer, WhyTurn
+from stator.model.views.why import LATER, Looked, Reason, Why, WhyAnswer, WhyTurn
 from stator.runtime.views.reasons.why import ask
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.parts.typed_path import recorded_places
 from stator.surfaces.cli.render import record_line
 from stator.surfaces.cli.render.lines import Line, fit
+from stator.surfaces.cli.render.patch import coloured
 from stator.surfaces.cli.render.record_line import brief, count
 from stator.surfaces.cli.render.screen import Screen, note
 from stator.surfaces.cli.render.times import moment
@@ -22,6 +24,7 @@ from stator.surfaces.cli.render.times import moment
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
         AllFlag,
+        HunksFlag,
         JsonFlag,
         LimitOption,
         NoPagerFlag,
@@ -48,6 +51,13 @@ LISTED_MAX = 8
 NAME_CELLS = 32
 QUOTED_MAX, QUOTE_MAX = 3, 200
 """Answers of a turn that are quoted, and how much of each."""
+NOT_RECORDED = {
+    "before": "before any session",
+    "between": "between two recorded writes",
+    "since": "since the last recorded one",
+    "unknown": "not known",
+}
+"""Where a line comes from that no recorded write explains."""
 MATCHED = {
     "another case": "written in another case",
     "begins so": "the only name that begins so",
@@ -63,6 +73,7 @@ def why(
     session: SessionOption = None,
     project: ProjectFlag = False,
     all: AllFlag = False,
+    patch: HunksFlag = False,
     limit: LimitOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
@@ -76,7 +87,8 @@ def why(
     Parameters
     ----------
     thing
-        A path, a topic, a name, a revision, a call or a commit. A prefix says which kind is meant: decision:auth.
+        A path, some lines of one (auth.py:10-20), a topic, a name, a revision, a call or a commit. A prefix says
+        which kind is meant: decision:auth.
     """
     most = check_limit(LIMIT if limit is None else limit)
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
@@ -89,6 +101,8 @@ def why(
             session=owner,
             places=recorded_places,
             limit=most,
+            folder=opened.store.context.root,
+            hunks=patch,
         )
         if json:
             for answer in found.answers:
@@ -117,7 +131,7 @@ def _where(looked: Looked) -> str:
     if looked.session:
         return f"session {looked.session}"
     many = count(looked.sessions, "session") + (" or more" if looked.more else "")
-    return f"{many} of project {looked.project}" if looked.project else f"{many} of every project"
+    return f"{many} of {'this' if looked.project else 'every'} project"
 
 
 # -- one answer -----------------------------------------------------------------------------------
@@ -125,14 +139,36 @@ def _where(looked: Looked) -> str:
 
 def _show(screen: Screen, answer: WhyAnswer, looked: Looked) -> None:
     screen.line(_heading(answer, looked), hang=2)
+    if answer.lines:
+        screen.line()
+        screen.lines(_source_lines(answer))
     shown = [turn for turn in answer.turns if any(reason.kind != "read" for reason in turn.reasons)]
     for turn in shown:
         screen.line()
         screen.line(_turn_line(turn))
         screen.lines(_lines(turn), hang=HANG)
+        screen.whole(_indented(turn))
     if answer.more:
         screen.line()
         screen.line(Line("… older ones are not listed; show them with -n", "dim"))
+
+
+def _source_lines(answer: WhyAnswer) -> Iterator[Line]:
+    """The lines that were asked about, with where each comes from."""
+    names = {turn.session: turn.name for turn in answer.turns}
+    for line in answer.lines:
+        known = (
+            f"{fit(names.get(line.session, ''), NAME_CELLS // 2).rstrip()} t{line.turn} @{line.seq}"
+        )
+        where = known if line.source == "recorded" else NOT_RECORDED[line.source]
+        shown = Line().add(where, "dim", width=NAME_CELLS).add(f" {line.line:>6} │ ", "dim")
+        yield shown.add(line.text)
+
+
+def _indented(turn: WhyTurn) -> Iterator[Line]:
+    """What a turn changed in the file."""
+    for line in coloured(turn.patches):
+        yield Line("    ").extend(line)
 
 
 def _heading(answer: WhyAnswer, looked: Looked) -> Line:
@@ -144,7 +180,9 @@ def _heading(answer: WhyAnswer, looked: Looked) -> Line:
     if answer.kind == "file":
         edits = f"{count(answer.changes, 'edit')}{more}"
         changed = f"{count(answer.sessions, 'session')} changed it, {edits}"
-        line.add(f" · {changed if answer.changes else 'never changed'}")
+        if answer.lines:
+            changed = f"from {edits} in {count(answer.sessions, 'session')}"
+        line.add(f" · {changed if answer.changes else 'no recorded change'}")
         line.add(f" · read {count(answer.reads, 'time')}" if answer.reads else "", "dim")
     elif answer.kind not in ("call", "commit", "revision"):
         line.add(f" · {count(answer.changes, 'version')}{more}")
@@ -170,19 +208,23 @@ def _lines(turn: WhyTurn) -> Iterator[Line]:
     of: dict[str, list[Reason]] = {}
     for reason in turn.reasons:
         of.setdefault(reason.kind, []).append(reason)
-    decided = of.pop("decision", [])
+    everything = of.pop("decision", [])
+    decided = [reason for reason in everything if reason.status != LATER]
     yield from _some(_decision(reason) for reason in decided)
     of.pop("asked", None)
     of.pop("read", None)
     said, edits = of.pop("said", []), of.pop("edit", [])
     if not decided:
-        yield from _quoted(said, "; no decision recorded" if edits else "")
+        before = " before the edits" if everything else ""
+        yield from _quoted(said, f"; no decision recorded{before}" if edits else "")
     calls, revisions = of.pop("call", []), of.pop("revision", [])
     for kind, reasons in of.items():
         yield from _some(_version(kind, reason) for reason in reasons)
     yield from _calls(calls, edits)
-    yield from _edits(edits)
-    yield from _some(_revision(reason) for reason in revisions)
+    yield from _edits(edits, turn)
+    yield from _some(_decision(reason) for reason in everything if reason.status == LATER)
+    known = {reason.topic: reason for reason in revisions}  # the last says most: that it was pushed
+    yield from _some(_revision(reason) for reason in known.values())
     yield from _rests_on(turn.reasons)
 
 
@@ -241,8 +283,15 @@ def _version(kind: str, reason: Reason) -> Line:
 
 def _calls(calls: list[Reason], edits: list[Reason]) -> Iterator[Line]:
     """Calls; not those that only made one of several edits: the line of the edits names their tools."""
-    inside = {edit.call for edit in edits} if len(edits) > 1 else set()
-    yield from _some(_call(call) for call in calls if call.detail or call.call not in inside)
+    inside = {edit.call for edit in edits if edit.call}
+    shown = [
+        call
+        for call in calls
+        if call.detail
+        or (call.call not in inside and not (inside and call.effect == "read"))
+        or len(edits) == 1
+    ]
+    yield from _some(_call(call) for call in shown)
 
 
 def _call(reason: Reason) -> Line:
@@ -252,17 +301,34 @@ def _call(reason: Reason) -> Line:
     return _trusted(line, reason).add(_place([reason]), "id")
 
 
-def _edits(edits: list[Reason]) -> Iterator[Line]:
+def _edits(edits: list[Reason], turn: WhyTurn) -> Iterator[Line]:
     """What happened to each file: what each edit says of itself, else how many there were."""
     by_path: dict[str, list[Reason]] = {}
     for edit in edits:
         by_path.setdefault(edit.path, []).append(edit)
     several = len(by_path) > 1
+    folder = _common_folder(by_path) if several else ""
     yield from _some(
         line
         for path, found in by_path.items()
-        for line in _file_edits(path if several else "", found)
+        for line in _file_edits(path.removeprefix(folder) if several else "", found)
     )
+    if turn.added or turn.removed:
+        line = (
+            _labelled("")
+            .add(f"+{turn.added:,}", "added")
+            .add(" ")
+            .add(f"−{turn.removed:,}", "removed")
+        )
+        yield line.add(" lines in all" if turn.patches else " lines in all; -p shows them", "dim")
+
+
+def _common_folder(names: Iterable[str]) -> str:
+    """The absolute folder that all paths are in, with its last slash; empty if there is none."""
+    found = list(names)
+    if not all(name.startswith("/") for name in found):
+        return ""
+    return os.path.commonpath([os.path.dirname(name) for name in found]).rstrip("/") + "/"
 
 
 def _file_edits(path: str, edits: list[Reason]) -> Iterator[Line]:
