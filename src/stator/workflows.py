@@ -17,9 +17,20 @@ from stator.runtime.branches import rerun as reruns
 from stator.runtime.branches.rerun import Effects, Rerun, Tools
 from stator.runtime.facade.store import Store
 from stator.runtime.replay import workflow as workflows
+from stator.runtime.replay.recorded_tools import RecordedTools
 from stator.runtime.replay.workflow import Ran, extract
 
-__all__ = ["Parameter", "Ran", "Rerun", "Workflow", "extract", "parse", "rerun", "run"]
+__all__ = [
+    "Parameter",
+    "Ran",
+    "RecordedTools",
+    "Rerun",
+    "Workflow",
+    "extract",
+    "parse",
+    "rerun",
+    "run",
+]
 
 
 def run(
@@ -30,14 +41,23 @@ def run(
     *,
     session: str = "",
     effects: Effects = "ask",
+    recorded: RecordedTools | None = None,
 ) -> Ran:
     """Run a workflow in a session of its own, up to its end, the first failure, or the first write that needs approval.
 
     `given` has its parameters. Run again under the same session name, it continues. Writes wait for a person's
-    approval; `effects="run"` lets them run.
+    approval; `effects="run"` lets them run. `recorded` does what the shell and file tools of other agents did, below a
+    folder, where `tools` has no tool of that name: `RecordedTools("inbox", workflow.root)`.
     """
     return workflows.run(
-        store.port, store.context, workflow, tools, given, session=session, effects=effects
+        store.port,
+        store.context,
+        workflow,
+        tools,
+        given,
+        session=session,
+        effects=effects,
+        recorded=recorded,
     )
 
 

@@ -2,15 +2,18 @@
 
 import asyncio
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stator import index_files
 from stator.runtime.facade.aio_pool import Pool
 from stator.store.contract import *  # noqa: F403
 from stator.store.contract import Capabilities, MakeStore
 from stator.store.memory import MemoryStore
+from stator.store.port import ProjectIndex, StorePort
 from stator.store.sqlite import SqliteStore, create
 
 
@@ -57,3 +60,10 @@ def make_store(tmp_path: Path, kind: str) -> MakeStore:
         return Awaited(SqliteStore(path, durability="relaxed", **options))
 
     return make
+
+
+@pytest.fixture
+def project_index(store: StorePort) -> Iterator[ProjectIndex]:
+    with index_files.project_index(store, True) as index:
+        assert index is not None
+        yield index

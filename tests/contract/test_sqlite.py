@@ -1,12 +1,15 @@
 """The contract suite over the SQLite store: a real file, with rare and with constant flushes."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stator import index_files
 from stator.store.contract import *  # noqa: F403
 from stator.store.contract import Capabilities, MakeStore
+from stator.store.port import ProjectIndex, StorePort
 from stator.store.sqlite import SqliteStore, create
 
 
@@ -33,3 +36,10 @@ def make_store(tmp_path: Path, pace: str) -> MakeStore:
         return SqliteStore(path, durability="relaxed", **options)
 
     return make
+
+
+@pytest.fixture
+def project_index(store: StorePort) -> Iterator[ProjectIndex]:
+    with index_files.project_index(store, True) as index:
+        assert index is not None
+        yield index

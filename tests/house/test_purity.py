@@ -42,6 +42,8 @@ INJECTED_EXCEPTIONS = {
     "stator.runtime.files.safe_io": {"os"},
     # starts the supervisor of a run and ends what a dead one left: other programs, as git is
     "stator.runtime.runs.processes": {"os", "subprocess", "sys"},
+    # runs a recorded command where a person said so, and looks for files by their names
+    "stator.runtime.replay.recorded_tools": {"os", "subprocess"},
     # a run's folder is this machine's and not the store's, and so is the lock that shows the run is alive
     "stator.runtime.runs.folder": {"os"},
     # a bundle is a file that a person names; which zstd there is depends on the interpreter

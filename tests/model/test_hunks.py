@@ -57,6 +57,26 @@ def test_git_applies_hunks_whose_lines_have_numbers(tmp_path, before, after):
         assert git_applies(tmp_path, before, found) == after
 
 
+LONG = st.lists(st.sampled_from(["a\n", "b\n", "\n"]), max_size=40).map("".join)
+
+
+@given(LONG, LONG)
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_git_applies_the_patch_between_texts_that_repeat_themselves(tmp_path, before, after):
+    made = file_patch("f", ".", FileSide("f", before.encode()), FileSide("f", after.encode()))
+    if made is None:
+        return
+    (tmp_path / "f").write_bytes(before.encode())
+    command = ["git", "apply", "--whitespace=nowarn", "-"]
+    done = subprocess.run(
+        command, cwd=tmp_path, input=made.patch.encode(), capture_output=True, check=False
+    )
+    assert done.returncode == 0, (made.patch, done.stderr)
+    assert (tmp_path / "f").read_bytes() == after.encode()
+
+
 UNIQUE = st.lists(st.integers(0, 10**6), min_size=8, max_size=30, unique=True)
 
 

@@ -49,7 +49,9 @@ def test_sections_have_a_fixed_order_with_the_current_request_first(session):
         "- [model] «auth: use JWT — because no store (over cookies)» t1, 90% sure"
     ]
     assert section(made, "facts") == ["- [model] verified «port = 8080» t1"]
-    assert section(made, "plan") == ["- [model] done «write it (evidence: tests pass)» t1"]
+    assert section(made, "plan") == [
+        "- [model] claimed «write it (evidence: tests pass)» t1, it names no check"
+    ]
     assert section(made, "artifacts") == ["- [model] «notes» t1, v1, 7 bytes"]
     assert made.text.splitlines()[-1] == (
         f"Session s_{session.id[-8:]} «main», head @{made.head.seq} {made.head.hash[:16]}"
@@ -66,15 +68,22 @@ def test_a_superseded_decision_is_omitted(session):
     assert "use JWT" not in text
 
 
-def test_open_plan_steps_are_listed_before_done_ones(session):
+def run_command(command):
+    return "ok"
+
+
+def test_claimed_plan_steps_are_listed_before_open_ones_and_done_ones_last(session):
     with session.turn("x") as t:
         t.plan(["one", "two", "three"])
         t.plan("one", "done", order=1)
         t.plan("two", "in_progress", order=2)
+        t.plan("four", "done", order=4, check="true")
+        t.call(run_command, command="true")
     assert [line.split(" t1")[0] for line in section(session.brief(), "plan")] == [
+        "- [model] claimed «one»",
         "- [model] in progress «two»",
         "- [model] pending «three»",
-        "- [model] done «one»",
+        "- [model] done «four»",
     ]
 
 

@@ -21,7 +21,7 @@ from stator.model.views.knowledge import DURABLE
 from stator.model.views.project_state import newest
 from stator.runtime.base import project_flags, project_session
 from stator.runtime.facade.store import Store
-from stator.runtime.views import indexes, project_state
+from stator.runtime.views import project_state
 
 EXAMPLES = int(os.environ.get("STATOR_EXAMPLES", "0")) or 40
 NAMES = ("one", "two", "three")
@@ -149,7 +149,7 @@ class Histories:
     def purge(self, which: int) -> None:
         session = self._session(which)
         self._append("purge", Purge(session))
-        indexes.forget(self.store.port, self.store.context, [session])
+        project_state.forget_in_indexes(self.store.port, self.store.context, [session])
 
     def trash(self, which: int) -> None:
         row = self.store.port.session(self._session(which))

@@ -16,7 +16,7 @@ from surfaces.recorded import Answer, program
 READING = [
     ["ls"], ["show"], ["log"], ["diff"], ["state"], ["files"], ["decisions"], ["calls"],
     ["why", "a.py"], ["recap"], ["verify"], ["doctor"], ["du"], ["sql", "SELECT 1"], ["tag", "x"], ["top"],
-    ["ps"], ["evicted"], ["recall", "entry:@1"], ["compact", "--dry-run"],
+    ["blame", "a.py"], ["ps"], ["evicted"], ["recall", "entry:@1"], ["compact", "--dry-run"],
 ]  # fmt: skip
 
 
@@ -158,6 +158,10 @@ def test_an_ambiguous_end_of_an_id_lists_the_candidates(tmp_path, ask, world):
         (["log", "a", "b"], 2),
         (["why"], 2),
         (["why", ""], 2),
+        (["blame"], 2),
+        (["blame", ""], 2),
+        (["blame", "a.py:0"], 2),
+        (["blame", "a.py:9-3"], 2),
         (["nosuch"], 2),
         (["--nosuch"], 2),
     ],
@@ -345,8 +349,8 @@ def test_an_empty_answer_names_the_store_and_the_other_stores(ask, tmp_path):
 def test_every_command_can_be_called_without_arguments(name, store, ask):
     answer = ask(name)
     needy = (
-        "why", "sql", "tag", "approve", "deny", "archive", "run", "attach", "stop", "rewind",
+        "why", "blame", "sql", "tag", "approve", "deny", "archive", "run", "attach", "stop", "rewind",
         "retry", "adopt", "score", "flag", "recall", "restore", "erase",
-        "replay", "rerun", "workflow", "search", "proxy", "vouch",
+        "replay", "rerun", "workflow", "search", "proxy", "vouch", "prefer", "forget",
     )  # fmt: skip
     assert answer.code == (2 if name in needy else 1 if name == "doctor" else 0)

@@ -299,14 +299,17 @@ def _files(call: Called, output: str) -> tuple[Touch, ...]:
         return (editor_touch(path, "created" if verb == "create" else "modified", given),)
     if call.tool in EDITS:
         op: FileOp = "created" if call.tool == "create" else "modified"
-        return (Touch(path=path, op=op, places=_replaced(text(given.get("command")))),)
+        return (Touch(path=path, op=op, places=_replaced(given)),)
     return (Touch(path=path, op="read"),) if call.tool == "open" else ()
 
 
-def _replaced(action: str) -> tuple[Swap, ...]:
-    """The text that `edit SEARCH REPLACE [ALL]` replaced."""
+def _replaced(given: dict[str, Any]) -> tuple[Swap, ...]:
+    """The text that an edit replaced: named by its arguments, or `edit SEARCH REPLACE [ALL]`."""
+    old, new = given.get("search"), given.get("replace")
+    if isinstance(old, str) and isinstance(new, str):
+        return (Swap(old, new, every=given.get("replace-all") is True),) if old else ()
     try:
-        words = shlex.split(action)
+        words = shlex.split(text(given.get("command")))
     except ValueError:
         return ()
     if len(words) not in (3, 4) or words[0] != "edit" or not words[1]:

@@ -49,7 +49,7 @@ IDLE = frozenset(
 """Words of tools that keep an agent's own books or end its work: there is nothing to do again."""
 
 
-class Edit(msgspec.Struct, frozen=True):
+class Replacement(msgspec.Struct, frozen=True):
     """A text that is replaced by another, once or wherever it is."""
 
     old: str
@@ -66,7 +66,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     to: str = ""
     text: str = ""
     """The text of a file, a command, a pattern or a patch."""
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[Replacement, ...] = ()
 
     @property
     def effect(self) -> Effect:
@@ -76,6 +76,11 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
 def is_idle(tool: str) -> bool:
     """Whether a tool only keeps its agent's own books."""
     return "_".join(words_of(tool)) in IDLE
+
+
+def is_file_tool(tool: str) -> bool:
+    """Whether a tool only works with files, and runs no command."""
+    return "_".join(words_of(tool)) in _TOOLS
 
 
 def act_of(tool: str, arguments: Mapping[str, Any]) -> Act | None:
@@ -120,11 +125,11 @@ def _file_act(kind: ActKind, given: Mapping[str, Any]) -> Act | None:
     return Act(kind=kind, path=path)
 
 
-def _edits(given: Mapping[str, Any]) -> tuple[Edit, ...]:
+def _edits(given: Mapping[str, Any]) -> tuple[Replacement, ...]:
     """The replacements of an edit, in any vocabulary; empty if one of them is not whole."""
     several = given.get("edits")
     found = several if isinstance(several, Sequence) and not isinstance(several, str) else [given]
-    edits: list[Edit] = []
+    edits: list[Replacement] = []
     for one in found:
         if not isinstance(one, Mapping):
             return ()
@@ -138,7 +143,7 @@ def _edits(given: Mapping[str, Any]) -> tuple[Edit, ...]:
         )
         if not isinstance(old, str) or not isinstance(new, str):
             return ()
-        edits.append(Edit(old, new, bool(one.get("replace_all") or one.get("replaceAll"))))
+        edits.append(Replacement(old, new, bool(one.get("replace_all") or one.get("replaceAll"))))
     return tuple(edits)
 
 

@@ -88,6 +88,7 @@ def _hunks(lines: list[str], at: int) -> tuple[Hunk, ...]:
         elif lines[at] != END_OF_FILE:
             bodies[-1].append(lines[at])
         at += 1
-    found = tuple(Hunk("".join(f"{line}\n" for line in body)) for body in bodies if body)
+    changing = (body for body in bodies if any(line[:1] not in ("", " ") for line in body))
+    found = tuple(Hunk("".join(f"{line}\n" for line in body)) for body in changing)
     known = len(found) <= HUNKS_MAX and all(lines_of(hunk) is not None for hunk in found)
     return found if known else ()

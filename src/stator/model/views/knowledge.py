@@ -344,11 +344,14 @@ def _anchors(known: SessionKnowledge, record: Record) -> list[Anchor]:
     return [Anchor(path, known.files.get(path, "")) for path in list(found)[:ANCHORS_MAX]]
 
 
+_SHA = re.compile(r"[0-9a-f]{7,64}\Z")
+
+
 def _mark_revision(known: SessionKnowledge, commit: Commit) -> None:
     found = commit.known("input")
     git = found.get("git") if isinstance(found, Mapping) else None
     head = git.get("head") if isinstance(git, Mapping) else None
-    if not isinstance(head, str) or not head:
+    if not isinstance(head, str) or not _SHA.match(head):  # before the first commit there is none
         return
     for name, identifier in known.turn:
         value = known.live.get(name, {}).get(identifier)

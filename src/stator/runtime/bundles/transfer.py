@@ -61,7 +61,7 @@ from stator.runtime.bundles.report import (
     Tally,
     erases_here,
 )
-from stator.runtime.views import indexes
+from stator.runtime.views.project_state import forget_in_indexes
 from stator.store.port import StorePort
 
 PAGE = 64
@@ -339,7 +339,7 @@ def import_bundle(
             plans, stream = _ingest(store, context, reader, planned, erasures)
             _erase_shared(store, context, stream.left_to_erase)
             touched = {mine.session for mine, _ in stream.losses.items}
-            indexes.forget(store, context, [*(one.into for one in plans), *touched])
+            forget_in_indexes(store, context, [*(one.into for one in plans), *touched])
         assert reader.end is not None
         return Imported(
             path=path,

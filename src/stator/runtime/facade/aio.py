@@ -367,6 +367,7 @@ class AsyncStore(AsyncRunner, AsyncKeeper, AsyncOutsideDoors):
     search = awaited(Store.search)
     state = awaited(Store.state)
     prefer = awaited(Store.prefer)
+    confirm = awaited(Store.confirm)
     forget = awaited(Store.forget)
     why = awaited(Store.why)
     recap = awaited(Store.recap)

@@ -110,7 +110,7 @@ class Marker(StateWriter):
                 principal=writer.principal,
             )
         )
-        from stator.runtime.views.indexes import forget
+        from stator.runtime.views.project_state import forget_in_indexes
 
-        forget(writer.store, writer.context, [writer.id])
+        forget_in_indexes(writer.store, writer.context, [writer.id])
         return made

@@ -9,6 +9,7 @@ from stator.runtime.base.context import Context
 from stator.store import port
 
 if TYPE_CHECKING:
+    from stator.model.records.types import CandidateRecord
     from stator.model.views.project_state import ProjectState
     from stator.runtime.retention.project_values import Forgotten
 
@@ -53,6 +54,17 @@ class ProjectKeeper:
 
         return project_values.prefer(
             self.port, self.context, self._scope(project), name, value, user=user, why=why
+        )
+
+    def confirm(
+        self, ref: str, *, project: str | None = None, user: bool = False, why: str = ""
+    ) -> tuple[str, CandidateRecord]:
+        """Record what a candidate says as a preference, by its name or the end of its commit's id: the id of the
+        commit, and the candidate. `NotProven` below an agent."""
+        from stator.runtime.retention import project_values
+
+        return project_values.confirm(
+            self.port, self.context, self._scope(project), ref, user=user, why=why
         )
 
     def forget(

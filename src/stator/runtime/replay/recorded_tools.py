@@ -7,9 +7,9 @@ in that folder, as its person would run it: nothing confines it, which is why it
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
-import secrets
 import signal
 import subprocess
 import threading
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from stator.errors import BadWorkflow, Conflict, InvalidInput, NotDone
-from stator.model.calls.vocabulary import Act, Edit, act_of, moved, moved_text
+from stator.model.calls.vocabulary import Act, Replacement, act_of, moved, moved_text
 from stator.model.exchange.patch_text import BEGIN, END
 from stator.model.log.shown_text import cut_short
 from stator.runtime.driving.tools import Tool
@@ -32,8 +32,6 @@ READ_MAX = 1_000_000
 NAMES_MAX = 2000
 WALKED_MAX = 50_000
 """Files that are looked at to find those that a pattern names."""
-OWN = "STATOR_"
-"""What the names of our own variables begin with; a command is not given them."""
 
 
 class CommandFailed(Exception):
@@ -43,10 +41,20 @@ class CommandFailed(Exception):
 class RecordedTools:
     """The shell and file tools of other agents, below one folder."""
 
-    def __init__(self, root: str, recorded: str = "", *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        root: str,
+        recorded: str = "",
+        *,
+        environment: Mapping[str, str] | None = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        """`environment` are the variables that commands are given; default: those of this process."""
         self.root = os.path.realpath(root)
         self.recorded = recorded
         self._timeout = timeout_s
+        self._environment = environment
+        self._written = itertools.count()
         if not os.path.isdir(self.root):
             raise InvalidInput(f"{root!r:.200} is no folder", path="$.root", hint="--root FOLDER")
 
@@ -124,11 +132,10 @@ class RecordedTools:
 
     def _run(self, words: Sequence[str], folder: str) -> tuple[int, str]:
         """Run a program in a group of its own, for a bounded time; what it leaves running ends with it."""
-        own = {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
         program = subprocess.Popen(
             words,
             cwd=folder,
-            env=own,
+            env=self._environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -178,7 +185,8 @@ class RecordedTools:
 
     def _put(self, path: str, data: bytes, before: safe_io.Look) -> None:
         try:
-            safe_io.write(self.root, path, data, before.mode or 0o644, before, secrets.token_hex(4))
+            tag = f"{os.getpid()}-{next(self._written)}"
+            safe_io.write(self.root, path, data, before.mode or 0o644, before, tag)
         except Conflict as error:
             raise NotDone(error.what) from None
 
@@ -273,7 +281,7 @@ def _as_text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def _edited(text: str, edit: Edit, path: str, *, new: bool = False) -> str:
+def _edited(text: str, edit: Replacement, path: str, *, new: bool = False) -> str:
     """A text with one replacement made: an edit of what is not there, or is there twice, is refused."""
     if not edit.old:
         if text and not new:
@@ -296,12 +304,12 @@ def _pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(made)
 
 
-def _patched(patch: str) -> list[tuple[str, str, list[Edit] | None]]:
+def _patched(patch: str) -> list[tuple[str, str, list[Replacement] | None]]:
     """What a patch does to each file: its path, where it goes, its replacements (None: it is deleted)."""
     lines = patch.strip().split("\n")
     if len(lines) < 2 or lines[0].strip() != BEGIN or lines[-1].strip() != END:
         raise NotDone("the patch is not whole")
-    found: list[tuple[str, str, list[Edit] | None]] = []
+    found: list[tuple[str, str, list[Replacement] | None]] = []
     old: list[str] = []
     new: list[str] = []
     for line in [*lines[1:-1], "@@"]:
@@ -322,9 +330,9 @@ def _patched(patch: str) -> list[tuple[str, str, list[Edit] | None]]:
 
 
 def _add_hunk(
-    change: tuple[str, str, list[Edit] | None], old: Sequence[str], new: Sequence[str]
+    change: tuple[str, str, list[Replacement] | None], old: Sequence[str], new: Sequence[str]
 ) -> None:
     if change[2] is None:
         return
     before, after = ("".join(f"{line}\n" for line in side) for side in (old, new))
-    change[2].append(Edit(before, after))
+    change[2].append(Replacement(before, after))

@@ -33,7 +33,7 @@ from stator.runtime.base.erased_keys import with_kept_keys
 from stator.runtime.base.pages import commits
 from stator.runtime.base.project_flags import HOLD
 from stator.runtime.runs import folder
-from stator.runtime.views import indexes
+from stator.runtime.views.project_state import forget_in_indexes
 from stator.runtime.views.refs import Point, find_call, rows_of
 from stator.store.port import StorePort
 
@@ -293,7 +293,7 @@ def _named(commit: Commit, collection: str, ids: set[str]) -> tuple[str, ...]:
 
 def _held(record: FileRecord) -> set[str]:
     """The ids of the commits that hold a file's content."""
-    return {held for held in (record.after_in, record.before_in) if held}
+    return {held for held in (record.after_in, record.before_in, record.patch_in) if held}
 
 
 def _contents(
@@ -311,7 +311,12 @@ def _contents(
         for _, seq in store.locate(identifier, row.id)[:1]:
             (commit,) = store.commits(row.id, after=seq - 1, upto=seq)
             kept = commit.known("input", {})
-            more = len(kept.get("contents", ())) if isinstance(kept, dict) else 0
+            parts = (
+                (kept.get("contents", ()), kept.get("patches", ()))
+                if isinstance(kept, dict)
+                else ()
+            )
+            more = sum(map(len, parts))
             if more > 1:
                 left.append(f"one file alone of @{seq}: the contents of its {more} files all go")
             yield _item(commit, ("input",))
@@ -365,7 +370,7 @@ def erase(
     if made.session:
         _forget_output(store, made.session)
     store.sync()  # a write: it finishes what an earlier erasure that was killed left in the WAL
-    forgotten = indexes.forget(store, context, _by_session(made.items))
+    forgotten = forget_in_indexes(store, context, _by_session(made.items))
     detail = store.info().detail
     return ErasureResult(
         commits=commits,

@@ -34,7 +34,7 @@ from stator.runtime.base import project_flags, project_session
 from stator.runtime.base.context import Context
 from stator.runtime.driving import lifecycle
 from stator.runtime.runs import folder
-from stator.runtime.views import indexes
+from stator.runtime.views.project_state import forget_in_indexes
 from stator.runtime.views.refs import rows_of
 from stator.store.port import StorePort
 
@@ -271,7 +271,7 @@ def apply(
             yield Done(action=action, failed=error.what)
     sweep(store)
     store.sync()  # a write: it finishes what an earlier run that was killed left in the WAL
-    indexes.forget(store, context, [action.session for action in made.actions])
+    forget_in_indexes(store, context, [action.session for action in made.actions])
 
 
 def _archive(store: StorePort, context: Context, action: Action, by: str) -> None:

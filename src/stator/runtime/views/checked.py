@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from stator.model.calls.vocabulary import is_file_tool
 from stator.model.exchange.tool_files import command_of
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Op, Put
@@ -27,11 +28,11 @@ from stator.model.views.diff import LOOKS
 from stator.runtime.views import reflog
 from stator.store.port import StorePort
 
-NEWEST = 300
+NEWEST = 100
 """Calls that are looked through for runs of the checks."""
-BEFORE = 50
+BEFORE = 30
 """Calls before a step was recorded that are looked through, if it was recorded earlier than those."""
-BUDGET = 1500
+BUDGET = 1000
 """Calls and files that are looked at for one answer."""
 FILES = 200
 """Files, those touched last first, that are looked through for changes since a check."""
@@ -116,6 +117,8 @@ class _Looking:
 
     def _said(self, row: CallRow, checks: set[str]) -> Iterator[tuple[str, CheckRun]]:
         """What a call says of each of these checks."""
+        if is_file_tool(row.tool):
+            return
         self._spend()
         command = command_of(self._commit(row.seq).known("input"))
         near = [check for check in checks if check in tidy(command)] if command else []

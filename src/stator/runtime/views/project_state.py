@@ -43,7 +43,7 @@ from stator.runtime.base.context import Context
 from stator.runtime.base.pages import commit_at, commits, matching
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.base.project_session import USER_PROJECT
-from stator.runtime.views import reflog
+from stator.runtime.views import reflog, search
 from stator.store.port import IndexLost, ProjectIndex, StorePort
 
 ROUNDS = 3
@@ -415,3 +415,10 @@ def _forget(store: StorePort, index: ProjectIndex, sessions: set[str]) -> bool:
     # bring in what it read before.
     _tell(store, index, [session for session in moved if session in sessions])
     return index.scrub()
+
+
+def forget_in_indexes(store: StorePort, context: Context, sessions: Iterable[str]) -> bool:
+    """The same for every index of the store; False if one of them could not yet."""
+    concerned = list(sessions)
+    searched = search.forget(store, context, concerned)
+    return forget(store, context, concerned) and searched

@@ -10,8 +10,8 @@ module needs, the first of which is
 import pytest
 
 SUBJECTS = (
-    "append bookmarks calls erasure fork idempotency ingest inputs lease paging purge rewind sessions state turns"
-    " verify"
+    "append bookmarks calls erasure fork idempotency ingest inputs lease paging projects purge rewind sessions state"
+    " turns verify"
 )
 pytest.register_assert_rewrite(*(f"stator.store.contract.{name}" for name in SUBJECTS.split()))
 
@@ -26,6 +26,7 @@ from stator.store.contract.ingest import TestIngest, elsewhere  # noqa: E402
 from stator.store.contract.inputs import TestInputs  # noqa: E402
 from stator.store.contract.lease import TestLease, TestLifecycle  # noqa: E402
 from stator.store.contract.pages import TestPaging  # noqa: E402
+from stator.store.contract.projects import TestProjectIndex  # noqa: E402
 from stator.store.contract.purge import TestPurge, TestUsage, project  # noqa: E402
 from stator.store.contract.rewind import TestRewind  # noqa: E402
 from stator.store.contract.sessions import TestSessions  # noqa: E402
@@ -48,6 +49,7 @@ __all__ = [
     "TestLease",
     "TestLifecycle",
     "TestPaging",
+    "TestProjectIndex",
     "TestPurge",
     "TestRedaction",
     "TestRewind",

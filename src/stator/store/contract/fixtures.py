@@ -1,6 +1,6 @@
 """The capabilities that a store declares to run the suite, and the fixtures made from them.
 
-A test module defines two fixtures, `make_store` and `capabilities`, and imports the rest:
+A test module defines three fixtures, `make_store`, `capabilities` and `project_index`, and imports the rest:
 
     @pytest.fixture
     def capabilities() -> Capabilities:
@@ -10,7 +10,13 @@ A test module defines two fixtures, `make_store` and `capabilities`, and imports
     def make_store(tmp_path) -> MakeStore:
         return lambda **options: MyStore(tmp_path / "store", **options)
 
-`make_store` opens the same place each time it is called; `options` are `redact`, `clock` and `salts`.
+    @pytest.fixture
+    def project_index(store) -> Iterator[ProjectIndex]:
+        with stator.index_files.project_index(store, True) as index:
+            yield index
+
+A store with an index of projects of its own gives that. `make_store` opens the same place each time it is called;
+`options` are `redact`, `clock` and `salts`.
 """
 
 from __future__ import annotations

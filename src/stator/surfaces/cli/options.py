@@ -93,6 +93,14 @@ KindOption = Annotated[
         help="Only commits of this kind. Can be repeated.",
     ),
 ]
+FromOption = Annotated[
+    str | None,
+    Parameter(
+        name="--from",
+        metavar="REF",
+        help="Where it comes from: a candidate to confirm (prefer), host:NAME (forget).",
+    ),
+]
 CollectionOption = Annotated[
     list[str] | None,
     Parameter(

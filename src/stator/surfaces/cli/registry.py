@@ -45,6 +45,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "score": "Rate a session, a turn or a call with a number.",
         "flag": "Flag a session, a turn or a call for review.",
         "tag": "Give a position a name.",
+        "prefer": "Record how something is to be done in this project, or in all of yours.",
+        "forget": "Let something that the project knows hold no longer.",
         "vouch": "Vouch for something that came from the web, from a bundle or from another tool.",
         "run": "Run a program with its own session, in the foreground or detached.",
         "ps": "List runs and their status, lost ones first.",

@@ -183,7 +183,7 @@ def _touches(store: StorePort, key: str, session: str | None, project: str | Non
     latest: dict[str, int] = {}
     touches = store.touches("files", key, session=session, project=project, limit=TOUCHES_MAX)
     for touch in reversed(touches):
-        commit = commit_at(store, touch.session, touch.seq)
+        commit = commit_at(store, touch.session, touch.seq, load=False)
         if commit.kind == "rewind":  # it leaves the disk alone
             continue
         at = latest[touch.session] = max(commit.when, latest.get(touch.session, 0))

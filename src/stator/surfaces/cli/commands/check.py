@@ -14,6 +14,7 @@ from stator.runtime.replay.check import run_check
 from stator.runtime.replay.recorded_tools import RecordedTools
 from stator.surfaces.cli.exits import FINDING, OK
 from stator.surfaces.cli.parts.confirm import asks_yes, can_ask
+from stator.surfaces.cli.parts.load_function import own_environment
 from stator.surfaces.cli.parts.open_store import open_to_write
 from stator.surfaces.cli.render import record_line, wire
 from stator.surfaces.cli.render.lines import Line
@@ -63,8 +64,11 @@ def check(
     with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         view = opened.session(session)
         steps = _chosen(view, step)
+        if not steps:
+            return opened.report_empty("no step that is claimed to be done names a check")
         require_own(opened.store.port, "run a command that is recorded in it")
-        hands = RecordedTools(root or _folder(opened.store.context.root, view))
+        here = root or _folder(opened.store.context.root, view)
+        hands = RecordedTools(here, environment=own_environment())
         commands = list(dict.fromkeys(record.check for record in steps))
         if not yes:
             screen.whole(Line(f"$ {command}", "bold") for command in commands)
@@ -97,13 +101,10 @@ def _steps(view: SessionView) -> list[PlanRecord]:
 
 
 def _chosen(view: SessionView, name: str | None) -> list[PlanRecord]:
-    """The steps to check, each with a check."""
+    """The steps to check, each with a check; all that are claimed if none is named."""
     steps = _steps(view)
     if name is None:
-        found = [step for step in steps if step.check and getattr(step, "because", "")]
-        if not found:
-            raise NotFound("no step that is claimed to be done names a check", session=view.id)
-        return found
+        return [step for step in steps if step.check and getattr(step, "because", "")]
     found = [step for step in steps if step.step == name] or [
         step for step in steps if name in step.step
     ]

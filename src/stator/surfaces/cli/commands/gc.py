@@ -14,7 +14,7 @@ from stator.model.values.ids import short
 from stator.runtime.base import project_flags
 from stator.runtime.retention import policies
 from stator.runtime.retention.policies import Done
-from stator.runtime.views import indexes
+from stator.runtime.views.project_state import forget_in_indexes
 from stator.surfaces.cli.exits import FINDING, OK
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, open_to_write
 from stator.surfaces.cli.render.lines import Line, widest
@@ -85,7 +85,7 @@ def gc(
         failed = [one for one in done if one.failed]
         unfinished = apply and bool(opened.store.info().detail.get("unfinished"))
         if done:
-            forgotten = indexes.forget(port, context, [one.action.session for one in done])
+            forgotten = forget_in_indexes(port, context, [one.action.session for one in done])
             unfinished = unfinished or not forgotten
         if json:
             screen.document("stator.gc/1", _as_json(made, done, applied=apply and not stopped))

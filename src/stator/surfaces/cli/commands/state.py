@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadQuery
+from stator.model.log.query import CallRow
 from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import Record, WorkingRecord
+from stator.model.views.knowledge import DURABLE
+from stator.runtime.facade.projects import STATE_LIMIT
+from stator.runtime.facade.store import Store
+from stator.runtime.views.as_read import is_history
 from stator.surfaces.cli.parts.open_store import open_to_read, title
-from stator.surfaces.cli.render import record_line, unplaced_items, wire
+from stator.surfaces.cli.render import project_entries, record_line, unplaced_items, wire
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
         CollectionOption,
+        CountOption,
         JsonFlag,
         NoPagerFlag,
         SessionOption,
         StoreOption,
     )
 
+DOUBTS_MAX = 20
+"""Calls in doubt that are listed."""
 EXAMPLES = """
 stator state                       the current state
 stator state t3                    the state at the end of turn 3
 stator state -c decisions -c facts
 stator state fix-login:release --json | jq .facts
+stator state --project             what every session of this project knows
+stator state --user                what holds for you in every project
 """
 
 
@@ -35,6 +47,9 @@ def state(
     *,
     session: SessionOption = None,
     collection: CollectionOption = None,
+    project: bool = False,
+    user: bool = False,
+    limit: CountOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -45,8 +60,18 @@ def state(
     ----------
     ref
         A position (t5, @42, a tag, SESSION:t5) or a session; default: the head.
+    project
+        What the sessions of this project know together: the newest value of each key, and conflicts.
+    user
+        What holds for you in every project.
     """
     names = _known(collection or [])
+    if project or user:
+        if ref is not None or session is not None or (project and user):
+            raise BadQuery("--project and --user take no position, no session and not each other")
+        return _of_project(names, store, user=user, limit=limit, json=json, pager=not no_pager)
+    if limit is not None:
+        raise BadQuery("--limit needs --project or --user")
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         view, position = opened.resolve(session, ref)
         point = view.at(position or "head")
@@ -85,6 +110,46 @@ def state(
 def _is_plain_file(record: Record) -> bool:
     """Whether a record of the working set says no more than that a file is in use."""
     return isinstance(record, WorkingRecord) and record.kind == "file" and not record.detail
+
+
+def _of_project(
+    names: list[str], store: str | None, *, user: bool, limit: int | None, json: bool, pager: bool
+) -> int:
+    for name in names:
+        if name not in DURABLE:
+            raise BadQuery(f"{name!r:.40} ends with its session", hint=", ".join(DURABLE))
+    with open_to_read(store) as opened, Screen(json=json, pager=pager) as screen:
+        found = opened.store.state(user=user, limit=STATE_LIMIT if limit is None else limit)
+        shown = {name: found[name] for name in names or DURABLE}
+        asked = [] if user or names else list(islice(in_doubt(opened.store), DOUBTS_MAX))
+        if json:
+            document = project_entries.as_json(found, shown)
+            if not user and not names:
+                document["in_doubt"] = [project_entries.call_as_json(row) for row in asked]
+            screen.document("stator.project_state/1", document)
+            return 0
+        lines = project_entries.lines(shown, found.more, opened.now, user=user)
+        lines += project_entries.doubt_lines(asked, opened.names(), opened.now)
+        screen.lines(lines, hang=6)
+        if not lines:
+            what = (
+                "nothing holds for you in every project yet"
+                if user
+                else (
+                    f"no session of this project ({found.project or 'without a name'}) recorded anything that lasts"
+                )
+            )
+            return opened.report_empty(what)
+    return 0
+
+
+def in_doubt(store: Store) -> Iterator[CallRow]:
+    """Calls of this project that a person is asked about."""
+    here = store.context.project
+    page = store.calls(project=here, statuses=("in doubt",), limit=DOUBTS_MAX * 4)
+    for row in page.rows:
+        if not is_history(store.as_read, row.session, row.outcome or row.seq):
+            yield row
 
 
 def _known(given: list[str]) -> list[str]:

@@ -14,12 +14,13 @@ from stator.model.calls import workflow as model
 from stator.model.calls.workflow import Parameter, Workflow
 from stator.model.values import canon
 from stator.model.values.ids import short
+from stator.runtime.branches.rerun import Effects, Tools
 from stator.runtime.replay import workflow as workflows
 from stator.runtime.replay.recorded_tools import RecordedTools
-from stator.runtime.replay.workflow import Preview, Ran, WorkflowCall
+from stator.runtime.replay.workflow import Ran, WorkflowCall
 from stator.surfaces.cli.exits import FINDING, OK
 from stator.surfaces.cli.parts.confirm import asks_yes, can_ask
-from stator.surfaces.cli.parts.load_function import load_tools, prints_to_stderr
+from stator.surfaces.cli.parts.load_function import load_tools, own_environment, prints_to_stderr
 from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import brief, count
@@ -125,23 +126,23 @@ def workflow(
             _show_workflow(screen, found, json=json)
         return OK
     hands = load_tools(tools) if tools is not None else {}
-    recorded = RecordedTools(root or ".", found.root) if tools is None or root else None
+    recorded = (
+        RecordedTools(root or ".", found.root, environment=own_environment())
+        if tools is None or root
+        else None
+    )
     values = model.values_for(found, _values(found, set or []))
     workflows.check_tools(found, hands, recorded)
-    shown = workflows.preview(found, values, hands, recorded)
     if dry_run:
         with Screen(json=json, pager=not no_pager) as screen:
-            _show_dry_run(screen, found, values, shown, recorded, json=json)
+            _show_dry_run(screen, found, values, hands, recorded, json=json)
         return OK
-    if recorded is not None:
-        workflows.check_acts(found, values, hands, recorded)
-        if effects == "ask" and not yes and not json:
-            with Screen(json=False, pager=False) as screen:
-                _show_dry_run(screen, found, values, shown, recorded, json=False)
-            yes = can_ask() and asks_yes(f"Do all of this in {recorded.root}?")
-            if not yes and can_ask():
-                note("nothing was run")
-                return FINDING
+    may: Effects | None = "run" if yes else effects
+    if recorded is not None and may == "ask" and not json:
+        may = _asked(found, values, hands, recorded)
+    if may is None:
+        note("nothing was run")
+        return FINDING
     with connect(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         with prints_to_stderr():
             ran = workflows.run(
@@ -151,11 +152,24 @@ def workflow(
                 hands,
                 values,
                 session=session or "",
-                effects="run" if yes else effects,
+                effects=may,
                 recorded=recorded,
             )
         _show_run(screen, ran, json=json)
     return OK if ran.status == "done" else FINDING
+
+
+def _asked(
+    found: Workflow, values: dict[str, Any], hands: Tools, recorded: RecordedTools
+) -> Effects | None:
+    """Show what would be done, and ask whether all of it may run; None if it may not. Where no person can answer, each
+    write waits for its approval."""
+    workflows.check_acts(found, values, hands, recorded)
+    with Screen(json=False, pager=False) as screen:
+        _show_dry_run(screen, found, values, hands, recorded, json=False)
+    if not can_ask():
+        return "ask"
+    return "run" if asks_yes(f"Do all of this in {recorded.root}?") else None
 
 
 def _extract(
@@ -273,11 +287,12 @@ def _show_dry_run(
     screen: Screen,
     found: Workflow,
     values: dict[str, Any],
-    shown: list[Preview],
+    hands: Tools,
     recorded: RecordedTools | None,
     *,
     json: bool,
 ) -> None:
+    shown = workflows.preview(found, values, hands, recorded)
     if json:
         calls = [
             {**plain, "does": item.lines, "problem": item.problem}

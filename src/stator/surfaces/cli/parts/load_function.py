@@ -66,6 +66,11 @@ def load_tools(text: str | None) -> Any:
     return load_target(text)
 
 
+def own_environment() -> dict[str, str]:
+    """The variables that a recorded command is given: those that the user's shell has, without our own."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("STATOR_")}
+
+
 @contextlib.contextmanager
 def prints_to_stderr() -> Iterator[None]:
     """Send what the user's code prints to stderr: stdout holds only the command's answer."""
