@@ -19,7 +19,7 @@ from stator.model.views.search import Mark
 Scope = Literal["session", "project", "user"]
 ALL = 2**62
 """Every commit of a session counts."""
-VALUES_MAX = 64
+VALUES_MAX = 32
 """Values of one key that are compared, the newest. What is older than all of them is not looked at."""
 CONFLICTS_MAX = 8
 EARLIER_MAX = 3

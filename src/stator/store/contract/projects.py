@@ -271,5 +271,5 @@ class TestProjectIndex:
         late = Learned(
             about=about, project=PROJECT, mark=known.mark, knowledge=SessionKnowledge(), before=0
         )
-        project_index.put([[late]])
+        assert not project_index.put([[late]])
         assert asked(store, project_index) == first
