@@ -33,9 +33,9 @@ PATHS_MAX = 8
 TURNS_MAX, FILES_MAX = 10, 50
 """Of a revision: the turns and files that are listed."""
 VERSIONS_MAX = 50
-COUNTED_TURNS = 5
+COUNTED_TURNS = 4
 """Turns of a file whose added and removed lines are counted without being asked for: contents are read for it."""
-EDITS_A_TURN = 3
+EDITS_A_TURN = 4
 """A limit on edits is also one on turns: it is divided by this."""
 NEXT_CALLS = 50
 """Calls after a failed one, among which the one is looked for that worked."""
