@@ -111,7 +111,9 @@ class _Finder:
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         start = self._at(node.lineno, node.col_offset)
-        return Mutant(self._file, where, start, self._at(node.end_lineno, node.end_col_offset), text)
+        return Mutant(
+            self._file, where, start, self._at(node.end_lineno, node.end_col_offset), text
+        )
 
     def rows(self) -> Iterator[Mutant]:
         for node in ast.parse(self._source).body:
