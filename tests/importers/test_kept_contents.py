@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import stator
 from importers.claude_code_writer import TranscriptWriter, view
 from importers.import_helpers import context_of
+from importers.recorded_law import lose_notes
 from runtime.file_writes import SECRET, apply, fill, tree
 from stator import testing
 from stator.errors import NotFound
@@ -18,7 +19,7 @@ from stator.importers.claude_code.transcript import FORMAT
 from stator.importers.conversation import Report, import_conversation
 from stator.model.exchange.hunks import texts_of
 from stator.model.exchange.items import digest_of
-from stator.model.exchange.kept_contents import BYTES_MAX
+from stator.model.exchange.kept_contents import BYTES_MAX, TouchContents
 from stator.model.records.types import FileRecord
 from stator.runtime.views.contents import hunks_of
 
@@ -274,3 +275,25 @@ def test_git_applies_the_patch_of_every_turn_of_random_writes(tmp_path_factory, 
         fill(work, {name: text.encode() for name, text in before.items()})
         apply(work, shown.patch(f"t{n}"))
         assert tree(work) == {name: text.encode() for name, text in after.items()}
+
+
+def test_erasing_a_file_takes_its_changed_places_too(chat, store):
+    chat.edit("a.py", "something = 1", "something = 2", None)
+    shown = chat.imported()
+    store.erase(store.erasing(shown.id, path="a.py"))
+    (kept,) = kept_commits(view(store))
+    assert kept.known("input", "gone") == "gone"
+
+
+def test_contents_are_not_added_to_what_an_earlier_release_recorded(chat, store, monkeypatch):
+    chat.write("a.py", "1\n")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(TouchContents, "input", {})
+        before = [commit.id for commit in chat.imported().log()]
+    lose_notes(store)
+    chat.write("b.py", "2\n")
+    after = chat.imported()
+    assert [commit.id for commit in after.log()][: len(before)] == before
+    assert [list(commit.value("input")["contents"]) for commit in kept_commits(after)] == [
+        [digest_of("2\n")]
+    ]
