@@ -29,7 +29,7 @@ def view(hooked):
 
 def test_a_conversation_is_one_session_in_order(view):
     assert [commit.kind for commit in view.log() if commit.kind != "scratch"] == [
-        "open", "run", "turn", "call", "outcome", "call", "outcome", "file", "call",
+        "open", "run", "turn", "call", "outcome", "call", "outcome", "file", "file", "call",
         "compaction", "entry", "turn_end", "pause",
     ]  # fmt: skip
 

@@ -178,7 +178,7 @@ def test_database_export_and_run_are_one_session(store, tmp_path, order):
     (shown,) = views(store, files["d"], "opencode")
     assert sessions(store) == 1
     assert sorted(kinds(shown)) == sorted(
-        "open turn entry entry call call call call outcome outcome outcome outcome plan file raw"
+        "open turn entry entry call call call call outcome outcome outcome outcome plan file file raw"
         " turn_end".split()
     )
 

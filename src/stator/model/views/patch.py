@@ -23,6 +23,8 @@ SNIFFED = 8000
 _QUOTED = {"\a": "\\a", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\f": "\\f"}
 _QUOTED |= {"\r": "\\r", '"': '\\"', "\\": "\\\\"}
 
+_Operation = tuple[str, int, int, int, int]
+"""What becomes of a run of lines: the word for it, where the run is in the one text, and where in the other."""
 Change = Literal["added", "changed", "removed", "renamed"]
 
 
@@ -250,18 +252,27 @@ def _hunks(a: list[str], b: list[str]) -> Iterator[str]:
             yield from (_line("+", line) for line in b[j1:j2])
 
 
-def _groups(old: list[str], new: list[str]) -> Iterable[list[tuple[str, int, int, int, int]]]:
-    """Where two texts differ, hunk by hunk."""
-    from difflib import SequenceMatcher  # only patches need it
+def _groups(old: list[str], new: list[str]) -> Iterator[list[_Operation]]:
+    """Where two texts differ, hunk by hunk, each with the equal lines around it."""
+    group: list[_Operation] = []
+    for tag, i1, i2, j1, j2 in _operations(old, new):
+        if tag != "equal":
+            group.append((tag, i1, i2, j1, j2))
+            continue
+        is_last = i2 == len(old) and j2 == len(new)
+        if group:
+            kept = i2 - i1 if i2 - i1 <= 2 * CONTEXT and not is_last else min(CONTEXT, i2 - i1)
+            group.append((tag, i1, i1 + kept, j1, j1 + kept))
+            if kept == i2 - i1 and not is_last:
+                continue
+            yield group
+        lead = min(CONTEXT, i2 - i1)
+        group = [(tag, i2 - lead, i2, j2 - lead, j2)] if not is_last else []
+    if group:
+        yield group
 
-    if old == new:
-        return []
-    grouping = SequenceMatcher(None, "", "")
-    grouping.opcodes = list(_operations(old, new))
-    return grouping.get_grouped_opcodes(CONTEXT)
 
-
-def _operations(old: list[str], new: list[str]) -> Iterator[tuple[str, int, int, int, int]]:
+def _operations(old: list[str], new: list[str]) -> Iterator[_Operation]:
     """How the one text becomes the other, as difflib has it; runs that touch each other are one."""
     i = j = start = 0
     for a, b, size in [*matching(old, new), (len(old), len(new), 0)]:
