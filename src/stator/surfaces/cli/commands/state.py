@@ -128,9 +128,9 @@ def _of_project(
                 document["in_doubt"] = [project_entries.call_as_json(row) for row in asked]
             screen.document("stator.project_state/1", document)
             return 0
-        lines = project_entries.lines(shown, found.more, opened.now, user=user)
+        lines = project_entries.lines(shown, found.more, opened.now, whole=bool(names))
         lines += project_entries.doubt_lines(asked, opened.names(), opened.now)
-        screen.lines(lines, hang=6)
+        screen.lines(lines, hang=project_entries.INDENT)
         if not lines:
             what = (
                 "nothing holds for you in every project yet"

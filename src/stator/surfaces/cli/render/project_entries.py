@@ -7,57 +7,94 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from stator.model.log.query import CallRow
-from stator.model.records.types import KEYLESS, PreferenceRecord
+from stator.model.records.types import KEYLESS, PreferenceRecord, WorkingRecord
 from stator.model.values.ids import short
 from stator.model.views.project_state import ProjectState, StateEntry, StateValue
 from stator.surfaces.cli.render import wire
-from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.lines import Line, fit
 from stator.surfaces.cli.render.record_line import of_record, recorded
 from stator.surfaces.cli.render.times import ago
 
-ANCHORS_SHOWN = 3
+NAME_WIDTH = 20
+"""Columns of a session's name and turn."""
+TIME_WIDTH = 10
+INDENT = 2 + TIME_WIDTH + 1 + NAME_WIDTH + 2
+"""The column in which what is known begins."""
+FILES_SHOWN = 4
+PARTS_SHOWN = 3
+"""Parts of a path that are shown of a file in use."""
+DOUBTFUL = ("web", "import")
+"""Sources whose content is marked while nobody vouches for it."""
 
 
 def lines(
-    shown: Mapping[str, Sequence[StateEntry]], more: Mapping[str, int], now: int, *, user: bool
+    shown: Mapping[str, Sequence[StateEntry]], more: Mapping[str, int], now: int, *, whole: bool
 ) -> list[Line]:
-    """The entries by collection, a line each, and what is in conflict below it."""
+    """The entries by collection, a line each, and what is in conflict below it. Unless the `whole` list is wanted,
+    files in use are only counted."""
     found: list[Line] = []
     for name, entries in shown.items():
         if not entries:
             continue
         rest = more.get(name, 0)
-        found.append(Line(name, "title").add(f" {len(entries) + rest}", "dim"))
+        files = [] if whole else [entry for entry in entries if _is_file_in_use(entry)]
+        found.append(Line(name.replace("_", " "), "title").add(f" {len(entries) + rest:,}", "dim"))
         for entry in entries:
-            found += _entry(entry, now, user=user)
-        if rest:
-            found.append(Line(f"  … and {rest:,} older", "dim"))
+            if entry not in files:
+                found += _entry(entry, now)
+        if files:
+            found.append(_in_use(files, rest))
+        elif rest:
+            found.append(Line(f"  … and {rest:,} older: -n {len(entries) + rest}", "dim"))
     return found
 
 
-def _entry(entry: StateEntry, now: int, *, user: bool) -> Iterable[Line]:
-    line = Line("  ").extend(of_record(entry.record)).add("  ").extend(_where(entry, now))
+def _is_file_in_use(entry: StateEntry) -> bool:
+    record = entry.record
+    return isinstance(record, WorkingRecord) and record.kind == "file" and not record.detail
+
+
+def _in_use(files: Sequence[StateEntry], rest: int) -> Line:
+    names = [_last_parts(str(getattr(entry.record, "name", ""))) for entry in files[:FILES_SHOWN]]
+    more = len(files) + rest - len(names)
+    line = Line("  files in use: ", "dim").add(", ".join(names))
+    return line.add(f", … {more:,} more: -c working_set" if more else "", "dim")
+
+
+def _last_parts(path: str) -> str:
+    """The end of a long path."""
+    parts = path.split("/")
+    return path if len(parts) <= PARTS_SHOWN else "…/" + "/".join(parts[-PARTS_SHOWN:])
+
+
+def _entry(entry: StateEntry, now: int) -> Iterable[Line]:
+    line = _where(entry, now).extend(of_record(entry.record)).extend(_marks(entry))
     earlier = len(entry.earlier) + entry.more_earlier
-    if earlier:
-        line.add(f" · earlier: {earlier}", "dim")
-    if entry.anchors:
-        paths = ", ".join(path for path, _ in entry.anchors[:ANCHORS_SHOWN])
-        line.add(f" · {paths}", "dim")
-    yield line
+    yield line.add(f" · {earlier} earlier" if earlier else "", "dim")
     for other in entry.conflicts:
-        said = Line("    conflict: ", "doubt").extend(of_record(other.record)).add("  ")
-        yield said.extend(_where(other, now))
+        said = _where(other, now).add("conflict: ", "doubt").extend(of_record(other.record))
+        yield said.extend(_marks(other))
     if entry.conflicts:
-        yield Line("    to resolve it: ", "dim").add(_resolve(entry), "bold")
+        yield Line(" " * INDENT).add("to resolve it: ", "dim").add(_resolve(entry), "bold")
 
 
 def _where(value: StateValue, now: int) -> Line:
-    """Where a value comes from: session, turn and age, source and trust."""
+    """When a value was recorded, and in which session and turn, in two columns."""
     if value.scope == "session":
-        place = f"{value.name or short(value.session)} t{value.turn}"
+        turn = f" t{value.turn}"
+        name = fit(value.name or short(value.session), NAME_WIDTH - len(turn)).rstrip() + turn
     else:
-        place = "for you, everywhere" if value.scope == "user" else "for the project"
-    return Line(f"{place}, {ago(value.happened, now)} · {value.source}, {value.trust}", "dim")
+        name = "for you, everywhere" if value.scope == "user" else "for the project"
+    line = Line("  ").add(ago(value.happened, now), "dim", width=TIME_WIDTH).add(" ")
+    return line.add(name, "dim", width=NAME_WIDTH).add("  ")
+
+
+def _marks(value: StateValue) -> Line:
+    """Whose words they are, where that is not the agent, and whether anybody vouches for them."""
+    line = Line(" (user)" if value.source == "user" else "", "dim")
+    if value.source in DOUBTFUL and value.trust != "verified":
+        line.add(f" (unverified, from {value.source})", "doubt")
+    return line
 
 
 def _resolve(entry: StateEntry) -> str:
@@ -85,9 +122,10 @@ def doubt_lines(rows: Sequence[CallRow], names: Mapping[str, str], now: int) -> 
         return []
     found = [Line("in doubt", "title").add(f" {len(rows)}", "dim")]
     for row in rows:
-        line = Line("  ").add(row.tool, "bold").add(f" {short(row.call)}", "id")
-        line.add(f"  {names[row.session]} t{row.turn}, {ago(row.at, now)}", "dim")
-        found.append(line.add(f" · stator settle {short(row.call)}", "dim"))
+        name = fit(names[row.session], NAME_WIDTH - 5).rstrip() + f" t{row.turn}"
+        line = Line("  ").add(ago(row.at, now), "dim", width=TIME_WIDTH).add(" ")
+        line.add(name, "dim", width=NAME_WIDTH).add("  ").add(row.tool, "bold")
+        found.append(line.add(f"  stator settle {short(row.call)}", "bold"))
     return found
 
 
