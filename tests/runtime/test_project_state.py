@@ -284,6 +284,26 @@ def test_what_is_forgotten_holds_again_once_it_is_recorded_again(either):
     assert facts(either) == {"colour": "green"}
 
 
+def test_what_is_forgotten_does_not_return_with_a_fork_that_is_adopted_later(either):
+    work(either, "one", colour="red")
+    either.fork("one", as_name="try")
+    work(either, "try", colour="blue")
+    either.forget("colour")
+    either.contribute("one").adopt("try:head")
+    assert facts(either) == {}
+
+
+def test_of_a_fork_only_what_the_fork_adopted_for_it_has_counts(either):
+    work(either, "one", colour="red")
+    work(either, "one", colour="orange", size=1)
+    either.fork("one", as_name="try")
+    work(either, "try", shape="round")
+    either.contribute("one").adopt("try:head")
+    either.fork("try", "t1", as_name="again")  # before anything of its own
+    either.contribute("try").adopt("again:head")
+    assert facts(either) == {"colour": "red"}
+
+
 def test_what_holds_for_the_user_can_be_forgotten(either):
     either.prefer("editor", "vim", user=True)
     either.forget("editor", user=True)
