@@ -304,6 +304,18 @@ def test_of_a_fork_only_what_the_fork_adopted_for_it_has_counts(either):
     assert facts(either) == {"colour": "red"}
 
 
+def test_an_adoption_is_learned_together_with_new_forks_of_other_attempts(either):
+    work(either, "one", colour="red")
+    for name in ("first", "second"):
+        either.fork("one", as_name=name)
+        work(either, name, **{name: 1})
+    assert facts(either) == {"colour": "red"}
+    either.fork("second", as_name="third")
+    work(either, "third", third=1)
+    either.contribute("one").adopt("first:head")
+    assert facts(either) == {"colour": "red", "first": 1}
+
+
 def test_what_holds_for_the_user_can_be_forgotten(either):
     either.prefer("editor", "vim", user=True)
     either.forget("editor", user=True)
