@@ -160,7 +160,7 @@ def main() -> None:
                 lines.append(f"| {name} | {' | '.join(figures)} |")
         print("\n".join(lines))
         if given.write:
-            rewrite(RESULTS, "\n".join(lines))
+            rewrite(RESULTS, lines)
     finally:
         if given.keep is None:
             shutil.rmtree(folder)

@@ -42,6 +42,7 @@ _VARYING = [
     (re.compile(pattern), sign)
     for pattern, sign in (
         (r"\b[stckr]_[0-9a-f]{8,32}\b", "ID"),
+        (r"\b\d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d ", "TIME "),
         (r"\bp_[0-9a-f]{32}\b", "PROJECT"),
         (r"\b[0-9a-f]{12,64}\b", "HASH"),
         (r"\b\d{4}-\d\d-\d\d\b", "DATE"),

@@ -9,6 +9,7 @@ from laws.answers import Contradiction, hold
 from laws.oracle import COLLECTIONS, NOT_MODELLED, Told, Version
 from laws.telling import Telling
 from stator import errors
+from stator.model.values.ids import short
 
 
 class BranchActs(Telling):
@@ -135,6 +136,21 @@ class BranchActs(Telling):
         hold("the adopted session", found.by, fork.id)
         hold("what the original's name leads to", bool(self.store.read(name).id), True)
         hold("the original itself", self.store.read(by_id.id).record.adopted, fork.id)
+        self.note_adoption(by_id, fork.id)
+
+    def note_adoption(self, original: Any, adopted: str) -> None:
+        """That a person adopted one try over another is a decision of theirs, in the log of the original."""
+        current = self.told
+        self.told = next(told for told in self.sessions if told.id == original.id)
+        self.told.decide(
+            f"the try {short(adopted)}",
+            topic=f"which try continues {original.name}",
+            over=(f"the original {short(original.id)}",),
+            by="user",
+            how="inferred",
+        )
+        self.note()
+        self.told = current
 
     def do_child(self, nth: int) -> None:
         self.in_turn()

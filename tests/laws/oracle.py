@@ -173,6 +173,8 @@ class Told:
         confidence: float | None = None,
         factors: dict[str, Any] | None = None,
         supersedes: str = "",
+        by: str = "",
+        how: str = "",
     ) -> None:
         """A decision takes the place of the one on its topic, or of the one that it names."""
         found = (v for v in self.live["decisions"].values() if supersedes and v.id == supersedes)
@@ -185,8 +187,8 @@ class Told:
             topic=topic,
             why=why,
             over=list(over),
-            by="",
-            how="",
+            by=by,
+            how=how,
             confidence=None if confidence is None else round(confidence * 1000),
             factors=factors or {},
             supersedes=supersedes or standing or "",

@@ -110,6 +110,16 @@ def append(session: Any, kind: str, **fields: Any) -> None:
     session._driver.append([session._driver.draft(kind, **fields)])
 
 
+def record_found(session: Any) -> None:
+    """Record what rules find, and what a person has a project forget."""
+    revision = RevisionRecord(sha="64f1b9a", subject="feed them", branch="main")
+    append(session, "revision", changes=(Upsert("revisions", revision),))
+    candidate = CandidateRecord(name="deploy", value="ask first", quote="not now")
+    append(session, "candidate", changes=(Upsert("candidates", candidate),))
+    forgotten = ForgottenRecord(collection="facts", name="old count", upto=1)
+    append(session, "forget", changes=(Upsert("forgotten", forgotten),))
+
+
 def say(turn: Any, text: str) -> None:
     turn.say(text, usage={"tokens": 10})
 
@@ -138,12 +148,7 @@ def record_everything(store: Any) -> str:
             store.contribute("every").settle(known, "done")
             late = t.try_call(pay, amount=7).call
             append(s, "settlement", call=late, tool="pay", status="ok", cause="late result")
-            revision = RevisionRecord(sha="64f1b9a", subject="feed them", branch="main")
-            append(s, "revision", changes=(Upsert("revisions", revision),))
-            candidate = CandidateRecord(name="deploy", value="ask first", quote="not now")
-            append(s, "candidate", changes=(Upsert("candidates", candidate),))
-            forgotten = ForgottenRecord(collection="facts", name="old count", upto=1)
-            append(s, "forget", changes=(Upsert("forgotten", forgotten),))
+            record_found(s)
             store.contribute("every").budget("turns=20")
         with s.turn("and then") as t:
             t.say("be quick", actor="user")

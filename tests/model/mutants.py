@@ -1,6 +1,6 @@
 """Changes the registry in one place at a time, and lists the changes that no test detects.
 
-A mutant is the source of `stator.model.records.registry` with one argument of one row changed: a flag
+A mutant is the source of a module of the registry with one argument of one row changed: a flag
 inverted, a number or a word replaced, an optional part removed. Each is first compared with the page of
 `model.every_kind`, in its own process; those that the page does not detect run the table test, and then
 `OTHERS`, on a copy of the source.
@@ -26,8 +26,7 @@ from types import ModuleType
 
 TESTS = Path(__file__).parent.parent
 SOURCE = TESTS.parent / "src"
-MODULE = "stator.model.records.registry"
-FILE = Path("stator/model/records/registry.py")
+FILES = (Path("stator/model/records/registry.py"), Path("stator/model/records/session_rows.py"))
 PRELOADED = ("anyio", "apsw", "cyclopts", "mcp", "msgspec", "pytest", "rich")
 """What every mutant imports besides the package."""
 TABLE = "tests/model/test_registry.py"
@@ -76,21 +75,29 @@ FUNCTIONS = {
 class Mutant:
     """One changed argument."""
 
+    file: Path
     where: str
     start: int
     end: int
     text: str
     """What stands there instead, from one offset of the source to another."""
 
-    def apply(self, source: str) -> str:
+    @property
+    def module(self) -> str:
+        return ".".join(self.file.with_suffix("").parts)
+
+    def source(self) -> str:
+        """The changed source of its module."""
+        source = (SOURCE / self.file).read_text(encoding="utf-8")
         return source[: self.start] + self.text + source[self.end :]
 
 
 class _Finder:
     """Finds the arguments that can be changed."""
 
-    def __init__(self, source: str) -> None:
-        self._source = source
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._source = source = (SOURCE / file).read_text(encoding="utf-8")
         lines = source.splitlines(keepends=True)
         self._starts = [sum(map(len, lines[:n])) for n in range(len(lines) + 1)]
         self._lines = lines
@@ -104,7 +111,9 @@ class _Finder:
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         start = self._at(node.lineno, node.col_offset)
-        return Mutant(where, start, self._at(node.end_lineno, node.end_col_offset), text)
+        return Mutant(
+            self._file, where, start, self._at(node.end_lineno, node.end_col_offset), text
+        )
 
     def rows(self) -> Iterator[Mutant]:
         for node in ast.parse(self._source).body:
@@ -122,7 +131,8 @@ class _Finder:
             if flag not in given:
                 end = self._at(call.end_lineno or 0, call.end_col_offset or 0) - 1
                 comma = "" if self._source[:end].rstrip().endswith(",") else ", "
-                yield Mutant(f"{path}.{flag}", end, end, f"{comma}{flag}={not default}")
+                text = f"{comma}{flag}={not default}"
+                yield Mutant(self._file, f"{path}.{flag}", end, end, text)
         for place, value in enumerate(call.args):
             yield from self._argument(value, f"{path}[{place}]", "")
         for name, value in given.items():
@@ -178,34 +188,34 @@ def _other_key(value: ast.Tuple) -> str:
 
 
 def mutants() -> list[Mutant]:
-    return list(_Finder((SOURCE / FILE).read_text(encoding="utf-8")).rows())
+    return [mutant for file in FILES for mutant in _Finder(file).rows()]
 
 
 # -- the page -------------------------------------------------------------------------------------
 
 
 class _Instead(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports the registry from a mutant's source."""
+    """Imports a module of the registry from a mutant's source."""
 
-    def __init__(self, source: str) -> None:
-        self._source = source
+    def __init__(self, mutant: Mutant) -> None:
+        self._mutant = mutant
+        self._origin = str(SOURCE / mutant.file)
 
     def find_spec(self, name, path, target=None):
-        if name != MODULE:
+        if name != self._mutant.module:
             return None
-        return importlib.machinery.ModuleSpec(name, self, origin=str(SOURCE / FILE))
+        return importlib.machinery.ModuleSpec(name, self, origin=self._origin)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        exec(compile(self._source, str(SOURCE / FILE), "exec"), module.__dict__)  # noqa: S102
+        exec(compile(self._mutant.source(), self._origin, "exec"), module.__dict__)  # noqa: S102
 
 
 def differs(mutant: Mutant) -> bool:
     """Whether the page differs for a mutant; this process runs only the mutant afterwards."""
-    source = (SOURCE / FILE).read_text(encoding="utf-8")
-    sys.meta_path.insert(0, _Instead(mutant.apply(source)))
+    sys.meta_path.insert(0, _Instead(mutant))
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         try:
@@ -246,8 +256,7 @@ def noticed_by_tests(mutant: Mutant, *paths: str) -> bool:
         shutil.copytree(
             SOURCE / "stator", copy / "stator", ignore=shutil.ignore_patterns("__pycache__")
         )
-        source = (SOURCE / FILE).read_text(encoding="utf-8")
-        (copy / FILE).write_text(mutant.apply(source), encoding="utf-8")
+        (copy / mutant.file).write_text(mutant.source(), encoding="utf-8")
         done = subprocess.run(
             [
                 sys.executable,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import stator
+from model.kinds import record_found
 from reliability.support import copy_store, populate
 from stator.connect import connect
 from stator.model.records.tables import COLLECTIONS
@@ -27,6 +28,7 @@ def history(store: stator.Store) -> None:
     with store.open("main") as s, s.turn("lose one") as t:
         t.configure(permission_mode="plan")
         t.try_call(lose, order="A-1")
+        record_found(s)
     store.approvals.grant("main", "pay")
     store.contribute("main").vouch("tool:lose", why="it is ours")
     store.fork("main", "t2", as_name="branch")

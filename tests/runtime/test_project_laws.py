@@ -52,7 +52,7 @@ steps = st.lists(
         st.tuples(st.just("delete the index")),
     ),
     min_size=3,
-    max_size=25,
+    max_size=35,
 )
 
 

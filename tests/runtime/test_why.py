@@ -367,6 +367,7 @@ def test_hunks_show_what_each_turn_changed_and_only_if_asked(written):
     assert "-two\n+three" in newest.patches[0].patch
 
 
+SHAS = {"alpha": "aaaaaa1", "beta": "bbbbbb2", "gamma": "cccccc3"}
 HISTORY = st.lists(
     st.tuples(
         st.sampled_from(("decision", "fact", "file", "call", "revision", "rewind", "turn")),
@@ -380,7 +381,8 @@ HISTORY = st.lists(
 @given(HISTORY)
 @settings(max_examples=40, deadline=None)
 def test_in_any_history_what_is_in_force_is_found_by_its_name_and_nothing_else(acts):
-    """Every decision, fact, file, call and revision of a project; what was rewound is not found."""
+    """Every decision, fact, file, call and revision of a project; what was rewound is not found, but for revisions,
+    which no rewind takes back."""
     store = testing.memory_store(project="one")
     live: dict[tuple[str, str, str], set[str]] = {}
     for project in ("one", "two"):
@@ -394,6 +396,10 @@ def test_in_any_history_what_is_in_force_is_found_by_its_name_and_nothing_else(a
                 exact = [a for a in found.answers if not a.matched]
                 assert bool(exact) == bool(live.get((project, kind, name)))
                 assert {r.session for r in found} <= {session}
+        for name, sha in SHAS.items():
+            found = store.why(f"revision:{sha}", project=project)
+            assert bool(found.answers) == bool(live.get((project, "revision", name)))
+            assert {r.session for r in found} <= {session}
         for call in live.get((project, "call", ""), ()):
             assert store.why(call, project=project).answers
             other = "two" if project == "one" else "one"
@@ -423,6 +429,9 @@ def _play(store, s, project, acts, live):
             elif kind == "call":
                 t.call(write, path=name)
                 made.append((project, "call", "", s.calls(last=1)[0].call))
+            elif kind == "revision":
+                record_revision(store, s.id, SHAS[name])
+                live.setdefault((project, kind, name), set()).add("yes")  # no rewind takes it back
             if kind in ("decision", "fact", "file"):
                 made.append((project, kind, name, "yes"))
             kept.append(made)

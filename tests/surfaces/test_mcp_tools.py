@@ -188,7 +188,13 @@ EVERYTHING: list[dict[str, Any]] = [
     {"kind": "fact", "name": "ratio", "value": 0.5, "why": "measured"},
     {"kind": "preference", "name": "style", "value": {"tabs": False}},
     {"kind": "file", "path": "auth.py", "op": "modified", "why": "the bug was here"},
-    {"kind": "plan", "step": "write tests", "status": "in_progress"},
+    {
+        "kind": "plan",
+        "step": "write tests",
+        "status": "done",
+        "check": "pytest -q",
+        "files": ["auth.py"],
+    },
     {"kind": "artifact", "name": "notes.md", "content": "# Notes\n\tone\n"},
     {"kind": "dead_end", "what": "retrying", "why": "the server is stateless"},
 ]
@@ -205,7 +211,8 @@ async def test_one_call_records_every_kind_of_item(store, era):
     assert [r.what for r in state["decisions"].values()] == ["use JWT"]
     assert view.facts() == {"ratio": 0.5}
     assert [r.path for r in state["files"].values()] == ["auth.py"]
-    assert [r.status for r in state["plan"].values()] == ["in_progress"]
+    steps = [(r.status, r.check, r.files) for r in state["plan"].values()]
+    assert steps == [("claimed", "pytest -q", ["auth.py"])]
     assert view.read_artifact("notes.md") == "# Notes\n\tone\n"
     assert [r.why for r in state["dead_ends"].values()] == ["the server is stateless"]
     assert done["head"]["seq"] == view.head.seq

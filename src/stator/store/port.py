@@ -345,9 +345,9 @@ class ProjectIndex(Protocol):
         """The sessions that came from these or continue them, directly or not."""
         ...
 
-    def put(self, groups: Sequence[Sequence[Learned]]) -> None:
+    def put(self, groups: Sequence[Sequence[Learned]]) -> bool:
         """Take in what sessions know, each group all or none: a group with a session that is not as the caller knew
-        it (`Learned.before`) is left out."""
+        it (`Learned.before`) is left out. Whether none was."""
         ...
 
     def drop(self, sessions: Sequence[str]) -> None:

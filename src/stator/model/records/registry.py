@@ -300,7 +300,6 @@ ROWS: tuple[CommitKind, ...] = (
             text=text.working_text,
             line=text.working_line,
             search=lambda r: (r.name, r.detail),
-            diffed=False,
         ),
     ),
     CommitKind(

@@ -86,11 +86,10 @@ class DiffItem(msgspec.Struct, frozen=True, kw_only=True):
     def is_listed(self) -> bool:
         """Whether people are shown it. Of the working set they see apps and data sources that came or went; files are
         among the files."""
-        if self.collection != "working_set":
-            return self.is_net and self.collection not in NOT_DIFFED
         used = self.after or self.before
-        is_file = not isinstance(used, WorkingRecord) or used.kind == "file"
-        return self.is_net and not is_file and (self.before is None or self.after is None)
+        if isinstance(used, WorkingRecord):
+            return self.is_net and used.kind != "file" and None in (self.before, self.after)
+        return self.is_net and self.collection not in NOT_DIFFED
 
 
 class CallItem(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,10 +19,11 @@ from stator.model.views.search import Mark
 Scope = Literal["session", "project", "user"]
 ALL = 2**62
 """Every commit of a session counts."""
-VALUES_MAX = 64
+VALUES_MAX = 32
 """Values of one key that are compared, the newest. What is older than all of them is not looked at."""
 CONFLICTS_MAX = 8
-EARLIER_MAX = 8
+EARLIER_MAX = 3
+"""Earlier values of a key that an entry lists; the others are counted."""
 ABOVE_MAX = 100
 """Sessions that are followed from one to the one it came from."""
 OPEN = ("pending", "in_progress", "blocked")

@@ -23,9 +23,9 @@ _PICTURE = re.compile(r"\[Image(?: #\d+)?[^\]]{0,200}\]")
 _COMMAND = re.compile(r"[/!][\w:.-]+(?:\s+\S+){0,2}\Z")
 """A command to the agent's program with at most two words after it."""
 _COPY = re.compile(r" [0-9a-f]{8}\Z")
-"""What tells the names of sessions apart that would be the same."""
+"""What is added to the name of a session that would be that of another."""
 TITLE_MIN, PREAMBLE_MIN = 10, 20
-"""Characters of a title, and of what stands before it in a prompt."""
+"""Characters of a title, and of what is before it in a prompt."""
 _OURS = ("Recorded by Stator", "<stator", "This session is being continued from a previous")
 _NOTHING = frozenset(
     (
@@ -105,7 +105,7 @@ class SessionRecap(msgspec.Struct, frozen=True, kw_only=True):
     """The turn whose prompt that is; 0: no prompt is recorded."""
     steps_done: int = 0
     steps_claimed: int = 0
-    """Steps of the plan that are said to be done and were not checked."""
+    """Steps of the plan that are recorded as done and were not checked."""
     steps_open: int = 0
     files: int = 0
     """Files changed, those of sub-agents too; not those that are as they were before."""
@@ -131,7 +131,7 @@ class SessionRecap(msgspec.Struct, frozen=True, kw_only=True):
     last_turn: str = ""
     """How the last turn ended; empty while it is open."""
     mid_turn: bool = False
-    """Whether its record stops in the middle of a turn: the agent said nothing after its last call."""
+    """Whether its record stops in the middle of a turn: there are no words of the agent after its last call."""
     unplaced: int = 0
     """What is known of it and has no place in its log yet."""
 

@@ -183,7 +183,7 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     session: str = ""
     """The name of the one session, if only that was asked."""
     sessions: int = 0
-    """How many sessions that is; at least so many if `more`."""
+    """How many sessions that is, or the least number if `more`."""
     more: bool = False
 
 
@@ -460,7 +460,7 @@ def about(commit: Commit) -> str:
 
 
 def said_reason(commit: Commit) -> Reason:
-    """A prompt, or what the agent said."""
+    """A prompt, or an answer of the agent."""
     field = "input" if commit.kind == "turn" else "output"
     return _base(commit, "asked" if commit.kind == "turn" else "said", words_of(commit, field))
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from stator.model.views.project_state import ProjectState
     from stator.runtime.retention.project_values import Forgotten
 
-STATE_LIMIT = 50
+STATE_LIMIT = 30
 """Entries of a collection that an answer about a project holds, unless more are asked for."""
 FROM_HOST = "host:"
 

@@ -172,8 +172,7 @@ def catch_up(store: StorePort, index: ProjectIndex) -> None:
             _lose(store, index, gone)
         if not moved:
             break
-        _tell(store, index, moved)
-        if len(moved) <= FEW:
+        if _tell(store, index, moved) and len(moved) <= FEW:
             break
     index.scrub()
 
@@ -202,19 +201,24 @@ def related(index: ProjectIndex, sessions: Sequence[str], parent: str = "") -> l
     return list(found)
 
 
-def _tell(store: StorePort, index: ProjectIndex, sessions: Sequence[str]) -> None:
+def _tell(store: StorePort, index: ProjectIndex, sessions: Sequence[str]) -> bool:
+    """Put what sessions know into the index; False if another process was first with some of it."""
     learning = _Learning(store, index)
     batch: list[list[Learned]] = []
+    held: set[str] = set()
+    landed = True
     for session in sessions:
         group = learning.group(session)
+        if len(batch) >= BATCH or any(one.about.id in held for one in group):
+            # A session that waits to be put is looked at again, once it was.
+            landed = index.put(batch) and landed
+            batch, held = [], set()
+            learning = _Learning(store, index)
+            group = learning.group(session)
         if group:
             batch.append(group)
-        if len(batch) >= BATCH:
-            index.put(batch)
-            batch = []
-            learning = _Learning(store, index)
-    if batch:
-        index.put(batch)
+            held |= {one.about.id for one in group}
+    return (index.put(batch) if batch else True) and landed
 
 
 class _Learning:

@@ -71,7 +71,8 @@ class TestPaging:
         """In one session or in the whole store."""
         commit = story.fact("a")
         place = [(story.session, commit.seq)]
-        for text in (commit.id, commit.id[-8:], commit.hash, commit.hash[:12]):
+        ends = (commit.id[-8:], commit.id[-9:], commit.hash[:12], commit.hash[:7])
+        for text in (commit.id, commit.hash, *ends):
             assert story.store.locate(text) == place
             assert story.store.locate(text, story.session) == place
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 from stator.model.log.commit import Erase, Purge, Remove, Upsert
 from stator.model.log.delta import Drop
 from stator.model.log.query import Lease, SessionQuery
@@ -42,9 +45,7 @@ def teach(store: StorePort, index: ProjectIndex) -> dict[str, tuple[list[HeldKey
         known = SessionKnowledge()
         for commit in store.commits(row.id, after=lent_upto(row.record.lineage)):
             if commit.seq <= upto:
-                learn(
-                    known, commit, dropped_key=lambda op, seq, at=row.id: _key(store, at, op, seq)
-                )
+                learn(known, commit, dropped_key=functools.partial(_key, store, row.id))
         head, was = store.head(row.id), index.known(row.id)
         group.append(
             Learned(
@@ -78,7 +79,7 @@ def _key(store: StorePort, session: str, op: Drop, seq: int) -> str:
     return next(one.key for one in versions if one.op == op)
 
 
-def told(store: StorePort, name: str, **fields: object) -> Story:
+def told(store: StorePort, name: str, **fields: Any) -> Story:
     return begin(store, name, mode="recorded", project=PROJECT, **fields)
 
 
@@ -270,5 +271,5 @@ class TestProjectIndex:
         late = Learned(
             about=about, project=PROJECT, mark=known.mark, knowledge=SessionKnowledge(), before=0
         )
-        project_index.put([[late]])
+        assert not project_index.put([[late]])
         assert asked(store, project_index) == first

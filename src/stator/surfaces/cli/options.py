@@ -93,7 +93,7 @@ KindOption = Annotated[
         help="Only commits of this kind. Can be repeated.",
     ),
 ]
-FromOption = Annotated[
+FromRefOption = Annotated[
     str | None,
     Parameter(
         name="--from",

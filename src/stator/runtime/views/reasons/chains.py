@@ -33,10 +33,10 @@ PATHS_MAX = 8
 TURNS_MAX, FILES_MAX = 10, 50
 """Of a revision: the turns and files that are listed."""
 VERSIONS_MAX = 50
-COUNTED_TURNS = 5
+COUNTED_TURNS = 4
 """Turns of a file whose added and removed lines are counted without being asked for: contents are read for it."""
-EDITS_A_TURN = 3
-"""Of a limit on edits: one turn is shown for so many of them, at most."""
+EDITS_A_TURN = 4
+"""A limit on edits is also one on turns: it is divided by this."""
 NEXT_CALLS = 50
 """Calls after a failed one, among which the one is looked for that worked."""
 
@@ -186,7 +186,7 @@ def _around(
 def _near(
     reading: Lookup, session: str, first: int, last: int, edits: Sequence[Commit]
 ) -> list[Commit]:
-    """Of a long turn: its decisions and approvals, the calls of the edits, and what was said just before."""
+    """Of a long turn: its decisions and approvals, the calls of the edits, and the agent's words just before."""
     store = reading.store
     seqs = {
         version.seq
@@ -271,10 +271,10 @@ def _with_trust(
 
 def named_answer(reading: Lookup, kind: str, name: str, limit: int) -> WhyAnswer | None:
     """Why a decision, a fact, a preference, a plan step, an artifact or a dead end is what it is: its versions, and
-    what came of each."""
+    what followed each."""
     most = min(-(-limit // EDITS_A_TURN), VERSIONS_MAX)
     touches = reading.touches(NAMED[kind], name, 4 * VERSIONS_MAX)
-    standing = (touch for touch in _puts(touches) if reading.stands(touch.session, touch.seq))
+    standing = (touch for touch in _puts(touches) if _counts(reading, kind, touch))
     puts = list(islice(standing, most + 1))
     more = len(puts) > most
     if not puts:
@@ -290,6 +290,13 @@ def named_answer(reading: Lookup, kind: str, name: str, limit: int) -> WhyAnswer
         for each in [*found, *after(reading, commit)]:
             _add(groups, each)
     return _answer(reading, kind, name, groups, puts[:most], more=more)
+
+
+def _counts(reading: Lookup, kind: str, touch: KeyTouch) -> bool:
+    """Whether a version is still part of the state. A rewind takes back no revision: it is in the repository."""
+    if kind == "revision":
+        return reading.row(touch.session) is not None
+    return reading.stands(touch.session, touch.seq)
 
 
 def _puts(touches: Sequence[KeyTouch]) -> list[KeyTouch]:

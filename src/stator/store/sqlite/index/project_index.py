@@ -93,6 +93,7 @@ CREATE TABLE entry (
   key      TEXT NOT NULL,
   happened INTEGER NOT NULL,
   session  TEXT NOT NULL,
+  said     TEXT NOT NULL,
   body     BLOB NOT NULL,
   PRIMARY KEY (p, name, key)
 ) STRICT, WITHOUT ROWID;
@@ -178,15 +179,19 @@ class SqliteProjectIndex(IndexFile):
 
     # -- filling ----------------------------------------------------------------------------------
 
-    def put(self, groups: Sequence[Sequence[Learned]]) -> None:
+    def put(self, groups: Sequence[Sequence[Learned]]) -> bool:
+        left_out = 0
         with self._guarded(), self._writing() as db:
             touched: dict[Key, None] = {}
             for group in groups:
-                if all(_revision(db, one.about.id) == one.before for one in group):
-                    for learned in group:
-                        touched |= dict.fromkeys(self._put(db, learned))
-                        self._caught_up(db, learned.about.id)
+                if any(_revision(db, one.about.id) != one.before for one in group):
+                    left_out += 1
+                    continue
+                for learned in group:
+                    touched |= dict.fromkeys(self._put(db, learned))
+                    self._caught_up(db, learned.about.id)
             self._settle(db, touched)
+        return not left_out
 
     def _put(self, db: apsw.Connection, learned: Learned) -> Iterator[Key]:
         """Write down what a session knows; the keys that must be settled again."""
@@ -239,13 +244,10 @@ class SqliteProjectIndex(IndexFile):
             for value in records.values():
                 row = one(
                     db,
-                    "SELECT session, body FROM entry WHERE p = ? AND name = ? AND key = ?",
+                    "SELECT session, said FROM entry WHERE p = ? AND name = ? AND key = ?",
                     (p, number, value.key),
                 )
-                if value.said and (
-                    row is None
-                    or (row[0] != about.id and value.said != _settled(row[1]).value.said)
-                ):
+                if value.said and (row is None or (row[0] != about.id and value.said != row[1])):
                     yield p, number, value.key
         if reached:
             for drop in known.key_drops():
@@ -420,8 +422,8 @@ def _keep(db: apsw.Connection, key: Key, found: HeldKey | None) -> None:
     elif there[0] == body:
         return
     db.execute(
-        "INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?, ?, ?)",
-        (*key, found.value.happened, found.value.session, body),
+        "INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (*key, found.value.happened, found.value.session, found.value.said, body),
     )
 
 

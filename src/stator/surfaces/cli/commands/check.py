@@ -71,10 +71,7 @@ def check(
         hands = RecordedTools(here, environment=own_environment())
         commands = list(dict.fromkeys(record.check for record in steps))
         if not yes:
-            screen.whole(Line(f"$ {command}", "bold") for command in commands)
-            screen.whole([Line(f"  in {hands.root}", "dim")])
-            if not can_ask() or not asks_yes(f"Run {count(len(commands), 'command')}?"):
-                raise BadQuery("nothing was run", hint="read the commands above, then: --yes")
+            _ask(commands, hands.root)
         for record in {record.check: record for record in steps}.values():
             run = functools.partial(hands.do, Act(kind="shell", text=record.check))
             status = run_check(
@@ -92,6 +89,15 @@ def check(
             screen.lines(map(record_line.of_record, found))
     is_done = all(record.status == "done" for record in found)
     return OK if is_done else FINDING
+
+
+def _ask(commands: list[str], folder: str) -> None:
+    """Show the commands whole, and ask whether they may run."""
+    with Screen(pager=False) as screen:
+        screen.whole(Line(f"$ {command}", "bold") for command in commands)
+        screen.whole([Line(f"  in {folder}", "dim")])
+    if not can_ask() or not asks_yes(f"Run {count(len(commands), 'command')}?"):
+        raise BadQuery("nothing was run", hint="read the commands above, then: --yes")
 
 
 def _steps(view: SessionView) -> list[PlanRecord]:

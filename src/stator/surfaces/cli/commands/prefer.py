@@ -12,7 +12,7 @@ from stator.surfaces.cli.render.record_line import brief
 from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
-    from stator.surfaces.cli.options import FromOption, JsonFlag, NoPagerFlag, StoreOption
+    from stator.surfaces.cli.options import FromRefOption, JsonFlag, NoPagerFlag, StoreOption
 
 EXAMPLES = """
 stator prefer naming "kebab-case, date first"
@@ -27,7 +27,7 @@ def prefer(
     /,
     *,
     user: bool = False,
-    from_: FromOption = None,
+    from_: FromRefOption = None,
     why: str = "",
     store: StoreOption = None,
     json: JsonFlag = False,

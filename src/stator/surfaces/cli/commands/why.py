@@ -350,9 +350,13 @@ def _file_edits(path: str, edits: list[Reason]) -> Iterator[Line]:
 
 
 def _revision(reason: Reason) -> Line:
-    line = _labelled("led to").add(reason.topic, "id").add(f" {brief(reason.text)}")
+    # Without its files it is only the next one: the edits may be in it or not.
+    line = _labelled("led to" if reason.files else "then")
+    line.add(reason.topic, "id").add(f" {brief(reason.text)}")
     line.add(f" · {reason.detail}" if reason.detail else "", "dim")
-    return line.add(", pushed" if reason.status else "", "dim").add(_place([reason]), "id")
+    line.add(", pushed" if reason.status else "", "dim")
+    line.add("" if reason.files else " (its files are not recorded)", "dim")
+    return line.add(_place([reason]), "id")
 
 
 def _trusted(line: Line, reason: Reason) -> Line:

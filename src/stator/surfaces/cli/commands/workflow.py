@@ -125,48 +125,70 @@ def workflow(
         with Screen(json=json, pager=not no_pager) as screen:
             _show_workflow(screen, found, json=json)
         return OK
-    hands = load_tools(tools) if tools is not None else {}
-    recorded = (
-        RecordedTools(root or ".", found.root, environment=own_environment())
-        if tools is None or root
-        else None
-    )
-    values = model.values_for(found, _values(found, set or []))
-    workflows.check_tools(found, hands, recorded)
+    may: Effects = "run" if yes else effects
+    where = root or "." if tools is None or root else None
+    prepared = _Prepared(found, _values(found, set or []), tools, where)
     if dry_run:
         with Screen(json=json, pager=not no_pager) as screen:
-            _show_dry_run(screen, found, values, hands, recorded, json=json)
+            _show_dry_run(screen, prepared, json=json)
         return OK
-    may: Effects | None = "run" if yes else effects
-    if recorded is not None and may == "ask" and not json:
-        may = _asked(found, values, hands, recorded)
+    return _run(prepared, session or "", may, store, json=json, no_pager=no_pager)
+
+
+class _Prepared:
+    """A workflow with its parameters set, and the tools that do it."""
+
+    def __init__(
+        self, workflow: Workflow, given: dict[str, Any], tools: str | None, root: str | None
+    ) -> None:
+        self.workflow = workflow
+        self.tools: Tools = load_tools(tools) if tools is not None else {}
+        self.recorded = (
+            RecordedTools(root, workflow.root, environment=own_environment())
+            if root is not None
+            else None
+        )
+        self.values = model.values_for(workflow, given)
+        workflows.check_tools(workflow, self.tools, self.recorded)
+
+
+def _run(
+    prepared: _Prepared,
+    session: str,
+    effects: Effects,
+    store: str | None,
+    *,
+    json: bool,
+    no_pager: bool,
+) -> int:
+    may: Effects | None = effects
+    if prepared.recorded is not None and effects == "ask" and not json:
+        may = _asked(prepared, prepared.recorded)
     if may is None:
         note("nothing was run")
         return FINDING
-    with connect(store) as opened, Screen(json=json, pager=not no_pager) as screen:
-        with prints_to_stderr():
-            ran = workflows.run(
-                opened.port,
-                opened.context,
-                found,
-                hands,
-                values,
-                session=session or "",
-                effects=may,
-                recorded=recorded,
-            )
+    with connect(store) as opened, prints_to_stderr():
+        ran = workflows.run(
+            opened.port,
+            opened.context,
+            prepared.workflow,
+            prepared.tools,
+            prepared.values,
+            session=session,
+            effects=may,
+            recorded=prepared.recorded,
+        )
+    with Screen(json=json, pager=not no_pager) as screen:
         _show_run(screen, ran, json=json)
     return OK if ran.status == "done" else FINDING
 
 
-def _asked(
-    found: Workflow, values: dict[str, Any], hands: Tools, recorded: RecordedTools
-) -> Effects | None:
+def _asked(prepared: _Prepared, recorded: RecordedTools) -> Effects | None:
     """Show what would be done, and ask whether all of it may run; None if it may not. Where no person can answer, each
     write waits for its approval."""
-    workflows.check_acts(found, values, hands, recorded)
-    with Screen(json=False, pager=False) as screen:
-        _show_dry_run(screen, found, values, hands, recorded, json=False)
+    workflows.check_acts(prepared.workflow, prepared.values, prepared.tools, recorded)
+    with Screen(pager=False) as screen:  # it is on the terminal before the question
+        _show_dry_run(screen, prepared, json=False)
     if not can_ask():
         return "ask"
     return "run" if asks_yes(f"Do all of this in {recorded.root}?") else None
@@ -283,16 +305,9 @@ def _reference(value: Any) -> str:
     return brief(value, 60)
 
 
-def _show_dry_run(
-    screen: Screen,
-    found: Workflow,
-    values: dict[str, Any],
-    hands: Tools,
-    recorded: RecordedTools | None,
-    *,
-    json: bool,
-) -> None:
-    shown = workflows.preview(found, values, hands, recorded)
+def _show_dry_run(screen: Screen, prepared: _Prepared, *, json: bool) -> None:
+    found, values, recorded = prepared.workflow, prepared.values, prepared.recorded
+    shown = workflows.preview(found, values, prepared.tools, recorded)
     if json:
         calls = [
             {**plain, "does": item.lines, "problem": item.problem}
