@@ -102,8 +102,8 @@ def test_every_section_writes_the_same_commits_as_the_release_that_last_changed_
     session whose transcript is missing is recorded with that cause ("hooks-claude-code").
 
     From 0.9.0 on: what rules find follows its evidence, and contents of files that transcripts and hooks show come
-    before the outcome that names them (imports, hooks, the proxy). The reason of a denial is a candidate ("approved"), an
-    adoption is a decision ("branched").
+    before the outcome that names them (imports, hooks, the proxy). The reason of a denial is a candidate ("approved"),
+    an adoption is a decision ("branched").
 
     What each commit was made from is recorded since 0.8.0: in sections of earlier releases it is not compared."""
     run("compat.wording", tmp_path / "run", str(tmp_path))
