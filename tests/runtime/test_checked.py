@@ -293,3 +293,30 @@ def test_a_step_reads_what_the_history_of_checks_and_changes_proves(acts):
             assert read.status == expected(told, check, files), (step_name, read.because, told)
     turn.end()
     session.close()
+
+
+@pytest.mark.parametrize("files", [["*.py"], ["."], ["./"], ["src/**"], ["src/"], []])
+def test_a_change_below_a_named_folder_or_of_a_named_pattern_counts(session, files):
+    with session.turn("one") as t:
+        run(t, "make test")
+        t.file("src/a.py", "modified")
+        t.plan("s", "done", check="make test", files=files)
+    assert step(session).because == "changed since the check: src/a.py"
+
+
+@pytest.mark.parametrize("command", ["echo x > a.py", "sed -i s/x/y/ a.py", "rm a.py"])
+def test_a_command_whose_words_write_a_file_counts_though_nobody_reported_it(session, command):
+    with session.turn("one") as t:
+        run(t, "make test")
+        run(t, command)
+        t.plan("s", "done", check="make test", files=["a.py"])
+    assert step(session).because == "changed since the check: a.py"
+
+
+def test_a_write_after_the_check_in_the_same_line_counts(session):
+    with session.turn("one") as t:
+        run(t, "make test && echo x > a.py")
+        t.plan("s", "done", check="make test")
+        assert step(session).because == "changed since the check: a.py"
+        run(t, "echo x > a.py && make test && echo ok")
+    assert step(session).status == "done"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 import msgspec
@@ -24,17 +25,23 @@ NOT_RUN = "its check did not run"
 _FAILED = frozenset({"error", "timeout"})
 """Statuses of a call that ran and failed; one that was denied, cancelled or is in doubt says nothing."""
 _BLANKS = re.compile(r"""('[^']*'|"(?:[^"\\]|\\.)*"|\\.)|\\\n|[ \t]+""")
+_PATTERN = re.compile(r"[*?\[]")
+_HARMLESS = frozenset({"echo", "printf", "true", ":", "date", "pwd", "ls"})
+"""Commands that change no file."""
+_PREFIXES = frozenset({"builtin", "command"})
 _EXIT_CODES = ("exit_code", "exitCode", "returncode", "return_code", "exit_status", "exit")
 ROW_MAX = 8
 """Commands of a line, joined by `&&`, that a check may be."""
 
 
 class CheckRun(msgspec.Struct, frozen=True):
-    """A call that ran the check of a step: the seq where it began, how it ended, and the call's id."""
+    """A call that ran the check of a step: the seq where it began, how it ended, the call's id, and whether the check
+    was the end of its line, so that what the call changed was changed before the check or by it."""
 
     seq: int
     ending: Ending
     call: str = ""
+    is_last: bool = True
 
 
 class FileChanged(msgspec.Struct, frozen=True):
@@ -71,7 +78,7 @@ def read_step(
     later = [
         change
         for change in changes
-        if change.seq > last.seq and not (change.call and change.call == last.call)
+        if change.seq > last.seq and not (last.is_last and change.call and change.call == last.call)
     ]
     if later:
         newest = max(later, key=lambda change: (change.seq, change.path))
@@ -134,6 +141,23 @@ def ending_of(
     return "ok" if status == "ok" else None
 
 
+def ends_with(command: str, check: str) -> bool:
+    """Whether nothing that could change a file comes after a check in a command line."""
+    rest = tidy(command).rpartition(tidy(check))[2]
+    words = [part.split() for part in re.split(r"&&|[;\n]", rest) if part.strip()]
+    return ">" not in rest and all(part[0] in _HARMLESS for part in words)
+
+
+def is_named(path: str, names: Sequence[str]) -> bool:
+    """Whether a file is one that a step names: by its folder, or by a pattern."""
+    return any(
+        name == "."
+        or path.startswith(name.rstrip("/") + "/")
+        or (_PATTERN.search(name) is not None and fnmatchcase(path, name))
+        for name in names
+    )
+
+
 def _parts(command: str, folders: Sequence[str]) -> set[str]:
     """The commands, and rows of commands, of a line that certainly succeeded if the line did, in the same folder."""
     parts = [tidy(part) for part in parts_of_success(command)]
@@ -147,8 +171,14 @@ def _parts(command: str, folders: Sequence[str]) -> set[str]:
 
 
 def _leaves(part: str, folders: Sequence[str]) -> bool:
-    """Whether a command goes to another folder than the session's."""
+    """Whether a command goes to another folder than the session's, or changes what the commands after it mean."""
     words = part.split(" ")
+    while len(words) > 1 and (words[0] in _PREFIXES or "=" in words[0]):
+        del words[0]
+    if words[0] == "set":
+        return any("n" in word.partition("pipefail")[0] for word in words[1:])
+    if words[0] == "hash":
+        return True
     stays = len(words) == 2 and words[1].strip("'\"").rstrip("/") in (".", *folders)
     return words[0] == "cd" and not stays
 

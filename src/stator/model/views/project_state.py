@@ -8,7 +8,7 @@ conflict with it. Values for the whole project and for the user come from sessio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -328,48 +328,36 @@ def _entry(
     settled: HeldKey, about: Callable[[str], SessionAbout | None], scope: Scope
 ) -> StateEntry:
     value = settled.value
-    conflicts, earlier = settled.conflicts, settled.earlier
-    known = about(value.session)
     return StateEntry(
         collection=value.collection,
         key=value.key,
-        conflicts=[_shown(one, about(one.session), scope) for one in conflicts]
-        if conflicts
-        else [],
-        earlier=[_shown(one, about(one.session), scope) for one in earlier] if earlier else [],
+        conflicts=[_shown(one, about, scope) for one in settled.conflicts],
+        earlier=[_shown(one, about, scope) for one in settled.earlier],
         more_earlier=settled.more_earlier,
-        record=value.record,
-        session=value.session,
-        name=known.name if known is not None else "",
-        agent=known.agent if known is not None else "",
-        turn=value.turn,
-        seq=value.seq,
-        commit=value.commit,
-        happened=value.happened,
-        source=value.source,
-        trust=value.trust,
-        scope="session" if known is None or known.scope == "session" else scope,
-        anchors=_pairs(value),
-        revision=value.revision,
+        **_fields(value, about(value.session), scope),
     )
 
 
-def _shown(value: Value, known: SessionAbout | None, scope: Scope) -> StateValue:
-    return StateValue(
-        record=value.record,
-        session=value.session,
-        name=known.name if known is not None else "",
-        agent=known.agent if known is not None else "",
-        turn=value.turn,
-        seq=value.seq,
-        commit=value.commit,
-        happened=value.happened,
-        source=value.source,
-        trust=value.trust,
-        scope="session" if known is None or known.scope == "session" else scope,
-        anchors=_pairs(value),
-        revision=value.revision,
-    )
+def _shown(value: Value, about: Callable[[str], SessionAbout | None], scope: Scope) -> StateValue:
+    return StateValue(**_fields(value, about(value.session), scope))
+
+
+def _fields(value: Value, known: SessionAbout | None, scope: Scope) -> dict[str, Any]:
+    return {
+        "record": value.record,
+        "session": value.session,
+        "name": known.name if known is not None else "",
+        "agent": known.agent if known is not None else "",
+        "turn": value.turn,
+        "seq": value.seq,
+        "commit": value.commit,
+        "happened": value.happened,
+        "source": value.source,
+        "trust": value.trust,
+        "scope": "session" if known is None or known.scope == "session" else scope,
+        "anchors": _pairs(value),
+        "revision": value.revision,
+    }
 
 
 def _pairs(value: Value) -> list[tuple[str, str]]:

@@ -6,12 +6,13 @@ which is where an agent runs its check. What lies outside proves nothing, so suc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from stator.model.calls.vocabulary import is_file_tool
-from stator.model.exchange.tool_files import command_of
+from stator.model.exchange.shell_effects import files_touched
+from stator.model.exchange.tool_files import command_of, files_of_call
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Op, Put
 from stator.model.log.query import CallQuery, CallRow
@@ -21,6 +22,8 @@ from stator.model.views.checked import (
     CheckRun,
     FileChanged,
     ending_of,
+    ends_with,
+    is_named,
     read_step,
     tidy,
 )
@@ -77,6 +80,7 @@ class _Looking:
     def __init__(self, store: StorePort, session: str, upto: int, folder: str) -> None:
         self._store, self._id, self._upto = store, session, upto
         self._folders = (folder.rstrip("/"),) if folder else ()
+        self._root = folder
         self._left = BUDGET
         rewinds = (rewind.seq for rewind in reflog.rewinds(store, session))
         self._rewound = max((seq for seq in rewinds if seq <= upto), default=0)
@@ -84,6 +88,9 @@ class _Looking:
         """The newest run of each check."""
         self._scanned = 0
         """Every call after this seq was looked through."""
+        self._read: Commit | None = None
+        self._wrote: list[FileChanged] = []
+        """What the words of these calls say they wrote."""
 
     def _spend(self) -> None:
         self._left -= 1
@@ -97,10 +104,11 @@ class _Looking:
         wanted = set(checks)
         if not wanted:
             return
-        for number, row in enumerate(self._calls(self._upto, RAN), 1):
+        for number, row in enumerate(self._calls(self._upto, (*RAN, "started")), 1):
             for check, run in self._said(row, wanted):
                 self._runs[check] = run
                 wanted.discard(check)
+            self._note_writes(row)
             self._scanned = row.seq
             if not wanted or number >= NEWEST:
                 return
@@ -128,10 +136,30 @@ class _Looking:
         for check in near:
             ending = ending_of(check, command, row.status, output, self._folders)
             if ending is not None:
-                yield check, CheckRun(row.seq, ending, row.call)
+                yield check, CheckRun(row.seq, ending, row.call, ends_with(command, check))
+
+    def _note_writes(self, row: CallRow) -> None:
+        """Note the files that a call's own words say it wrote, also if nobody reported them, or it is in doubt."""
+        if row.status != "started" and is_file_tool(row.tool):
+            return
+        given = self._commit(row.seq).known("input")
+        touched = (
+            files_of_call(row.tool, given)
+            if row.status == "started" and isinstance(given, Mapping)
+            else files_touched(command_of(given))
+        )
+        for touch in touched:
+            if touch.op in LOOKS:
+                continue
+            for path in (touch.path, touch.from_path):
+                if path:
+                    named = paths.split(path, self._root)[1]
+                    self._wrote.append(FileChanged(row.outcome or row.seq, named, row.call))
 
     def _commit(self, seq: int) -> Commit:
-        return self._store.commits(self._id, after=seq - 1, upto=seq, limit=1)[0]
+        if self._read is None or self._read.seq != seq:
+            self._read = self._store.commits(self._id, after=seq - 1, upto=seq, limit=1)[0]
+        return self._read
 
     def _earlier(self, check: str, recorded: int) -> CheckRun | None:
         """The newest run before a step was recorded, if that is certainly the newest of all."""
@@ -177,14 +205,20 @@ class _Looking:
             self._spend()
             entry = self._store.find(self._id, "files", _key(path), at=self._upto)
             found += [entry] if entry is not None else []
-            folders += [path.rstrip("/") + "/"] if entry is None else []
+            folders += [path] if entry is None else []
         if folders or not step.files:
             found += self._below(folders, run.seq)
         changes = [self._change(entry, run.seq) for entry in found if entry.seq > run.seq]
-        return [change for change in changes if change is not None]
+        said = [
+            wrote
+            for wrote in self._wrote
+            if wrote.seq >= run.seq
+            and (not step.files or wrote.path in step.files or is_named(wrote.path, step.files))
+        ]
+        return said + [change for change in changes if change is not None]
 
     def _below(self, folders: Sequence[str], since: int) -> list[Entry]:
-        """Files that were touched since a seq: those below the folders, or all."""
+        """Files that were touched since a seq: those below the folders or of the patterns, or all."""
         touched = self._store.entries(self._id, "files", at=self._upto, limit=FILES + 1)
         late = [entry for entry in touched if entry.seq > since]
         if len(late) > FILES:
@@ -192,7 +226,7 @@ class _Looking:
         return [
             entry
             for entry in late
-            if not folders or str(getattr(entry.record, "path", "")).startswith(tuple(folders))
+            if not folders or is_named(str(getattr(entry.record, "path", "")), folders)
         ]
 
     def _change(self, entry: Entry, since: int) -> FileChanged | None:
