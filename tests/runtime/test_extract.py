@@ -15,6 +15,7 @@ from runtime.conftest import memory_store
 from stator.model.exchange.items import Conversation
 from stator.model.extraction import extractor
 from stator.model.extraction.evidence import EXTRACT
+from stator.model.extraction import answers
 from stator.model.extraction.extractor import RULES
 from stator.model.extraction.reconcile import NOT_COMPARED
 from stator.model.log.commit import Upsert
@@ -24,7 +25,7 @@ from stator.runtime.ingest.extract import extract
 from stator.runtime.ingest.recorder import Recorder
 
 TALK = Conversation(source="claude-code", id="talk")
-MADE = ("decisions", "artifacts", "revisions", "candidates", "working_set")
+MADE = ("checks", "decisions", "artifacts", "revisions", "candidates", "working_set")
 REFUSED = "The user doesn't want to proceed with this tool use."
 
 
@@ -201,7 +202,7 @@ def test_what_a_person_decided_since_is_not_removed():
 def test_a_finding_that_was_overtaken_comes_back_if_the_rules_take_the_later_one_back():
     store = memory_store()
     session = record(store, items_of(["answer A", "answer B"]))
-    first = changed(RULES[0], lambda one: one if one.what == "A" else None)
+    first = changed(answers.RULE, lambda one: one if one.what == "A" else None)
     again(store, session, (msgspec.structs.replace(first, version=2),), again=True)
     assert chosen(store, session) == ["A"]
 
