@@ -415,8 +415,8 @@ class History:
         elif what == "settle":
             if self.doubts:
                 call, place = self.doubts.pop()
-                verdict = "not done" if fails else "done"
-                self.store.contribute(self.session.id).settle(call, verdict)
+                person = self.store.contribute(self.session.id)
+                person.settle(call, "not done" if fails else "done")
                 self.told[place] = ("run", self.told[place][1], bool(fails))
                 self.is_sure = False
         elif what == "noise":

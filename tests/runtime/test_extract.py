@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from model.extraction_talks import call, prompt, shell
 from runtime.conftest import memory_store
 from stator.model.exchange.items import Conversation
-from stator.model.extraction import extractor
+from stator.model.extraction import answers, extractor
 from stator.model.extraction.evidence import EXTRACT
-from stator.model.extraction import answers
 from stator.model.extraction.extractor import RULES
 from stator.model.extraction.reconcile import NOT_COMPARED
 from stator.model.log.commit import Upsert
