@@ -204,6 +204,24 @@ def test_a_change_in_between_that_nobody_recorded_is_named(chat):
     assert "-x = 1\n+x = 4\n" in patch.patch
 
 
+def test_git_applies_the_rename_of_a_file_whose_content_nobody_knows(chat, tmp_path):
+    chat.call("Bash", {"command": "mv a.py b.py"}, {"stdout": ""})
+    shown = chat.imported()
+    fill(tmp_path / "copy", {"a.py": b"unknown\n"})
+    apply(tmp_path / "copy", shown.patch("t1"))
+    assert tree(tmp_path / "copy") == {"b.py": b"unknown\n"}
+
+
+def test_a_renamed_file_that_replaces_another_is_a_change_of_that_one(chat, tmp_path):
+    chat.write("a.py", "new\n")
+    chat.write("b.py", "old\n")
+    chat.call("Bash", {"command": "mv a.py b.py"}, {"stdout": ""})
+    shown = chat.imported()
+    fill(tmp_path / "copy", {"a.py": b"new\n", "b.py": b"old\n"})
+    apply(tmp_path / "copy", shown.patch("t3"))
+    assert tree(tmp_path / "copy") == {"b.py": b"new\n"}
+
+
 def test_the_hunks_of_one_edit_have_counts(chat):
     chat.edit("a.py", "1", "2", "x = 1\ny\n")
     shown = chat.imported()

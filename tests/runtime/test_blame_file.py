@@ -105,3 +105,20 @@ def test_a_file_without_lines_is_refused(store):
         file.write(b"\0\1")
     with pytest.raises(InvalidInput, match="no lines to show"):
         store.blame("a.bin")
+
+
+def test_a_file_that_is_recorded_under_another_checkout_is_found_by_its_end(store):
+    with store.open("first") as s:
+        s.track(contents=True)
+        turn(s, ("checkout/src/a.py", "one\n"))
+    put("src/a.py", "one\ntwo\n")
+    found = store.blame("src/a.py")
+    assert (found.path, found.asked) == ("checkout/src/a.py", "src/a.py")
+    assert sources(found) == [("recorded", 1), ("since", 0)]
+
+
+def test_a_name_that_only_ends_like_a_recorded_one_is_another_file(store):
+    with store.open("first") as s:
+        s.track(contents=True)
+        turn(s, ("src/data.py", "one\n"))
+    assert store.blame("a.py").sessions == 0

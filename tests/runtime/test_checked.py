@@ -350,6 +350,7 @@ ACTS = st.lists(
         st.tuples(st.just("noise"), st.just(""), st.just(None)),
         st.tuples(st.just("plan"), st.just(""), st.just(None)),
         st.tuples(st.just("change"), st.sampled_from(["a.py", "b.py"]), st.just(None)),
+        st.tuples(st.just("write"), st.sampled_from(["a.py", "b.py"]), st.just(None)),
         st.tuples(st.just("look"), st.sampled_from(["a.py", "b.py"]), st.just(None)),
         st.tuples(st.just("turn"), st.just(""), st.just(None)),
         st.tuples(st.just("rewind"), st.just(""), st.just(None)),
@@ -424,6 +425,9 @@ class History:
         elif what == "plan":
             self.plan()
             self.planned = True
+        elif what == "write":
+            run(self.turn, f"echo x > {name}")
+            self.told.append(("change", name, None))
         elif what in ("change", "look"):
             self.turn.file(name, "modified" if what == "change" else "read")
             self.told.append((what, name, None))
@@ -467,3 +471,40 @@ def test_a_step_reads_what_the_history_of_checks_and_changes_proves(acts, plans_
             history.check()
         history.turn.end()
         history.session.close()
+
+
+@pytest.mark.parametrize("files", [["*.py"], ["."], ["./"], ["src/**"], ["src/"], []])
+def test_a_change_below_a_named_folder_or_of_a_named_pattern_counts(session, files):
+    with session.turn("one") as t:
+        run(t, "make test")
+        t.file("src/a.py", "modified")
+        t.plan("s", "done", check="make test", files=files)
+    assert step(session).because == "changed since the check: src/a.py"
+
+
+@pytest.mark.parametrize("command", ["echo x > a.py", "sed -i s/x/y/ a.py", "rm a.py"])
+def test_a_command_whose_words_write_a_file_counts_though_nobody_reported_it(session, command):
+    with session.turn("one") as t:
+        run(t, "make test")
+        run(t, command)
+        t.plan("s", "done", check="make test", files=["a.py"])
+    assert step(session).because == "changed since the check: a.py"
+
+
+def test_what_a_command_wrote_counts_however_many_calls_follow(session, monkeypatch):
+    monkeypatch.setattr(checked, "NEWEST", 5)
+    with session.turn("one") as t:
+        t.plan("s", "done", check="make test", files=["a.py"])
+        run(t, "make test")
+        run(t, "echo x > a.py")
+        noise(t, 20)
+    assert step(session).because == "changed since the check: a.py"
+
+
+def test_a_write_after_the_check_in_the_same_line_counts(session):
+    with session.turn("one") as t:
+        run(t, "make test && echo x > a.py")
+        t.plan("s", "done", check="make test")
+        assert step(session).because == "changed since the check: a.py"
+        run(t, "echo x > a.py && make test && echo ok")
+    assert step(session).status == "done"

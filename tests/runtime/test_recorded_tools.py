@@ -178,7 +178,9 @@ def test_searching_shows_nothing_behind_links(tools, root, tmp_path):
     assert "outside" not in do(tools, "Glob", pattern="**/*.txt")
 
 
-@pytest.mark.parametrize("path", [".git/hooks/pre-commit", "sub/.git/config", ".stator/store.db"])
+@pytest.mark.parametrize(
+    "path", [".git/hooks/pre-commit", "sub/.git/config", ".stator/store.db", ".GIT/config"]
+)
 def test_folders_whose_files_run_or_decide_things_are_left_alone(tools, root, path):
     with pytest.raises(NotDone):
         do(tools, "Write", file_path=path, content="x")

@@ -103,7 +103,7 @@ def test_a_killed_workflow_leaves_a_call_in_doubt_and_continues_after_it_is_sett
 
     assert main(words) == 1
     shown = capsys.readouterr().out
-    assert "in doubt" in shown
+    assert "in doubt: stator settle c_" in shown
     assert (inbox / "log").read_text() == "once\n"
 
     with stator.connect(os.environ["STATOR_STORE"]) as store:

@@ -31,6 +31,22 @@ class LineRun(msgspec.Struct, omit_defaults=True):
     place: int = 0
 
 
+class KnownCheck(msgspec.Struct, omit_defaults=True):
+    """What is known of a check: the place of the last call that ran it, how it ended, and what was written since."""
+
+    place: int = 0
+    ended: Literal["ok", "failed", "unknown"] = "unknown"
+    ran_in: str = ""
+    wrote: list[str] = []
+
+
+class WrittenFile(msgspec.Struct, omit_defaults=True):
+    """A file that a command wrote, and how many calls had been seen when that ended."""
+
+    path: str
+    begun: int
+
+
 class ExtractionState(msgspec.Struct, omit_defaults=True):
     """What the rules must know of what came before."""
 
@@ -47,8 +63,12 @@ class ExtractionState(msgspec.Struct, omit_defaults=True):
     refused: list[str] = []
     """The last call that a person refused without a word, until something else succeeds: the commits of its outcome
     and its intent, and the call in a few words."""
-    checks: dict[str, int] = {}
-    """The checks that steps of the plan name, the newest last, and the place of the last call that ran each."""
+    checks: dict[str, KnownCheck] = {}
+    """The checks that steps of the plan name, the newest last."""
+    written: list[WrittenFile] = []
+    """The newest files that commands wrote."""
+    forgot: int = 0
+    """How many calls had been seen when the last of those was written that are not remembered any more."""
     ran: dict[str, LineRun] = {}
     """The newest lines, and parts of lines, that ran, by digests of their texts: the step that names one as its check
     is often recorded after it."""

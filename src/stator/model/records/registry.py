@@ -349,7 +349,7 @@ ROWS: tuple[CommitKind, ...] = (
             diffed=False,
         ),
     ),
-    CommitKind(name="carry"),
+    CommitKind(name="carry", shown=True),
     CommitKind(
         name="forget",
         contributed=True,

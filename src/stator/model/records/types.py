@@ -294,6 +294,8 @@ class CheckRecord(Record, frozen=True):
     """`unknown`: something happened that may have been a run of it."""
     ran_in: str = ""
     """The commit in which the call began that ran it."""
+    wrote: list[str] = []
+    """Files that commands wrote since, as their words say."""
 
 
 class ForgottenRecord(Record, frozen=True):
@@ -303,7 +305,7 @@ class ForgottenRecord(Record, frozen=True):
     name: str
     """The key, as the collection has it."""
     upto: int = 0
-    """When the newest of them happened, in µs."""
+    """Until when, in µs."""
 
 
 class ApprovalRecord(Record, frozen=True):

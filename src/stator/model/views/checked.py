@@ -7,7 +7,9 @@ and the changes that the log holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from typing import Literal
 
 import msgspec
@@ -19,14 +21,17 @@ STEPS = {"claimed": -1, "in_progress": 0, "blocked": 1, "pending": 2, "done": 3,
 """Statuses of steps in the order in which a brief lists them."""
 NO_CHECK = "it names no check"
 NOT_RUN = "its check did not run"
+_PATTERN = re.compile(r"[*?\[]")
 
 
 class CheckRun(msgspec.Struct, frozen=True):
-    """A call that ran the check of a step: the seq where it began, how it ended, and the call's id."""
+    """A call that ran the check of a step: the seq where it began, how it ended, the call's id, and whether the check
+    was the end of its line, so that what the call changed was changed before the check or by it."""
 
     seq: int
     ending: Ending
     call: str = ""
+    is_last: bool = True
 
 
 class FileChanged(msgspec.Struct, frozen=True):
@@ -63,7 +68,7 @@ def read_step(
     later = [
         change
         for change in changes
-        if change.seq > last.seq and not (change.call and change.call == last.call)
+        if change.seq > last.seq and not (last.is_last and change.call and change.call == last.call)
     ]
     if later:
         newest = max(later, key=lambda change: (change.seq, change.path))
@@ -96,3 +101,13 @@ def in_plan(entry: Entry) -> tuple[int, int, int]:
 def reason(record: Record) -> str:
     """Why a step reads claimed, in our words alone: without what was recorded."""
     return record.because.partition(": ")[0] if isinstance(record, ReadStep) else ""
+
+
+def is_named(path: str, names: Sequence[str]) -> bool:
+    """Whether a file is one that a step names: by its folder, or by a pattern."""
+    return any(
+        name == "."
+        or path.startswith(name.rstrip("/") + "/")
+        or (_PATTERN.search(name) is not None and fnmatchcase(path, name))
+        for name in names
+    )

@@ -195,6 +195,7 @@ def over(
     left: dict[str, Held | None] = {}
     """What a file held just before it went, for the name it went to."""
     for version in versions:
+        target = story.left.get(version.key)
         edit = story.take(version)
         if edit is None:
             continue
@@ -204,11 +205,11 @@ def over(
             if edit.gap and known is not None:
                 known.gaps.append(version.seq)
             continue
-        if record.op == "renamed" and renames and known is None:
+        if record.op == "renamed" and renames and known is None and target is None:
             known = _rename(edit, version.key, found, left)
         else:
             if known is None:
-                start = None if record.op == "renamed" else edit.start
+                start = target if record.op == "renamed" else edit.start
                 known = found[version.key] = Ends(record.root, record.path, start, start)
             left[version.key] = known.end
             known.end = edit.end
@@ -216,6 +217,16 @@ def over(
             known.gaps.append(version.seq)
         known.edits.append(edit)
     return found
+
+
+def only_renamed(edits: Sequence[Edit]) -> bool:
+    """Whether nothing but the name of a file changed, whatever it holds. The commit of a rename may also say that the
+    old name went."""
+    names = [edit for edit in edits if edit.record.op == "renamed"]
+    seqs = {edit.version.seq for edit in names}
+    return not any(edit.record.patch_in or edit.record.after for edit in names) and all(
+        edit.version.seq in seqs for edit in edits if edit.record.op != "renamed"
+    )
 
 
 def _rename(edit: Edit, key: str, found: dict[str, Ends], left: dict[str, Held | None]) -> Ends:

@@ -87,6 +87,15 @@ def file_patch(
     return msgspec.structs.replace(made, patch="".join(lines), added=signs["+"], removed=signs["-"])
 
 
+def rename_patch(path: str, root: str, from_path: str, base: str = "") -> FilePatch:
+    """The patch of a file that got another name and is otherwise the same, whatever it holds."""
+    sides = [FileSide(relative(name, base), b"") for name in (from_path, path)]
+    return FilePatch(
+        path=path, root=root, change="renamed", from_path=from_path, base=base,
+        patch="".join(unified(*sides)),
+    )  # fmt: skip
+
+
 def _below(side: FileSide | None, base: str) -> FileSide | None:
     if side is None or not base:
         return side
@@ -150,7 +159,8 @@ def _shown(patch: FilePatch) -> Iterator[str]:
         yield f"# {path}: outside the session's root\n"
         return
     if patch.reason:
-        yield f"# {path}: {patch.change}; {quoted(patch.reason)}\n"
+        source = f" from {quoted(patch.from_path)}" if patch.from_path else ""
+        yield f"# {path}: {patch.change}{source}; {quoted(patch.reason)}\n"
         return
     if patch.note:
         yield f"# {path}: {quoted(patch.note)}\n"

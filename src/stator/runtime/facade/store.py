@@ -370,13 +370,15 @@ class Store(Runner, Keeper, ProjectKeeper, OutsideDoors):
         disk: bool = True,
     ) -> Blame:
         """Which turn each line of a file comes from, over every session of this project, or another, in one session, or
-        in `all` of the store. The lines are those on disk; without `disk`, those that the last record left."""
-        from stator.runtime.views.authors.blame import blame_file, on_disk
+        in `all` of the store. The lines are those on disk; without `disk`, those that the last record left. Where
+        nothing is recorded about the path, one that ends so is taken: the same file in another checkout."""
+        from stator.runtime.views.authors.blame import on_disk
+        from stator.runtime.views.reasons.whose import whose_lines
 
         scope = None if all else (self.context.project if project is None else project) or None
         found = None if session is None else find_session(self.as_read, session, project=scope).id
         now = on_disk(self.context.root, path, root) if disk else None
-        return blame_file(self.as_read, path, root, session=found, project=scope, now=now)
+        return whose_lines(self.as_read, path, root, session=found, project=scope, now=now)
 
     def artifact(self, name: str, *, project: str | None = None) -> Document:
         """The newest version of a named document in any session of a project, with its content."""

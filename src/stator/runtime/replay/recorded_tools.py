@@ -172,7 +172,8 @@ class RecordedTools:
             self._folder(path)
 
     def _look(self, path: str) -> safe_io.Look:
-        if not path or safe_io.FORBIDDEN.intersection(path.split("/")):
+        # some file systems do not tell .GIT from .git
+        if not path or safe_io.FORBIDDEN.intersection(path.casefold().split("/")):
             raise NotDone(f"{path or '.'!r:.200} is not a file that a workflow may touch")
         return safe_io.look(self.root, path, READ_MAX)
 

@@ -7,12 +7,23 @@ proves nothing, so such a step reads claimed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from stator.model.exchange.check_lines import RAN, checks_in, ending, tidy
-from stator.model.exchange.tool_files import command_of, is_file_tool
+from stator.model.exchange.check_lines import (
+    LOOKS,
+    RAN,
+    checks_in,
+    ending,
+    ends_with,
+    tidy,
+    written_by,
+    written_paths,
+)
+from stator.model.exchange.tool_files import command_of, files_of_call, is_file_tool
 from stator.model.extraction.evidence import seen_commit
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Op, Put
@@ -20,8 +31,7 @@ from stator.model.log.query import CallQuery, CallRow
 from stator.model.records.types import CheckRecord, Entry, FileRecord, PlanRecord, file_key
 from stator.model.values import paths
 from stator.model.values.ids import retype
-from stator.model.views.checked import CheckRun, FileChanged, read_step
-from stator.model.views.diff import LOOKS
+from stator.model.views.checked import CheckRun, FileChanged, is_named, read_step
 from stator.runtime.views import reflog
 from stator.store.port import StorePort
 
@@ -70,13 +80,17 @@ class _Looking:
     def __init__(self, store: StorePort, session: str, upto: int, folder: str) -> None:
         self._store, self._id, self._upto = store, session, upto
         self._folders = (folder.rstrip("/"),) if folder else ()
+        self._root = folder
         self._left = BUDGET
         rewinds = (rewind.seq for rewind in reflog.rewinds(store, session))
         self._rewound = max((seq for seq in rewinds if seq <= upto), default=0)
         self._runs: dict[str, CheckRun] = {}
         """The newest run of each check."""
+        self._wrote: dict[str, list[FileChanged]] = {}
+        """What commands wrote since the run of each check, as their words say."""
         self._is_all = True
         """Whether every call was looked through."""
+        self._read: Commit | None = None
 
     def _spend(self) -> None:
         self._left -= 1
@@ -94,8 +108,13 @@ class _Looking:
         self._look_through(checks - set(self._runs))
         for end in self._cut_off() if self._runs else ():
             intent = self._located(retype(end.call, "commit"))
-            for check, run in self._ran_in(intent, end.seq, set(self._runs)) if intent else ():
+            if intent is None:
+                continue
+            for check, run in self._ran_in(intent, end.seq, set(self._runs)):
                 self._runs[check] = max(self._runs[check], run, key=lambda one: one.seq)
+            written = written_by(command_of(intent.known("input")), self._root)
+            for changes in self._wrote.values():
+                changes += [FileChanged(end.seq, path, end.call) for path in written]
 
     def _recorded(self, check: str) -> CheckRun | None:
         entry = self._store.find(self._id, "checks", check, at=self._upto)
@@ -103,7 +122,21 @@ class _Looking:
         if not isinstance(record, CheckRecord) or record.ended == "unknown":
             return None
         intent = self._located(record.ran_in)
-        return CheckRun(intent.seq, record.ended, intent.call) if intent is not None else None
+        if entry is None or intent is None:
+            return None
+        line = command_of(intent.known("input"))
+        own = [
+            FileChanged(intent.seq + 1, path, intent.call) for path in written_by(line, self._root)
+        ]
+        later = [FileChanged(entry.seq, path) for path in record.wrote]
+        self._wrote[check] = [*own, *later, *self._open_writes]
+        return CheckRun(intent.seq, record.ended, intent.call, ends_with(line, check))
+
+    @functools.cached_property
+    def _open_writes(self) -> list[FileChanged]:
+        """What calls without an outcome may have written."""
+        rows = itertools.islice(self._calls(("started",)), NEWEST)
+        return [change for row in rows for change in self._writes(row)]
 
     def _located(self, commit: str) -> Commit | None:
         found = (self._commit(seq) for _, seq in self._store.locate(commit, self._id))
@@ -113,18 +146,20 @@ class _Looking:
         wanted = set(checks)
         if not wanted:
             return
-        for number, row in enumerate(self._calls(), 1):
+        seen: list[FileChanged] = []
+        for number, row in enumerate(self._calls((*RAN, "started")), 1):
+            seen += self._writes(row)
             if row.outcome and not is_file_tool(row.tool):
                 for check, run in self._ran_in(self._commit(row.seq), row.outcome, wanted):
-                    self._runs[check] = run
+                    self._runs[check], self._wrote[check] = run, list(seen)
                     wanted.discard(check)
             if not wanted or number >= NEWEST:
                 self._is_all = False
                 return
 
-    def _calls(self) -> Iterator[CallRow]:
-        """Calls that ran, newest first."""
-        query = CallQuery(session=self._id, statuses=RAN)
+    def _calls(self, statuses: tuple[str, ...]) -> Iterator[CallRow]:
+        """Calls that ended in one of these ways, newest first."""
+        query = CallQuery(session=self._id, statuses=statuses)
         cursor: tuple[int, ...] | None = (self._upto + 1,)
         while cursor is not None:
             page = self._store.calls(query, cursor=cursor, limit=50)
@@ -155,11 +190,27 @@ class _Looking:
         sure = ended if one.is_whole else "failed"
         ran = checks_in(command, self._folders)
         return [
-            (check, CheckRun(intent.seq, sure, intent.call)) for check in checks if check in ran
+            (check, CheckRun(intent.seq, sure, intent.call, ends_with(command, check)))
+            for check in checks
+            if check in ran
         ]
 
+    def _writes(self, row: CallRow) -> list[FileChanged]:
+        """The files that a call's own words say it wrote, also if nobody reported them, or it is in doubt."""
+        is_open = row.status == "started"
+        if not is_open and is_file_tool(row.tool):
+            return []
+        given = self._commit(row.seq).known("input")
+        if is_open and isinstance(given, Mapping):
+            written = written_paths(files_of_call(row.tool, given), self._root)
+        else:
+            written = written_by(command_of(given), self._root)
+        return [FileChanged(row.outcome or row.seq, path, row.call) for path in written]
+
     def _commit(self, seq: int) -> Commit:
-        return self._store.commits(self._id, after=seq - 1, upto=seq, limit=1)[0]
+        if self._read is None or self._read.seq != seq:
+            self._read = self._store.commits(self._id, after=seq - 1, upto=seq, limit=1)[0]
+        return self._read
 
     # -- one step ---------------------------------------------------------------------------------
 
@@ -185,14 +236,20 @@ class _Looking:
             self._spend()
             entry = self._store.find(self._id, "files", _key(path), at=self._upto)
             found += [entry] if entry is not None else []
-            folders += [path.rstrip("/") + "/"] if entry is None else []
+            folders += [path] if entry is None else []
         if folders or not step.files:
             found += self._below(folders, run.seq)
         changes = [self._change(entry, run.seq) for entry in found if entry.seq > run.seq]
-        return [change for change in changes if change is not None]
+        said = [
+            wrote
+            for wrote in self._wrote.get(tidy(step.check), ())
+            if wrote.seq >= run.seq
+            and (not step.files or wrote.path in step.files or is_named(wrote.path, step.files))
+        ]
+        return said + [change for change in changes if change is not None]
 
     def _below(self, folders: Sequence[str], since: int) -> list[Entry]:
-        """Files that were touched since a seq: those below the folders, or all."""
+        """Files that were touched since a seq: those below the folders or of the patterns, or all."""
         touched = self._store.entries(self._id, "files", at=self._upto, limit=FILES + 1)
         late = [entry for entry in touched if entry.seq > since]
         if len(late) > FILES:
@@ -200,7 +257,7 @@ class _Looking:
         return [
             entry
             for entry in late
-            if not folders or str(getattr(entry.record, "path", "")).startswith(tuple(folders))
+            if not folders or is_named(str(getattr(entry.record, "path", "")), folders)
         ]
 
     def _change(self, entry: Entry, since: int) -> FileChanged | None:

@@ -27,10 +27,11 @@ from stator.model.views.file_story import (
     after,
     as_it_was,
     knows,
+    only_renamed,
     over,
     with_sources,
 )
-from stator.model.views.patch import FilePatch, FileSide, PatchPart, file_patch
+from stator.model.views.patch import FilePatch, FileSide, PatchPart, file_patch, rename_patch
 from stator.runtime.files.safe_io import digest_of
 from stator.runtime.views import reflog
 from stator.runtime.views.refs import Point
@@ -231,8 +232,13 @@ def range_patches(
 
 
 def _needs_more(versions: Iterable[Version]) -> bool:
-    """Whether some content is known only from the one before it, which may be before these versions."""
-    return any(getattr(getattr(version.op, "record", None), "patch_in", "") for version in versions)
+    """Whether some content is known only from the one before it, which may be before these versions, or a rename may
+    have replaced a file that was there."""
+    records = [getattr(version.op, "record", None) for version in versions]
+    return any(
+        isinstance(record, FileRecord) and (record.patch_in or record.op == "renamed")
+        for record in records
+    )
 
 
 def fork_patches(
@@ -309,6 +315,8 @@ def _unshown(ends: Ends, why: str, reader: ContentReader, base: str) -> FilePatc
     """The change of a file whose contents are not known: its changed places, as far as they are."""
     changed = "renamed" if ends.from_path else "changed"
     change: Any = "added" if ends.start is None else "removed" if ends.end is None else changed
+    if change == "renamed" and only_renamed(ends.edits):
+        return rename_patch(ends.path, ends.root, ends.from_path, base)
     parts = [_part(edit, reader) for edit in ends.edits]
     if change != "changed" or not any(part.places for part in parts):
         return FilePatch(

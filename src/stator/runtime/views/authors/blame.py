@@ -70,6 +70,10 @@ class Blame(msgspec.Struct, frozen=True, kw_only=True):
     """Whether these are the lines on disk; otherwise they are those that the last record left."""
     is_cut: bool = False
     """Whether there are earlier touches that were not looked at."""
+    asked: str = ""
+    """The path that was asked about, where only one that ends so is recorded: the same file in another checkout."""
+    others: list[str] = []
+    """More recorded paths that end so."""
 
 
 class _Taken(msgspec.Struct, frozen=True):

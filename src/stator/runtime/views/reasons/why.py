@@ -14,9 +14,9 @@ import msgspec
 
 from stator.errors import BadPosition, InvalidInput, NotFound, StatorError
 from stator.model.log.commit import Commit
-from stator.model.log.query import SessionQuery, SessionRow, check_limit
+from stator.model.log.query import SessionQuery, check_limit
 from stator.model.log.shown_text import cut_short
-from stator.model.records.types import ErasedRecord, FileRecord, file_key
+from stator.model.records.types import file_key
 from stator.model.values import paths
 from stator.model.values.ids import suffix_of
 from stator.model.views.why import (
@@ -28,12 +28,10 @@ from stator.model.views.why import (
     WhyAnswer,
     WhyLine,
     best,
-    key_of,
     parse_thing,
     sha_spellings,
 )
 from stator.runtime.base.arguments import text
-from stator.runtime.base.pages import matching
 from stator.runtime.views.as_read import for_one_answer
 from stator.runtime.views.authors.blame import blame_file, on_disk
 from stator.runtime.views.reasons.chains import (
@@ -43,14 +41,12 @@ from stator.runtime.views.reasons.chains import (
     named_answer,
 )
 from stator.runtime.views.reasons.lookup import Lookup
+from stator.runtime.views.reasons.recorded_names import NAMES_MAX, recorded_names
 from stator.runtime.views.refs import find_session, intent_of
 from stator.store.port import StorePort
 
 LIMIT = 50
 """Edits or versions that an answer lists, unless asked otherwise."""
-NAMED_IN = 60
-"""Sessions whose names are compared where nothing has the name that was asked about: those used last."""
-NAMES_MAX = 20_000
 NEAR, NEAR_AMONG = 5, 2000
 """Names like the one asked about that are given."""
 COUNTED = 100
@@ -97,7 +93,7 @@ def ask(
         answers, reading = _of_named_session(store, thing, project, limit) or (answers, reading)
     near: list[str] = []
     if not answers:
-        names = list(islice(_names(reading), NAMES_MAX))
+        names = list(islice(recorded_names(reading), NAMES_MAX))
         answers = list(_like(reading, wanted, names, limit))
         near = [] if answers else _near(wanted, names)
     return Why(asked=thing, looked=_looked(reading), answers=answers, near=near)
@@ -261,29 +257,6 @@ def _at(reading: Lookup, typed: str) -> Iterator[Commit]:
 
 
 # -- names like it --------------------------------------------------------------------------------
-
-
-def _rows(reading: Lookup) -> Iterator[SessionRow]:
-    if reading.session is not None:
-        yield reading.store.session(reading.session)
-        return
-    yield from matching(reading.store, SessionQuery(project=reading.project))
-
-
-def _names(reading: Lookup) -> Iterator[tuple[str, str]]:
-    """(kind, name) of what the sessions used last hold; files by their paths."""
-    kinds = {**NAMED, "file": "files"}
-    for row in islice(_rows(reading), NAMED_IN):
-        if reading.row(row.id) is None:
-            continue
-        for kind, collection in kinds.items():
-            for entry in reading.store.entries(row.id, collection, limit=NAMES_MAX // NAMED_IN):
-                record = entry.record
-                if isinstance(record, ErasedRecord):
-                    continue
-                name = record.path if isinstance(record, FileRecord) else key_of(record)
-                if name:
-                    yield kind, name
 
 
 def _like(

@@ -76,18 +76,21 @@ def blame(
 def _asked(
     opened: OpenedStore, path: str, session: str | None, *, everywhere: bool
 ) -> Blame | None:
-    """The first place of the path that the record knows; else one that is on disk."""
+    """The first place of the path that the record knows; else one that ends so; else one that is on disk."""
     within = None if session is None else opened.session(session).id
+    elsewhere: Blame | None = None
     unrecorded: Blame | None = None
     for root, clean in recorded_places(path):
         found = opened.store.blame(
             clean, root=root, project=opened.project, session=within, all=everywhere
         )
-        if found.sessions and found.lines:
+        if found.sessions and found.lines and not found.asked:
             return found
-        if found.lines and unrecorded is None:
+        if found.asked and found.lines:
+            elsewhere = elsewhere or found
+        elif found.lines and unrecorded is None:
             unrecorded = found
-    return unrecorded
+    return elsewhere or unrecorded
 
 
 def _chosen(found: Blame, wanted: tuple[int, int] | None, typed: str) -> list[BlameLine]:
@@ -102,6 +105,10 @@ def _chosen(found: Blame, wanted: tuple[int, int] | None, typed: str) -> list[Bl
 def _remark(found: Blame) -> None:
     if not found.sessions:
         note("no session that was looked at touched this file")
+    if found.asked:
+        note(f"nothing is recorded about {found.asked}; this is {found.path}, which ends so")
+    if found.others:
+        note(f"more paths end so; ask about one of them: {', '.join(found.others)}")
     if not found.on_disk:
         note("it is not on disk; these are the lines that the last record left")
     if found.is_cut:

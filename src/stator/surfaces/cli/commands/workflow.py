@@ -360,6 +360,9 @@ def _show_run(screen: Screen, ran: Ran, *, json: bool) -> None:
         screen.line(_call_result(call), hang=6)
     if ran.waiting:
         screen.lines(["", waiting_hint(ran.waiting)])
+    elif doubtful := next((call.call for call in ran.calls if call.status == "in doubt"), ""):
+        how = f"stator settle {short(doubtful)}, then run the same command again to continue"
+        screen.lines(["", Line("in doubt: ", "doubt").add(how)])
     elif ran.status == "failed":
         screen.lines(["", Line("run the same command again to continue from there", "dim")])
 
