@@ -71,7 +71,12 @@ def found(extractor: Extractor, drafts) -> list[Draft]:
 
 def records(drafts) -> list[CheckRecord]:
     all_found = found(Extractor(SESSION, ExtractionState(), (checks.RULE,)), drafts)
-    return [change.record for draft in all_found for change in draft.changes]
+    changes = [change for draft in all_found for change in draft.changes]
+    return [
+        change.record
+        for change in changes
+        if isinstance(change, Upsert) and isinstance(change.record, CheckRecord)
+    ]
 
 
 @given(ACTS, st.integers(0, 60))
