@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import stator
+from stator.index_files import project_index
 from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.items import (
     Answered,
@@ -101,6 +102,7 @@ def opened(
     context = Context(
         clock=clock(later_s), mint=minted(seed), secret=secrets(seed), host="host", pid=1,
         program="make.py", principal="local:someone", project="compat", root=root,
+        project_index=project_index,
     )  # fmt: skip
     return Store(store, context)
 

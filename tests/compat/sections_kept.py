@@ -36,6 +36,34 @@ def many(path: str) -> str:
     return "written"
 
 
+def commit(command: str) -> str:
+    return "[main 64f1b9a] sort the photos\n 2 files changed, 3 insertions(+)\n create mode 100644 a.txt\n"
+
+
+# -- what is known --------------------------------------------------------------------------------
+
+
+def known(place: Place) -> None:
+    """What one session leaves to the next, to the project and to the user; written since 0.9.0."""
+    with place.open() as store:
+        with store.open("monday") as s, s.turn("sort the photos") as t:
+            t.decide("one folder a year", topic="folders", over=["by camera"])
+            t.prefer("names", "YYYY-MM-DD")
+            t.fact("target", "~/photos")
+            t.dead_end("by place", why="half have none")
+            t.plan("photos", "done", check="ls photos", files=["photos"])
+            t.plan("videos")
+            t.pend("ask Ann")
+            t.artifact("notes", "blurred ones stay")
+            t.file("scan.pdf", "skipped", reason="no date")
+            t.use("app", "Photos")
+            t.call(stator.tool(name="bash")(commit), command="git commit -m 'sort the photos'")
+        with store.open("tuesday", after="last") as s, s.turn("go on") as t:
+            t.plan("videos", "in_progress")
+        store.prefer("tone", "short", why="always")
+        store.forget("facts:target", why="moved")
+
+
 # -- files ----------------------------------------------------------------------------------------
 
 
@@ -188,4 +216,5 @@ SECTIONS: dict[str, Section] = {
     "expired": expired,
     "files": files,
     "git": in_git,
+    "known": known,
 }

@@ -29,6 +29,7 @@ WORDING = DATA / "wording"
 SOURCE = HERE.parents[1] / "src" / "stator"
 RELEASE = "0.4.0"
 EDGES_SINCE = "0.8.0"
+NEWEST = "0.9.0"
 FRAME = struct.Struct(">ccII")
 
 
@@ -71,15 +72,17 @@ def frames(path: Path) -> list[tuple[bytes, bytes]]:
 def lines(path: Path) -> list[commits.Line]:
     """The commits of a section. Those that a release with edges wrote are compared with them, hashes and all."""
     found = commits.read(path)
-    return found if (WORDING / EDGES_SINCE / path.name).exists() else commits.without_edges(found)
+    newer = any((WORDING / release / path.name).exists() for release in (EDGES_SINCE, NEWEST))
+    return found if newer else commits.without_edges(found)
 
 
-def test_the_script_writes_the_same_commits_as_0_8_0(tmp_path):
+def test_the_script_writes_the_same_commits_as_0_9_0(tmp_path):
     """Up to 0.7.0 it wrote those of 0.4.0. Since 0.8.0, commits name what they were made from, files are in the
-    working set, what an agent runs with is recorded, and no note of how far a source was read."""
+    working set, what an agent runs with is recorded, and no note of how far a source was read. Since 0.9.0, what rules
+    find and the contents of files that transcripts show are recorded."""
     database, bundle = tmp_path / "again.db", tmp_path / "again.stator"
     run("compat.make", tmp_path / "run", str(database), str(bundle))
-    known, now = commits.read(DATA / f"written-{EDGES_SINCE}.jsonl"), read(database)
+    known, now = commits.read(DATA / f"written-{NEWEST}.jsonl"), read(database)
     assert commits.difference(known, now) == ""
     assert [kind for kind, _ in frames(bundle)] == [
         kind for kind, _ in frames(DATA / f"{RELEASE}.stator")
@@ -97,6 +100,10 @@ def test_every_section_writes_the_same_commits_as_the_release_that_last_changed_
     log, an end is no outcome, and a plan changes when its call succeeded ("items", hooks and imports); a prompt is
     the words of the one who wrote it; a sub-agent's session hangs at the call that started it. What hooks report of a
     session whose transcript is missing is recorded with that cause ("hooks-claude-code").
+
+    From 0.9.0 on: what rules find follows its evidence, and contents of files that transcripts and hooks show come
+    before the outcome that names them (imports, hooks, the proxy). The reason of a denial is a candidate ("approved"),
+    an adoption is a decision ("branched").
 
     What each commit was made from is recorded since 0.8.0: in sections of earlier releases it is not compared."""
     run("compat.wording", tmp_path / "run", str(tmp_path))

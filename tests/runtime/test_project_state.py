@@ -213,6 +213,27 @@ def test_what_rests_on_the_web_stays_unverified_when_it_is_taken_over(either):
             t.fact("made", 3, verified=True, from_=carried["web"].id)
 
 
+def test_what_is_made_of_what_was_taken_over_from_the_web_cannot_be_verified(either):
+    fetch = stator.tool(lambda: "text", name="fetch", effect="read", source="web")
+    with either.open("yesterday") as s, s.turn("read") as t:
+        t.fact("page", 2, from_=t.try_call(fetch))
+    for day in ("today", "tomorrow"):
+        with either.open(day, after="last") as s, s.turn("use it") as t:
+            with pytest.raises(Unverified):
+                t.fact("page", 2, verified=True)
+            t.say("It is 2.")
+            with pytest.raises(Unverified):
+                t.fact("made", 2, verified=True)
+            t.fact("own", 1, verified=True, from_=[])
+
+
+def test_what_was_taken_over_from_trusted_sources_can_be_verified(either):
+    work(either, "yesterday", colour="red")
+    with either.open("today", after="last") as s, s.turn("use it") as t:
+        t.fact("colour", "red", verified=True)
+    assert facts(either) == {"colour": "red"}
+
+
 def test_a_drop_reaches_the_session_that_was_continued(either):
     with either.open("yesterday") as s, s.turn("work") as t:
         t.pend("ask")
@@ -261,6 +282,26 @@ def test_what_is_forgotten_holds_again_once_it_is_recorded_again(either):
     assert either.read("one").facts() == {"colour": "red"}
     work(either, "one", colour="green")
     assert facts(either) == {"colour": "green"}
+
+
+def test_what_is_forgotten_does_not_return_with_a_fork_that_is_adopted_later(either):
+    work(either, "one", colour="red")
+    either.fork("one", as_name="try")
+    work(either, "try", colour="blue")
+    either.forget("colour")
+    either.contribute("one").adopt("try:head")
+    assert facts(either) == {}
+
+
+def test_of_a_fork_only_what_the_fork_adopted_for_it_has_counts(either):
+    work(either, "one", colour="red")
+    work(either, "one", colour="orange", size=1)
+    either.fork("one", as_name="try")
+    work(either, "try", shape="round")
+    either.contribute("one").adopt("try:head")
+    either.fork("try", "t1", as_name="again")  # before anything of its own
+    either.contribute("try").adopt("again:head")
+    assert facts(either) == {"colour": "red"}
 
 
 def test_what_holds_for_the_user_can_be_forgotten(either):

@@ -156,7 +156,7 @@ def test_what_came_with_a_bundle_cannot_be_verified(tmp_path, monkeypatch):
 
 def test_a_walk_ends_somewhere_and_says_so(memory, monkeypatch):
     monkeypatch.setattr(derivation, "LOOKED_MAX", 20)
-    monkeypatch.setattr(derivation.reach, "__kwdefaults__", {"most": 20})
+    monkeypatch.setattr(derivation.reach, "__kwdefaults__", {"most": 20, "judged": None})
     with pytest.raises(Unverified, match="more than 20 commits lie behind it") as caught:
         verify(memory, lambda t: [t.reply(asks()) for _ in range(30)])
     assert caught.value.path == []

@@ -312,6 +312,32 @@ def test_a_decision_after_the_edits_of_its_turn_is_not_given_as_their_reason(eit
     assert next(r for r in found if r.kind == "decision").status == "after the edits"
 
 
+def test_words_after_the_edits_of_a_turn_are_marked_as_such(either):
+    with either.open("main") as s, s.turn("go") as t:
+        t.file("a.py", "modified")
+        t.say("I rewrote it.")
+    (said,) = [r for r in either.why("a.py") if r.kind == "said"]
+    assert (said.text, said.status) == ("I rewrote it.", "after the edits")
+
+
+def test_what_the_program_of_an_agent_adds_is_not_quoted_as_the_agents_words(either):
+    edit = stator.tool(lambda path: "ok", name="edit", effect="write", files="path")
+    with either.open("main") as s, s.turn("go") as t:
+        t.say("<environment_context>", actor="system")
+        t.call(edit, path="a.py")
+        t.say("I rewrote it.")
+    assert {r.text for r in either.why("a.py") if r.kind == "said"} == {"I rewrote it."}
+    (call,) = either.read("main").calls()
+    assert [r for r in either.why(call.call) if r.kind == "said"] == []
+
+
+def test_a_turn_of_which_the_time_is_unknown_says_so(either):
+    with either.open("main", labels={"times": "unknown"}) as s, s.turn("go") as t:
+        t.decide("cents", topic="money")
+    (turn,) = either.why("money").answers[0].turns
+    assert not turn.times_known
+
+
 def test_the_prompt_of_a_turn_and_its_time_are_those_of_the_edit_not_of_its_revision(either):
     with either.open("main") as s, s.turn("go") as t:
         t.file("a.py", "modified")

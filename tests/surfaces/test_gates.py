@@ -91,8 +91,9 @@ def test_a_pattern_applies_to_the_session_by_default(waits, ask):
 
 def test_a_call_is_denied_with_a_reason(waits, ask):
     assert "denied" in ask("deny", waits, "--why", "ask finance first").out
-    assert "denied pay" in normal(ask("log", "-n", "1").out)
-    assert "ask finance first" in ask("log", "-n", "1").out
+    shown = normal(ask("log", "-n", "2").out)
+    assert "denied pay" in shown
+    assert "candidate refused: pay «ask finance first» (not confirmed)" in shown
     assert "denied" in ask("deny", "--pattern", "pay(amount>1000)").out
 
 

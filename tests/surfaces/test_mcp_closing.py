@@ -84,7 +84,7 @@ async def test_what_the_proxy_sees_lands_in_a_session_that_its_agent_closed_over
     proxy.take(Returned(id="1", at=LATER + 1, status="ok", output="paid"))
     proxy.flush(barrier=False)
     late = [c for c in store.read(mine).log() if c.cause == "after close"]
-    assert [commit.kind for commit in late] == ["call", "outcome"]
+    assert [commit.kind for commit in late] == ["call", "outcome", "use"]
     assert store.read(mine).status == "closed"
 
 

@@ -1,4 +1,4 @@
-"""`stator.toml` holds rules and prices only. It comes with a folder, so nothing in it may start a program."""
+"""`stator.toml` comes with a folder, so nothing in it may start a program by itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import stator
 from stator.errors import InvalidInput
 
 TRIES = {
-    "extract": 'extract = "CMD"',
     "check": 'check = "CMD"',
     "pager": 'pager = "CMD"',
     "hooks": '[hooks]\nstart = "CMD"\nSessionStart = ["CMD"]',
@@ -44,6 +43,15 @@ def test_a_key_that_names_a_program_is_refused_and_nothing_is_started(store, ask
     assert "stator.toml" in ask("doctor").out
     for words in COMMANDS:
         ask(*words)
+    assert not mark.exists()
+
+
+def test_the_command_for_candidates_is_started_by_none_of_these(store, ask, started):
+    mark, program = started
+    with open("stator.toml", "w", encoding="utf-8") as file:
+        file.write(f'extract = "{program}"\n')
+    for words in [*COMMANDS, ["extract"], ["extract", "--all", "--again"]]:
+        assert ask(*words).code == 0
     assert not mark.exists()
 
 

@@ -30,8 +30,8 @@ def two(tmp_path, monkeypatch):
 
 def test_a_conflict_is_shown_with_both_values_and_what_resolves_it(two, ask):
     shown = ask("state", "--project", "-c", "decisions").out
-    assert "database: use postgres  tuesday t1" in shown
-    assert "conflict: database: use sqlite  monday t1" in shown
+    assert "tuesday t1            database: use postgres" in shown
+    assert "monday t1             conflict: database: use sqlite" in shown
     assert "stator forget decisions:database" in shown
     shown = ask("state", "--project", "-c", "preferences").out
     assert "stator prefer naming tuesday | stator prefer naming monday" in shown
@@ -40,7 +40,7 @@ def test_a_conflict_is_shown_with_both_values_and_what_resolves_it(two, ask):
 def test_the_command_that_is_shown_resolves_the_conflict(two, ask):
     assert ask("prefer", "naming", "monday").code == 0
     shown = ask("state", "--project", "-c", "preferences").out
-    assert "naming = monday  for the project" in shown
+    assert "for the project       naming = monday" in shown
     assert "conflict" not in shown
 
 
@@ -68,7 +68,9 @@ def test_a_key_of_two_collections_must_be_named_with_its_collection(two, ask):
 
 def test_what_holds_for_the_user_is_shown_in_a_project(two, ask):
     ask("prefer", "--user", "editor", "vim")
-    assert "editor = vim  for you, everywhere" in ask("state", "--project", "-c", "preferences").out
+    assert (
+        "for you, everywhere   editor = vim" in ask("state", "--project", "-c", "preferences").out
+    )
     assert "editor = vim" in ask("state", "--user").out
 
 

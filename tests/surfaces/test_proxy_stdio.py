@@ -426,7 +426,7 @@ def test_a_hook_and_the_proxy_record_the_same_call_once(path):
             client.end()
         hook(store, Returned(id="toolu_1", at=now + 5, output="from the hook"))
         view = SessionView(store.port, session)
-        assert [c.kind for c in view.log()] == ["open", "call", "outcome"]
+        assert [c.kind for c in view.log()] == ["open", "call", "outcome", "use"]
         assert list(view.log())[2].known("principal") == "proxy:claude-code"
 
 
@@ -440,7 +440,7 @@ def test_a_hook_adds_to_a_call_the_proxy_recorded_first(path):
         hook(store, Called(id="toolu_1", at=at, tool="mcp__test__echo", input={"a": 1}),
              Returned(id="toolu_1", at=at))  # fmt: skip
         kinds = [c.kind for c in SessionView(store.port, session).log()]
-        assert kinds == ["open", "call", "outcome"]
+        assert kinds == ["open", "call", "outcome", "use"]
 
 
 def test_two_calls_with_the_same_client_id_are_both_recorded(path):

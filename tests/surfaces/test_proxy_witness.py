@@ -70,7 +70,7 @@ def test_the_transcript_places_a_call_that_has_the_agents_id(store, transcript):
     transcript.add("Returned", id="t1", output="x")
     take_spools(store.port)
     advance(store.port, session(store).id)
-    assert [c.kind for c in session(store).log()][-2:] == ["call", "outcome"]
+    assert [c.kind for c in session(store).log()][-3:] == ["call", "outcome", "use"]
     assert store.context.unplaced(store.port, session(store).row) == []
 
 

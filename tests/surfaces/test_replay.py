@@ -200,7 +200,7 @@ def test_a_workflow_is_extracted_to_a_file(file, ask):
     }
     assert ask("workflow", "extract", "refund").out == file.read_text()
     answer = ask("workflow", "show", str(file))
-    assert "  number           A-17  prompt, c1/number\n" in answer.out
+    assert "  order            A-17  named by the prompt; c1 number\n" in answer.out
     assert "  c2    refund(cents=4200, payment=c1/payment) · write\n" in answer.out
     assert json.loads(ask("workflow", "show", str(file), "--json").out) == made
 
@@ -213,7 +213,7 @@ def test_an_existing_file_is_not_overwritten(file, ask):
 
 
 def test_a_workflow_waits_for_approval_and_then_continues(file, ask):
-    words = ["workflow", "run", str(file), "--tools", "shop_tools:TOOLS", "--set", "number=A-18"]
+    words = ["workflow", "run", str(file), "--tools", "shop_tools:TOOLS", "--set", "order=A-18"]
     answer = ask(*words)
     assert answer.code == 1
     assert "awaiting approval  refund" in answer.out
@@ -227,7 +227,7 @@ def test_a_workflow_waits_for_approval_and_then_continues(file, ask):
 def test_a_dry_run_of_a_workflow_runs_no_call(file, ask):
     answer = ask("workflow", "run", str(file), "--tools", "shop_tools:TOOLS", "--dry-run")
     assert answer.code == 0
-    assert "dry run: no call is run" in answer.out
+    assert "dry run: nothing has run yet" in answer.out
     assert "looking" not in answer.err
     assert "workflow/refund" not in ask("ls", "--json").out
 
@@ -237,7 +237,7 @@ def test_a_dry_run_of_a_workflow_runs_no_call(file, ask):
     [
         (["explode"], "unknown action"),
         (["run"], "the file is missing"),
-        (["run", "FILE"], "--tools is missing"),
+        (["run", "FILE"], "there is no tool 'find_order'"),
         (["run", "FILE", "--tools", "shop_tools:TOOLS", "--set", "x"], "--set takes name=value"),
         (["run", "FILE", "--tools", "shop_tools:TOOLS", "--set", "x=1"], "no parameter 'x'"),
         (["show", "FILE", "--turns", "t1"], "--turns does not work with workflow show"),

@@ -323,7 +323,8 @@ def test_stop_records_who_asked(ask, detach, home):
 def test_top_shows_call_plan_and_what_waits_for_you(ask, store, world):
     with world.open(store) as opened, opened.open("at work") as s, s.turn("go") as t:
         t.plan(["one", "two"])
-        t.plan("one", "done")
+        t.call(stator.tool(name="sh")(lambda command: "fine"), command="make test")
+        t.plan("one", "done", check="make test")
         t.say("x", usage={"tokens": 1200, "money:usd": 340_000})
         waiting, asked, working = ask("top").lines
     assert re.match(

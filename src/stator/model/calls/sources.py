@@ -20,10 +20,8 @@ import msgspec
 
 from stator.errors import InvalidInput
 from stator.model.calls.approval import PATTERN_MAX, read_policy
-from stator.model.log.commit import Source
+from stator.model.log.commit import UNTRUSTED, Source
 
-UNTRUSTED = frozenset({"web", "import"})
-"""Sources that nobody here vouches for."""
 DECLARED: tuple[Source, ...] = ("tool", "file", "web", "import")
 """Sources that the result of a tool can have."""
 WEB_TOOLS = frozenset(

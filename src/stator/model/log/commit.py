@@ -30,6 +30,8 @@ first input is the seq of the commit that began it."""
 
 Actor = Literal["agent", "user", "model", "tool", "system"]
 Source = Literal["user", "model", "tool", "file", "web", "import", "system"]
+UNTRUSTED = frozenset({"web", "import"})
+"""Sources that nobody here vouches for."""
 Trust = Literal["verified", "unverified"]
 
 CONTENT = (

@@ -17,7 +17,7 @@ from typing import Protocol
 import msgspec
 
 from stator.errors import InvalidInput
-from stator.model.log.commit import Commit, Draft, Named
+from stator.model.log.commit import UNTRUSTED, Commit, Draft, Named
 from stator.model.log.reduce import StateView
 from stator.model.records.tables import OPERANDS, SHOWN
 from stator.model.values.ids import is_id, retype
@@ -54,7 +54,10 @@ class Edge(msgspec.Struct, frozen=True, order=True):
 
 
 def is_shown(commit: Commit) -> bool:
-    """Whether a range of inputs means this commit."""
+    """Whether a range of inputs means this commit. Of what a session took over, only that which is not trusted: the
+    way to the rest would lead through all the sessions before."""
+    if commit.kind == "carry" and commit.provenance.source not in UNTRUSTED:
+        return False
     return commit.kind in SHOWN and not (commit.kind == "entry" and commit.status == PARTIAL)
 
 

@@ -332,7 +332,7 @@ ROWS: tuple[CommitKind, ...] = (
             search=lambda r: (r.name, r.quote),
         ),
     ),
-    CommitKind(name="carry"),
+    CommitKind(name="carry", shown=True),
     CommitKind(
         name="forget",
         contributed=True,

@@ -342,12 +342,14 @@ def revision_line(record: RevisionRecord, show: Show) -> list[Piece]:
 
 def candidate_text(record: CandidateRecord) -> str:
     quote = f", from «{record.quote}»" if record.quote else ""
-    return f"{named_value_text(record)} (not confirmed{quote})"
+    said = record.name if record.value is None else named_value_text(record)
+    return f"{said} (not confirmed{quote})"
 
 
 def candidate_line(record: CandidateRecord, show: Show) -> list[Piece]:
     quote = f" «{record.quote}»" if record.quote else ""
-    return [*named_value_line(record, show), (f" not confirmed{quote}", "dim")]
+    said = [(record.name, "")] if record.value is None else named_value_line(record, show)
+    return [*said, (f"{quote} (not confirmed)", "dim")]
 
 
 def approval_line(record: ApprovalRecord, show: Show) -> list[Piece]:

@@ -292,7 +292,7 @@ class ForgottenRecord(Record, frozen=True):
     name: str
     """The key, as the collection has it."""
     upto: int = 0
-    """When the newest of them happened, in µs."""
+    """Until when, in µs."""
 
 
 class ApprovalRecord(Record, frozen=True):

@@ -8,7 +8,7 @@ conflict with it. Values for the whole project and for the user come from sessio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -141,44 +141,43 @@ def counted_upto(record: SessionRecord, above: Above, is_left_out: Callable[[str
     """The seq up to which a session's own records count: 0 for none, `ALL` for all of them."""
     if record.mode == "recorded" and REPLACED in record.labels and not record.aliases:
         return 0
-    if is_left_out(record.id) or not _is_in_line(record, above):
+    if is_left_out(record.id):
         return 0
-    return _cut(record, above, is_left_out)
+    upto = _taken(record, above, is_left_out)
+    for _ in range(ABOVE_MAX):
+        parent = _first_attempt(record, above).parent
+        if parent is None or parent.kind != "child" or (caller := above(parent.session)) is None:
+            return upto
+        if parent.seq > _taken(caller, above, lambda session: False):
+            return 0
+        record = caller
+    return upto
 
 
-def _cut(record: SessionRecord, above: Above, is_left_out: Callable[[str], bool]) -> int:
-    """Where the session that was adopted for another begins."""
-    if record.adopted in ("", record.id) or is_left_out(record.adopted):
+def _taken(record: SessionRecord, above: Above, is_left_out: Callable[[str], bool]) -> int:
+    """How much of a session belongs to the attempt that was adopted in the end."""
+    last = _first_attempt(record, above)
+    for _ in range(ABOVE_MAX):
+        adopted = above(last.adopted) if last.adopted not in ("", last.id) else None
+        if adopted is None or is_left_out(adopted.id):
+            break
+        last = adopted
+    if last.id == record.id:
         return ALL
-    other = above(record.adopted)
-    parts = [] if other is None else other.lineage
-    return next((part.upto for part in parts if part.session == record.id), ALL)
+    return next((part.upto for part in last.lineage if part.session == record.id), 0)
 
 
-def _is_in_line(record: SessionRecord, above: Above) -> bool:
-    """Whether a session is no attempt that was left: neither it nor what it came from."""
+def _first_attempt(record: SessionRecord, above: Above) -> SessionRecord:
+    """The session that a retry or a fork came from, and so on. A conversation that was forked in its own agent is no
+    attempt at another."""
     for _ in range(ABOVE_MAX):
         parent = record.parent
-        if parent is None or (other := above(parent.session)) is None:
-            return True
-        if parent.kind in ("fork", "retry"):
-            if record.mode != "driven":
-                return True
-            if other.adopted != record.id and not _leads_to(record.id, other, above):
-                return False
-        elif parent.kind == "child":
-            if parent.seq > _cut(other, above, lambda session: False):
-                return False
-        else:
-            return True
+        if parent is None or parent.kind not in ("fork", "retry") or record.mode != "driven":
+            break
+        if (other := above(parent.session)) is None:
+            break
         record = other
-    return True
-
-
-def _leads_to(session: str, other: SessionRecord, above: Above) -> bool:
-    """Whether what was adopted for a session came from this one."""
-    adopted = above(other.adopted) if other.adopted else None
-    return adopted is not None and any(part.session == session for part in adopted.lineage)
+    return record
 
 
 # -- one key --------------------------------------------------------------------------------------
@@ -329,48 +328,36 @@ def _entry(
     settled: HeldKey, about: Callable[[str], SessionAbout | None], scope: Scope
 ) -> StateEntry:
     value = settled.value
-    conflicts, earlier = settled.conflicts, settled.earlier
-    known = about(value.session)
     return StateEntry(
         collection=value.collection,
         key=value.key,
-        conflicts=[_shown(one, about(one.session), scope) for one in conflicts]
-        if conflicts
-        else [],
-        earlier=[_shown(one, about(one.session), scope) for one in earlier] if earlier else [],
+        conflicts=[_shown(one, about, scope) for one in settled.conflicts],
+        earlier=[_shown(one, about, scope) for one in settled.earlier],
         more_earlier=settled.more_earlier,
-        record=value.record,
-        session=value.session,
-        name=known.name if known is not None else "",
-        agent=known.agent if known is not None else "",
-        turn=value.turn,
-        seq=value.seq,
-        commit=value.commit,
-        happened=value.happened,
-        source=value.source,
-        trust=value.trust,
-        scope="session" if known is None or known.scope == "session" else scope,
-        anchors=_pairs(value),
-        revision=value.revision,
+        **_fields(value, about(value.session), scope),
     )
 
 
-def _shown(value: Value, known: SessionAbout | None, scope: Scope) -> StateValue:
-    return StateValue(
-        record=value.record,
-        session=value.session,
-        name=known.name if known is not None else "",
-        agent=known.agent if known is not None else "",
-        turn=value.turn,
-        seq=value.seq,
-        commit=value.commit,
-        happened=value.happened,
-        source=value.source,
-        trust=value.trust,
-        scope="session" if known is None or known.scope == "session" else scope,
-        anchors=_pairs(value),
-        revision=value.revision,
-    )
+def _shown(value: Value, about: Callable[[str], SessionAbout | None], scope: Scope) -> StateValue:
+    return StateValue(**_fields(value, about(value.session), scope))
+
+
+def _fields(value: Value, known: SessionAbout | None, scope: Scope) -> dict[str, Any]:
+    return {
+        "record": value.record,
+        "session": value.session,
+        "name": known.name if known is not None else "",
+        "agent": known.agent if known is not None else "",
+        "turn": value.turn,
+        "seq": value.seq,
+        "commit": value.commit,
+        "happened": value.happened,
+        "source": value.source,
+        "trust": value.trust,
+        "scope": "session" if known is None or known.scope == "session" else scope,
+        "anchors": _pairs(value),
+        "revision": value.revision,
+    }
 
 
 def _pairs(value: Value) -> list[tuple[str, str]]:

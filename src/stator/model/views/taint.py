@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from stator.model.calls.sources import UNTRUSTED
-from stator.model.log.commit import Commit
+from stator.model.log.commit import UNTRUSTED, Commit
 from stator.model.log.edges import Edge, edges_of, is_shown
 from stator.model.records.types import TrustRecord
 from stator.model.values.ids import is_id, retype

@@ -127,6 +127,8 @@ class WhyTurn(msgspec.Struct, frozen=True, kw_only=True):
     asked: str
     """The prompt; empty before any turn."""
     reasons: list[Reason]
+    times_known: bool = True
+    """Whether the transcript says when; if not, `at` is when it was last written."""
     added: int = 0
     removed: int = 0
     """Lines of the file that the turn added and removed, where they are known."""
@@ -465,6 +467,11 @@ def said_reason(commit: Commit) -> Reason:
     return _base(commit, "asked" if commit.kind == "turn" else "said", words_of(commit, field))
 
 
+def is_spoken(commit: Commit) -> bool:
+    """Whether a commit holds words of the agent; what its program adds to a conversation are not."""
+    return commit.kind == "entry" and commit.actor in ("model", "agent") and bool(words_of(commit))
+
+
 def words_of(commit: Commit, field: str = "output") -> str:
     """The words of a prompt or an answer."""
     if _is_gone(commit, field):
@@ -512,7 +519,10 @@ def turn_reasons(commits: Sequence[Commit], path: str, edits: Sequence[Commit]) 
     ]
     if any(reason.status != LATER for reason in decisions):
         return decisions + calls
-    said = [said_reason(commit) for commit in _words(commits, naming, edits)]
+    said = [
+        said_reason(c) if c.seq < last else msgspec.structs.replace(said_reason(c), status=LATER)
+        for c in _words(commits, naming, edits)
+    ]
     return decisions + calls + [reason for reason in said if reason.text]
 
 
@@ -522,7 +532,7 @@ def _words(
     """The prompt and answers of a turn; of many, those that requested the calls that made the edits, or the last
     before the first edit."""
     prompts = [commit for commit in commits if commit.kind == "turn"]
-    spoken = [c for c in commits if c.kind == "entry" and words_of(c)]
+    spoken = [commit for commit in commits if is_spoken(commit)]
     inside = {commit.call for commit in edits if commit.call}
     making = [call for call in naming if call.call in inside] or naming
     behind = [edge for call in making for edge in edges_of(call)]

@@ -12,8 +12,9 @@ from typing import Any, cast
 import msgspec
 
 from stator.errors import Conflict, NotFound
-from stator.model.log.commit import Commit, Draft, Provenance, Reset, Source, Trust
+from stator.model.log.commit import UNTRUSTED, Commit, Draft, Provenance, Reset, Source, Trust
 from stator.model.log.delta import Put
+from stator.model.log.edges import Edge
 from stator.model.log.query import SessionRow
 from stator.model.records.types import (
     DecisionRecord,
@@ -213,9 +214,11 @@ class _Origins:
         return self._trusted[commit.id]
 
     def _followed(self, commit: Commit) -> tuple[str, str]:
-        found = derivation.behind(self._store, self._session, commit)
-        if not found.path:
-            return commit.provenance.source, commit.provenance.trust
-        root = found.path[0]
-        source = commit_at(self._store, root.session, root.seq, load=False).provenance.source
-        return source if source in ("web", "import") else "import", "unverified"
+        found = derivation.reach(self._store, self._session, [Edge(commit.seq, commit.seq)])
+        if found.path:
+            root = found.path[0]
+            source = commit_at(self._store, root.session, root.seq, load=False).provenance.source
+            return source if source in UNTRUSTED else "import", "unverified"
+        if not found.whole:  # nobody knows what it rests on
+            return "import", "unverified"
+        return commit.provenance.source, commit.provenance.trust

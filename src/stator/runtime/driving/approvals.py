@@ -31,9 +31,6 @@ from stator.model.calls.approval import (
     is_own,
     parse_pattern,
 )
-from stator.model.exchange.extraction_state import ExtractionState
-from stator.model.extraction.evidence import seen_commit
-from stator.model.extraction.extractor import Extractor
 from stator.model.log.commit import (
     Draft,
     Provenance,
@@ -424,6 +421,11 @@ def _found_in(store: StorePort, draft: Draft) -> list[Draft]:
     intent = intent_of(store, draft.session, draft.call) if draft.call else None
     if intent is None:
         return []
+    # Reading a store looks at its grants; the rules are needed only where somebody answers.
+    from stator.model.exchange.extraction_state import ExtractionState
+    from stator.model.extraction.evidence import seen_commit
+    from stator.model.extraction.extractor import Extractor
+
     extractor = Extractor(draft.session, ExtractionState())
     extractor.see(seen_commit(intent))
     return extractor.drafts(draft)

@@ -12,7 +12,7 @@ from stator.model.calls.approval import Rule
 from stator.model.calls.budget import PriceFunction, PriceTable
 from stator.model.calls.life import Asked, Granted, Refused
 from stator.model.calls.proof import demanded
-from stator.model.calls.sources import UNTRUSTED, SourceRule, parse_sources, source_of
+from stator.model.calls.sources import SourceRule, parse_sources, source_of
 from stator.model.log.commit import Provenance
 from stator.model.records.types import ApprovalRecord, Entry
 from stator.runtime.base.context import Context

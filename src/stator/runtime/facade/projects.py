@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from stator.model.records.types import CandidateRecord
     from stator.model.views.project_state import ProjectState
     from stator.runtime.retention.project_values import Forgotten
+    from stator.runtime.views.search import Progress
 
 STATE_LIMIT = 30
 """Entries of a collection that an answer about a project holds, unless more are asked for."""
@@ -25,18 +26,26 @@ class ProjectKeeper:
     context: Context
 
     def state(
-        self, *, project: str | None = None, user: bool = False, limit: int = STATE_LIMIT
+        self,
+        *,
+        project: str | None = None,
+        user: bool = False,
+        limit: int = STATE_LIMIT,
+        progress: Progress | None = None,
     ) -> ProjectState:
         """What a project knows: per key of a collection the newest value of any of its sessions, with where it comes
         from, what it replaced, and what other sessions that were used since say instead. What is true of the user is
         there where the project says nothing else; `user=True` gives that alone. The newest `limit` entries of each
-        collection; `more` counts the others. Without `project`, of the current one.
+        collection; `more` counts the others. Without `project`, of the current one. An index is updated first; of a
+        large store that is asked for the first time, that takes a while, and `progress` hears of it.
         """
         from stator.runtime.views import project_state as states
 
         if user:
             return states.user_state(self.port, self.context, limit=limit)
-        found = states.project_state(self.port, self.context, self._scope(project), limit=limit)
+        found = states.project_state(
+            self.port, self.context, self._scope(project), limit=limit, progress=progress
+        )
         return states.with_user(self.port, self.context, found)
 
     def prefer(

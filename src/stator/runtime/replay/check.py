@@ -10,9 +10,9 @@ from stator.model.log.commit import Provenance
 from stator.model.values.ids import retype
 from stator.runtime.base.context import Context
 from stator.runtime.branches.open_driver import drive
+from stator.runtime.branches.rerun import terms
 from stator.runtime.driving.call import Calling, entered
 from stator.runtime.driving.open_turn import OpenTurn
-from stator.runtime.driving.policy import Terms
 from stator.runtime.driving.tools import Tool
 from stator.runtime.driving.writer import OutsideWriter
 from stator.store.port import StorePort
@@ -40,7 +40,7 @@ def run_check(
             session=session,
         )
     with (
-        drive(store, context, row.record, Terms()) as driver,
+        drive(store, context, row.record, terms(context, "run", "a check")) as driver,
         entered(OpenTurn(driver, f"check: {step}")) as turn,
     ):
         tool = Tool(lambda command: run(), name=TOOL, effect="write", attempts=1)

@@ -159,7 +159,11 @@ def forget(
         raise InvalidInput(
             f"{ref!r:.80} is the name of {len(found)} entries", hint=f"say which one: {named}"
         )
-    values = [(one.collection, one.key, one.session, one.commit, one.happened) for one in found]
+    # Not only what holds now: another value may lie in a fork that is adopted later, or in the trash.
+    now = context.clock()
+    values = [
+        (one.collection, one.key, one.session, one.commit, max(one.happened, now)) for one in found
+    ]
     return _forget(store, context, project, values, user=user, why=why)
 
 

@@ -44,6 +44,7 @@ from stator.runtime.base.pages import commit_at, commits, matching
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.base.project_session import USER_PROJECT
 from stator.runtime.views import reflog, search
+from stator.runtime.views.search import Progress
 from stator.store.port import IndexLost, ProjectIndex, StorePort
 
 ROUNDS = 3
@@ -64,7 +65,13 @@ Answer = TypeVar("Answer")
 
 
 def project_state(
-    store: StorePort, context: Context, project: str, *, limit: int, scope: Scope = "project"
+    store: StorePort,
+    context: Context,
+    project: str,
+    *,
+    limit: int,
+    scope: Scope = "project",
+    progress: Progress | None = None,
 ) -> ProjectState:
     """What a project knows: the newest `limit` entries of each collection."""
     check_limit(limit)
@@ -73,7 +80,7 @@ def project_state(
         settled = index.settled(project, limit=limit)
         return as_state(project, settled, _abouts(index, settled).get, scope)
 
-    return ask(store, context, read)
+    return ask(store, context, read, progress)
 
 
 def with_user(store: StorePort, context: Context, state: ProjectState) -> ProjectState:
@@ -130,7 +137,12 @@ def _abouts(
     return index.about(list(found))
 
 
-def ask(store: StorePort, context: Context, question: Callable[[ProjectIndex], Answer]) -> Answer:
+def ask(
+    store: StorePort,
+    context: Context,
+    question: Callable[[ProjectIndex], Answer],
+    progress: Progress | None = None,
+) -> Answer:
     """The answer of an index that is up to date; of one in memory where none can be written."""
     if context.project_index is None:
         raise StoreError(
@@ -138,7 +150,7 @@ def ask(store: StorePort, context: Context, question: Callable[[ProjectIndex], A
         )
     try:
         with context.project_index(store, True) as index:
-            return _asked(store, index, question)
+            return _asked(store, index, question, progress)
     except (StoreFull, StoreFailed, StoreReadOnly) as error:
         warnings.warn(
             f"the index of projects cannot be written ({error.what}); the answer is complete, but the"
@@ -147,16 +159,19 @@ def ask(store: StorePort, context: Context, question: Callable[[ProjectIndex], A
             stacklevel=4,
         )
     with context.project_index(store, True, on_disk=False) as index:
-        return _asked(store, index, question)
+        return _asked(store, index, question, progress)
 
 
 def _asked(
-    store: StorePort, index: ProjectIndex | None, question: Callable[[ProjectIndex], Answer]
+    store: StorePort,
+    index: ProjectIndex | None,
+    question: Callable[[ProjectIndex], Answer],
+    progress: Progress | None,
 ) -> Answer:
     assert index is not None
     for _ in range(TRIES):
         with suppress(IndexLost):
-            catch_up(store, index)
+            catch_up(store, index, progress)
             return question(index)
     raise StoreBusy("other processes keep rebuilding the index of projects", hint="try again")
 
@@ -164,7 +179,7 @@ def _asked(
 # -- keeping up -----------------------------------------------------------------------------------
 
 
-def catch_up(store: StorePort, index: ProjectIndex) -> None:
+def catch_up(store: StorePort, index: ProjectIndex, progress: Progress | None = None) -> None:
     """Put into the index what the log has gained since, and take out what is gone."""
     for _ in range(ROUNDS):
         moved, gone = index.behind()
@@ -172,7 +187,7 @@ def catch_up(store: StorePort, index: ProjectIndex) -> None:
             _lose(store, index, gone)
         if not moved:
             break
-        if _tell(store, index, moved) and len(moved) <= FEW:
+        if _tell(store, index, moved, progress) and len(moved) <= FEW:
             break
     index.scrub()
 
@@ -201,13 +216,20 @@ def related(index: ProjectIndex, sessions: Sequence[str], parent: str = "") -> l
     return list(found)
 
 
-def _tell(store: StorePort, index: ProjectIndex, sessions: Sequence[str]) -> bool:
+def _tell(
+    store: StorePort,
+    index: ProjectIndex,
+    sessions: Sequence[str],
+    progress: Progress | None = None,
+) -> bool:
     """Put what sessions know into the index; False if another process was first with some of it."""
     learning = _Learning(store, index)
     batch: list[list[Learned]] = []
     held: set[str] = set()
     landed = True
-    for session in sessions:
+    for done, session in enumerate(sessions):
+        if progress is not None:
+            progress("reading sessions", done, len(sessions))
         group = learning.group(session)
         if len(batch) >= BATCH or any(one.about.id in held for one in group):
             # A session that waits to be put is looked at again, once it was.

@@ -202,7 +202,7 @@ def _near(
         )
         found.update((commit.seq, commit) for commit in page)
     kept = [found[seq] for seq in sorted(found)]
-    spoken = [c for c in kept if c.kind == "entry" and reasons_of.words_of(c)]
+    spoken = [commit for commit in kept if reasons_of.is_spoken(commit)]
     said = [c for c in spoken if c.seq < oldest.seq][-1:]
     inside = {edit.call for edit in edits}
     return [
@@ -489,7 +489,7 @@ def _asked_for(reading: Lookup, intent: Commit) -> list[Reason]:
     after = max(first - 1, intent.seq - BEFORE_EDIT)
     page = reading.store.commits(intent.session, after=after, upto=intent.seq - 1)
     edges = [edge for edge in edges_of(intent) if not edge.is_range]
-    spoken = [c for c in page if c.kind == "entry" and reasons_of.words_of(c)]
+    spoken = [commit for commit in page if reasons_of.is_spoken(commit)]
     asked = [c for c in spoken if any(edge.holds(c) for edge in edges)] or spoken[-1:]
     prompt = reading.prompt(intent.session, intent.turn)
     return [reasons_of.said_reason(c) for c in [*([prompt] if prompt else []), *asked]]

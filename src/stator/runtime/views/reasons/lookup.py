@@ -124,6 +124,7 @@ class Lookup:
             at=max(each.at for each in [r for r in reasons if r.kind != "revision"] or reasons),
             asked="" if prompt is None else words_of(prompt, "input"),
             reasons=sorted(reasons, key=lambda reason: reason.seq),
+            times_known=row is None or row.record.labels.get("times") != "unknown",
         )
 
     def commit(self, session: str, seq: int) -> Commit:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,7 +14,7 @@ from stator.model.values.ids import short
 from stator.runtime.views.search import Hit
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.render.lines import Line, widest
-from stator.surfaces.cli.render.progress import ProgressCallback, bar
+from stator.surfaces.cli.render.progress import delayed_bar
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen, note
 from stator.surfaces.cli.render.times import parse_since, stamp
@@ -47,8 +46,6 @@ QUOTES = re.compile('["“”„«»]')
 TURN = 5
 """Smallest width of the turn column."""
 DAY = 86_400_000_000
-PATIENCE_S = 0.3
-"""A progress bar appears when updating the index takes longer than this."""
 
 
 def search(
@@ -87,7 +84,7 @@ def search(
     wanted = check_limit(LIMIT if limit is None else limit)
     asked = " ".join([*map(_as_term, words or ()), *map(_as_excluded_term, not_ or ())])
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
-        with _delayed_bar(screen, opened) as progress:
+        with delayed_bar(screen, opened.store.context.monotonic) as progress:
             found = opened.store.search(
                 asked,
                 project=None if all or session is not None else opened.project,
@@ -141,23 +138,6 @@ def _as_excluded_term(word: str) -> str:
 def _empty_message(opened: OpenedStore, *, everywhere: bool) -> str:
     others = not everywhere and bool(opened.store.sessions(limit=1).rows)
     return "no matches" + (" in this project; --all searches every project" if others else "")
-
-
-@contextmanager
-def _delayed_bar(screen: Screen, opened: OpenedStore) -> Iterator[ProgressCallback]:
-    """A progress callback that shows a bar only if the work takes a while."""
-    clock = opened.store.context.monotonic
-    began = clock()
-    shown: list[ProgressCallback | None] = []
-    with ExitStack() as stack:
-
-        def update(what: str, done: int, total: int) -> None:
-            if not shown and clock() - began > PATIENCE_S:
-                shown.append(stack.enter_context(bar(screen)))
-            if shown and shown[0] is not None:
-                shown[0](what, done, total)
-
-        yield update
 
 
 def _lines(hits: list[Hit], *, projects: bool) -> Iterator[Line]:

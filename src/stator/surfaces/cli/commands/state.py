@@ -17,6 +17,7 @@ from stator.runtime.views.as_read import is_history
 from stator.surfaces.cli.parts.open_store import open_to_read, title
 from stator.surfaces.cli.render import project_entries, record_line, unplaced_items, wire
 from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.progress import delayed_bar
 from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
@@ -119,7 +120,10 @@ def _of_project(
         if name not in DURABLE:
             raise BadQuery(f"{name!r:.40} ends with its session", hint=", ".join(DURABLE))
     with open_to_read(store) as opened, Screen(json=json, pager=pager) as screen:
-        found = opened.store.state(user=user, limit=STATE_LIMIT if limit is None else limit)
+        with delayed_bar(screen, opened.store.context.monotonic) as progress:
+            found = opened.store.state(
+                user=user, limit=STATE_LIMIT if limit is None else limit, progress=progress
+            )
         shown = {name: found[name] for name in names or DURABLE}
         asked = [] if user or names else list(islice(in_doubt(opened.store), DOUBTS_MAX))
         if json:

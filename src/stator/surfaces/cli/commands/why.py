@@ -197,7 +197,7 @@ def _named(answer: WhyAnswer) -> str:
 def _turn_line(turn: WhyTurn) -> Line:
     line = Line(fit(turn.name, NAME_CELLS).rstrip(), "bold")
     line.add(f" t{turn.turn}" if turn.turn else " before any turn", "title")
-    line.add(f"   {moment(turn.at)}", "dim")
+    line.add(f"   {moment(turn.at) if turn.times_known else 'times unknown'}", "dim")
     if turn.asked:
         line.add("   asked: ", "dim").add(brief(turn.asked))
     return line
@@ -261,6 +261,7 @@ def _quoted(said: list[Reason], more: str) -> Iterator[Line]:
         line = _labelled("why" if not place else "").add(f"“{brief(reason.text, QUOTE_MAX)}”")
         if not place:
             line.add(f" (the agent's words{more})", "dim")
+        line.add(f" · {reason.status}" if reason.status else "", "dim")
         yield line.add(_place([reason]), "id")
     if len(said) > QUOTED_MAX:
         yield (

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from stator.surfaces.cli.render.screen import Screen
 
 ProgressCallback = Callable[[str, int, int], None]
 """Called with a description, the amount done and the total amount (0: unknown)."""
+PATIENCE_S = 0.3
+"""A progress bar appears when updating the index takes longer than this."""
 
 
 @contextmanager
@@ -43,5 +45,21 @@ def bar(screen: Screen, *, of_bytes: bool = False) -> Iterator[ProgressCallback 
             progress.update(
                 task, description=bounded(what, 60), completed=done, total=total or None
             )
+
+        yield update
+
+
+@contextmanager
+def delayed_bar(screen: Screen, clock: Callable[[], float]) -> Iterator[ProgressCallback]:
+    """A progress callback that shows a bar only if the work takes a while."""
+    began = clock()
+    shown: list[ProgressCallback | None] = []
+    with ExitStack() as stack:
+
+        def update(what: str, done: int, total: int) -> None:
+            if not shown and clock() - began > PATIENCE_S:
+                shown.append(stack.enter_context(bar(screen)))
+            if shown and shown[0] is not None:
+                shown[0](what, done, total)
 
         yield update

@@ -75,7 +75,7 @@ def _entry(entry: StateEntry, now: int) -> Iterable[Line]:
         said = _where(other, now).add("conflict: ", "doubt").extend(of_record(other.record))
         yield said.extend(_marks(other))
     if entry.conflicts:
-        yield Line(" " * INDENT).add("to resolve it: ", "dim").add(_resolve(entry), "bold")
+        yield Line("    to resolve it: ", "dim").add(_resolve(entry), "bold")
 
 
 def _where(value: StateValue, now: int) -> Line:
