@@ -19,7 +19,12 @@ from runtime.waiting import ask_for
 from stator.model.log.commit import Upsert
 from stator.model.records.registry import ROWS
 from stator.model.records.row_types import CommitKind
-from stator.model.records.types import CandidateRecord, ForgottenRecord, RevisionRecord
+from stator.model.records.types import (
+    CandidateRecord,
+    CheckRecord,
+    ForgottenRecord,
+    RevisionRecord,
+)
 
 By = Literal["agent", "program", "person"]
 
@@ -77,6 +82,7 @@ BY_ITSELF = {
     "trust": "a person who vouches for something puts that into `trust`",
     "revision": "a call that commits to version control puts the revision into `revisions`",
     "candidate": "a call that a person denies puts a candidate into `candidates`",
+    "check": "a call that runs the check of a step puts how it ended into `checks`",
     "forget": "a person who has a project forget something puts that into `forgotten`",
 }
 """The records that are made when something else is done."""
@@ -116,6 +122,8 @@ def record_found(session: Any) -> None:
     append(session, "revision", changes=(Upsert("revisions", revision),))
     candidate = CandidateRecord(name="deploy", value="ask first", quote="not now")
     append(session, "candidate", changes=(Upsert("candidates", candidate),))
+    check = CheckRecord(command="make test", ended="failed", ran_in="k_0")
+    append(session, "check", changes=(Upsert("checks", check),))
     forgotten = ForgottenRecord(collection="facts", name="old count", upto=1)
     append(session, "forget", changes=(Upsert("forgotten", forgotten),))
 

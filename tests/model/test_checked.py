@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from stator.model.exchange.check_lines import ending_of, tidy
 from stator.model.exchange.tool_files import command_of
 from stator.model.records.types import PlanRecord
-from stator.model.views.checked import (
-    CheckRun,
-    FileChanged,
-    ending_of,
-    read_step,
-    tidy,
-)
+from stator.model.views.checked import CheckRun, FileChanged, read_step
 
 STEP = PlanRecord(step="tests pass", check="pytest -q", files=["a.py"], status="done")
 

@@ -13,18 +13,20 @@ from hypothesis import strategies as st
 from model.extraction_talks import call, prompt, shell
 from runtime.conftest import memory_store
 from stator.model.exchange.items import Conversation
-from stator.model.extraction import extractor
+from stator.model.extraction import answers, extractor
 from stator.model.extraction.evidence import EXTRACT
 from stator.model.extraction.extractor import RULES
 from stator.model.extraction.reconcile import NOT_COMPARED
-from stator.model.log.commit import Upsert
-from stator.model.records.types import DecisionRecord
+from stator.model.log.commit import Draft, Upsert
+from stator.model.records.types import DecisionRecord, PlanRecord
+from stator.model.values.ids import derived
 from stator.runtime.ingest import recorder as recording
 from stator.runtime.ingest.extract import extract
 from stator.runtime.ingest.recorder import Recorder
+from stator.runtime.views import checked
 
 TALK = Conversation(source="claude-code", id="talk")
-MADE = ("decisions", "artifacts", "revisions", "candidates", "working_set")
+MADE = ("checks", "decisions", "artifacts", "revisions", "candidates", "working_set")
 REFUSED = "The user doesn't want to proceed with this tool use."
 
 
@@ -201,7 +203,7 @@ def test_what_a_person_decided_since_is_not_removed():
 def test_a_finding_that_was_overtaken_comes_back_if_the_rules_take_the_later_one_back():
     store = memory_store()
     session = record(store, items_of(["answer A", "answer B"]))
-    first = changed(RULES[0], lambda one: one if one.what == "A" else None)
+    first = changed(answers.RULE, lambda one: one if one.what == "A" else None)
     again(store, session, (msgspec.structs.replace(first, version=2),), again=True)
     assert chosen(store, session) == ["A"]
 
@@ -262,3 +264,80 @@ def test_every_session_of_a_scope_is_looked_at(scope):
     record(store, items_of(["answer A"]), ())
     assert len(store.extract(project=scope).found) == 1
     assert not store.extract(project=scope, again=True).found
+
+
+# -- checks of steps that an agent reports beside its transcript ------------------------------------
+
+
+def report(store, session, check="make test"):
+    """A step of the plan, as an agent reports it through MCP."""
+    step = PlanRecord(step="s", check=check, status="done")
+    made = derived("commit", session, check)
+    draft = Draft(id=made, session=session, kind="plan", changes=(Upsert("plan", step),))
+    store.port.append(session, [draft])
+
+
+def reads(store, session):
+    (entry,) = store.read(session).entries("plan")
+    return entry.record.status
+
+
+def noise(taking, start):
+    for n in range(start, start + 20):
+        for item in shell(f"echo {n}", "", name=f"c{n}"):
+            taking.take(item)
+
+
+def take(taking, items):
+    for item in items:
+        taking.take(item)
+    taking.flush()
+
+
+def test_a_reported_step_is_proved_by_runs_before_and_after_it(monkeypatch):
+    monkeypatch.setattr(checked, "NEWEST", 3)
+    store = memory_store()
+    taking = Recorder(store.port, store.context, TALK)
+    take(taking, [prompt(), *shell("make test", "", name="a")])
+    report(store, taking.session)
+    noise(taking, 100)
+    taking.flush()
+    assert reads(store, taking.session) == "done"
+    take(taking, shell("make test", "", name="b", status="error"))
+    noise(taking, 200)
+    taking.flush()
+    assert reads(store, taking.session) == "claimed"
+
+
+def test_a_recorder_that_reads_a_conversation_again_notices_the_checks_of_the_plan(monkeypatch):
+    monkeypatch.setattr(checked, "NEWEST", 3)
+    store = memory_store()
+    items = [prompt(), *shell("make test", "", name="a")]
+    first = Recorder(store.port, store.context, TALK)
+    take(first, items)
+    report(store, first.session)
+    first.flush()
+    assert reads(store, first.session) == "done"
+    head = store.port.head(first.session)
+    second = Recorder(store.port, store.context, TALK)
+    take(second, items)
+    assert store.port.head(first.session) == head
+    take(second, shell("make test", "", name="b", status="error"))
+    noise(second, 100)
+    second.flush()
+    assert reads(store, first.session) == "claimed"
+
+
+def test_a_log_without_runs_of_checks_gets_them(monkeypatch):
+    monkeypatch.setattr(checked, "NEWEST", 3)
+    store = memory_store()
+    lines = [shell(f"echo {n}", "", name=f"c{n}") for n in range(20)]
+    items = [prompt(), *shell("make test", "", name="a"), *(i for line in lines for i in line)]
+    with patch.object(recording, "learn", lambda store, extractor: []):
+        session = record(store, items, RULES[1:])
+    report(store, session)
+    assert reads(store, session) == "claimed"
+    assert again(store, session).counts == {"check": 1}
+    assert reads(store, session) == "done"
+    assert not again(store, session).found
+    assert not again(store, session, again=True).found

@@ -9,17 +9,14 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from stator.errors import InvalidInput
-from stator.model.exchange.tool_files import SHELLS, command_of, words_of
+from stator.model.exchange.tool_files import FILE_TOOLS, SHELLS, ActKind, command_of, words_of
 from stator.model.records.types import Effect
 
-ActKind = Literal[
-    "shell", "read", "write", "edit", "patch", "delete", "move", "list", "glob", "grep"
-]
 MOST = 0.8
 """The part of the paths that is below the folder which a chain is about; others read an agent's own files."""
 LINES_SHOWN = 6
@@ -27,18 +24,6 @@ LINES_SHOWN = 6
 _READING = frozenset({"read", "list", "glob", "grep"})
 _PATHS = ("file_path", "filePath", "path", "absolute_path", "filename", "file_name", "target_file",
           "notebook_path", "dir_path", "directory", "file")  # fmt: skip
-_TOOLS: dict[str, ActKind] = {
-    **dict.fromkeys(("read", "read_file", "view", "view_file", "cat", "open_file"), "read"),
-    **dict.fromkeys(("write", "write_file", "create", "create_file", "write_to_file", "save_file"), "write"),
-    **dict.fromkeys(("edit", "edit_file", "multi_edit", "replace", "replace_in_file", "str_replace"), "edit"),
-    **dict.fromkeys(("apply_patch", "patch", "apply_diff"), "patch"),
-    **dict.fromkeys(("delete", "delete_file", "remove_file", "remove"), "delete"),
-    **dict.fromkeys(("move", "move_file", "rename", "rename_file"), "move"),
-    **dict.fromkeys(("ls", "list", "list_dir", "list_directory", "list_files"), "list"),
-    **dict.fromkeys(("glob", "find_files", "file_search"), "glob"),
-    **dict.fromkeys(("grep", "search_file_content", "grep_files", "grep_search", "search_files"), "grep"),
-}  # fmt: skip
-"""The words of a tool's name → what it does."""
 _EDITOR = frozenset({"str_replace_editor", "str_replace_based_edit_tool", "text_editor", "editor"})
 _EDITOR_ACTS: dict[str, ActKind] = {"create": "write", "view": "read", "str_replace": "edit"}
 _SHELL_NAMES = SHELLS | {"run", "shell_command", "container_exec", "powershell"}
@@ -78,11 +63,6 @@ def is_idle(tool: str) -> bool:
     return "_".join(words_of(tool)) in IDLE
 
 
-def is_file_tool(tool: str) -> bool:
-    """Whether a tool only works with files, and runs no command."""
-    return "_".join(words_of(tool)) in _TOOLS
-
-
 def act_of(tool: str, arguments: Mapping[str, Any]) -> Act | None:
     """What a call does, if its tool is one of the shell and file tools that agents have; None of any other."""
     name = "_".join(words_of(tool))
@@ -90,7 +70,7 @@ def act_of(tool: str, arguments: Mapping[str, Any]) -> Act | None:
         command = command_of(arguments)
         folder = _text(arguments, ("workdir", "cwd", "dir_path", "directory"))
         return Act(kind="shell", text=command, path=folder) if command.strip() else None
-    kind = _TOOLS.get(name)
+    kind = FILE_TOOLS.get(name)
     if name in _EDITOR:
         kind = _EDITOR_ACTS.get(_text(arguments, ("command",)))
     return None if kind is None else _file_act(kind, arguments)

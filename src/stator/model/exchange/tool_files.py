@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -18,6 +18,9 @@ from stator.model.exchange.patch_text import files_in_command, files_in_patch
 from stator.model.exchange.shell_effects import files_touched
 from stator.model.records.types import FileOp
 
+ActKind = Literal[
+    "shell", "read", "write", "edit", "patch", "delete", "move", "list", "glob", "grep"
+]
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 SHELLS = frozenset(
     "bash shell sh zsh run_shell_command execute_command run_command exec_command execute_bash local_shell"
@@ -33,6 +36,18 @@ _VERBS: dict[str, FileOp] = {
     **dict.fromkeys(("rename", "move", "mv"), "renamed"),
 }  # fmt: skip
 """What the words of a tool's name say that it does to the file at its path."""
+FILE_TOOLS: dict[str, ActKind] = {
+    **dict.fromkeys(("read", "read_file", "view", "view_file", "cat", "open_file"), "read"),
+    **dict.fromkeys(("write", "write_file", "create", "create_file", "write_to_file", "save_file"), "write"),
+    **dict.fromkeys(("edit", "edit_file", "multi_edit", "replace", "replace_in_file", "str_replace"), "edit"),
+    **dict.fromkeys(("apply_patch", "patch", "apply_diff"), "patch"),
+    **dict.fromkeys(("delete", "delete_file", "remove_file", "remove"), "delete"),
+    **dict.fromkeys(("move", "move_file", "rename", "rename_file"), "move"),
+    **dict.fromkeys(("ls", "list", "list_dir", "list_directory", "list_files"), "list"),
+    **dict.fromkeys(("glob", "find_files", "file_search"), "glob"),
+    **dict.fromkeys(("grep", "search_file_content", "grep_files", "grep_search", "search_files"), "grep"),
+}  # fmt: skip
+"""Tools that only work with files: the words of their names → what they do."""
 _FOLDERS = frozenset({"dir", "directory", "folder", "folders", "directories", "files", "tree"})
 """Words of tools whose path is not that of one file."""
 _PATHS = (
@@ -64,6 +79,11 @@ def shell_command(tool: str, arguments: Mapping[str, Any]) -> str:
     """The command that a call of a shell was given; "" for any other tool."""
     name = "_".join(words_of(tool))
     return command_text(arguments) if name in SHELLS or name == _RUN else ""
+
+
+def is_file_tool(tool: str) -> bool:
+    """Whether a tool only works with files, and runs no command."""
+    return "_".join(words_of(tool)) in FILE_TOOLS
 
 
 def words_of(tool: str) -> list[str]:

@@ -13,20 +13,30 @@ from typing import Any
 from stator.model.exchange.extraction_state import ExtractionState, HeldCall
 from stator.model.exchange.item_commits import legible
 from stator.model.exchange.tool_files import shell_command
-from stator.model.extraction import adoptions, answers, plans, refusals, revisions, surroundings
+from stator.model.extraction import (
+    adoptions,
+    answers,
+    checks,
+    plans,
+    refusals,
+    revisions,
+    surroundings,
+)
 from stator.model.extraction.evidence import (
     Evidence,
     ExtractionRule,
     RuleFinding,
     draft_of,
     origin_parts,
+    seen_commit,
     seen_draft,
     string,
 )
-from stator.model.log.commit import Draft
+from stator.model.log.commit import Commit, Draft
 from stator.model.log.shown_text import cut_short
 
 RULES: tuple[ExtractionRule, ...] = (
+    checks.RULE,  # the first: no position of a log is between a call and what is found of its checks, but one
     answers.RULE,
     plans.RULE,
     revisions.RULE,
@@ -36,8 +46,10 @@ RULES: tuple[ExtractionRule, ...] = (
     surroundings.RULE,
 )
 """Every rule. One whose findings change gets the next version; none is ever renamed."""
-SEEN = ("outcome", "settlement", "turn", "adopt", "approval")
+SEEN = ("outcome", "settlement", "turn", "adopt", "approval", "plan", "check")
 """The kinds of commits that rules find something in."""
+ENDS = ("outcome", "settlement")
+ABOUT_CALLS = (*ENDS, "approval")
 CALLS_MAX = 64
 """Calls without an outcome that are remembered; of more, the oldest are given up."""
 ABOUT_MAX = 160
@@ -59,14 +71,17 @@ class Extractor:
         self.state = state
         self._rules = rules
 
-    def see(self, one: Evidence) -> list[RuleFinding]:
-        """What the rules find in a commit, given those before it."""
+    def see(self, one: Evidence, *, late: bool = False) -> list[RuleFinding]:
+        """What the rules find in a commit, given those before it. `late`: it is a call that began before what was
+        seen so far."""
         if one.kind == "call":
-            self._hold(one)
+            self._hold(one, late=late)
             return []
         if one.kind not in SEEN:
             return []
-        held = self.state.calls.get(one.call) if one.call else None
+        # what is recorded inside a call is not about the call
+        is_about = one.call and one.kind in ABOUT_CALLS
+        held = self.state.calls.get(one.call) if is_about else None
         found = []
         for rule in self._rules:
             made = rule.find(self.state, one, held)
@@ -77,12 +92,16 @@ class Extractor:
                 RuleFinding(
                     rule=rule.name, version=rule.version, kind=rule.kind, changes=made.changes,
                     source=made.source or one.provenance.source, content=made.content,
-                    also=tuple(dict.fromkeys((*made.also, *intent))),
+                    also=tuple(i for i in dict.fromkeys((*made.also, *intent)) if i != one.id),
                 )
             )  # fmt: skip
         if held is not None and one.kind != "approval" and one.status != "in doubt":
             del self.state.calls[one.call]
         return found
+
+    def lacks(self, draft: Draft) -> bool:
+        """Whether a draft is about a call of which it is not known what was asked."""
+        return draft.kind in ENDS and bool(draft.call) and draft.call not in self.state.calls
 
     def drafts(self, draft: Draft) -> list[Draft]:
         """The drafts of what is found in a draft: they follow it in the log."""
@@ -91,7 +110,12 @@ class Extractor:
         one = seen_draft(draft)
         return [draft_of(self.session, one, finding) for finding in self.see(one)]
 
-    def _hold(self, one: Evidence) -> None:
+    def found_in(self, commit: Commit) -> list[Draft]:
+        """The drafts of what is found in a commit that another process appended."""
+        one = seen_commit(commit)
+        return [draft_of(self.session, one, finding) for finding in self.see(one)]
+
+    def _hold(self, one: Evidence, *, late: bool) -> None:
         needed: dict[str, Any] = {}
         for rule in self._rules:
             part = rule.needs(one.tool, one.input)
@@ -99,9 +123,11 @@ class Extractor:
                 needed |= part
         calls = self.state.calls
         calls.pop(one.call, None)
+        self.state.begun += not late
         calls[one.call] = HeldCall(
-            intent=one.id, tool=one.tool, about=about(one.tool, one.input), given=needed or None
-        )
+            intent=one.id, tool=one.tool, about=about(one.tool, one.input), given=needed or None,
+            place=0 if late else self.state.begun,
+        )  # fmt: skip
         while len(calls) > CALLS_MAX:
             del calls[next(iter(calls))]
 

@@ -16,6 +16,7 @@ from stator.model.records.types import (
     ArtifactRecord,
     CallRecord,
     CandidateRecord,
+    CheckRecord,
     ChildRecord,
     DecisionRecord,
     FileRecord,
@@ -338,6 +339,10 @@ def revision_line(record: RevisionRecord, show: Show) -> list[Piece]:
     pushed = f", pushed to {record.pushed}" if record.pushed else ""
     where = f" (on {record.branch}{pushed})" if record.branch else pushed
     return [(record.sha, "id"), (f" {record.subject}", ""), (where, "dim")]
+
+
+def check_text(record: CheckRecord) -> str:
+    return f"{record.command}: {record.ended}"
 
 
 def candidate_text(record: CandidateRecord) -> str:

@@ -285,6 +285,19 @@ class CandidateRecord(Record, frozen=True):
     value: Any = None
 
 
+class CheckRecord(Record, frozen=True):
+    """The newest run of a check: of a command that is to prove a step of the plan."""
+
+    command: str
+    """The check, without needless blanks."""
+    ended: Literal["ok", "failed", "unknown"] = "ok"
+    """`unknown`: something happened that may have been a run of it."""
+    ran_in: str = ""
+    """The commit in which the call began that ran it."""
+    wrote: list[str] = []
+    """Files that commands wrote since, as their words say."""
+
+
 class ForgottenRecord(Record, frozen=True):
     """Values of a key that no longer hold for a project or a user: those recorded up to a time."""
 

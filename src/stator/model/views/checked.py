@@ -1,37 +1,27 @@
-"""Decides whether a step of the plan reads done or claimed, and which shell commands prove a check. Pure.
+"""Decides whether a step of the plan reads done or claimed. Pure.
 
 A record that says `done` says what the agent says. A step reads done only if its check, a command, succeeded after
-the last change of its files; else it reads claimed. Nothing of this is stored: readers work it out from the calls
+the last change of its files; else it reads claimed. Neither is stored: readers work it out from the runs of checks
 and the changes that the log holds.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
-from stator.model.exchange.shell_effects import parts_of_success
+from stator.model.exchange.check_lines import Ending, tidy
 from stator.model.records.types import Entry, PlanRecord, ReadStep, Record
 
-Ending = Literal["ok", "failed"]
 STEPS = {"claimed": -1, "in_progress": 0, "blocked": 1, "pending": 2, "done": 3, "dropped": 4}
 """Statuses of steps in the order in which a brief lists them."""
 NO_CHECK = "it names no check"
 NOT_RUN = "its check did not run"
-_FAILED = frozenset({"error", "timeout"})
-"""Statuses of a call that ran and failed; one that was denied, cancelled or is in doubt says nothing."""
-_BLANKS = re.compile(r"""('[^']*'|"(?:[^"\\]|\\.)*"|\\.)|\\\n|[ \t]+""")
 _PATTERN = re.compile(r"[*?\[]")
-_HARMLESS = frozenset({"echo", "printf", "true", ":", "date", "pwd", "ls"})
-"""Commands that change no file."""
-_PREFIXES = frozenset({"builtin", "command"})
-_EXIT_CODES = ("exit_code", "exitCode", "returncode", "return_code", "exit_status", "exit")
-ROW_MAX = 8
-"""Commands of a line, joined by `&&`, that a check may be."""
 
 
 class CheckRun(msgspec.Struct, frozen=True):
@@ -113,41 +103,6 @@ def reason(record: Record) -> str:
     return record.because.partition(": ")[0] if isinstance(record, ReadStep) else ""
 
 
-# -- which calls count ----------------------------------------------------------------------------
-
-
-def tidy(command: str) -> str:
-    """A command without blanks around it, and with one blank where there are several; what is quoted stays."""
-    return _BLANKS.sub(lambda found: found.group(1) or " ", command).strip()
-
-
-def ending_of(
-    check: str, command: str, status: str, output: Any, folders: Sequence[str] = ()
-) -> Ending | None:
-    """What a call says of a check: that it succeeded, that it failed, or nothing.
-
-    A part of a command line succeeded if the line did and could not have succeeded without it: as in `a && check`,
-    but not in `check | tail` or `check || true`. A line that failed may have failed in any part, so one that holds
-    the check counts as failed. After a `cd` to a folder other than `folders`, it is another check.
-    """
-    wanted = tidy(check)
-    if not wanted or wanted not in tidy(command):
-        return None
-    holds = tidy(command) == wanted or wanted in _parts(command, folders)
-    if not holds:
-        return None
-    if status in _FAILED or (status == "ok" and _exit_code(output) != 0):
-        return "failed"
-    return "ok" if status == "ok" else None
-
-
-def ends_with(command: str, check: str) -> bool:
-    """Whether nothing that could change a file comes after a check in a command line."""
-    rest = tidy(command).rpartition(tidy(check))[2]
-    words = [part.split() for part in re.split(r"&&|[;\n]", rest) if part.strip()]
-    return ">" not in rest and all(part[0] in _HARMLESS for part in words)
-
-
 def is_named(path: str, names: Sequence[str]) -> bool:
     """Whether a file is one that a step names: by its folder, or by a pattern."""
     return any(
@@ -156,43 +111,3 @@ def is_named(path: str, names: Sequence[str]) -> bool:
         or (_PATTERN.search(name) is not None and fnmatchcase(path, name))
         for name in names
     )
-
-
-def _parts(command: str, folders: Sequence[str]) -> set[str]:
-    """The commands, and rows of commands, of a line that certainly succeeded if the line did, in the same folder."""
-    parts = [tidy(part) for part in parts_of_success(command)]
-    moves = (place for place, part in enumerate(parts) if _leaves(part, folders))
-    here = next(moves, len(parts) - 1) + 1
-    return {
-        " && ".join(parts[first:last])
-        for first in range(here)
-        for last in range(first + 1, min(len(parts), first + ROW_MAX) + 1)
-    }
-
-
-def _leaves(part: str, folders: Sequence[str]) -> bool:
-    """Whether a command goes to another folder than the session's, or changes what the commands after it mean."""
-    words = part.split(" ")
-    while len(words) > 1 and (words[0] in _PREFIXES or "=" in words[0]):
-        del words[0]
-    if words[0] == "set":
-        return any("n" in word.partition("pipefail")[0] for word in words[1:])
-    if words[0] == "hash":
-        return True
-    stays = len(words) == 2 and words[1].strip("'\"").rstrip("/") in (".", *folders)
-    return words[0] == "cd" and not stays
-
-
-def _exit_code(output: Any) -> int:
-    """The exit code that a structured output names; 0 if it names none."""
-    if not isinstance(output, Mapping):
-        return 0
-    places = (output, output.get("metadata"))
-    codes = (
-        place[name]
-        for place in places
-        if isinstance(place, Mapping)
-        for name in _EXIT_CODES
-        if name in place
-    )
-    return next((code for code in codes if type(code) is int), 0)

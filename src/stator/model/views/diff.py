@@ -26,6 +26,7 @@ from typing import Literal
 import msgspec
 
 from stator.errors import BadDelta
+from stator.model.exchange.check_lines import LOOKS
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Delta, Drop, Op, Put, Version
 from stator.model.records.tables import BOOKKEEPING, COLLECTIONS, NOT_DIFFED, key_of
@@ -44,8 +45,6 @@ from stator.model.values.canon import encode
 Change = Literal["added", "changed", "superseded", "removed", "transient", "unchanged", "read"]
 NET = frozenset({"added", "changed", "superseded", "removed"})
 """The changes that are listed for people."""
-LOOKS = frozenset({"read", "skipped"})
-"""What is recorded of a file without changing it."""
 
 
 class DiffStep(msgspec.Struct, frozen=True):

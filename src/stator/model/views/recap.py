@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from stator.model.exchange.check_lines import ending_of, tidy
 from stator.model.exchange.shell_effects import parts_of_success
 from stator.model.log.shown_text import cut_short
-from stator.model.views.checked import ending_of, tidy
 
 TEXT_MAX = 500
 """Characters of a prompt, of the agent's words and of a command."""

@@ -38,6 +38,7 @@ from stator.model.calls.life import (
     judge,
 )
 from stator.model.exchange.extraction_state import ExtractionState
+from stator.model.extraction.evidence import seen_commit
 from stator.model.extraction.extractor import Extractor
 from stator.model.log.commit import (
     Commit,
@@ -56,6 +57,7 @@ from stator.model.window.reply import Dialect
 from stator.model.window.transcript import Transcript
 from stator.runtime.base.arguments import cause, text
 from stator.runtime.base.context import Context
+from stator.runtime.base.plan_checks import learn
 from stator.runtime.driving import lifecycle, recovery
 from stator.runtime.driving.again.doubts_elsewhere import DoubtsElsewhere
 from stator.runtime.driving.again.turn_start import Changed, TurnStart, TurnStarts
@@ -70,6 +72,7 @@ from stator.runtime.driving.settings import OfferedTools, Settings
 from stator.runtime.driving.tools import Tool, call_in
 from stator.runtime.files import git
 from stator.runtime.files.capture import ContentKeeper, record_kept, scrub_of
+from stator.runtime.views.refs import intent_of
 from stator.runtime.window.shown import ShownRanges
 from stator.runtime.window.transcript import Rendering
 from stator.store.port import StorePort
@@ -151,7 +154,10 @@ class Driver:
         self.recovered = recovery.report(store, row.id, last)
         self.doubts = DoubtsElsewhere(store, row.id, some=bool(self.recovered.in_doubt))
         self._timed = context.monotonic()
-        self._extractor = Extractor(row.id, ExtractionState())
+        self._extractor = Extractor(row.id, ExtractionState(folder=context.root.rstrip("/")))
+        self._outside.planned = self._plan_changed
+        self._plan_is_new = True
+        self.learn_checks()
 
     # -- appending --------------------------------------------------------------------------------
 
@@ -188,17 +194,38 @@ class Driver:
         self.doubts.landed(commits)
         with self.lock:
             self._shown.landed(commits)
+        self.learn_checks()
         return commits
+
+    def _plan_changed(self) -> None:
+        self._plan_is_new = True
+
+    def learn_checks(self) -> None:
+        """Look for runs of the checks that others gave the plan, from now on and among the last."""
+        if not self._plan_is_new:
+            return
+        self._plan_is_new = False
+        with self.lock:
+            found = learn(self.store, self._extractor)
+        if found:
+            self.append([self._of_run(draft) for draft in found])
+
+    def _of_run(self, draft: Draft) -> Draft:
+        return msgspec.structs.replace(draft, run=self.run, epoch=self.lease.epoch)
 
     def extract(self, draft: Draft) -> list[Draft]:
         """The drafts of what is found in a draft of this run: they follow it in the log."""
         with self.lock:
+            if self._extractor.lacks(draft):  # an earlier run began the call
+                intent = intent_of(self.store, self.id, draft.call)
+                if intent is not None:
+                    self._extractor.see(seen_commit(intent), late=True)
             found = self._extractor.drafts(draft)
-        return [msgspec.structs.replace(one, run=self.run, epoch=self.lease.epoch) for one in found]
+        return [self._of_run(one) for one in found]
 
     def submit(self, draft: Draft) -> str:
         """Append one commit; its id."""
-        return self.append([draft])[0].id
+        return self.append([draft, *self.extract(draft)])[0].id
 
     def record_file(self, keeper: ContentKeeper, record: FileRecord, plain: Draft) -> str:
         """Append the report of a file together with what the file holds."""
@@ -367,7 +394,10 @@ class Driver:
         return [self.draft("settings", changes=changes)] if changes else []
 
     def not_recorded(self, drafts: Sequence[Draft]) -> None:
-        """These drafts did not get into the log: settings among them are still to be recorded."""
+        """These drafts did not get into the log: settings among them are still to be recorded, and a run of a check
+        proves nothing."""
+        with self.lock:
+            self._extractor.state.ran.clear()
         if any(draft.kind in ("settings", "tools") for draft in drafts):
             with self.lock:
                 self._settings.forget()

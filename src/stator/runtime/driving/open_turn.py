@@ -135,7 +135,7 @@ class OpenTurn:
         if recorded is not None:
             return recorded
         due = self.driver.settings_due() if draft.kind == "entry" else []
-        self._collect([*due, draft])
+        self._collect([*due, draft, *self.driver.extract(draft)])
         if draft.kind == "entry" and draft.actor == "model":
             self._answer = draft.id
         return draft.id

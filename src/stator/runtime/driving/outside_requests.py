@@ -28,6 +28,8 @@ class OutsideRequests:
         self._asked: Paused | None = None
         self.changed: Callable[[], None] = lambda: None
         """Called when another process changed what the session may spend."""
+        self.planned: Callable[[], None] = lambda: None
+        """Called when another process changed the plan, or recorded a run of a check."""
 
     def sending(self, count: int) -> None:
         """This many commits are being appended; which seqs they get is not known yet."""
@@ -80,6 +82,8 @@ class OutsideRequests:
             )
         elif commit.kind == "budget":
             self.changed()
+        elif commit.kind in ("plan", "check"):
+            self.planned()
 
     @property
     def asked(self) -> Paused | None:

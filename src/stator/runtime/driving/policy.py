@@ -13,7 +13,7 @@ from stator.model.calls.budget import PriceFunction, PriceTable
 from stator.model.calls.life import Asked, Granted, Refused
 from stator.model.calls.proof import demanded
 from stator.model.calls.sources import SourceRule, parse_sources, source_of
-from stator.model.log.commit import Provenance
+from stator.model.log.commit import UNTRUSTED, Provenance
 from stator.model.records.types import ApprovalRecord, Entry
 from stator.runtime.base.context import Context
 from stator.runtime.driving import approvals, budgets, proofs

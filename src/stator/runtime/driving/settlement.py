@@ -12,12 +12,17 @@ import msgspec
 from msgspec import UNSET
 
 from stator.errors import BadDelta, Busy, InvalidInput, WrongState
+from stator.model.exchange.extraction_state import ExtractionState
+from stator.model.extraction import checks
+from stator.model.extraction.evidence import seen_commit
+from stator.model.extraction.extractor import Extractor
 from stator.model.log.commit import Commit, Draft, Provenance
 from stator.model.log.query import SessionRow
 from stator.model.records.types import CallRecord
 from stator.model.values.ids import short
 from stator.model.views.open_calls import DIED, unknown
 from stator.runtime.base.context import Context
+from stator.runtime.base.plan_checks import learn
 from stator.runtime.driving.lifecycle import held
 from stator.runtime.views.as_read import as_read, to_settle
 from stator.runtime.views.refs import (
@@ -157,9 +162,11 @@ def settle(
     try:
         if record.status == "in doubt" or row.record.mode == "recorded":
             draft = Draft(id=context.mint("commit"), session=owner, kind="settlement", **fields)
-            commit = store.append(owner, [draft], barrier=True)[-1]
+            commit = store.append(
+                owner, [draft, *_found_in(store, context, draft, intent)], barrier=True
+            )[0]
         else:
-            commit = _settle_left(store, context, owner, fields)
+            commit = _settle_left(store, context, owner, fields, intent)
     except BadDelta:  # another process settled it first
         raise _settled_already(store, owner, intent) from None
     return Settled(
@@ -174,14 +181,26 @@ def settle(
 
 
 def _settle_left(
-    store: StorePort, context: Context, session: str, fields: dict[str, Any]
+    store: StorePort, context: Context, session: str, fields: dict[str, Any], intent: Commit
 ) -> Commit:
     """Settle a call that its dead driver left running: first record that it is in doubt."""
     with held(store, context, session) as hold:
         # Paused in the same transaction: the session would look driven, and it is not.
         paused = hold.draft("pause", cause=DIED, actor="system")
-        drafts = [*hold.left_behind(), paused, hold.draft("settlement", **fields)]
-        return store.append(session, drafts, barrier=True)[-1]
+        settling = hold.draft("settlement", **fields)
+        before = [*hold.left_behind(), paused]
+        found = _found_in(store, context, settling, intent)
+        return store.append(session, [*before, settling, *found], barrier=True)[len(before)]
+
+
+def _found_in(store: StorePort, context: Context, draft: Draft, intent: Commit) -> list[Draft]:
+    """What is found in a settlement: that a check may have run."""
+    state = ExtractionState(folder=context.root.rstrip("/"))
+    extractor = Extractor(draft.session, state, (checks.RULE,))
+    learn(store, extractor)
+    extractor.see(seen_commit(intent), late=True)
+    found = extractor.drafts(draft)
+    return [msgspec.structs.replace(one, run=draft.run, epoch=draft.epoch) for one in found]
 
 
 def _settleable(store: StorePort, context: Context, row: SessionRow, intent: Commit) -> CallRecord:

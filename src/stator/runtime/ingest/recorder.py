@@ -35,7 +35,7 @@ from stator.model.exchange.items import (
     commit_id,
 )
 from stator.model.exchange.kept_contents import KEPT
-from stator.model.extraction.evidence import origin_parts
+from stator.model.extraction.evidence import origin_parts, seen_commit
 from stator.model.extraction.extractor import Extractor
 from stator.model.log.commit import Commit, Draft, Upsert
 from stator.model.log.query import SessionQuery, SessionRow
@@ -48,12 +48,13 @@ from stator.model.values.ids import derived, short
 from stator.runtime.base.context import Context
 from stator.runtime.base.first_commit import opening
 from stator.runtime.base.pages import commit_at, commits
+from stator.runtime.base.plan_checks import learn
 from stator.runtime.base.project_flags import purged
 from stator.runtime.branches import fork
 from stator.runtime.ingest.earlier_log import Earlier
 from stator.runtime.ingest.log_state import state_of_log
 from stator.runtime.ingest.placement import find, fork_point, is_ready, known, parent_of, root_of
-from stator.runtime.views.refs import Point
+from stator.runtime.views.refs import Point, intent_of
 from stator.runtime.window import compaction
 from stator.store.port import StorePort
 
@@ -123,8 +124,11 @@ class Recorder:
             folder="" if root else conversation.cwd,
             approvals=self._approvals,
             identify=self._identify if conversation.fork_of else None,
-            extract=Extractor(self.session, state.extraction).drafts,
+            extract=self._extract,
         )
+        state.extraction.folder = root or conversation.cwd
+        self._extractor = Extractor(self.session, state.extraction)
+        self._learned = learn(store, self._extractor) if row is not None else []
         self._pending: list[Draft | Began | Ended] = []
         self._seq = 0 if row is None else store.head(row.id).seq
         self._name = ""
@@ -133,6 +137,15 @@ class Recorder:
         self._earliest = conversation.dated
         self.mended = 0
         """Values that no commit can hold (too deep, too large): what is kept says so."""
+
+    def _extract(self, draft: Draft) -> list[Draft]:
+        """What is found in a draft. Hooks and proxies leave no state: what was asked is in the log."""
+        is_stateless = self._orderer != "transcript" and not self._unbegun
+        if is_stateless and self._extractor.lacks(draft):
+            intent = intent_of(self._store, self.session, draft.call)
+            if intent is not None:
+                self._extractor.see(seen_commit(intent), late=True)
+        return self._extractor.drafts(draft)
 
     @property
     def state(self) -> DraftingState:
@@ -167,6 +180,14 @@ class Recorder:
         `bookmark` is kept in that transaction; `HeadMoved` if another process has read further. Without
         `barrier`, a store in `barrier` mode syncs for intents of writes only.
         """
+        new = self._append_taken(bookmark, barrier=barrier)
+        self._learned += learn(self._store, self._extractor)
+        if self._learned:
+            new += self._new(self._store.append(self.session, self._learned, barrier=barrier))
+            self._learned = []
+        return new
+
+    def _append_taken(self, bookmark: Bookmark | None, *, barrier: bool) -> list[Commit]:
         if self._unbegun and self._begin():
             answers = self._created_with(bookmark)
             if answers is not None:

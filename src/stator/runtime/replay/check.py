@@ -6,9 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from stator.errors import WrongState
+from stator.model.exchange.extraction_state import ExtractionState
+from stator.model.extraction import checks
+from stator.model.extraction.evidence import seen_draft
+from stator.model.extraction.extractor import Extractor
 from stator.model.log.commit import Provenance
 from stator.model.values.ids import retype
 from stator.runtime.base.context import Context
+from stator.runtime.base.plan_checks import learn
 from stator.runtime.branches.open_driver import drive
 from stator.runtime.branches.rerun import terms
 from stator.runtime.driving.call import Calling, entered
@@ -73,5 +78,9 @@ def _beside(writer: OutsideWriter, command: str, run: Callable[[], str]) -> str:
         provenance=Provenance("tool", "verified"),
         **about,
     )
-    writer.append([ended])
+    state = ExtractionState(folder=writer.root.rstrip("/"))
+    extractor = Extractor(writer.id, state, (checks.RULE,))
+    learn(writer.store, extractor)
+    extractor.see(seen_draft(began))
+    writer.append([ended, *extractor.drafts(ended)])
     return status

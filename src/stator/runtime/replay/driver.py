@@ -94,6 +94,9 @@ class ReplayDriver(Driver):
         """Nothing: what rules find was recorded then, and no program is compared with it."""
         return []
 
+    def learn_checks(self) -> None:
+        """Nothing, for the same reason."""
+
     def append(self, drafts: Sequence[Draft], *, if_head: str | None = None) -> list[Commit]:
         raise InvalidInput("a replay writes nothing")
 

@@ -1,48 +1,48 @@
 """Finds what decides whether steps of a plan read done or claimed: runs of their checks, changes of their files.
 
-Bounded, however long the log is: the newest calls are looked through, and those before the step was last recorded,
-which is where an agent runs its check. What lies outside proves nothing, so such a step reads claimed.
+The newest run of a check is recorded (`model.extraction.checks`), so that it is found however much happened since.
+Where that record is missing or says that it does not know, the newest calls are looked through. What lies outside
+proves nothing, so such a step reads claimed.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from stator.model.calls.vocabulary import is_file_tool
-from stator.model.exchange.shell_effects import files_touched
-from stator.model.exchange.tool_files import command_of, files_of_call
+from stator.model.exchange.check_lines import (
+    LOOKS,
+    RAN,
+    checks_in,
+    ending,
+    ends_with,
+    tidy,
+    written_by,
+    written_paths,
+)
+from stator.model.exchange.tool_files import command_of, files_of_call, is_file_tool
+from stator.model.extraction.evidence import seen_commit
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Op, Put
 from stator.model.log.query import CallQuery, CallRow
-from stator.model.records.types import Entry, FileRecord, PlanRecord, file_key
+from stator.model.records.types import CheckRecord, Entry, FileRecord, PlanRecord, file_key
 from stator.model.values import paths
-from stator.model.views.checked import (
-    CheckRun,
-    FileChanged,
-    ending_of,
-    ends_with,
-    is_named,
-    read_step,
-    tidy,
-)
-from stator.model.views.diff import LOOKS
+from stator.model.values.ids import retype
+from stator.model.views.checked import CheckRun, FileChanged, is_named, read_step
 from stator.runtime.views import reflog
 from stator.store.port import StorePort
 
 NEWEST = 100
-"""Calls that are looked through for runs of the checks."""
-BEFORE = 30
-"""Calls before a step was recorded that are looked through, if it was recorded earlier than those."""
+"""Calls that are looked through for runs of checks that have no record."""
 BUDGET = 1000
 """Calls and files that are looked at for one answer."""
 FILES = 200
 """Files, those touched last first, that are looked through for changes since a check."""
 TOO_FAR = "its check did not run in the last {} calls"
 TOO_MUCH = "too much happened since its check at @{}"
-RAN = ("ok", "error", "timeout")
-FAILED = ("error", "timeout")
 
 
 def read_steps(
@@ -54,9 +54,9 @@ def read_steps(
         return list(entries)
     upto = store.head(session).seq if at is None else at
     looking = _Looking(store, session, upto, folder)
-    looking.scan({tidy(step.check) for step in map(_step, entries) if step} - {""})
+    looking.find_runs({tidy(step.check) for step in map(_step, entries) if step} - {""})
     return [
-        msgspec.structs.replace(entry, record=looking.read(entry, step))
+        msgspec.structs.replace(entry, record=looking.read(step))
         if (step := _step(entry)) is not None
         else entry
         for entry in entries
@@ -86,11 +86,11 @@ class _Looking:
         self._rewound = max((seq for seq in rewinds if seq <= upto), default=0)
         self._runs: dict[str, CheckRun] = {}
         """The newest run of each check."""
-        self._scanned = 0
-        """Every call after this seq was looked through."""
+        self._wrote: dict[str, list[FileChanged]] = {}
+        """What commands wrote since the run of each check, as their words say."""
+        self._is_all = True
+        """Whether every call was looked through."""
         self._read: Commit | None = None
-        self._wrote: list[FileChanged] = []
-        """What the words of these calls say they wrote."""
 
     def _spend(self) -> None:
         self._left -= 1
@@ -99,99 +99,130 @@ class _Looking:
 
     # -- runs of checks ---------------------------------------------------------------------------
 
-    def scan(self, checks: set[str]) -> None:
-        """Look through the newest calls, until the newest run of each check is found."""
+    def find_runs(self, checks: set[str]) -> None:
+        """Find the newest run of each check: what is recorded of it, or else among the newest calls."""
+        for check in checks:
+            run = self._recorded(check)
+            if run is not None:
+                self._runs[check] = run
+        self._look_through(checks - set(self._runs))
+        for end in self._cut_off() if self._runs else ():
+            intent = self._located(retype(end.call, "commit"))
+            if intent is None:
+                continue
+            for check, run in self._ran_in(intent, end.seq, set(self._runs)):
+                self._runs[check] = max(self._runs[check], run, key=lambda one: one.seq)
+            written = written_by(command_of(intent.known("input")), self._root)
+            for changes in self._wrote.values():
+                changes += [FileChanged(end.seq, path, end.call) for path in written]
+
+    def _recorded(self, check: str) -> CheckRun | None:
+        entry = self._store.find(self._id, "checks", check, at=self._upto)
+        record = entry.record if entry is not None else None
+        if not isinstance(record, CheckRecord) or record.ended == "unknown":
+            return None
+        intent = self._located(record.ran_in)
+        if entry is None or intent is None:
+            return None
+        line = command_of(intent.known("input"))
+        own = [
+            FileChanged(intent.seq + 1, path, intent.call) for path in written_by(line, self._root)
+        ]
+        later = [FileChanged(entry.seq, path) for path in record.wrote]
+        self._wrote[check] = [*own, *later, *self._open_writes]
+        return CheckRun(intent.seq, record.ended, intent.call, ends_with(line, check))
+
+    @functools.cached_property
+    def _open_writes(self) -> list[FileChanged]:
+        """What calls without an outcome may have written."""
+        rows = itertools.islice(self._calls(("started",)), NEWEST)
+        return [change for row in rows for change in self._writes(row)]
+
+    def _located(self, commit: str) -> Commit | None:
+        found = (self._commit(seq) for _, seq in self._store.locate(commit, self._id))
+        return next((one for one in found if one.id == commit), None)
+
+    def _look_through(self, checks: set[str]) -> None:
         wanted = set(checks)
         if not wanted:
             return
-        for number, row in enumerate(self._calls(self._upto, (*RAN, "started")), 1):
-            for check, run in self._said(row, wanted):
-                self._runs[check] = run
-                wanted.discard(check)
-            self._note_writes(row)
-            self._scanned = row.seq
+        seen: list[FileChanged] = []
+        for number, row in enumerate(self._calls((*RAN, "started")), 1):
+            seen += self._writes(row)
+            if row.outcome and not is_file_tool(row.tool):
+                for check, run in self._ran_in(self._commit(row.seq), row.outcome, wanted):
+                    self._runs[check], self._wrote[check] = run, list(seen)
+                    wanted.discard(check)
             if not wanted or number >= NEWEST:
+                self._is_all = False
                 return
-        self._scanned = 0
 
-    def _calls(self, upto: int, statuses: Sequence[str], after: int = 0) -> Iterator[CallRow]:
+    def _calls(self, statuses: tuple[str, ...]) -> Iterator[CallRow]:
         """Calls that ended in one of these ways, newest first."""
-        query = CallQuery(session=self._id, statuses=tuple(statuses), after=after)
-        cursor: tuple[int, ...] | None = (upto + 1,)
+        query = CallQuery(session=self._id, statuses=statuses)
+        cursor: tuple[int, ...] | None = (self._upto + 1,)
         while cursor is not None:
             page = self._store.calls(query, cursor=cursor, limit=50)
             yield from (row for row in page.rows if row.outcome <= self._upto)
             cursor = page.cursor
 
-    def _said(self, row: CallRow, checks: set[str]) -> Iterator[tuple[str, CheckRun]]:
-        """What a call says of each of these checks."""
-        if is_file_tool(row.tool):
-            return
-        self._spend()
-        command = command_of(self._commit(row.seq).known("input"))
-        near = [check for check in checks if check in tidy(command)] if command else []
-        if not near:
-            return
-        output = self._commit(row.outcome).known("output") if row.outcome else None
-        for check in near:
-            ending = ending_of(check, command, row.status, output, self._folders)
-            if ending is not None:
-                yield check, CheckRun(row.seq, ending, row.call, ends_with(command, check))
+    def _cut_off(self) -> Iterator[Commit]:
+        """Ends of calls after which the log was cut, by a fork or by the reader: what was found in them is behind
+        the cut."""
+        row = self._store.session(self._id)
+        cuts = [part.upto for part in row.record.lineage if part.upto < self._upto]
+        for seq in (*cuts, self._upto):
+            commit = self._commit(seq)
+            if commit.kind in ("outcome", "settlement") and not is_file_tool(commit.tool):
+                yield commit
 
-    def _note_writes(self, row: CallRow) -> None:
-        """Note the files that a call's own words say it wrote, also if nobody reported them, or it is in doubt."""
-        if row.status != "started" and is_file_tool(row.tool):
-            return
+    def _ran_in(self, intent: Commit, end: int, checks: set[str]) -> list[tuple[str, CheckRun]]:
+        """What the end of a call says of each of these checks."""
+        self._spend()
+        command = command_of(intent.known("input"))
+        if not any(check in tidy(command) for check in checks):
+            return []
+        one = seen_commit(self._commit(end))
+        ended = ending(one.status, one.output)
+        if ended is None:
+            return []
+        # an exit code may be in what was erased
+        sure = ended if one.is_whole else "failed"
+        ran = checks_in(command, self._folders)
+        return [
+            (check, CheckRun(intent.seq, sure, intent.call, ends_with(command, check)))
+            for check in checks
+            if check in ran
+        ]
+
+    def _writes(self, row: CallRow) -> list[FileChanged]:
+        """The files that a call's own words say it wrote, also if nobody reported them, or it is in doubt."""
+        is_open = row.status == "started"
+        if not is_open and is_file_tool(row.tool):
+            return []
         given = self._commit(row.seq).known("input")
-        touched = (
-            files_of_call(row.tool, given)
-            if row.status == "started" and isinstance(given, Mapping)
-            else files_touched(command_of(given))
-        )
-        for touch in touched:
-            if touch.op in LOOKS:
-                continue
-            for path in (touch.path, touch.from_path):
-                if path:
-                    named = paths.split(path, self._root)[1]
-                    self._wrote.append(FileChanged(row.outcome or row.seq, named, row.call))
+        if is_open and isinstance(given, Mapping):
+            written = written_paths(files_of_call(row.tool, given), self._root)
+        else:
+            written = written_by(command_of(given), self._root)
+        return [FileChanged(row.outcome or row.seq, path, row.call) for path in written]
 
     def _commit(self, seq: int) -> Commit:
         if self._read is None or self._read.seq != seq:
             self._read = self._store.commits(self._id, after=seq - 1, upto=seq, limit=1)[0]
         return self._read
 
-    def _earlier(self, check: str, recorded: int) -> CheckRun | None:
-        """The newest run before a step was recorded, if that is certainly the newest of all."""
-        found: CheckRun | None = None
-        for number, row in enumerate(self._calls(recorded, RAN), 1):
-            found = next((run for _, run in self._said(row, {check})), None)
-            if found is not None or number >= BEFORE:
-                break
-        if found is None or found.ending == "failed":
-            return found
-        between = self._calls(self._scanned - 1, FAILED, after=found.seq)
-        failures = [run for row in between for _, run in self._said(row, {check})]
-        return failures[0] if failures else found
-
     # -- one step ---------------------------------------------------------------------------------
 
-    def read(self, entry: Entry, step: PlanRecord) -> PlanRecord:
+    def read(self, step: PlanRecord) -> PlanRecord:
         check = tidy(step.check)
-        if not check:
-            return read_step(step, (), ())
         run = self._runs.get(check)
-        unknown = ""
+        if run is None:
+            return read_step(step, (), (), "" if self._is_all else TOO_FAR.format(NEWEST))
         try:
-            if run is None and self._scanned:
-                run = self._earlier(check, min(entry.seq, self._scanned - 1))
-                unknown = TOO_FAR.format(NEWEST)
-            if run is None:
-                return read_step(step, (), (), unknown)
             return read_step(step, [run], self._changes(step, run), rewound=self._rewound)
         except _Spent:
-            unknown = TOO_MUCH.format(run.seq) if run else TOO_FAR.format(NEWEST)
-            return read_step(step, [run] if run else (), (), unknown)
+            return read_step(step, [run], (), TOO_MUCH.format(run.seq))
 
     # -- changes of files -------------------------------------------------------------------------
 
@@ -211,7 +242,7 @@ class _Looking:
         changes = [self._change(entry, run.seq) for entry in found if entry.seq > run.seq]
         said = [
             wrote
-            for wrote in self._wrote
+            for wrote in self._wrote.get(tidy(step.check), ())
             if wrote.seq >= run.seq
             and (not step.files or wrote.path in step.files or is_named(wrote.path, step.files))
         ]
