@@ -281,6 +281,7 @@ TEXTS: dict[str, Callable[[Scene, str], Any]] = {
     "str | None": lambda scene, where: scene.written.plant.text(where),
     "Sequence[str]": lambda scene, where: [scene.written.plant.text(where)],
     "str | Sequence[str]": lambda scene, where: [scene.written.plant.text(where)],
+    "str | Sequence[str] | None": lambda scene, where: [scene.written.plant.text(where)],
     "str | PathLike[str]": lambda scene, where: scene.written.plant.text(where),
     "Any": lambda scene, where: scene.written.plant.value(where),
     "Mapping[str, Any] | None": lambda scene, where: {
@@ -335,6 +336,7 @@ SELECTORS: dict[str, Any] = {
     "end": None,
     "since": None,
     "project": None,
+    "names": None,
     "collection": "facts",
     "collections": ("facts",),
     "supersedes": "",

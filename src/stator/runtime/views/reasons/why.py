@@ -47,6 +47,8 @@ from stator.store.port import StorePort
 
 LIMIT = 50
 """Edits or versions that an answer lists, unless asked otherwise."""
+FILES_MAX = 8
+"""Files whose paths end as asked that are answered for."""
 NEAR, NEAR_AMONG = 5, 2000
 """Names like the one asked about that are given."""
 COUNTED = 100
@@ -267,15 +269,19 @@ def _like(
     for kind, fitting, how in best(among, wanted.text):
         if kind == "file" and wanted.first:
             places = [paths.split(path, "") for path in fitting]
-            found = _lines(reading, wanted, places, limit)
-        elif kind == "file":
-            shown = fitting[0] if len(fitting) == 1 else wanted.text
-            keys = [file_key(*paths.split(path, "")) for path in fitting]
-            found = file_answer(reading, keys, shown, limit, hunks=reading.hunks)
+            found = [_lines(reading, wanted, places, limit)]
+        elif kind == "file":  # one answer each: two repositories may have files of the same name
+            found = [
+                file_answer(
+                    reading, [file_key(*paths.split(path, ""))], path, limit, hunks=reading.hunks
+                )
+                for path in fitting[:FILES_MAX]
+            ]
         else:
-            found = named_answer(reading, kind, fitting[0], limit)
-        if found is not None:
-            yield msgspec.structs.replace(found, matched=how)
+            found = [named_answer(reading, kind, fitting[0], limit)]
+        for answer in found:
+            if answer is not None:
+                yield msgspec.structs.replace(answer, matched=how)
 
 
 def _near(wanted: AskedThing, names: Sequence[tuple[str, str]]) -> list[str]:
