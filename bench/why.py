@@ -1,4 +1,4 @@
-"""Measures `why` and `recap` in a store of many sessions, in CPU time.
+"""Measures `why`, `blame` and `recap` in a store of many sessions, in CPU time.
 
 python -m bench.why [--sessions 10000] [--keep DIR]
 """
@@ -22,6 +22,11 @@ ROUNDS = 5
 @stator.tool(effect="write")
 def edit(path: str) -> str:
     return "ok"
+
+
+@stator.tool(effect="write", files="path")
+def save(path: str, text: str) -> None:
+    Path(path).write_text(text)
 
 
 def fill(store: stator.Store, sessions: int) -> str:
@@ -60,6 +65,19 @@ def long_session(store: stator.Store, edits: int) -> None:
             t.file("long.py", "modified")
 
 
+def shared_file(store: stator.Store, folder: Path, sessions: int = 20, writes: int = 5) -> None:
+    """A file whose contents are recorded, written again and again by several sessions."""
+    lines = [f"line {number}" for number in range(300)]
+    for number in range(sessions):
+        with store.open(f"shared {number}", project="p") as s:
+            s.track(str(folder), contents=True)
+            for k in range(writes):
+                lines[(number * 37 + k * 11) % len(lines)] = f"line by {number}.{k}"
+                lines.insert(k * 50, f"new by {number}.{k}")
+                with s.turn(f"change {k}") as t:
+                    t.call(save, path=str(folder / "shared.py"), text="\n".join(lines) + "\n")
+
+
 def cpu_ms(ask: Callable[[], object]) -> float:
     """The least CPU time of a few rounds, in ms; the first of them warms up."""
     found = []
@@ -76,15 +94,17 @@ def build(path: Path, sessions: int) -> str:
     if not note.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         with stator.connect(path, project="p", durability="relaxed", redact=False) as store:
-            note.write_text(fill(store, sessions))
+            call = fill(store, sessions)
             long_session(store, 500)
+            shared_file(store, path.parent.resolve())
+        note.write_text(call)
     return note.read_text()
 
 
 def main(folder: Path, sessions: int) -> int:
     path = folder / "store.db"
     call = build(path, sessions)
-    slow = 0
+    slow, shared = 0, str(folder.resolve() / "shared.py")
     with stator.connect(path, project="p") as store:
         asked: dict[str, Callable[[], object]] = {
             "why of a file of every session": lambda: store.why("README.md"),
@@ -95,6 +115,8 @@ def main(folder: Path, sessions: int) -> int:
             "why of a revision": lambda: store.why("64f1007"),
             "why of a call": lambda: store.why(call),
             "recap of the last ten sessions": store.recap,
+            "blame of a file of 100 writes": lambda: store.blame(shared, root="/", disk=False),
+            "blame of an unknown file": lambda: store.blame("nothing.py", disk=False),
             "why of an unknown name": lambda: store.why("nothing like it"),
         }
         for name, ask in asked.items():

@@ -222,6 +222,15 @@ def test_a_renamed_file_that_replaces_another_is_a_change_of_that_one(chat, tmp_
     assert tree(tmp_path / "copy") == {"b.py": b"new\n"}
 
 
+def test_a_file_that_comes_after_an_unknown_one_went_is_not_called_new(chat):
+    chat.call("Bash", {"command": "mv a.py b.py"}, {"stdout": ""})
+    chat.edit("b.py", "x", "y", before=None)
+    chat.write("a.py", "new\n")
+    found = {patch.path: patch for patch in chat.imported().patch("t0..t3")}
+    assert (found["a.py"].change, found["a.py"].patch) == ("changed", "")
+    assert (found["b.py"].change, found["b.py"].from_path) == ("renamed", "a.py")
+
+
 def test_the_hunks_of_one_edit_have_counts(chat):
     chat.edit("a.py", "1", "2", "x = 1\ny\n")
     shown = chat.imported()

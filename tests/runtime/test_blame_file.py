@@ -122,3 +122,18 @@ def test_a_name_that_only_ends_like_a_recorded_one_is_another_file(store):
         s.track(contents=True)
         turn(s, ("src/data.py", "one\n"))
     assert store.blame("a.py").sessions == 0
+
+
+def test_a_file_that_got_its_first_name_back_keeps_all_of_its_authors(store):
+    with store.open("first") as s:
+        s.track(contents=True)
+        turn(s, ("a.py", "one\n"))
+    for number, (old, new) in enumerate((("a.py", "b.py"), ("b.py", "a.py"))):
+        with store.open(f"rename {number}") as s, s.turn("x", new=True) as t:
+            os.rename(old, new)
+            t.file(new, "renamed", from_path=old)
+    with store.open("last") as s:
+        s.track(contents=True)
+        turn(s, ("a.py", "one\ntwo\n"))
+    names = [store.read(line.session).name for line in store.blame("a.py").lines if line.session]
+    assert names == ["first", "last"]

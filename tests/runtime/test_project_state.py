@@ -227,6 +227,18 @@ def test_what_is_made_of_what_was_taken_over_from_the_web_cannot_be_verified(eit
             t.fact("own", 1, verified=True, from_=[])
 
 
+def test_what_came_with_a_bundle_cannot_be_verified_after_it_was_taken_over(either, tmp_path):
+    with stator.connect(tmp_path / "other.db", project="shop") as other:
+        with other.open("yesterday") as s, s.turn("work") as t:
+            t.fact("colour", "red", from_=[])
+        other.export(["yesterday"], tmp_path / "bundle.stator")
+    either.import_bundle(tmp_path / "bundle.stator")
+    with either.open("today", after="yesterday") as s, s.turn("use it") as t:
+        assert s.facts() == {"colour": "red"}
+        with pytest.raises(Unverified):
+            t.fact("colour", "red", verified=True)
+
+
 def test_what_was_taken_over_from_trusted_sources_can_be_verified(either):
     work(either, "yesterday", colour="red")
     with either.open("today", after="last") as s, s.turn("use it") as t:
@@ -302,6 +314,18 @@ def test_of_a_fork_only_what_the_fork_adopted_for_it_has_counts(either):
     either.fork("try", "t1", as_name="again")  # before anything of its own
     either.contribute("try").adopt("again:head")
     assert facts(either) == {"colour": "red"}
+
+
+def test_an_adoption_is_learned_together_with_new_forks_of_other_attempts(either):
+    work(either, "one", colour="red")
+    for name in ("first", "second"):
+        either.fork("one", as_name=name)
+        work(either, name, **{name: 1})
+    assert facts(either) == {"colour": "red"}
+    either.fork("second", as_name="third")
+    work(either, "third", third=1)
+    either.contribute("one").adopt("first:head")
+    assert facts(either) == {"colour": "red", "first": 1}
 
 
 def test_what_holds_for_the_user_can_be_forgotten(either):

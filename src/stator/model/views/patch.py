@@ -159,7 +159,7 @@ def _shown(patch: FilePatch) -> Iterator[str]:
         yield f"# {path}: outside the session's root\n"
         return
     if patch.reason:
-        source = f" from {quoted(patch.from_path)}" if patch.from_path else ""
+        source = f" from {quoted(patch.from_path)}" if patch.change == "renamed" else ""
         yield f"# {path}: {patch.change}{source}; {quoted(patch.reason)}\n"
         return
     if patch.note:

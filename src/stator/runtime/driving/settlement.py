@@ -187,8 +187,8 @@ def _settle_left(
     with held(store, context, session) as hold:
         # Paused in the same transaction: the session would look driven, and it is not.
         paused = hold.draft("pause", cause=DIED, actor="system")
-        settling = hold.draft("settlement", **fields)
         before = [*hold.left_behind(), paused]
+        settling = hold.draft("settlement", **fields)
         found = _found_in(store, context, settling, intent)
         return store.append(session, [*before, settling, *found], barrier=True)[len(before)]
 

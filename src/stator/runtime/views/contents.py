@@ -15,7 +15,7 @@ import msgspec
 
 from stator.errors import Erased, NotFound
 from stator.model.exchange.hunks import Place, applied, counts, from_plain, from_unified
-from stator.model.exchange.kept_contents import place_key
+from stator.model.exchange.kept_contents import NOT_KEPT, UNKNOWN_BEFORE, place_key
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Version
 from stator.model.records.types import FileRecord, file_key
@@ -266,7 +266,18 @@ def _patches(found: Iterable[tuple[Ends, ContentReader, ContentReader]]) -> list
     whole = list(found)
     base = _base([ends for ends, _, _ in whole])
     made = [_patch(ends, first, last, base) for ends, first, last in whole]
-    return [patch for patch in made if patch is not None]
+    shown = [patch for patch in made if patch is not None]
+    # a file that got another name, which no patch shows, was there under the old one
+    left = {(patch.root, patch.from_path) for patch in shown if patch.from_path and not patch.patch}
+    return [
+        FilePatch(
+            path=patch.path, root=patch.root, change="changed", base=base,
+            reason=NOT_KEPT + UNKNOWN_BEFORE,
+        )
+        if patch.change == "added" and (patch.root, patch.path) in left
+        else patch
+        for patch in shown
+    ]  # fmt: skip
 
 
 def _base(found: Sequence[Ends]) -> str:

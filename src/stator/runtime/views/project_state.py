@@ -195,8 +195,7 @@ def catch_up(store: StorePort, index: ProjectIndex, progress: Progress | None = 
 def _lose(store: StorePort, index: ProjectIndex, gone: Sequence[str]) -> None:
     """Forget sessions; first those that came from them are told, so that a crash in between is made good."""
     learning = _Learning(store, index)
-    others = [session for session in related(index, gone) if session not in gone]
-    index.put([[one] for session in others if (one := learning.of(session)) is not None])
+    index.put([[one] for one in learning.changed(related(index, gone), gone)])
     index.drop(gone)
 
 
@@ -269,8 +268,26 @@ class _Learning:
             now = first.knowledge.trashed
             moved = [one for one in {**was, **now} if was.get(one) != now.get(one)]
             concerned |= dict.fromkeys([*moved, *related(self._index, moved)])
-        others = [self.of(one) for one in concerned if one != session]
-        return [first, *(one for one in others if one is not None)]
+        return [first, *self.changed(concerned, [session])]
+
+    def changed(self, concerned: Iterable[str], told: Iterable[str]) -> list[Learned]:
+        """What the index is to be told of these sessions, and of those that concerns in turn, apart from those that
+        it is told of anyway."""
+        seen = set(told)
+        waiting = list(concerned)
+        found: list[Learned] = []
+        while waiting:
+            session = waiting.pop()
+            if session in seen:
+                continue
+            seen.add(session)
+            known, learned = self._index.known(session), self.of(session)
+            if known is None or learned is None:
+                continue
+            found.append(learned)
+            if (known.adopted, known.upto) != (learned.adopted, learned.upto):
+                waiting += related(self._index, [session], learned.parent)
+        return found
 
     def of(self, session: str) -> Learned | None:
         """What the index is to be told of a session that it knows already; None if that is nothing new."""

@@ -115,15 +115,16 @@ def blame_file(
     events = _Events(store)
     made = blame(events.of(found.taken), now)
     lines: list[BlameLine] = []
-    prompts: dict[tuple[str, int], str] = {}
+    by_write = {by for by in made.by if by >= 0} if made else set()
+    prompts = _prompts(
+        store, {(t.session, t.version.turn) for t in map(found.taken.__getitem__, by_write)}
+    )
     for n, (text, by) in enumerate(zip(made.lines, made.by, strict=True) if made else (), 1):
         if by < 0:
             lines.append(BlameLine(line=n, text=text, source=SOURCES[by]))
             continue
         taken = found.taken[by]
         turn = taken.session, taken.version.turn
-        if turn not in prompts:
-            prompts[turn] = _prompt(store, *turn)
         lines.append(
             BlameLine(
                 line=n,
@@ -133,7 +134,7 @@ def blame_file(
                 turn=turn[1],
                 seq=taken.version.seq,
                 at=taken.commit.when,
-                prompt=prompts[turn],
+                prompt=prompts.get(turn, ""),
             )
         )
     return Blame(
@@ -147,9 +148,7 @@ def _collected(store: StorePort, key: str, session: str | None, project: str | N
     """Every touch of a file, oldest first, those under its earlier names too."""
     found = _Found([])
     before: _Taken | None = None
-    seen: set[str] = set()
-    while key not in seen and len(seen) < RENAMES_MAX:
-        seen.add(key)
+    for _ in range(RENAMES_MAX):  # a file may get back a name that it had before
         touches = _touches(store, key, session, project)
         found.is_cut = found.is_cut or len(touches) >= TOUCHES_MAX
         own = [taken for taken in touches if before is None or _precedes(taken, before)]
@@ -260,10 +259,16 @@ class _Events:
         return () if isinstance(found, str) else found
 
 
-def _prompt(store: StorePort, session: str, turn: int) -> str:
-    """What was asked in a turn, on one line."""
-    rows = store.turns(session, after=turn - 1, upto=turn) if turn > 0 else []
-    if not rows:
-        return ""
-    asked = prompt_text(commit_at(store, session, rows[0].first).known("input", ""))
-    return cut_short(" ".join(asked.split()), PROMPT_MAX)
+def _prompts(store: StorePort, turns: set[tuple[str, int]]) -> dict[tuple[str, int], str]:
+    """What was asked in turns, each on one line."""
+    wanted: dict[str, set[int]] = {}
+    for session, turn in turns:
+        wanted.setdefault(session, set()).add(turn)
+    found: dict[tuple[str, int], str] = {}
+    for session, numbers in wanted.items():
+        first, last = min(numbers), max(numbers)
+        for row in store.turns(session, after=first - 1, upto=last, limit=last - first + 1):
+            if row.turn in numbers:
+                asked = prompt_text(commit_at(store, session, row.first).known("input", ""))
+                found[session, row.turn] = cut_short(" ".join(asked.split()), PROMPT_MAX)
+    return found
