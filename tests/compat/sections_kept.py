@@ -58,6 +58,7 @@ def known(place: Place) -> None:
             t.file("scan.pdf", "skipped", reason="no date")
             t.use("app", "Photos")
             t.call(stator.tool(name="bash")(commit), command="git commit -m 'sort the photos'")
+            t.call(stator.tool(name="bash")(commit), command="ls photos")
         with store.open("tuesday", after="last") as s, s.turn("go on") as t:
             t.plan("videos", "in_progress")
         store.prefer("tone", "short", why="always")

@@ -53,7 +53,7 @@ def read_steps(
     if not any(_is_said_done(entry) for entry in entries):
         return list(entries)
     upto = store.head(session).seq if at is None else at
-    looking = _Looking(store, session, upto, folder)
+    looking = _Looking(store, session, upto, folder, at)
     looking.find_runs({tidy(step.check) for step in map(_step, entries) if step} - {""})
     return [
         msgspec.structs.replace(entry, record=looking.read(step))
@@ -77,7 +77,10 @@ class _Spent(Exception):
 
 
 class _Looking:
-    def __init__(self, store: StorePort, session: str, upto: int, folder: str) -> None:
+    def __init__(
+        self, store: StorePort, session: str, upto: int, folder: str, at: int | None
+    ) -> None:
+        self._at = at  # the state of now is kept; that of a position is made from the log
         self._store, self._id, self._upto = store, session, upto
         self._folders = (folder.rstrip("/"),) if folder else ()
         self._root = folder
@@ -117,7 +120,7 @@ class _Looking:
                 changes += [FileChanged(end.seq, path, end.call) for path in written]
 
     def _recorded(self, check: str) -> CheckRun | None:
-        entry = self._store.find(self._id, "checks", check, at=self._upto)
+        entry = self._store.find(self._id, "checks", check, at=self._at)
         record = entry.record if entry is not None else None
         if not isinstance(record, CheckRecord) or record.ended == "unknown":
             return None
@@ -234,7 +237,7 @@ class _Looking:
         folders: list[str] = []
         for path in step.files:
             self._spend()
-            entry = self._store.find(self._id, "files", _key(path), at=self._upto)
+            entry = self._store.find(self._id, "files", _key(path), at=self._at)
             found += [entry] if entry is not None else []
             folders += [path] if entry is None else []
         if folders or not step.files:
@@ -250,7 +253,7 @@ class _Looking:
 
     def _below(self, folders: Sequence[str], since: int) -> list[Entry]:
         """Files that were touched since a seq: those below the folders or of the patterns, or all."""
-        touched = self._store.entries(self._id, "files", at=self._upto, limit=FILES + 1)
+        touched = self._store.entries(self._id, "files", at=self._at, limit=FILES + 1)
         late = [entry for entry in touched if entry.seq > since]
         if len(late) > FILES:
             raise _Spent
