@@ -349,6 +349,7 @@ SELECTORS: dict[str, Any] = {
 
 REAL: dict[str, dict[str, Any]] = {
     "Store.artifact": {"name": "document"},
+    "Store.blame": {"path": "a.txt", "session": None},
     "Store.contribute": {"name": Scene.gone},
     "Store.erase": {"plan": lambda scene: scene.store.erasing(scene.gone(), "t1")},
     "Store.erasing": {"name": Scene.gone, "fields": (), "record": None, "call": "", "path": "", "at": "t1"},
@@ -357,13 +358,15 @@ REAL: dict[str, dict[str, Any]] = {
     "Store.fork": {"name": Scene.gone},
     "Store.gc": {"max_size": ""},
     "Store.hold": {"name": Scene.gone},
-    "Store.open": {"app": None, "budget": {"turns": 5}},
+    "Store.open": {"app": None, "budget": {"turns": 5}, "after": None},
+    "Store.recap": {"sessions": (), "since": 0},
     "Store.read": {"name": Scene.gone, "app": {}},
     "Store.release": {"name": Scene.gone},
     "Store.restore": {"name": Scene.gone},
     "Store.retention": {"policies": ("archive=90d",)},
     "Store.search": {"session": None, "kinds": ()},
     "Store.verify": {"session": Scene.gone},
+    "Store.why": {"session": None},
     "Session.adopt": {"ref": Scene.retried},
     "Session.artifact_diff": {"name": "document"},
     "Session.artifact_versions": {"name": "document"},
@@ -410,6 +413,10 @@ LEFT_OUT = {
 
 REFUSED = {
     "Session.undo_compaction": "there is no compaction to undo",
+    **{
+        f"Store.{verb}": "a person's word, which has a test of its own: a program that drives is refused"
+        for verb in ("confirm", "forget", "prefer")
+    },
     **{
         f"{kind}.{verb}": "a reason is one of a few words"
         for kind in ("Contributor", "Lifecycle")
@@ -493,6 +500,20 @@ def test_no_argument_of_a_public_method_leaks_a_secret(written):
                 did_nothing.append(written.errors[-1])
     assert did_nothing == []
     assert [error for error in written.errors if written.plant.leaks(error[1].encode())] == []
+    assert written.leaks() == []
+
+
+def test_what_a_person_says_of_a_project_leaks_no_secret(written):
+    plant = written.plant
+    with written.opened() as store:
+        for user in (False, True):
+            named = plant.text("Store.prefer(name)")
+            store.prefer(
+                named, plant.value("Store.prefer(value)"), user=user, why=plant.text("why")
+            )
+            store.prefer("tone", plant.text("Store.prefer(value)"), user=user)
+            store.forget("preferences:tone", user=user, why=plant.text("Store.forget(why)"))
+        assert store.state()["preferences"]
     assert written.leaks() == []
 
 
