@@ -188,7 +188,7 @@ def learn(
     for drop in commit.delta:
         if isinstance(drop, Drop) and (in_force or drop.collection in KEPT_IN_REWIND):
             _drop(known, commit, drop, again, superseded, dropped_key)
-    origins = _origins(commit)
+    origins = origins_of(commit)
     for place, (n, op) in enumerate(puts):
         if in_force or op.collection in KEPT_IN_REWIND:
             _put(known, commit, n, op, origins[place] if place < len(origins) else None)
@@ -365,7 +365,7 @@ def _head_in(commit: Commit) -> int:
     return head if type(head) is int else 0
 
 
-def _origins(commit: Commit) -> list[tuple[str, int]]:
+def origins_of(commit: Commit) -> list[tuple[str, int]]:
     """Of a commit that takes values over: the commit that recorded each, and when that happened."""
     if commit.kind != CARRY:
         return []

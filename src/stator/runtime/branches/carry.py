@@ -6,7 +6,7 @@ finds that there was no run yet and takes everything over then; after it, nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import msgspec
@@ -26,7 +26,7 @@ from stator.model.records.types import (
     to_settle,
 )
 from stator.model.values.ids import short
-from stator.model.views.knowledge import CARRY
+from stator.model.views.knowledge import CARRY, origins_of
 from stator.model.views.project_state import OPEN
 from stator.runtime.base.pages import commit_at
 from stator.runtime.base.project_flags import Trash
@@ -198,13 +198,10 @@ class _Origins:
 
     def original(self, commit: Commit, entry: Entry) -> tuple[str, int]:
         """The commit that recorded a record first, and when: one that was taken over names another."""
-        if commit.kind == CARRY:
-            puts = [op for op in commit.delta if isinstance(op, Put)]
-            said = commit.known("input", {})
-            records = said.get("records") if isinstance(said, Mapping) else None
-            for op, named in zip(puts, records if isinstance(records, list) else [], strict=False):
-                if op.id == entry.id and isinstance(named, list) and len(named) == 2:
-                    return str(named[0]), int(named[1])
+        puts = [op for op in commit.delta if isinstance(op, Put)]
+        for op, (identifier, happened) in zip(puts, origins_of(commit), strict=False):
+            if op.id == entry.id and identifier:
+                return identifier, happened
         return commit.id, commit.used
 
     def trusted(self, commit: Commit) -> tuple[str, str]:
