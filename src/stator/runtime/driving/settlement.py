@@ -12,17 +12,12 @@ import msgspec
 from msgspec import UNSET
 
 from stator.errors import BadDelta, Busy, InvalidInput, WrongState
-from stator.model.exchange.extraction_state import ExtractionState
-from stator.model.extraction import checks
-from stator.model.extraction.evidence import seen_commit
-from stator.model.extraction.extractor import Extractor
 from stator.model.log.commit import Commit, Draft, Provenance
 from stator.model.log.query import SessionRow
 from stator.model.records.types import CallRecord
 from stator.model.values.ids import short
 from stator.model.views.open_calls import DIED, unknown
 from stator.runtime.base.context import Context
-from stator.runtime.base.plan_checks import learn
 from stator.runtime.driving.lifecycle import held
 from stator.runtime.views.as_read import as_read, to_settle
 from stator.runtime.views.refs import (
@@ -195,6 +190,13 @@ def _settle_left(
 
 def _found_in(store: StorePort, context: Context, draft: Draft, intent: Commit) -> list[Draft]:
     """What is found in a settlement: that a check may have run."""
+    # Reading lists what is to be settled; the rules are needed only where somebody settles.
+    from stator.model.exchange.extraction_state import ExtractionState
+    from stator.model.extraction import checks
+    from stator.model.extraction.evidence import seen_commit
+    from stator.model.extraction.extractor import Extractor
+    from stator.runtime.base.plan_checks import learn
+
     state = ExtractionState(folder=context.root.rstrip("/"))
     extractor = Extractor(draft.session, state, (checks.RULE,))
     learn(store, extractor)

@@ -309,19 +309,26 @@ def _edits(edits: list[Reason], turn: WhyTurn) -> Iterator[Line]:
         by_path.setdefault(edit.path, []).append(edit)
     several = len(by_path) > 1
     folder = _common_folder(by_path) if several else ""
-    yield from _some(
+    lines = [
         line
         for path, found in by_path.items()
         for line in _file_edits(path.removeprefix(folder) if several else "", found)
-    )
-    if turn.added or turn.removed:
-        line = (
-            _labelled("")
-            .add(f"+{turn.added:,}", "added")
-            .add(" ")
-            .add(f"−{turn.removed:,}", "removed")
-        )
-        yield line.add(" lines in all" if turn.patches else " lines in all; -p shows them", "dim")
+    ]
+    counts = _counts(turn)
+    if len(lines) == 1 and counts.pieces:
+        yield lines[0].add("  ").extend(counts)
+        return
+    yield from _some(lines)
+    if counts.pieces:
+        yield _labelled("").extend(counts)
+
+
+def _counts(turn: WhyTurn) -> Line:
+    """How many lines a turn added and removed, as far as that is known."""
+    if not turn.added and not turn.removed:
+        return Line()
+    line = Line(f"+{turn.added:,}", "added").add(" ").add(f"−{turn.removed:,}", "removed")
+    return line.add(" lines" if turn.patches else " lines; -p shows them", "dim")
 
 
 def _common_folder(names: Iterable[str]) -> str:
