@@ -352,19 +352,41 @@ def test_everything_that_came_from_a_host_is_forgotten_and_listed(either):
     assert either.forget("host:bad.example") == []
 
 
-def test_a_candidate_becomes_a_preference_when_a_person_confirms_it(either):
-    session = work(either, "one")
-    record = CandidateRecord(name="naming", value="kebab", quote="use kebab please")
+def propose(store, session, **fields):
+    """Record a candidate that nobody confirmed."""
+    record = CandidateRecord(quote="use kebab please", **fields)
     draft = Draft(
-        id=either.context.mint("commit"),
+        id=store.context.mint("commit"),
         session=session,
         kind="candidate",
         changes=(Upsert("candidates", record),),
     )
-    either.port.append(session, [draft])
+    store.port.append(session, [draft])
+
+
+def test_a_candidate_becomes_a_preference_when_a_person_confirms_it(either):
+    propose(either, work(either, "one"), name="naming", value="kebab")
     assert either.state()["preferences"] == []
     either.confirm("naming")
     assert [entry.record.value for entry in either.state()["preferences"]] == ["kebab"]
+
+
+def test_a_confirmed_refusal_holds_with_the_words_of_the_person(either):
+    propose(either, work(either, "one"), name="refused: deploy")
+    either.confirm("refused: deploy")
+    (entry,) = either.state()["preferences"]
+    assert (entry.record.name, entry.record.value) == ("refused: deploy", "use kebab please")
+
+
+@pytest.mark.parametrize(
+    ("collection", "field"), [("facts", "value"), ("decisions", "what"), ("dead_ends", "why")]
+)
+def test_a_confirmed_candidate_becomes_what_it_would_be(either, collection, field):
+    propose(either, work(either, "one"), name="naming", value="kebab", collection=collection)
+    either.confirm("naming")
+    (entry,) = either.state()[collection]
+    assert (entry.key, getattr(entry.record, field)) == ("naming", "kebab")
+    assert either.state()["preferences"] == []
 
 
 def test_below_an_agent_nobody_speaks_for_the_project(store, monkeypatch):

@@ -68,8 +68,8 @@ class ProjectKeeper:
     def confirm(
         self, ref: str, *, project: str | None = None, user: bool = False, why: str = ""
     ) -> tuple[str, CandidateRecord]:
-        """Record what a candidate says as a preference, by its name or the end of its commit's id: the id of the
-        commit, and the candidate. `NotProven` below an agent."""
+        """Record what a candidate says as what it would become (a preference, fact, decision or dead end), by its name
+        or the end of its commit's id: the id of the commit, and the candidate. `NotProven` below an agent."""
         from stator.runtime.retention import project_values
 
         return project_values.confirm(

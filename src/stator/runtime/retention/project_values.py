@@ -17,8 +17,12 @@ from stator.model.calls.sources import hosts
 from stator.model.log.commit import Change, Commit, Draft, Provenance, Upsert
 from stator.model.records.types import (
     CandidateRecord,
+    DeadEndRecord,
+    DecisionRecord,
+    FactRecord,
     ForgottenRecord,
     PreferenceRecord,
+    Record,
     SessionRecord,
 )
 from stator.model.values import canon
@@ -107,7 +111,7 @@ def prefer(
 def confirm(
     store: StorePort, context: Context, project: str, ref: str, *, user: bool, why: str
 ) -> tuple[str, CandidateRecord]:
-    """Record what a candidate says as a preference; the id of the commit, and the candidate."""
+    """Record what a candidate says as what it would become; the id of the commit, and the candidate."""
     found = [
         entry
         for entry in project_state(store, context, project, limit=FORGOTTEN_MAX)["candidates"]
@@ -118,19 +122,26 @@ def confirm(
         raise NotFound(
             f"{many} {ref!r:.80}", hint="stator state --project -c candidates lists them"
         )
-    record = found[0].record
-    assert isinstance(record, CandidateRecord)
-    value = canon.from_plain(record.value)
-    made = prefer(
-        store,
-        context,
-        project,
-        record.name,
-        value,
-        user=user,
-        why=why or f"confirmed: {record.quote}",
-    )
-    return made, record
+    candidate = found[0].record
+    assert isinstance(candidate, CandidateRecord)
+    kind, record = _confirmed(candidate)
+    reason = why or f"confirmed: {candidate.quote}"
+    with own_session(store, context, project, user) as (where, own):
+        changes = [Upsert(candidate.collection, record)]
+        return _say(where, context, own, kind, changes, reason).id, candidate
+
+
+def _confirmed(candidate: CandidateRecord) -> tuple[str, Record]:
+    """The kind of commit and the record that a candidate becomes. One without a value says what its quote says."""
+    value = candidate.quote if candidate.value is None else canon.from_plain(candidate.value)
+    said = value if isinstance(value, str) else str(value)
+    if candidate.collection == "facts":
+        return "fact", FactRecord(name=candidate.name, value=value)
+    if candidate.collection == "decisions":
+        return "decision", DecisionRecord(topic=candidate.name, what=said, by="user")
+    if candidate.collection == "dead_ends":
+        return "dead_end", DeadEndRecord(what=candidate.name, why=said)
+    return "preference", PreferenceRecord(name=candidate.name, value=value)
 
 
 def _is_named(entry: StateEntry, ref: str) -> bool:

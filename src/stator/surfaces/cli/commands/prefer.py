@@ -56,7 +56,8 @@ def prefer(
     with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         if from_ is not None:
             made, candidate = opened.store.confirm(from_, user=user, why=why)
-            name, shown = candidate.name, brief(canon.from_plain(candidate.value))
+            said = candidate.quote if candidate.value is None else candidate.value
+            name, shown = candidate.name, brief(canon.from_plain(said))
         else:
             assert name is not None
             assert value is not None
