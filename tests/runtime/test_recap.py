@@ -101,7 +101,8 @@ def test_a_call_in_doubt_is_how_a_session_ended(either):
         t.try_call(pay, amount=5)
         t.say("no idea")
     (one,) = either.recap()
-    assert one.ended[0].startswith("in doubt: pay c_")
+    call = one.in_doubt[0].split()[-1]
+    assert one.ended[0] == f"in doubt: pay {call} (stator settle {call})"
     assert "nothing open" not in one.ended
 
 

@@ -108,6 +108,12 @@ def test_a_command_that_takes_too_long_is_ended(monkeypatch):
         running.run_command(f"{sys.executable} -c 'import time; time.sleep(60)'", b"")
 
 
+def test_what_a_command_started_is_ended_with_it(monkeypatch):
+    monkeypatch.setattr(running, "SECONDS_MAX", 0.2)
+    with pytest.raises(InvalidInput, match="took longer"):
+        running.run_command("sh -c 'sleep 60 & sleep 60'", b"")
+
+
 def test_without_a_command_there_is_nothing_to_run(project):
     answer = project("extract", "--command")
     assert (answer.code, "no command to run" in answer.err) == (2, True)

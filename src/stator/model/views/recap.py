@@ -28,47 +28,12 @@ TITLE_MIN, PREAMBLE_MIN = 10, 20
 """Characters of a title, and of what is before it in a prompt."""
 _OURS = ("Recorded by Stator", "<stator", "This session is being continued from a previous")
 _NOTHING = frozenset(
-    (
+    [
         "",
-        *(
-            "continue",
-            "go",
-            "go on",
-            "go ahead",
-            "carry on",
-            "keep going",
-            "proceed",
-            "next",
-            "resume",
-        ),
-        *(
-            "ok",
-            "okay",
-            "k",
-            "y",
-            "yes",
-            "yep",
-            "sure",
-            "thanks",
-            "thank you",
-            "great",
-            "good",
-            "nice",
-        ),
-        *(
-            "hi",
-            "hey",
-            "hello",
-            "test",
-            "ping",
-            "no",
-            "stop",
-            "again",
-            "retry",
-            "try again",
-            "do it",
-        ),
-    )
+        *"continue, go, go on, go ahead, carry on, keep going, proceed, next, resume".split(", "),
+        *"ok, okay, k, y, yes, yep, sure, thanks, thank you, great, good, nice".split(", "),
+        *"hi, hey, hello, test, ping, no, stop, again, retry, try again, do it".split(", "),
+    ]
 )
 """What says nothing of what a session is about."""
 _TEST = re.compile(
@@ -217,10 +182,13 @@ def _did(one: SessionRecap) -> Iterable[str]:
 
 
 def _ended(one: SessionRecap) -> Iterable[str]:
-    for what, calls in (("in doubt", one.in_doubt), ("waiting for a person", one.waiting)):
+    for what, calls, command in (
+        ("in doubt", one.in_doubt, "settle"),
+        ("waiting for a person", one.waiting, "approve"),
+    ):
         if calls:
             more = f" and {len(calls) - 1} more" if len(calls) > 1 else ""
-            yield f"{what}: {calls[0]}{more}"
+            yield f"{what}: {calls[0]}{more} (stator {command} {calls[0].split()[-1]})"
     cut = one.last_turn in ("interrupted", "aborted", "cancelled") or one.status == "interrupted"
     if one.status == "active":
         yield "still at work"

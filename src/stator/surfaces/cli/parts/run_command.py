@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shlex
+import signal
 import subprocess
 import tempfile
 import threading
@@ -26,7 +29,9 @@ def run_command(command: str, given: bytes) -> bytes:
         asked.write(given)
         asked.seek(0)
         try:
-            process = subprocess.Popen(words, stdin=asked, stdout=subprocess.PIPE)
+            process = subprocess.Popen(
+                words, stdin=asked, stdout=subprocess.PIPE, start_new_session=True
+            )
         except OSError as error:
             raise InvalidInput(
                 f"{words[0]} cannot be run: {error.strerror}", hint="extract in stator.toml"
@@ -35,12 +40,13 @@ def run_command(command: str, given: bytes) -> bytes:
 
 
 def _printed(process: subprocess.Popen[bytes], name: str) -> bytes:
-    """What a process prints until it ends. One that takes too long, or prints too much, is ended."""
+    """What a process prints until it ends. One that takes too long, or prints too much, is ended, and so is what it
+    started: that would hold the pipe open."""
     late = threading.Event()
 
     def end() -> None:
         late.set()
-        process.kill()
+        _end_group(process)
 
     timer = threading.Timer(SECONDS_MAX, end)
     timer.start()
@@ -49,12 +55,12 @@ def _printed(process: subprocess.Popen[bytes], name: str) -> bytes:
         with process.stdout as pipe:
             data = pipe.read(BYTES_MAX + 1)
         if len(data) > BYTES_MAX:
-            process.kill()
+            _end_group(process)
         code = process.wait()
     finally:
         timer.cancel()
         if process.poll() is None:
-            process.kill()
+            _end_group(process)
             process.wait()
     if late.is_set():
         problem = f"took longer than {SECONDS_MAX:g} s and was ended"
@@ -65,3 +71,9 @@ def _printed(process: subprocess.Popen[bytes], name: str) -> bytes:
     else:
         return data
     raise InvalidInput(f"{name} {problem}", hint="nothing that it found was recorded")
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process, and what it started and did not detach."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
