@@ -211,6 +211,16 @@ def test_a_name_in_another_case_or_a_part_of_it_is_found_second_and_said_to_be(s
         assert (answer.kind, answer.name, answer.matched) == ("decision", "speed", matched)
 
 
+def test_what_a_later_session_took_over_is_no_version_of_its_own(either):
+    with either.open("monday") as s, s.turn("look") as t:
+        t.fact("target", "~/photos")
+    for name in ("tuesday", "wednesday"):
+        with either.open(name, after="last") as s, s.turn("go on") as t:
+            t.say("on it")
+    (answer,) = either.why("fact:target").answers
+    assert (answer.changes, [turn.name for turn in answer.turns]) == (1, ["monday"])
+
+
 def test_the_end_of_a_path_finds_the_file_in_every_checkout(shop):
     for name, folder in (("monday", "/one"), ("tuesday", "/two")):
         with shop.open(name, project="shop") as s, s.turn("deep") as t:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ from stator.model.log.edges import edges_of
 from stator.model.log.query import CallQuery, KeyTouch
 from stator.model.records.types import FileRecord, RevisionRecord, file_key
 from stator.model.views import why as reasons_of
+from stator.model.views.knowledge import CARRY
 from stator.model.views.why import NAMED, Reason, WhyAnswer, WhyTurn
 from stator.runtime.views.contents import range_patches
 from stator.runtime.views.file_changes import files_touched
@@ -274,12 +274,11 @@ def named_answer(reading: Lookup, kind: str, name: str, limit: int) -> WhyAnswer
     what followed each."""
     most = min(-(-limit // EDITS_A_TURN), VERSIONS_MAX)
     touches = reading.touches(NAMED[kind], name, 4 * VERSIONS_MAX)
-    standing = (touch for touch in _puts(touches) if _counts(reading, kind, touch))
-    puts = list(islice(standing, most + 1))
-    more = len(puts) > most
-    if not puts:
+    standing = [touch for touch in _puts(touches) if _counts(reading, kind, touch)]
+    versions = _versions(reading, standing, most + 1)
+    if not versions:
         return None
-    commits = [reading.commit(touch.session, touch.seq) for touch in puts[:most]]
+    commits = versions[:most]
     status = _statuses(reading, kind, name, commits, touches)
     groups: Turns = {}
     for commit in commits:
@@ -289,7 +288,20 @@ def named_answer(reading: Lookup, kind: str, name: str, limit: int) -> WhyAnswer
         after = _revision_reasons if kind == "revision" else _what_followed
         for each in [*found, *after(reading, commit)]:
             _add(groups, each)
-    return _answer(reading, kind, name, groups, puts[:most], more=more)
+    return _answer(reading, kind, name, groups, commits, more=len(versions) > most)
+
+
+def _versions(reading: Lookup, touches: Sequence[KeyTouch], most: int) -> list[Commit]:
+    """The newest commits that gave something its value. One that only took it over from an earlier session is no
+    version, unless that session is gone."""
+    carried: list[Commit] = []
+    found: list[Commit] = []
+    for touch in touches:
+        commit = reading.commit(touch.session, touch.seq)
+        (carried if commit.kind == CARRY else found).append(commit)
+        if len(found) >= most:
+            break
+    return found or carried[:most]
 
 
 def _counts(reading: Lookup, kind: str, touch: KeyTouch) -> bool:
