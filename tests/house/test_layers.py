@@ -58,6 +58,7 @@ ROOMS: dict[str, Steps] = {
         ("window",),
         ("calls",),
         ("views",),
+        ("brief",),
     ),
     "store": (
         ("port", "compress", "sql"),
@@ -75,6 +76,7 @@ ROOMS: dict[str, Steps] = {
         ("files",),
         ("views",),
         ("window",),
+        ("brief",),
         ("driving",),
         ("branches", "runs"),
         ("bundles", "ingest", "retention"),

@@ -32,9 +32,9 @@ from stator.model.sessions.lifecycle import check_lease, check_transition
 from stator.model.sessions.retention import tier_of
 from stator.model.values import canon
 from stator.model.views.search_text import document
+from stator.runtime.brief.gather import Here, _Gathering
 from stator.runtime.retention.policies import _is_kept
 from stator.runtime.views import reflog
-from stator.runtime.window.brief import Here, _Gathering
 from stator.runtime.window.recall import _of_rank
 from stator.store.sqlite.writer import is_barrier
 from stator.surfaces.cli.commands import log as log_command

@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stator.errors import BadBudget, InvalidInput
-from stator.model.log.query import Head
-from stator.model.records.text import VALUE_MAX, arguments_text, value_text
-from stator.model.views.brief import (
+from stator.model.brief.compose import (
     MIN_TOKENS,
     SECTIONS,
     TARGETS,
@@ -21,6 +19,8 @@ from stator.model.views.brief import (
     Topic,
     compose,
 )
+from stator.model.log.query import Head
+from stator.model.records.text import VALUE_MAX, arguments_text, value_text
 
 HEAD = Head(42, "ab" * 32, 7)
 NASTY = [

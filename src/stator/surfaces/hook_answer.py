@@ -23,7 +23,7 @@ from stator.model.values.json_text import canonical
 from stator.runtime.ingest.placement import find
 
 if TYPE_CHECKING:
-    from stator.model.views.brief import Target
+    from stator.model.brief.compose import Target
     from stator.runtime.facade.store import Store
 
 SAID = "said"

@@ -21,7 +21,7 @@ from stator.runtime.views.tail import Tailing, tail
 from stator.store.port import StorePort
 
 if TYPE_CHECKING:  # loaded when they are asked for
-    from stator.model.views.brief import Brief, Target
+    from stator.model.brief.compose import Brief, Target
     from stator.model.views.compare import Comparison
     from stator.model.views.patch import FilePatch
     from stator.model.views.tree import Tree
@@ -169,7 +169,7 @@ class SessionView(SessionReader):
         disk: bool = True,
     ) -> Brief:
         """A brief of what the next session or another agent must know, within a token budget."""
-        from stator.runtime.window import brief as briefs
+        from stator.runtime.brief import gather as briefs
 
         here = briefs.Here(root=self._root if disk else "", run=self._run, began=self._began)
         return briefs.brief(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stator.errors import InvalidInput, NotFound
-from stator.model.views.brief import MAX_TOKENS, MIN_TOKENS, TARGETS
+from stator.model.brief.compose import MAX_TOKENS, MIN_TOKENS, TARGETS
 from stator.surfaces.mcp.request_context import RequestContext
 from stator.surfaces.mcp.tools.answers import DATA_NOTE
 

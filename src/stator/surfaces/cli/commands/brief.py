@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from stator.model.views.brief import MAX_TOKENS, Target
+from stator.model.brief.compose import MAX_TOKENS, Target
 from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render.escape import EscapedText
 from stator.surfaces.cli.render.lines import Line

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from stator.errors import Conflict, NotFound
+from stator.model.brief.compose import MAX_TOKENS
 from stator.model.log.query import SessionRow
 from stator.model.values.ids import is_id
-from stator.model.views.brief import MAX_TOKENS
 from stator.runtime.ingest import self_report
 from stator.runtime.window.recall import Evicted
 from stator.surfaces.mcp.request_context import (

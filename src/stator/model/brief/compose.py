@@ -8,7 +8,6 @@ lack of room: its heading stays, and says how much was left out and how to ask f
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal
@@ -16,10 +15,10 @@ from typing import Literal
 import msgspec
 
 from stator.errors import BadBudget, InvalidInput
+from stator.model.brief.quotes import Quoting
 from stator.model.log.query import Head
 from stator.model.records.row_types import Briefed
 from stator.model.records.tables import BRIEFED
-from stator.model.values.escape import visible
 from stator.model.values.ids import short
 from stator.model.views.unplaced import EXPLAINED, Unplaced
 from stator.model.window.transcript import BYTES_PER_TOKEN, CountTokens
@@ -175,38 +174,20 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True):
 
 # -- delimiting -----------------------------------------------------------------------------------
 
-_TAG = re.compile(r"<(?=[/|!?A-Za-z])")
-"""The start of something that a model could mistake for a tag or a chat marker."""
-
 
 class _Style(msgspec.Struct, frozen=True):
     """How a target is written to."""
 
     opening: str
     closing: str
-    quote: tuple[str, str]
-    xml: bool = False
+    quoting: Quoting
 
-    def quoted(self, text: str) -> str:
-        """Recorded text between delimiters; nothing in it can close them, or begin a line."""
-        shown = visible(text, newline="\\n")
-        if self.xml:
-            shown = shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-        else:
-            shown = shown.replace("«", "\\xab").replace("»", "\\xbb")
-            shown = _TAG.sub(r"\\x3c", shown)
-        return f"{self.quote[0]}{shown}{self.quote[1]}"
+    @property
+    def xml(self) -> bool:
+        return self.quoting.xml
 
     def cut(self, text: str, limit: int, whole: int = 0) -> str:
-        """The text quoted, if that takes at most `whole` bytes; else at most `limit` bytes of it, and
-        how many characters were left out."""
-        if len(text) <= whole and len((quoted := self.quoted(text)).encode()) <= whole:
-            return quoted
-        kept = min(len(text), limit)
-        while len((quoted := self.quoted(text[:kept])).encode()) > limit and kept:
-            kept = kept * 3 // 4
-        left = len(text) - kept
-        return f"{quoted}… (+{left:,} characters)" if left else quoted
+        return self.quoting.cut(text, limit, whole)
 
     def heading(self, name: SectionName, title: str) -> str:
         return f'<{name} title="{title}">' if self.xml else f"\n## {title}"
@@ -222,19 +203,18 @@ _RULE = (
 _MARKDOWN = _RULE.format(where="between « and »")
 _STYLES: dict[Target, _Style] = {
     "generic": _Style(
-        f"# Brief\nWhere this session stands, from its log. {_MARKDOWN}", "", ("«", "»")
+        f"# Brief\nWhere this session stands, from its log. {_MARKDOWN}", "", Quoting()
     ),
     "codex": _Style(
         "# Brief\nGo on with the work of another session, from where this says it stands; check with "
         f"the user where it leaves doubt. {_MARKDOWN}",
         "",
-        ("«", "»"),
+        Quoting(),
     ),
     "claude-code": _Style(
         f"<stator-brief>\nWhere this session stands, from its log. {_RULE.format(where='inside q')}",
         "</stator-brief>",
-        ("<q>", "</q>"),
-        xml=True,
+        Quoting("<q>", "</q>", xml=True),
     ),
 }
 

@@ -14,6 +14,16 @@ from typing import Any
 import msgspec
 
 from stator.errors import NotFound, StatorError
+from stator.model.brief import compose as briefs
+from stator.model.brief.compose import (
+    Brief,
+    BriefItem,
+    Gathered,
+    SectionName,
+    Target,
+    Tell,
+    Topic,
+)
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
 from stator.model.log.query import CallQuery, CallRow, TurnRow
@@ -39,17 +49,7 @@ from stator.model.records.types import (
 )
 from stator.model.sessions.lifecycle import split_cause
 from stator.model.values.ids import is_id, short
-from stator.model.views import brief as briefs
 from stator.model.views import checked, open_calls
-from stator.model.views.brief import (
-    Brief,
-    BriefItem,
-    Gathered,
-    SectionName,
-    Target,
-    Tell,
-    Topic,
-)
 from stator.model.window.compaction import (
     GROUPS_MAX,
     KEYS_MAX,

@@ -1,0 +1,1 @@
+"""Gathers what an agent is told from the store and the disk."""
