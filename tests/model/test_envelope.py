@@ -28,7 +28,7 @@ def test_quoted_text_cannot_end_the_note_that_it_is_in(recorded):
 
 def test_a_note_that_was_cut_on_its_way_is_found_and_not_whole():
     text = wrapped("start", "a\nb\nc")
-    (note,) = notes_in(text[: text.index("c")])
+    (note,) = notes_in(text[: text.index("\nc")])
     assert not note.whole
 
 
