@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from stator.model.log.commit import UNTRUSTED, Commit
+from stator.model.log.delta import Put
 from stator.model.log.edges import Edge, edges_of, is_shown
-from stator.model.records.types import TrustRecord
+from stator.model.records.types import ArtifactRecord, ChildRecord, TrustRecord
 from stator.model.values.ids import is_id, retype
 
 
@@ -104,6 +105,11 @@ class Sweep:
         self.want(edges, step)
         return None
 
+    def step_of(self, commit: Commit) -> PathStep | None:
+        """The commit as a step, if something on the way leads to it and it is followed."""
+        step = PathStep(commit.session, commit.seq, commit.id, commit.kind, commit.tool)
+        return step if step in self._made and self._judge(commit) == "" else None
+
     def _wanted(self, commit: Commit) -> tuple[bool, PathStep | None]:
         seq = commit.seq
         reached = [each for each in self._ranges if each[0] >= seq]
@@ -165,3 +171,35 @@ def is_outside(commit: Commit) -> bool:
     if commit.kind in ("compaction", "entry") and commit.actor != "user":
         return False
     return commit.provenance.source in UNTRUSTED
+
+
+MEMORIES = "memory/"
+"""What the names of the artifacts begin with that are notes of agents."""
+EXTRACTED = "extract"
+"""The origin of what rules found in a log."""
+
+
+def is_persons_word(commit: Commit) -> bool:
+    """Whether rules found a person's own word: an answer, a refusal, a choice between tries. What the model offered
+    to choose from may come from anywhere; the choice is the person's."""
+    is_found = commit.origin is not None and commit.origin[0] == EXTRACTED
+    return is_found and commit.provenance.source == "user"
+
+
+def reported_children(commit: Commit) -> list[str]:
+    """The sub-agents whose end a commit records without naming what they said."""
+    if commit.kind != "child" or commit.status == "started" or commit.inputs:
+        return []
+    records = [op.record for op in commit.delta if isinstance(op, Put)]
+    return [record.session for record in records if isinstance(record, ChildRecord)]
+
+
+def is_memory(commit: Commit) -> bool:
+    """Whether a commit keeps a note that an agent wrote for itself: what the agent had read then is not known."""
+    return commit.kind == "artifact" and any(
+        isinstance(op, Put)
+        and isinstance(op.record, ArtifactRecord)
+        and op.record.name.startswith(MEMORIES)
+        and commit.provenance.source == "model"
+        for op in commit.delta
+    )
