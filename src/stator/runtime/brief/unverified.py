@@ -4,17 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stator.errors import StoreError
+from stator.model.views.untrusted import NOT_KNOWN, SessionTaint
+from stator.runtime.base.context import Context
+from stator.runtime.views import project_state
 from stator.runtime.views.trust.untrusted import TaintReader
 from stator.store.port import StorePort
 
+READ_MAX = 20_000
+"""Commits that are read where no index is at hand. What lies behind more is not trusted."""
 
-def unverified(store: StorePort, session: str, seqs: Iterable[int]) -> dict[int, str]:
+
+def unverified(
+    store: StorePort, session: str, seqs: Iterable[int], context: Context | None = None
+) -> dict[int, str]:
     """Of these commits of a session, those that rest on an untrusted root: seq → from where, such as "web:a.example",
-    "a bundle" or "a foreign store". The log is read once, up to the last of them."""
+    "a bundle" or "a foreign store". With a `context`, the index of projects answers, which knows how far it read;
+    without one, the log is read once, up to the last of them."""
     asked = sorted(set(seqs))
     if not asked:
         return {}
-    stream = TaintReader(store).begin(session)
-    stream.advance(asked[-1])
-    found = {seq: stream.taint.at(seq) for seq in asked}
+    taint = _known(store, session, context)
+    if taint is None or taint.upto < asked[-1]:
+        if taint is None and asked[-1] > READ_MAX:
+            return dict.fromkeys(asked, NOT_KNOWN)
+        stream = TaintReader(store).begin(session, taint)
+        stream.advance(asked[-1])
+        taint = stream.taint
+    found = {seq: taint.at(seq) for seq in asked}
     return {seq: rooted.origin for seq, rooted in found.items() if rooted is not None}
+
+
+def _known(store: StorePort, session: str, context: Context | None) -> SessionTaint | None:
+    """What the index of projects knows of a session; None if there is none, or the session does not count there."""
+    if context is None or context.project_index is None:
+        return None
+    try:
+        taint = project_state.ask(store, context, lambda index: index.taint(session))
+    except StoreError:  # a busy or a broken index: the log itself answers
+        return None
+    return taint if taint is not None and taint.upto else None

@@ -13,7 +13,7 @@ from stator.model.calls.life import Outcome
 from stator.model.calls.sources import hosts
 from stator.model.calls.web_calls import fetched_hosts
 from stator.model.log.commit import UNTRUSTED, Commit, Draft, Named
-from stator.model.log.edges import Edge, edges_of, written_edges
+from stator.model.log.edges import Edge, written_edges
 from stator.model.log.query import SessionQuery
 from stator.model.records.types import Record, TrustRecord
 from stator.model.sessions.ownership import Ownership
@@ -27,6 +27,7 @@ from stator.model.views.taint import (
     PathStep,
     Reach,
     Sweep,
+    edges_in,
     is_memory,
     is_outside,
     is_persons_word,
@@ -155,7 +156,8 @@ class _EdgeWalk:
             below = self._store.head(session).seq + 1
         except NotFound:  # it was purged: what it held is not here
             return None
-        sweep = Sweep(self._judged(self._store, session), self._made)
+        record = self._store.session(session).record
+        sweep = Sweep(self._judged(self._store, session), edges_in(record), self._made)
         sweep.want(wanted, by)
         self._locate(session, sweep)
         while (upto := sweep.next(below)) and self._left > 0:
@@ -376,7 +378,8 @@ def behind(
     judged: Callable[[StorePort, str], Judge] | None = None,
 ) -> Reach:
     """What a commit of a session rests on."""
-    return reach(store, session, edges_of(commit), judged=judged)
+    edges = edges_in(store.session(session).record)(commit)
+    return reach(store, session, edges, judged=judged)
 
 
 def _way(path: Sequence[PathStep]) -> str:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 
 from stator.errors import NotFound
 from stator.model.log.commit import Commit, Large
-from stator.model.log.edges import Edge, edges_of
+from stator.model.log.edges import Edge
 from stator.model.values.ids import is_id, retype
 from stator.model.views.knowledge import origins_of
-from stator.model.views.taint import RESULTS, reported_children
+from stator.model.views.taint import RESULTS, edges_in, reported_children
 from stator.model.views.untrusted import NOT_KNOWN, Rooted, SessionTaint, newer
 from stator.runtime.base.pages import commit_at, commits
 from stator.runtime.views.derivation import children_at, judge_of, origin_of
@@ -118,6 +118,7 @@ class TaintStream:
         self._store, self._id, self._reader = store, session, reader
         self._calls: dict[str, Commit] = {}
         self._judge = judge_of(store, session, self._intent)
+        self._edges = edges_in(store.session(session).record)
         self._children = children_at(store, session)
 
     def advance(self, upto: int) -> None:
@@ -155,7 +156,7 @@ class TaintStream:
         if why:
             return Rooted(commit.seq, self._origin(commit, why))
         found: Rooted | None = None
-        for edge in edges_of(commit):
+        for edge in self._edges(commit):
             found = newer(found, self._behind(commit, edge))
         for child in self._reports(commit):
             self.taint.lead(child)
