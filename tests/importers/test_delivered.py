@@ -47,7 +47,10 @@ class Lines:
 class ClaudeLines(Lines):
     def add(self, kind: str, **more: Any) -> None:
         number = len(self.lines)
-        common = {"uuid": f"u{number}", "parentUuid": f"u{number - 1}" if number else None}
+        common: dict[str, Any] = {
+            "uuid": f"u{number}",
+            "parentUuid": f"u{number - 1}" if number else None,
+        }
         common |= {"sessionId": CLAUDE, "cwd": "/w", "version": "2.1.325", "isSidechain": False}
         self.lines.append({"type": kind, "timestamp": self.now, **common, **more})
 
@@ -62,7 +65,12 @@ class ClaudeLines(Lines):
         )  # fmt: skip
 
     def says(self, number: int, *blocks: dict[str, Any]) -> None:
-        message = {"id": f"msg_{number}", "role": "assistant", "type": "message", "model": "m"}
+        message: dict[str, Any] = {
+            "id": f"msg_{number}",
+            "role": "assistant",
+            "type": "message",
+            "model": "m",
+        }
         message |= {"content": list(blocks), "stop_reason": "end_turn"}
         self.add("assistant", message=message)
 
@@ -155,7 +163,11 @@ def gemini(folder: Path) -> Path:
     answer = {
         "functionResponse": {"id": "w1", "name": "write_file", "response": {"output": output}}
     }
-    call = {"id": "w1", "name": "write_file", "args": {"file_path": "/w/a", "content": "x"}}
+    call: dict[str, Any] = {
+        "id": "w1",
+        "name": "write_file",
+        "args": {"file_path": "/w/a", "content": "x"},
+    }
     call |= {"status": "success", "timestamp": file.now, "result": [answer]}
     message("gemini", "", toolCalls=[call], model="g")
     message("user", [answer])
