@@ -11,7 +11,12 @@ from stator.owner.regular_file import read_regular
 IN_PROJECT = (
     "CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md", "AGENTS.md", "AGENTS.override.md", "GEMINI.md", "MEMORY.md",
 )  # fmt: skip
-OF_USER = (".claude/CLAUDE.md", ".codex/AGENTS.md", ".gemini/GEMINI.md", ".config/opencode/AGENTS.md")
+OF_USER = (
+    ".claude/CLAUDE.md",
+    ".codex/AGENTS.md",
+    ".gemini/GEMINI.md",
+    ".config/opencode/AGENTS.md",
+)
 BYTES_MAX = 100_000
 """Bytes of one file; what is longer is not looked at."""
 

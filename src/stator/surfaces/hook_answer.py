@@ -37,7 +37,14 @@ CONTINUING = ("resume", "compact", "fork")
 
 
 def answer(
-    agent: str, hook_input: dict[str, Any], cwd: str, path: str, spool: str, *, named: bool, brief: str
+    agent: str,
+    hook_input: dict[str, Any],
+    cwd: str,
+    path: str,
+    spool: str,
+    *,
+    named: bool,
+    brief: str,
 ) -> bytes:
     """The bytes for standard output; empty if there is nothing to answer. `spool` is the folder that hooks queue in;
     `named`: the store was named, and not only found; `brief`: which doses the agent is given."""
@@ -64,7 +71,7 @@ def answer(
 def _start_dose(
     store: Store, hook_input: dict[str, Any], conversation: Conversation, spool: str
 ) -> Dose:
-    from stator.runtime.brief.doses import Starting, start_dose
+    from stator.runtime.brief.starting import Starting, start_dose
 
     row = find(store.port, conversation)
     source = hook_input.get("source")
@@ -105,9 +112,9 @@ def _prompt_answer(
     with connect_as_is(place, start=cwd) as store:
         if store.port.ownership.foreign:
             return b""
-        row = find(store.port, conversation)
         from stator.runtime.brief.doses import prompt_dose
 
+        row = find(store.port, conversation)
         dose = prompt_dose(
             store.port, store.context, prompt, seen=store.as_read,
             own=conversation.session if row is None else row.id,
@@ -122,7 +129,11 @@ def _prompt(hook_input: dict[str, Any]) -> str:
     if isinstance(prompt, str):
         return prompt
     parts = prompt if isinstance(prompt, list) else hook_input.get("parts")
-    found = [part.get("text") for part in parts or () if isinstance(part, dict)] if isinstance(parts, list) else []
+    found = (
+        [part.get("text") for part in parts or () if isinstance(part, dict)]
+        if isinstance(parts, list)
+        else []
+    )
     return "\n".join(text for text in found if isinstance(text, str))
 
 

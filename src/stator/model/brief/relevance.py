@@ -66,7 +66,8 @@ _WEAK = frozenset(
     convert converts replace rename set setup install upgrade document documents describe review refactor debug
     typescript javascript python github git html css json yaml sql readme step steps task tasks question answer
     agent agents model models session sessions input output option options default number string key keys id ids
-    settings config src lib apps packages small simple short long whole full empty good bad better best several output correct
+    settings config src lib apps packages small simple short long whole full
+    empty good bad better best several correct
     """.split()
 )
 _PLAIN_FILES = frozenset(
@@ -76,9 +77,9 @@ _PLAIN_FILES = frozenset(
     """.split()
 )
 _BRANDS = frozenset(
-    "typescript javascript github gitlab graphql postgresql mysql sqlite openai openapi macos ios devops youtube linkedin"
-    " oauth websocket nodejs mongodb dynamodb rabbitmq clickhouse latex powershell next.js node.js vue.js react.js d3.js"
-    " three.js express.js nuxt.js ember.js backbone.js asp.net vb.net fastapi pytorch tensorflow opentelemetry".split()
+    "typescript javascript github gitlab graphql postgresql mysql sqlite openai openapi macos ios devops youtube"
+    " linkedin oauth websocket nodejs mongodb dynamodb rabbitmq clickhouse latex powershell next.js node.js vue.js"
+    " react.js d3.js three.js express.js nuxt.js ember.js asp.net vb.net fastapi pytorch tensorflow".split()
 )
 """Names of products that look like names in code."""
 
@@ -88,10 +89,12 @@ _NAMED = re.compile(r"[a-z0-9][A-Z]|[A-Za-z0-9]_[A-Za-z0-9]|[A-Za-z]-[A-Za-z]+-[
 _SITE = re.compile(r"\A(?:https?://|www\.)|\.(?:com|org|net|io|dev|ai|co|app|edu|gov)\Z")
 _POLITE = r"^\W*(?:(?:ok|okay|so|please|let'?s|now|hi|hey|hello|good morning|can you|could you|and|just)\W+)*"
 _FOLLOWS = re.compile(
-    _POLITE + r"(?:continue|go on|carry on|keep going|keep on|proceed|resume|pick up|go ahead|move on)\b"
+    _POLITE
+    + r"(?:continue|go on|carry on|keep going|keep on|proceed|resume|pick up|go ahead|move on)\b"
     r"|\bwhere (?:we|you|i) (?:left|stopped|were|ended)\b|\bleft off\b"
-    r"|\b(?:like|as|same as) (?:yesterday|last time|we (?:said|discussed|planned|agreed)|the last time|the day before)\b"
-    r"|\bfrom (?:yesterday|last (?:time|week|session))\b|\bthe same\b.{0,60}\bagain\b|\bas (?:planned|discussed|agreed)\b",
+    r"|\b(?:like|as|same as) (?:yesterday|last time|the last time|we (?:said|discussed|planned|agreed))\b"
+    r"|\bfrom (?:yesterday|last (?:time|week|session))\b|\bthe same\b.{0,60}\bagain\b"
+    r"|\bas (?:planned|discussed|agreed)\b",
     re.IGNORECASE | re.DOTALL,
 )
 _BACK = re.compile(
@@ -194,7 +197,12 @@ def names_in(text: str, names: Iterable[str]) -> dict[str, float]:
         whole, last = folded(name), folded(name.rpartition("/")[2])
         if _stands_in(whole, plain):
             found[name] = name_weight(name)
-        elif last != whole and last not in _PLAIN_FILES and _FILE.match(last) and _stands_in(last, plain):
+        elif (
+            last != whole
+            and last not in _PLAIN_FILES
+            and _FILE.match(last)
+            and _stands_in(last, plain)
+        ):
             found[name] = BASENAME
     return found
 

@@ -33,6 +33,7 @@ import msgspec
 from stator.errors import InvalidInput
 from stator.model.exchange.item_commits import legible
 from stator.model.log.commit import Commit, Gone
+from stator.model.records.types import TOLD
 from stator.model.sessions.lifecycle import split_cause
 from stator.model.values.ids import short
 from stator.model.window.compaction import (
@@ -204,7 +205,7 @@ class Transcript:
         if commit.status == "partial" or not commit.has("output"):
             return
         value = _content(commit, "output")
-        if commit.actor == "user":
+        if commit.actor == "user" or commit.origin == TOLD:
             self._say(_Spoken(commit, "output"))
         elif commit.actor in ("model", "agent"):
             asked = [] if value is _GONE else requests(value)

@@ -244,9 +244,17 @@ class Loop:
         *,
         max_tokens: int | None = None,
         count_tokens: Callable[[str], int] | None = None,
+        brief: bool = False,
     ) -> list[dict[str, Any]]:
         """The session's transcript as a provider takes it: "anthropic", "openai", "openai-chat" or
-        "plain". Valid for every history; the same bytes in every process."""
+        "plain". Valid for every history; the same bytes in every process.
+
+        `brief`: before the model first answers, it is told what earlier sessions of the project know that bears on the
+        first prompt, if there is any. That is recorded, and stays where it is."""
+        if brief:
+            from stator.runtime.driving.telling import tell
+
+            tell(self._open)
         return self._open.driver.render(provider, max_tokens=max_tokens, count_tokens=count_tokens)
 
     # -- what it asks for -------------------------------------------------------------------------

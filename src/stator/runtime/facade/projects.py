@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from stator.errors import InvalidInput
+from stator.runtime.base.arguments import text
 from stator.runtime.base.context import Context
+from stator.runtime.views.as_read import as_read
 from stator.store import port
 
 if TYPE_CHECKING:
+    from stator.model.brief.doses import Dose
     from stator.model.records.types import CandidateRecord
     from stator.model.views.project_state import ProjectState
+    from stator.model.window.transcript import CountTokens
     from stator.runtime.retention.project_values import Forgotten
     from stator.runtime.views.search import Progress
 
@@ -48,6 +53,26 @@ class ProjectKeeper:
         )
         return states.with_user(self.port, self.context, found)
 
+    def brief(
+        self,
+        prompt: str,
+        *,
+        project: str | None = None,
+        max_tokens: int = 800,
+        count_tokens: CountTokens | None = None,
+    ) -> Dose:
+        """What earlier sessions of a project know that bears on a first prompt, as an agent is told it: `str(dose)` is
+        the text, `dose.lines` its lines with their sessions and keys. Empty, and false, if nothing does. What the
+        agent loads itself (CLAUDE.md, AGENTS.md, GEMINI.md, MEMORY.md) is left out. Of one session: `view.brief()`.
+        """
+        from stator.runtime.brief.doses import prompt_dose
+
+        context = replace(self.context, project=self._scope(project))
+        return prompt_dose(
+            self.port, context, text(prompt, "prompt"), seen=as_read(self.port, context),
+            max_tokens=max_tokens, count_tokens=count_tokens,
+        )  # fmt: skip
+
     def prefer(
         self,
         name: str,
@@ -80,11 +105,14 @@ class ProjectKeeper:
         self, ref: str, *, project: str | None = None, user: bool = False, why: str = ""
     ) -> list[Forgotten]:
         """Let the values of a key, as recorded until now, hold no longer for a project or, with `user`, for the user:
-        by the key, or by the end of a commit's id. `host:NAME`: everything that was made from what that host said.
+        by the key, or by the end of a commit's id. `host:NAME` or `web:NAME`: everything that was made from
+        what that host said.
         The sessions keep what they recorded. `NotProven` below an agent."""
         from stator.runtime.retention import project_values
 
         scope = self._scope(project)
+        if ref.startswith("web:"):  # as an entry that is not verified names where it came from
+            ref = FROM_HOST + ref.removeprefix("web:")
         if not ref.startswith(FROM_HOST):
             return project_values.forget(self.port, self.context, scope, ref, user=user, why=why)
         host = ref.removeprefix(FROM_HOST).strip()
