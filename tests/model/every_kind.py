@@ -205,7 +205,7 @@ async def _over_mcp(store: Any, session: str) -> str:
     told = [tool.description for tool in tools.values()]
     taken = [json.dumps(tool.input_schema) for tool in tools.values()]
     rows = [f"{row['collection']} {row['name']}: {row['what']}" for row in state["rows"]]
-    changes = [f"{one['collection']} {one['key']}" for one in diff["changes"]]
+    changes = [f"{one['collection']} {one['name']}" for one in diff["changes"]]
     return "\n".join(
         [*told, *taken, "", *rows, "", *changes, "", "state: " + ", ".join(resource["state"])]
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stator.errors import InvalidInput
@@ -17,6 +17,7 @@ from stator.runtime.base.ownership import require_own
 from stator.runtime.brief.unverified import unverified
 from stator.runtime.driving import settlement
 from stator.runtime.facade.view import SessionView
+from stator.runtime.ingest.self_report import is_own_orderer
 from stator.surfaces.mcp.keys import split_key
 from stator.surfaces.mcp.scope import Scope
 from stator.surfaces.mcp.tools.answers import iso_time
@@ -43,6 +44,8 @@ class RequestContext:
     """The name the client gives itself; it is not verified."""
     use: str = ""
     """The client's own id of the call that this request is, if it gives one."""
+    handles: dict[str, str] = field(default_factory=dict)
+    """The short handles of sessions, looked up once for a request."""
 
     @property
     def principal(self) -> str:
@@ -70,7 +73,13 @@ class RequestContext:
 
     def key(self, row: SessionRow, key: str) -> str:
         """A key with its session, as every tool takes it."""
-        return f"{self.scope.short_handle(row.id)}:{key}"
+        return self.key_in(row.id, key)
+
+    def key_in(self, session: str, key: str) -> str:
+        """A key with its session, of which the id is known."""
+        if session not in self.handles:
+            self.handles[session] = self.scope.short_handle(session)
+        return f"{self.handles[session]}:{key}"
 
     def marked(self, session: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Rows of a session, each with from where, if it rests on something that nobody vouches for."""
@@ -102,7 +111,10 @@ def client_name(name: str | None) -> str:
 
 def session_fields(row: SessionRow) -> dict[str, Any]:
     """Return the fields by which answers name a session; `session` is its handle."""
-    return {"session": row.id, "name": row.record.name, "status": row.shown}
+    record = row.record
+    takes_more = record.status == "open" and is_own_orderer(record)  # no agent drives it
+    status = record.status if takes_more else row.shown
+    return {"session": row.id, "name": record.name, "status": status}
 
 
 def head_fields(view: SessionView) -> dict[str, Any]:
@@ -115,6 +127,7 @@ def in_doubt_rows(request: RequestContext, row: SessionRow) -> list[dict[str, An
     found = settlement.doubts(request.scope.store.as_read, session=row.id)
     rows: list[dict[str, Any]] = [
         {
+            "key": request.key(row, f"call:{doubt.call}"),
             "call": doubt.call,
             "tool": cut_short(doubt.tool, CLIENT_MAX),
             "asked": cut_short(arguments_text(doubt.tool, doubt.arguments), ASKED_MAX),

@@ -178,10 +178,10 @@ DEFINITIONS = (
     ),
     Definition(
         name="stator_log",
-        title="Ask what happened",
+        title="List what happened",
         description=(
-            "What happened in a session, newest first: commits (of some kinds; after a seq, oldest first; or around a "
-            "key), turns, files with net change, decisions, calls with outcomes; or state: what holds now. last: only "
+            "What happened in a session, newest first: turns, files that changed, decisions, calls with outcomes, or "
+            "commits (of some kinds; after a seq, oldest first; around a key); state: what holds now. last: only in "
             "the last N turns."
         ),
         input_schema=object_schema(
@@ -206,11 +206,11 @@ DEFINITIONS = (
     ),
     Definition(
         name="stator_diff",
-        title="Ask what changed",
+        title="Compare two positions",
         description=(
-            "Net changes with why: of the last turn, of a turn (start t5), of a range (start t4..t5) or between two "
-            "positions (start, end). Positions: head, head~3, t5, t-1, @42 (seq), a tag; HANDLE:head in another "
-            "session, to compare with a fork."
+            "Net changes of everything, with why: of the last turn, of a turn (start t5), of a range (start t4..t5) "
+            "or between two positions (start, end). Positions: head, head~3, t5, t-1, @42 (seq), a tag; HANDLE:head "
+            "in another session, to compare with a fork."
         ),
         input_schema=object_schema(
             ("session",), session=SESSION, start=TEXT, end=TEXT, cursor=CURSOR

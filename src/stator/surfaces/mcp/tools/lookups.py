@@ -115,10 +115,10 @@ def search(request: RequestContext, given: Arguments) -> ToolAnswer:
     if not found and len(parse(words)[0]) > 1:
         found = _hits(request, given, any_word=True)
         note = FEW_WORDS if found else ""
-    handles = {hit.session: request.scope.short_handle(hit.session) for hit in found}
+    sessions = dict.fromkeys(hit.session for hit in found)
     rows = [
         without_empty(
-            key=f"{handles[hit.session]}:@{hit.seq}",
+            key=request.key_in(hit.session, f"@{hit.seq}"),
             session=hit.session,
             name=hit.name,
             agent=hit.agent,
@@ -132,7 +132,7 @@ def search(request: RequestContext, given: Arguments) -> ToolAnswer:
         for hit in found
     ]
     marked: dict[tuple[str, int], dict[str, Any]] = {}
-    for session in handles:
+    for session in sessions:
         own = request.marked(session, [row for row in rows if row["session"] == session])
         marked |= {(session, row["seq"]): row for row in own}
     rows = [marked[row["session"], row["seq"]] for row in rows]
@@ -231,13 +231,12 @@ def _rows(request: RequestContext, found: Why) -> Iterator[dict[str, Any]]:
     """Return every reason as a row, newest turn first: what was asked, then what was decided, said and done."""
     turns = [turn for answer in found.answers for turn in answer.turns]
     seen = request.scope.visible_sessions(turn.session for turn in turns)
-    handles = {session: request.scope.short_handle(session) for session in seen}
     for answer in found.answers:
         about = f"{answer.kind} {cut_short(answer.name, 200)}" if len(found.answers) > 1 else ""
         for line in answer.lines:
             if not line.session or line.session in seen:
                 yield without_empty(
-                    key=f"{handles[line.session]}:@{line.seq}" if line.session else "",
+                    key=request.key_in(line.session, f"@{line.seq}") if line.session else "",
                     about=about,
                     kind="line",
                     what=f"{line.line}: {cut_short(line.text, WORDS_MAX)}",
@@ -245,17 +244,17 @@ def _rows(request: RequestContext, found: Why) -> Iterator[dict[str, Any]]:
                 )
         for turn in answer.turns:
             if turn.session in seen:
-                yield from _turn_rows(turn, handles[turn.session], about)
+                yield from _turn_rows(request, turn, about)
 
 
-def _turn_rows(turn: WhyTurn, handle: str, about: str) -> Iterator[dict[str, Any]]:
+def _turn_rows(request: RequestContext, turn: WhyTurn, about: str) -> Iterator[dict[str, Any]]:
     common = without_empty(about=about, session=turn.name, turn=turn.turn)
     if turn.asked and not any(reason.kind == "asked" for reason in turn.reasons):
         asked = cut_short(" ".join(turn.asked.split()), WORDS_MAX)
-        yield {"key": f"{handle}:t{turn.turn}", **common, "kind": "asked", "what": asked}
+        yield {**common, "kind": "asked", "what": asked}
     for reason in turn.reasons:
         yield {
-            "key": f"{handle}:@{reason.seq}",
+            "key": request.key_in(turn.session, f"@{reason.seq}"),
             **common,
             **without_empty(
                 kind=reason.kind,

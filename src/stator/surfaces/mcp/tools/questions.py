@@ -305,9 +305,17 @@ def diff(request: RequestContext, given: Arguments) -> ToolAnswer:
         places = (scope.checked_range(start) if start is not None else None), None
     found = view.diff(*places)
     of = points(scope.store.as_read, row.id, *places)[1].session
-    items = [_change(item) for item in found.items if item.is_listed]
+    owner = request.scope.store.as_read.session(of)
+    items = [_change(request, owner, item) for item in found.items if item.is_listed]
     calls = [
-        without_empty(call=c.call, tool=c.tool, status=c.status, cause=c.cause, seq=c.seq)
+        without_empty(
+            key=request.key(owner, f"call:{c.call}"),
+            call=c.call,
+            tool=c.tool,
+            status=c.status,
+            cause=c.cause,
+            seq=c.seq,
+        )
         for c in found.calls
     ]
     first = (read_cursor(given) or (0,))[0]
@@ -346,10 +354,13 @@ def _record_fields(record: Record | None) -> dict[str, Any] | None:
     )
 
 
-def _change(item: DiffItem) -> dict[str, Any]:
+def _change(request: RequestContext, row: SessionRow, item: DiffItem) -> dict[str, Any]:
+    """Return a change as a row; its key is that of what is there now."""
+    known = recall_key(item.collection, item.after, item.after_id) if item.after else ""
     return without_empty(
+        key=request.key(row, known or f"@{item.seq}") if item.after else "",
         collection=item.collection,
-        key=item.key,
+        name=item.key,
         change=item.change,
         before=_record_fields(item.before),
         after=_record_fields(item.after),

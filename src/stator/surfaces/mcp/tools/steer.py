@@ -46,14 +46,10 @@ ACCEPTED_BY = {
 
 def manage(request: RequestContext, given: Arguments) -> ToolAnswer:
     """Open a session, list those there are, or fork, pause, resume or close one."""
-    chosen = given.get("session") or given.get("purpose")
-    action = given.get("action", "open" if chosen else "list")
-    if action == "open" and not chosen:
-        raise InvalidInput(
-            "open needs a session or a purpose",
-            path="$.session",
-            hint="stator_open without arguments lists sessions",
-        )
+    is_named = bool(given.get("session") or given.get("purpose"))
+    action = given.get("action", "open")
+    if action == "open" and not is_named:
+        action = "list"
     if action not in ("open", "list") and "session" not in given:
         raise InvalidInput(
             f"{action} needs a session",
@@ -70,7 +66,7 @@ def manage(request: RequestContext, given: Arguments) -> ToolAnswer:
     if action == "open":
         return open_session(request, given)
     if action == "list":
-        return list_sessions(request, given, ended="action" in given)
+        return list_sessions(request, given, ended=given.get("action") == "list")
     return _ACTIONS[action](request, given)
 
 
