@@ -92,6 +92,7 @@ def search(
     since: int = 0,
     until: int = 0,
     limit: int = 20,
+    any_word: bool = False,
     fresh: bool = True,
     progress: Progress | None = None,
 ) -> list[Hit]:
@@ -100,6 +101,7 @@ def search(
     terms, without = parse(words)
     query = SearchQuery(
         terms=terms,
+        any_term=any_word,
         without=without,
         project=project,
         agent=agent,
