@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stator.errors import StoreError
+from stator.model.views.taint import PathStep
 from stator.model.views.untrusted import NOT_KNOWN, SessionTaint
 from stator.runtime.base.context import Context
+from stator.runtime.base.pages import commit_at
 from stator.runtime.views import project_state
+from stator.runtime.views.derivation import origin_of
+from stator.runtime.views.refs import intent_of
 from stator.runtime.views.trust.untrusted import TaintReader
 from stator.store.port import StorePort
 
@@ -44,3 +48,9 @@ def _known(store: StorePort, session: str, context: Context | None) -> SessionTa
     except StoreError:  # a busy or a broken index: the log itself answers
         return None
     return taint if taint is not None and taint.upto else None
+
+
+def origin(store: StorePort, root: PathStep, why: str) -> str:
+    """Where an untrusted root that a walk reached came from, in a word."""
+    commit = commit_at(store, root.session, root.seq, load=False)
+    return origin_of(commit, why, lambda call: intent_of(store, root.session, call))
