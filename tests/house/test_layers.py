@@ -98,12 +98,20 @@ ROOMS: dict[str, Steps] = {
     "hooks": (
         ("spool", "hook_note", "witness"),
         ("claude_code", "codex", "gemini", "cursor", "opencode"),
-        ("mappers", "repeated_lines", "transcript_file"),
+        ("mappers", "repeated_lines", "transcript_file", "given_notes"),
         ("witnesses", "unrecorded"),
         ("unplaced", "ingest"),
     ),
     "surfaces": (
-        ("loopback", "target", "hook_answer", "agent_settings", "cli.registry", "cli.options"),
+        (
+            "loopback",
+            "target",
+            "hook_answer",
+            "hook_reply",
+            "agent_settings",
+            "cli.registry",
+            "cli.options",
+        ),
         ("hook", "supervisor", "ingester"),
         ("cli.render cli.exits",),
         ("mcp", "proxy"),

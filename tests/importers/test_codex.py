@@ -295,16 +295,6 @@ def test_a_sub_agent_hangs_at_the_call_that_started_it():
     assert child.conversation.parent_call == "call_spawn"
 
 
-def test_our_own_answer_to_a_hook_is_nobodys_words(tmp_path):
-    ours = f"# Before\n\nThe roses are watered.\n\n{hook_answer._handle('s_1')}"
-    path = written(
-        tmp_path,
-        said("message", role="developer", content=[{"type": "input_text", "text": ours}]),
-        prompt("go"),
-    )
-    assert not [item for item in told(path) if isinstance(item, Noted)]
-
-
 def test_a_prompt_that_quotes_our_answer_stays_a_prompt(tmp_path):
     path = written(tmp_path, prompt(f"what is this? {hook_answer._handle('s_1')}"))
     assert len(prompts(path)) == 1

@@ -102,9 +102,19 @@ def _record(arguments: list[str]) -> None:
 
         reply = answer(agent, hook_input, here, os.path.realpath(path), folder, named=named)
         if reply:
-            os.write(1, reply)
+            _give(reply, folder, agent, here, hook_input)
     if name in RINGING and os.environ.get("STATOR_INGESTER", "") != "off":
         _start_ingester(os.path.realpath(path), here, named=named)
+
+
+def _give(reply: bytes, folder: str, agent: str, cwd: str, hook_input: dict[str, Any]) -> None:
+    """Answer the agent, and write down afterwards what it was given: a process that dies in between claims
+    nothing."""
+    os.write(1, reply)
+    from stator.surfaces.hook_reply import given  # few hooks answer
+
+    if said := given(reply, hook_input):
+        append_line(folder, agent, cwd, said, durable=False)
 
 
 def _start_ingester(path: str, cwd: str, *, named: bool) -> None:
