@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -217,9 +218,19 @@ def gemini_page(store: Store, folder: Path, text: str) -> tuple[str, str]:
 # -- driven sessions ------------------------------------------------------------------------------
 
 
+PAGES: dict[str, str] = {}
+"""What the web says, by address."""
+
+
 @stator.tool(effect="read", source="web")
-def fetch(url: str, text: str = "") -> str:
-    return text
+def fetch(url: str) -> str:
+    return PAGES[url]
+
+
+def _publish(text: str) -> str:
+    """Put a text on the web; its address."""
+    PAGES[f"https://{HOST}/docs"] = text
+    return f"https://{HOST}/docs"
 
 
 def _plans(turn: Any, text: str) -> None:
@@ -231,7 +242,7 @@ def _plans(turn: Any, text: str) -> None:
 
 def driven_page(store: Store, folder: Path, text: str) -> tuple[str, str]:
     with store.open("driven") as s, s.turn("set up the build") as t:
-        t.call(fetch, f"https://{HOST}/docs", text)
+        t.call(fetch, _publish(text))
         t.reply(asks(text="It is planned."))
         _plans(t, text)
         return s.id, f"web:{HOST}"
@@ -242,7 +253,7 @@ def driven_sub_agent(store: Store, folder: Path, text: str) -> tuple[str, str]:
 
         def delegate() -> str:
             with s.child("kid") as child, child.turn("look") as u:
-                u.call(fetch, f"https://{HOST}/docs", text)
+                u.call(fetch, _publish(text))
                 u.reply(asks(text="I read it."))
             return text
 
@@ -256,7 +267,7 @@ def summary(store: Store, folder: Path, text: str) -> tuple[str, str]:
     """What was read is no longer shown; the model goes by its summary."""
     with store.open("driven") as s:
         with s.turn("set up the build") as t:
-            t.call(fetch, f"https://{HOST}/docs", text)
+            t.call(fetch, _publish(text))
             t.reply(asks(text="long " * 100))
         for number in range(3):
             with s.turn(f"step {number}") as t:
@@ -294,7 +305,8 @@ def memory(store: Store, folder: Path, text: str) -> tuple[str, str]:
     """A note that an agent wrote for itself. What it had read by then is not recorded."""
     notes = folder / ".claude" / "projects" / "-home-dev-shop" / "memory"
     notes.mkdir(parents=True)
-    (notes / f"{text.split()[0].strip('#<»[{')[:9] or 'note'}.md").write_text(text)
+    name = next(word for word in re.findall(r"\w+", text) if word.startswith("quartz"))
+    (notes / f"{name}.md").write_text(text)
     with store.open("driven") as s, s.turn("begin") as t:
         t.fact("begun", True)
     record_memories(store.port, store.context, memories_of(folder, {}, "/home/dev/shop"))
