@@ -90,14 +90,24 @@ class Toucher:
         return self._locked(path, look)
 
     def news(self, path: str) -> FileTouch | None:
-        """The same of a file that this session knows and is not about to write."""
+        """The same of a file that this session is not about to write, until it is `told`."""
         stamp = stamp_of(path)
+        return self._locked(
+            path, lambda known: (news_for(known, self.key, stamp, self._is_live), ""), create=False
+        )
 
-        def look(known: KnownTouches) -> tuple[FileTouch | None, str]:
-            found = news_for(known, self.key, stamp, self._is_live)
-            return found, self._line(known, TOLD, stamp, str(found.wrote)) if found else ""
+    def told(self, path: str, other: FileTouch) -> None:
+        """Note that this session knows of a change now."""
+        self._locked(
+            path, lambda known: (None, self._line(known, TOLD, known.stamp, str(other.wrote)))
+        )
 
-        return self._locked(path, look, create=False)
+    def noted(self, path: str) -> int:
+        """When something was noted about a file last; 0 if nothing was."""
+        try:
+            return os.stat(self._lines_of(path), follow_symlinks=False).st_mtime_ns
+        except OSError:
+            return 0
 
     def due(self, path: str) -> FileTouch | None:
         """What `before_write` left to be given later."""
@@ -130,6 +140,9 @@ class Toucher:
         )  # lines are in order, whatever the clock does
         return line_of(at, op, self.key, self.agent, stamp, self.process, detail)
 
+    def _lines_of(self, path: str) -> str:
+        return os.path.join(self.folder, _digest(os.path.realpath(path)))
+
     def _end_of(self, key: str) -> str:
         return os.path.join(self.folder, ENDED + _digest(key))
 
@@ -141,7 +154,7 @@ class Toucher:
 
     def _locked(self, path: str, look: Look, *, create: bool = True) -> FileTouch | None:
         """Ask about the lines of a file, and add one, while no other process does."""
-        name = os.path.join(self.folder, _digest(os.path.realpath(path)))
+        name = self._lines_of(path)
         if not create and not os.path.lexists(name):
             return None
         if not _made(self.folder):

@@ -11,14 +11,10 @@ from typing import Any
 from stator.connect import NEAREST, StorePlace, connect_as_is
 from stator.errors import StatorError
 from stator.model.brief.envelope import wrapped
-from stator.model.brief.file_notice import ForeignChange, notice_text
+from stator.model.brief.file_notice import notice_text
 from stator.model.brief.shared_files import FileTouch
-from stator.model.exchange.items import Conversation
-from stator.model.values.ids import short
 from stator.model.values.json_text import canonical
-from stator.runtime.facade.store import Store
-from stator.runtime.ingest.placement import find
-from stator.touched_files import DRIVEN
+from stator.runtime.files.file_news import foreign_changes
 
 SECONDS = 1.0
 """How long the store may take to say what the other session is called."""
@@ -34,24 +30,16 @@ def reply(
     named: bool,
 ) -> bytes:
     """The bytes for standard output."""
-    names: dict[str, tuple[str, str]] = {}
     place = StorePlace(store_path, "as given" if named else NEAREST)
+    now = time.time_ns() // 1000
+    changes = foreign_changes(None, news, now)
     with (
         suppress(StatorError, TimeoutError, OSError),
         _at_most(SECONDS),
         connect_as_is(place, start=cwd) as store,
     ):
         if not store.port.ownership.foreign:
-            names = {one.key: _named(store, one.key) for _, one in news}
-    now = time.time_ns() // 1000
-    changes = [
-        ForeignChange(
-            path=path, agent=one.agent or "an agent", tool=one.tool, ago_us=max(0, now - one.wrote),
-            session=names.get(one.key, ("", ""))[0] or short(_session(one.key)),
-            name=names.get(one.key, ("", ""))[1],
-        )
-        for path, one in news
-    ]  # fmt: skip
+            changes = foreign_changes(store.port, news, now)
     context = wrapped("file", notice_text(changes))
     said: dict[str, Any] = {
         "hookSpecificOutput": {"hookEventName": event, "additionalContext": context}
@@ -59,24 +47,6 @@ def reply(
     if agent == "cursor":
         said = {"additional_context": context}
     return canonical(said).encode() + b"\n"
-
-
-def _session(key: str) -> str:
-    source, _, name = key.partition(":")
-    return name if source == DRIVEN else Conversation(source=source, id=name).session
-
-
-def _named(store: Store, key: str) -> tuple[str, str]:
-    """The handle and the name of a session."""
-    source, _, name = key.partition(":")
-    if source == DRIVEN:
-        row = store.port.session(name)
-    else:
-        found = find(store.port, Conversation(source=source, id=name))
-        if found is None:
-            return "", ""
-        row = found
-    return short(row.id), row.record.name
 
 
 @contextmanager
