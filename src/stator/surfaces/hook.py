@@ -36,6 +36,9 @@ from stator.locations import (
     users,
 )
 from stator.owner.standing import is_own_spool
+from stator.surfaces.write_notice import HOOKS as FILE_HOOKS
+from stator.surfaces.write_notice import answer as notice_answer
+from stator.surfaces.write_notice import notice
 
 # type checkers recognize the name; importing it from `typing` would take too long
 TYPE_CHECKING = False
@@ -105,6 +108,11 @@ def _record(arguments: list[str]) -> None:
             _give(reply, folder, agent, here, hook_input)
     if name in RINGING and os.environ.get("STATOR_INGESTER", "") != "off":
         _start_ingester(os.path.realpath(path), here, named=named)
+    if name in FILE_HOOKS:
+        news = notice(name, agent, hook_input, here, folder, agent_process())
+        if news:
+            reply = notice_answer(agent, name, news, os.path.realpath(path), here, named=named)
+            _give(reply, folder, agent, here, hook_input)
 
 
 def _give(reply: bytes, folder: str, agent: str, cwd: str, hook_input: dict[str, Any]) -> None:
