@@ -84,13 +84,14 @@ def test_two_driven_sessions_learn_of_each_other(store, shared, tmp_path):
         stator.connect(tmp_path / "store.db") as also,
         store.open("mine") as one,
         also.open("other") as two,
+        one.turn("go") as turn,
+        two.turn("go") as others,
     ):
-        with one.turn("go") as turn, two.turn("go") as others:
-            turn.file("shared.md", "read")
-            shared.write_text("tulips\n")
-            others.file("shared.md", "modified")
-            assert "«other»" in notes(turn.messages("plain"))[0].text
-            assert notes(others.messages("plain")) == []
+        turn.file("shared.md", "read")
+        shared.write_text("tulips\n")
+        others.file("shared.md", "modified")
+        assert "«other»" in notes(turn.messages("plain"))[0].text
+        assert notes(others.messages("plain")) == []
 
 
 def test_the_change_of_a_session_that_was_left_is_no_news(store, shared, tmp_path):
