@@ -483,6 +483,7 @@ def context(
         boot=machine.boot,
         at_rest=_at_rest,
         started=_started,
+        touch_folder=lambda store: next(iter(spools(store)), ""),
         unplaced=_unplaced,
     )
 

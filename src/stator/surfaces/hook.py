@@ -37,6 +37,9 @@ from stator.locations import (
 )
 from stator.owner.standing import is_own_spool
 from stator.surfaces.told_marks import PROMPTS, claim
+from stator.surfaces.write_notice import HOOKS as FILE_HOOKS
+from stator.surfaces.write_notice import answer as notice_answer
+from stator.surfaces.write_notice import notice
 
 # type checkers recognize the name; importing it from `typing` would take too long
 TYPE_CHECKING = False
@@ -109,16 +112,11 @@ def _record(arguments: list[str]) -> None:
             _give(reply, folder, agent, here, hook_input)
     if name in RINGING and os.environ.get("STATOR_INGESTER", "") != "off":
         _start_ingester(os.path.realpath(path), here, named=named)
-
-
-def _is_answered(name: str, hook_input: dict[str, Any], folder: str, brief: str) -> bool:
-    """Whether an agent is told something now. The store is opened only then."""
-    if name in STARTS:
-        return True
-    if name not in PROMPTS or brief != "full" or hook_input.get("agent_id"):
-        return False
-    conversation = hook_input.get("session_id")
-    return isinstance(conversation, str) and bool(conversation) and claim(folder, conversation)
+    if name in FILE_HOOKS:
+        news = notice(name, agent, hook_input, here, folder, agent_process())
+        if news:
+            reply = notice_answer(agent, name, news, os.path.realpath(path), here, named=named)
+            _give(reply, folder, agent, here, hook_input)
 
 
 def _give(reply: bytes, folder: str, agent: str, cwd: str, hook_input: dict[str, Any]) -> None:
@@ -129,6 +127,16 @@ def _give(reply: bytes, folder: str, agent: str, cwd: str, hook_input: dict[str,
 
     if said := given(reply, hook_input):
         append_line(folder, agent, cwd, said, durable=False)
+
+
+def _is_answered(name: str, hook_input: dict[str, Any], folder: str, brief: str) -> bool:
+    """Whether an agent is told something now. The store is opened only then."""
+    if name in STARTS:
+        return True
+    if name not in PROMPTS or brief != "full" or hook_input.get("agent_id"):
+        return False
+    conversation = hook_input.get("session_id")
+    return isinstance(conversation, str) and bool(conversation) and claim(folder, conversation)
 
 
 def _start_ingester(path: str, cwd: str, *, named: bool) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 
+from stator import touched_files
 from stator.connect import (
     NEAREST,
     StorePlace,
@@ -41,6 +42,8 @@ def main(arguments: list[str]) -> int:
         if store.port.ownership.foreign:
             return 0
         result = take_spools(store.port, limits=LIMITS)
+        for folder in spools(store.port):
+            touched_files.prune(folder)
         if result.starts:
             end_dead_conversations(store.port, worlds(store.port), folders=spools(store.port))
         if _await_end(store, result):

@@ -170,9 +170,11 @@ class Beliefs:
 
 
 def is_outside(commit: Commit) -> bool:
-    """Whether a commit's content came from a source that nobody here vouches for. What a model said, and what a
-    summary says, was made from other commits."""
+    """Whether a commit's content came from a source that nobody here vouches for. What a model said, what a
+    summary says and what rules found was made from other commits."""
     if commit.kind in ("compaction", "entry") and commit.actor != "user":
+        return False
+    if commit.origin is not None and commit.origin[0] == EXTRACTED and commit.inputs:
         return False
     return commit.provenance.source in UNTRUSTED
 

@@ -92,6 +92,7 @@ export const Stator = async ({ directory }) => {
   const started = new Map() // id → what the program answered to its start
   const calls = new Map() // call → the ids of its part and message
   const ended = new Set() // calls whose end was sent
+  const notices = new Map() // call → what the model must know with its result
   const prompts = new Map() // a user's message → when it was created
   const answered = new Map() // id → what the program answered to its prompts
 
@@ -194,7 +195,12 @@ export const Stator = async ({ directory }) => {
     }),
     "tool.execute.before": quietly(async ({ tool, sessionID, callID }, { args }) => {
       const more = { tool_name: tool, tool_use_id: callID, tool_input: args, ...calls.get(callID) }
-      await send(event("PreToolUse", sessionID, more))
+      const context = contextOf(await send(event("PreToolUse", sessionID, more)))
+      if (context) remember(notices, callID, context)
+    }),
+    "tool.execute.after": quietly(async ({ callID }, output) => {
+      if (notices.has(callID)) output.output = `${output.output || ""}\n\n${notices.get(callID)}`
+      notices.delete(callID)
     }),
     dispose: quietly(async () => {
       const late = new Promise((resolve) => setTimeout(resolve, WAIT_MS))

@@ -134,6 +134,8 @@ class Context:
         row.record.status != "active"
     )
     """Whether nothing more is expected of the agent of a recorded session for now."""
+    touch_folder: Callable[[StorePort], str] = lambda store: ""
+    """The folder beside a store in which its sessions note the files they touch; empty if there is none."""
     started: Callable[[StorePort, SessionRow], int] = lambda store, row: 0
     """When the agent of a recorded session last started, as hooks report it: what it was doing before is over."""
     unplaced: Callable[[StorePort, SessionRow], list[Draft]] = lambda store, row: []

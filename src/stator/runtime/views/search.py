@@ -93,6 +93,7 @@ def search(
     since: int = 0,
     until: int = 0,
     limit: int = 20,
+    any_word: bool = False,
     fresh: bool = True,
     progress: Progress | None = None,
 ) -> list[Hit]:
@@ -101,6 +102,7 @@ def search(
     terms, without = parse(words)
     query = SearchQuery(
         terms=terms,
+        any_term=any_word,
         without=without,
         project=project,
         agent=agent,
