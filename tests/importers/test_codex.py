@@ -36,6 +36,7 @@ from stator.importers.reading import jsonl as lines
 from stator.importers.reading import zstd
 from stator.importers.reading.found_conversation import FoundConversation
 from stator.importers.reading.jsonl import read_beginning
+from stator.model.brief.envelope import wrapped
 from stator.model.exchange.items import (
     Called,
     Configured,

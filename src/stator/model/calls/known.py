@@ -37,7 +37,7 @@ from stator.model.log.commit import (
 from stator.model.log.delta import Drop, Put
 from stator.model.log.secret_bytes import redacted_reading
 from stator.model.records.tables import ONCE
-from stator.model.records.types import TOLD, CallStatus, Effect, Record
+from stator.model.records.types import CallStatus, Effect, Record
 from stator.model.values import canon
 
 Scrub = canon.Scrub
@@ -210,10 +210,9 @@ class Known:
             and commit.epoch
             and not (kind == "file" and commit.status)
             and origin_parts(commit.origin) is None
-            and commit.origin != TOLD
         ):
-            # A file commit with a status holds contents or is a restore's, a finding was made by a rule, and what the
-            # model was told of earlier sessions is found by itself: no program asked for them.
+            # A file commit with a status holds contents or is a restore's, and a finding was made by a rule: no
+            # program asked for them.
             self._marks.append(commit)
             self._built_on(commit.call)
 

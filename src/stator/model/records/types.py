@@ -428,10 +428,6 @@ def file_key(root: str, path: str) -> str:
     return path if root == "." else f"{root}\n{path}"
 
 
-TOLD = ("stator", "told")
-"""The origin of what a model was told of earlier sessions with the first prompt."""
-
-
 def to_settle(call: str) -> str:
     """The key of the pending item that asks a person to settle a call in doubt."""
     return f"settle {call}"

@@ -32,7 +32,6 @@ import msgspec
 from stator.errors import InvalidInput
 from stator.model.exchange.item_commits import legible
 from stator.model.log.commit import UNTRUSTED, Commit, Gone
-from stator.model.records.types import TOLD
 from stator.model.sessions.lifecycle import split_cause
 from stator.model.window.compaction import (
     WHOLE,
@@ -246,7 +245,7 @@ class Transcript:
         if commit.status == "partial" or not commit.has("output"):
             return
         value = content_of(commit, "output")
-        if commit.actor == "user" or commit.origin == TOLD:
+        if commit.actor == "user":
             self._say(SpokenEntry(commit, "output", self._is_outside(commit)))
         elif commit.actor in ("model", "agent"):
             asked = [] if value is GONE else requests(value)
@@ -274,7 +273,7 @@ class Transcript:
     def _take_delivery(self, commit: Commit) -> None:
         """A notice for the model of this session. What another agent received is in no one's transcript."""
         if commit.origin is None and commit.has("output"):
-            self._say(_Spoken(commit, "output"))
+            self._say(SpokenEntry(commit, "output", self._is_outside(commit)))
 
     def _take_call(self, commit: Commit) -> None:
         slot = self._asked_for(commit)

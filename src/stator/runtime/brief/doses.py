@@ -27,7 +27,7 @@ from stator.model.values.ids import short
 from stator.model.views.project_state import StateEntry
 from stator.model.views.recap import SessionRecap, says_something, typed
 from stator.model.views.why import words_of
-from stator.model.window.transcript import CountTokens
+from stator.model.window.words import CountTokens
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import commit_at
 from stator.runtime.brief.bearing import Bearing

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from stator.errors import NotFound
 from stator.model.brief.doses import Dose
-from stator.model.log.commit import Commit
-from stator.model.records.types import TOLD
+from stator.model.brief.envelope import notes_in
+from stator.model.log.commit import Commit, Upsert
+from stator.model.log.delta import Put
+from stator.model.records.types import DeliveryRecord
 from stator.model.views.why import words_of
 from stator.runtime.base.pages import commit_at
 from stator.runtime.brief.doses import prompt_dose
@@ -17,6 +19,7 @@ from stator.runtime.driving.open_turn import OpenTurn
 from stator.runtime.views.as_read import as_read
 from stator.store.port import StorePort
 
+KIND = "prompt"
 LOOKED = 50
 """Commits after the first prompt among which an answer or the text itself is looked for."""
 
@@ -32,21 +35,30 @@ def tell(turn: OpenTurn) -> None:
         store, context, words_of(first, "input"), seen=as_read(store, context), own=session
     )
     if dose:
+        records = [DeliveryRecord(note=note.id, kind=KIND) for note in notes_in(dose.text)]
+        changes = tuple(Upsert("deliveries", record) for record in records)
         made = tuple(_sources(store, dose))
         turn.write(
-            [driver.draft("entry", actor="system", output=dose.text, origin=TOLD, inputs=made)]
+            [
+                driver.draft(
+                    "delivery", actor="system", output=dose.text, changes=changes, inputs=made
+                )
+            ]
         )
 
 
 def _first_prompt(store: StorePort, session: str) -> Commit | None:
     """The commit of the first prompt, if the model has neither answered it nor been told anything."""
-    (turn, *_) = [*store.turns(session, limit=1), None]
-    if turn is None:
+    turns = store.turns(session, limit=1)
+    if not turns:
         return None
-    for commit in store.commits(session, after=turn.first, limit=LOOKED, load=False):
-        if commit.kind == "entry" and (commit.actor == "model" or commit.origin == TOLD):
+    for commit in store.commits(session, after=turns[0].first, limit=LOOKED, load=False):
+        if commit.kind == "entry" and commit.actor == "model":
             return None
-    return commit_at(store, session, turn.first)
+        puts = [op.record for op in commit.delta if isinstance(op, Put)]
+        if any(isinstance(one, DeliveryRecord) and one.kind == KIND for one in puts):
+            return None
+    return commit_at(store, session, turns[0].first)
 
 
 def _sources(store: StorePort, dose: Dose) -> list[str]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stator.model.brief.doses import Dose
     from stator.model.records.types import CandidateRecord
     from stator.model.views.project_state import ProjectState
-    from stator.model.window.transcript import CountTokens
+    from stator.model.window.words import CountTokens
     from stator.runtime.retention.project_values import Forgotten
     from stator.runtime.views.search import Progress
 
