@@ -32,9 +32,9 @@ COMMON = 0.4
 FILE, NAME, BASENAME, PLAIN_FILE = 2.0, 2.0, 1.2, 0.6
 """The weights of a path or a name that is found whole, of a path of which only the last part is, and of a file name
 that every project has."""
-ENOUGH, SHARE = 1.6, 0.4
+ENOUGH, SHARE = 1.3, 0.33
 """The weight that a line must have at least, and its share of what the prompt asks by."""
-ENOUGH_BACK, SHARE_BACK = 0.9, 0.3
+ENOUGH_BACK, SHARE_BACK = 0.6, 0.25
 """The same for a prompt that speaks of what was done before."""
 SUBJECT = 0.8
 """The value of words that are spread over what a session is about, against words on one line."""

@@ -37,7 +37,7 @@ SUBJECTS = (
 SPOKEN = ("entry", "compaction")
 PLACES = 200
 """Commits with a word that are looked at, the best."""
-DOCUMENTS, DOCUMENTS_EACH = 36, 14
+DOCUMENTS, DOCUMENTS_EACH = 60, 36
 """Commits that are read for a prompt: altogether, and of one session."""
 BEHIND = 4000
 """Commits that a search index may be behind and is brought up to date first."""

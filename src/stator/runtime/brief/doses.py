@@ -44,7 +44,7 @@ SESSIONS = 2
 """Sessions that are told of."""
 NEAR = 0.6
 """The part of the best session's weight that another one needs."""
-PASSAGES = 12
+PASSAGES = 20
 STOPPED = 3
 ENTRIES = 60
 """Entries of a collection that are compared with a prompt, the newest."""
@@ -262,8 +262,8 @@ class _Telling:
         open_ = [one.step for one in steps if one.status in ("pending", "in_progress", "blocked")]
         claimed = [one.step for one in steps if str(one.status) == "claimed"]
         for mark, found, rank in (
-            ("open steps:", open_, 2),
-            ("claimed done, unchecked:", claimed, 4),
+            ("open steps:", open_, 2 if subject.follows else 4),
+            ("claimed done, unchecked:", claimed, 4 if subject.follows else 7),
         ):
             if not found:
                 continue
