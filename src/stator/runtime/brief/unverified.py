@@ -49,9 +49,9 @@ def brought_in(
     results: Iterable[Commit],
     intent: Callable[[str], Commit | None] | None = None,
 ) -> dict[int, str]:
-    """Of these results of a session's calls, by their seqs, those whose own content came from outside: what a tool fetched, and what a sub-agent
-    reported that rests on such a thing. Not what a tool of this machine gave, whatever the model had read before it
-    asked for it. `intent` gives the commit of a call where that is at hand."""
+    """Of these results of a session's calls, by their seqs, those whose own content came from outside: what a tool
+    fetched, and what a sub-agent reported that rests on such a thing. Not what a tool of this machine gave, whatever
+    the model had read before it asked for it. `intent` gives the commit of a call where that is at hand."""
     asked = intent or (lambda call: intent_of(store, session, call))
     reader = TaintReader(store)
     judge = judge_of(store, session, asked)
