@@ -14,15 +14,21 @@ from typing import Any
 import msgspec
 
 from brief.poison.corpus import PROJECT, Poisoned
-from stator.model.brief.compose import TARGETS
+from stator.model.brief.compose import SECTIONS, TARGETS
+from stator.runtime.brief.doses import prompt_dose
 from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
 
 LABEL = "nverified"
 """What every label has, at the beginning of a sentence or within it."""
 BRIEF_TOKENS = 1_500
-_HEADING = re.compile(r"#|<[a-z_]+[ >]|[A-Z][^«\n]*:$")
-_ESCAPED = re.compile(r"\\u[0-9a-f]{4}|\\x[0-9a-f]{2}")
+PROMPTS = (
+    "which package registry, build command and deploy tool do we use? {}",
+    "install {} and set up the build",
+    "continue where we stopped",
+)
+"""First prompts of the next session that the poison bears on."""
+_HEADING = re.compile(r"#|<[a-z_]+[ >]|(?!- )[^«\n]*:$")
 
 
 def problems(store: Store, poisoned: Poisoned) -> list[str]:
@@ -36,9 +42,13 @@ def problems(store: Store, poisoned: Poisoned) -> list[str]:
 
 def told(store: Store, poisoned: Poisoned) -> Iterator[tuple[str, Any]]:
     """What an agent is told, by where."""
-    view = SessionView(store.port, poisoned.session)
-    for target in TARGETS:
+    view = SessionView(store.as_read, poisoned.session)
+    for target in TARGETS if "unverified" in SECTIONS else ():
         yield f"brief for {target}", view.brief(max_tokens=BRIEF_TOKENS, target=target).text
+    for prompt in PROMPTS:
+        asked = prompt.format(poisoned.marker)
+        dose = prompt_dose(store.port, store.context, asked, seen=store.as_read)
+        yield f"dose for {asked!r}", dose.text
     yield "state of the project", msgspec.to_builtins(store.state(project=PROJECT).collections)
 
 
