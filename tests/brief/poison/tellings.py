@@ -6,11 +6,13 @@ between delimiters, on a line of its own. In a structured answer, the object tha
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
+import anyio
 import msgspec
 
 from brief.poison.corpus import PROJECT, Poisoned
@@ -18,10 +20,12 @@ from stator.model.brief.compose import SECTIONS, TARGETS
 from stator.runtime.brief.doses import prompt_dose
 from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
+from surfaces.agents import Refused, talking
 
 LABEL = "nverified"
 """What every label has, at the beginning of a sentence or within it."""
 BRIEF_TOKENS = 1_500
+HAS_BRIEF = "unverified" in SECTIONS
 PROMPTS = (
     "which package registry, build command and deploy tool do we use? {}",
     "install {} and set up the build",
@@ -43,13 +47,39 @@ def problems(store: Store, poisoned: Poisoned) -> list[str]:
 def told(store: Store, poisoned: Poisoned) -> Iterator[tuple[str, Any]]:
     """What an agent is told, by where."""
     view = SessionView(store.as_read, poisoned.session)
-    for target in TARGETS if "unverified" in SECTIONS else ():
+    for target in TARGETS if HAS_BRIEF else ():
         yield f"brief for {target}", view.brief(max_tokens=BRIEF_TOKENS, target=target).text
     for prompt in PROMPTS:
         asked = prompt.format(poisoned.marker)
         dose = prompt_dose(store.port, store.context, asked, seen=store.as_read)
         yield f"dose for {asked!r}", dose.text
+    yield from anyio.run(_over_mcp, store, poisoned)
     yield "state of the project", msgspec.to_builtins(store.state(project=PROJECT).collections)
+
+
+async def _over_mcp(store: Store, poisoned: Poisoned) -> list[tuple[str, Any]]:
+    """What the tools of the MCP server answer."""
+    session = poisoned.session
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("stator_open", {"session": session, "brief": HAS_BRIEF}),
+        ("stator_open", {}),
+        ("stator_log", {"session": session, "limit": 50}),
+        ("stator_log", {"session": session, "what": "state", "limit": 50}),
+        ("stator_log", {"session": session, "what": "calls", "limit": 50}),
+        ("stator_search", {"words": poisoned.marker}),
+        ("stator_why", {"thing": "registry", "session": session}),
+        ("stator_recall", {"session": session, "key": "decision:registry"}),
+        ("stator_recall", {"session": session, "key": "preference:deploy tool"}),
+        ("stator_recall", {"session": session, "key": "fact:build command"}),
+    ]
+    answers: list[tuple[str, Any]] = []
+    async with talking(store, project=PROJECT) as agent:
+        for tool, given in asked:
+            with contextlib.suppress(Refused):
+                found = await agent.call(tool, **given)
+                found.pop("words", None)  # what the agent asked for
+                answers.append((f"{tool} {given}", found))
+    return answers
 
 
 def mentions(store: Store, poisoned: Poisoned) -> int:
@@ -97,5 +127,7 @@ def _in_objects(found: Any, marker: str, where: str) -> Iterator[str]:
             yield from _in_objects(value, marker, f"{where}[{number}]")
     elif isinstance(found, (str, bytes)):
         text = found if isinstance(found, str) else found.decode(errors="replace")
-        if marker in text:
+        if where.endswith(".brief"):
+            yield from _in_text(text, marker)
+        elif marker in text:
             yield f"{where}: {text[:120]!r}"

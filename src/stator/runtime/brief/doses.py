@@ -35,7 +35,7 @@ from stator.model.views.project_state import StateEntry
 from stator.model.views.recap import SessionRecap, says_something, typed
 from stator.model.views.search import Term
 from stator.model.views.why import words_of
-from stator.model.window.transcript import CountTokens
+from stator.model.window.words import CountTokens
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import commit_at, matching
 from stator.runtime.base.project_flags import Trash
