@@ -14,8 +14,9 @@ from importers.claude_code_writer import TranscriptWriter, import_files
 from runtime.edge_stories import asks
 from stator.model.exchange.items import Conversation
 from stator.model.sessions.ownership import Ownership
-from stator.runtime.brief.unverified import brought_in, unverified
+from stator.runtime.brief.unverified import unverified
 from stator.runtime.facade.store import Store
+from stator.runtime.views.trust.outside import brought_in
 
 TALK = "11111111-2222-4333-8444-555555555555"
 

@@ -17,6 +17,7 @@ import msgspec
 
 from brief.poison.corpus import PROJECT, Poisoned
 from stator.model.brief.compose import SECTIONS, TARGETS
+from stator.model.window.messages import MARK
 from stator.runtime.brief.doses import prompt_dose
 from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
@@ -54,7 +55,26 @@ def told(store: Store, poisoned: Poisoned) -> Iterator[tuple[str, Any]]:
         dose = prompt_dose(store.port, store.context, asked, seen=store.as_read)
         yield f"dose for {asked!r}", dose.text
     yield from anyio.run(_over_mcp, store, poisoned)
+    yield from _driven(store, poisoned)
     yield "state of the project", msgspec.to_builtins(store.state(project=PROJECT).collections)
+
+
+def _driven(store: Store, poisoned: Poisoned) -> Iterator[tuple[str, Any]]:
+    """What a program is given that continues the session, or opens the next one after it."""
+    mode = store.port.session(poisoned.session).record.mode
+    if mode == "driven":
+        with store.open(poisoned.session) as s, s.turn("what now?", new=True) as t:
+            yield "messages", Messages(t.messages("anthropic"))
+    if mode != "project":
+        with store.open(f"after {poisoned.marker[:6]}", after=poisoned.session) as s:
+            if HAS_BRIEF:
+                yield "brief of the next session", s.brief(max_tokens=BRIEF_TOKENS).text
+            with s.turn("what now?") as t:
+                yield "messages of the next session", Messages(t.messages("anthropic"))
+
+
+class Messages(list[Any]):
+    """Messages for a model: what came from outside has a mark before it."""
 
 
 async def _over_mcp(store: Store, poisoned: Poisoned) -> list[tuple[str, Any]]:
@@ -92,6 +112,8 @@ def mentions(store: Store, poisoned: Poisoned) -> int:
 def _unlabelled(found: Any, marker: str) -> Iterator[str]:
     if isinstance(found, str):
         yield from _in_text(found, marker)
+    elif isinstance(found, Messages):
+        yield from _in_messages(found, marker)
     else:
         yield from _in_objects(found, marker, "$")
 
@@ -114,6 +136,16 @@ def _is_quoted(line: str, marker: str) -> bool:
     leave."""
     plain = re.sub(r"«[^«»\n]*»|<[a-z]+>[^<>\n]*</[a-z]+>", "", line)
     return marker not in plain
+
+
+def _in_messages(found: Any, marker: str) -> Iterator[str]:
+    if isinstance(found, dict):
+        found = list(found.values())
+    if isinstance(found, list):
+        for one in found:
+            yield from _in_messages(one, marker)
+    elif isinstance(found, str) and marker in found and not found.startswith(MARK):
+        yield f"not marked: {found[:160]!r}"
 
 
 def _in_objects(found: Any, marker: str, where: str) -> Iterator[str]:
