@@ -17,7 +17,6 @@ from stator.model.brief.doses import Dose, ToldLine, ToldSession, age, key_in, s
 from stator.model.brief.envelope import without_notes
 from stator.model.brief.relevance import PromptSubject, SessionWeight
 from stator.model.log.commit import Commit
-from stator.model.log.edges import Edge
 from stator.model.log.query import CallQuery, SessionQuery, SessionRow
 from stator.model.log.rewinds import stands, visible
 from stator.model.log.shown_text import cut_short
@@ -35,17 +34,15 @@ from stator.model.values.tokenizer import words
 from stator.model.views.project_state import StateEntry
 from stator.model.views.recap import SessionRecap, says_something, typed
 from stator.model.views.search import Term
-from stator.model.views.untrusted import NOT_KNOWN
 from stator.model.views.why import words_of
 from stator.model.window.words import CountTokens
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import commit_at, matching
 from stator.runtime.base.project_flags import Trash
-from stator.runtime.brief.unverified import origin
+from stator.runtime.brief.unverified import unverified
 from stator.runtime.files import disk_check
 from stator.runtime.views import project_state, search
 from stator.runtime.views.as_read import for_one_answer, is_history, to_settle
-from stator.runtime.views.derivation import reach
 from stator.runtime.views.reasons.recap import recap
 from stator.runtime.views.reflog import rewinds
 from stator.runtime.views.refs import arguments_of, intent_of
@@ -82,7 +79,6 @@ TEXTS = frozenset(
     "plan prompt description command message query pattern summary body title question explanation result".split()
 )
 """Arguments of tools that are written to be read."""
-WALKS = 3
 TAIL = 4
 """Parts of a path that are shown of one elsewhere."""
 MEMORY = "memory/"
@@ -570,19 +566,20 @@ class _Reading:
     def _plan(self, session: str, subject: PromptSubject) -> Iterator[ToldLine]:
         """The steps that are open, and those that are said to be done and were not checked."""
         entries = self._store.entries(session, "plan", limit=ENTRIES)
-        steps = [one.record for one in reversed(entries) if isinstance(one.record, PlanRecord)]
-        open_ = [one.step for one in steps if one.status in ("pending", "in_progress", "blocked")]
-        claimed = [one.step for one in steps if str(one.status) == "claimed"]
-        for mark, found, rank in (
-            ("open steps:", open_, 2),
-            ("claimed done, unchecked:", claimed, 4),
-        ):
-            if not found:
-                continue
+        steps = [one for one in reversed(entries) if isinstance(one.record, PlanRecord)]
+        roots = self._roots(session, {one.seq for one in steps})
+        groups: dict[tuple[int, str], list[str]] = {}
+        for one in steps:
+            status = str(getattr(one.record, "status", ""))
+            if status in ("pending", "in_progress", "blocked", "claimed"):
+                rank = 4 if status == "claimed" else 2
+                groups.setdefault((rank, roots.get(one.seq, "")), []).append(one.record.step)  # type: ignore[attr-defined]
+        for (rank, root), found in groups.items():
+            mark = "open steps:" if rank == 2 else "claimed done, unchecked:"
             more = f"and {len(found) - STEPS} more" if len(found) > STEPS else ""
             yield ToldLine(
                 texts=tuple(found[:STEPS]), mark=mark, source="model", rank=rank, limit=560,
-                note=more, session=session,
+                note=more, session=session, unverified=root,
             )  # fmt: skip
 
     def _open(self, session: str) -> Iterator[ToldLine]:
@@ -682,20 +679,8 @@ class _Reading:
         return told, others
 
     def _roots(self, session: str, seqs: set[int]) -> dict[int, str]:
-        """Of commits of a session, those that rest on an untrusted root. One walk serves all that lie after it."""
-        left, found = set(seqs), dict[int, str]()
-        for _ in range(WALKS):
-            walk = reach(self._port, session, [Edge(seq, seq) for seq in left]) if left else None
-            if walk is None or (not walk.path and walk.whole):
-                return found
-            if not walk.path:
-                break
-            root = walk.path[0]
-            host = origin(self._port, root, walk.why)
-            after = {seq for seq in left if root.session != session or seq >= root.seq}
-            found |= dict.fromkeys(after, host)
-            left -= after
-        return found | dict.fromkeys(left, NOT_KNOWN)
+        """Of commits of a session, those that rest on an untrusted root, and where it came from."""
+        return unverified(self._port, session, seqs, self._context)
 
 
 def _place(line: ToldLine) -> int:
