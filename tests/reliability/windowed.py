@@ -1,4 +1,4 @@
-"""A program that drives a session of thousands of turns through a small window, and may be killed at a turn."""
+"""A program that drives a session of hundreds of turns through a small window, and may be killed at a turn."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from stator.connect import connect
 
-TURNS = 2_000
+TURNS = 800
 WINDOW = 4_000
 
 
@@ -29,7 +29,7 @@ def main(path: str, killed_at: int) -> None:
                 if n == killed_at:
                     os.kill(os.getpid(), signal.SIGKILL)
                 t.results(
-                    said, {"read": lambda path: f"{path}: " + "x" * 600}, effects={"read": "read"}
+                    said, {"read": lambda path: f"{path}: " + "x" * 1_400}, effects={"read": "read"}
                 )
 
 
