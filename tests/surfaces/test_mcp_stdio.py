@@ -125,7 +125,9 @@ def test_a_line_that_is_not_a_message_is_answered_with_an_error(line, code, numb
     assert (answer.error.code, answer.id) == (code, number)
 
 
-LONG = b'"' + b"x" * OVER + b'"'
+MANY = 200_000
+"""Bytes of a part that is read in several chunks; whether a line is too long is decided before."""
+LONG = b'"' + b"x" * MANY + b'"'
 LONG_REQUESTS = {
     "id first": (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":%b}}' % LONG, 7),
     "id last": (b'{"jsonrpc":"2.0","method":"m","params":{"a":%b,"id":1},"id":8}' % LONG, 8),
@@ -139,8 +141,8 @@ LONG_REQUESTS = {
         9,
     ),
     "id after an escaped end": (b'{"a":"\\\\","b":%b,"id":4,"method":"m"}' % LONG, 4),
-    "only escapes": (b'{"a":"%b","id":4,"method":"m"}' % (b"\\\\" * OVER), 4),
-    "deep nesting": (b'{"a":%b%b,"id":4,"method":"m"}' % (b"[" * OVER, b"]" * OVER), 4),
+    "only escapes": (b'{"a":"%b","id":4,"method":"m"}' % (b"\\\\" * MANY), 4),
+    "deep nesting": (b'{"a":%b%b,"id":4,"method":"m"}' % (b"[" * MANY, b"]" * MANY), 4),
     "a notification": (b'{"method":"m","params":{"id":1,"a":%b}}' % LONG, None),
     "a response": (b'{"id":5,"result":{"method":"m","a":%b}}' % LONG, None),
     "an id that is none": (b'{"id":1.5,"method":"m","a":%b}' % LONG, None),
