@@ -247,12 +247,11 @@ def _digest(text: str) -> str:
 
 def _made(folder: str) -> bool:
     """Whether the folder is there, made if necessary; a link from elsewhere is none."""
-    try:
-        os.mkdir(folder, 0o700)
-    except FileExistsError:
-        pass
-    except OSError:
-        return False
+    if not os.path.lexists(folder):
+        try:
+            os.makedirs(folder, 0o700, exist_ok=True)
+        except OSError:
+            return False
     return stat.S_ISDIR(os.lstat(folder).st_mode)
 
 

@@ -375,6 +375,10 @@ _PLACE = re.compile(r"([0-9]{1,15})/([0-9]{1,6})(?:/|$)")
 # --- what was said, where --------------------------------------------------------------------
 
 
+KINDS_SAID: dict[str, Literal["prompt", "note"]] = {"turn": "prompt", "delivery": "note"}
+"""What a text that is shown as the user's is, by the kind of its commit; others are a person's words."""
+
+
 class _Said:
     """One entry, and its rendering once that can no longer change."""
 
@@ -408,11 +412,11 @@ class _Said:
 
 
 class _Spoken(_Said):
-    """A prompt, or a person's note."""
+    """A prompt, a person's note, or a notice of ours."""
 
     def __init__(self, commit: Commit, field: str) -> None:
         super().__init__(commit)
-        self.kind = "prompt" if commit.kind == "turn" else "user"
+        self.kind = KINDS_SAID.get(commit.kind, "user")
         self.field = field
         self.value = _content(commit, field)
 
