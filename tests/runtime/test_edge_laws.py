@@ -12,6 +12,7 @@ from runtime.conftest import memory_store
 from runtime.edge_stories import TOOLS, asks, look
 from stator.errors import StatorError
 from stator.model.log.edges import edges_of, is_shown
+from stator.model.window.compaction import WINDOW
 
 ACTS = [
     "answer", "ask", "rendered", "trimmed", "hand", "decide", "fact", "file", "inside", "nested", "batch",
@@ -143,7 +144,7 @@ def _read(log, upto):
     for commit in log[:upto]:
         if commit.kind == "rewind":
             seen, cut = _read(log, commit.inputs[0])
-        elif commit.kind == "compaction":
+        elif commit.kind == "compaction" and commit.status != WINDOW:
             cut = commit.inputs[-1]
             seen = [*seen, commit]
         elif is_shown(commit):

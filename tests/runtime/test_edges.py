@@ -156,7 +156,7 @@ def test_messages_of_the_programs_own_mean_everything_in_view(memory):
             with s.turn(f"turn {n} " * 50) as t:
                 t.reply(asks())
         with s.turn("last") as t:
-            mine = [*t.messages("anthropic", max_tokens=150)]
+            mine = [dict(message) for message in t.messages("anthropic", max_tokens=150)]
             t.model(lambda messages: asks(), messages=mine)
     assert all(any(e.holds(p) for e in edges_of(last(s, "entry"))) for p in only(s, "turn"))
 

@@ -21,7 +21,7 @@ from stator.model.records.row_types import Briefed
 from stator.model.records.tables import BRIEFED
 from stator.model.values.ids import short
 from stator.model.views.unplaced import EXPLAINED, Unplaced
-from stator.model.window.transcript import BYTES_PER_TOKEN, CountTokens
+from stator.model.window.words import BYTES_PER_TOKEN, CountTokens
 
 Target = Literal["generic", "claude-code", "codex"]
 TARGETS: tuple[Target, ...] = ("generic", "claude-code", "codex")

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
-from stator.model.values.escape import visible
-
-_TAG = re.compile(r"<(?=[/|!?A-Za-z])")
-"""The start of something that a model could mistake for a tag or a chat marker."""
+from stator.model.values.escape import guarded, visible
 
 
 class Quoting(msgspec.Struct, frozen=True):
@@ -21,12 +16,11 @@ class Quoting(msgspec.Struct, frozen=True):
 
     def quoted(self, text: str) -> str:
         """Recorded text between delimiters; nothing in it can close them, or begin a line."""
-        shown = visible(text, newline="\\n")
         if self.xml:
+            shown = visible(text, newline="\\n")
             shown = shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         else:
-            shown = shown.replace("«", "\\xab").replace("»", "\\xbb")
-            shown = _TAG.sub(r"\\x3c", shown)
+            shown = guarded(text)
         return f"{self.before}{shown}{self.after}"
 
     def cut(self, text: str, limit: int, whole: int = 0) -> str:

@@ -134,11 +134,15 @@ class Extractor:
 
 def about(tool: str, given: Any) -> str:
     """A call in a few words: its tool, and its command or what else says what it is about."""
+    return legible(cut_short(f"{tool} {subject(tool, given)}".strip(), ABOUT_MAX))
+
+
+def subject(tool: str, given: Any) -> str:
+    """What a call is about, as its arguments say: its command, path, address or question; "" if they do not."""
     texts = given if isinstance(given, dict) else {}
     words = shell_command(tool, texts) or next(
         (text for name in _ABOUT if (text := string(texts.get(name)).strip())), ""
     )
     words = "" if len(words) > WORDS_MAX else words
     patched = _PATCHED.search(words)
-    first = patched[1] if patched else words.strip().partition("\n")[0]
-    return legible(cut_short(f"{tool} {first}".strip(), ABOUT_MAX))
+    return patched[1] if patched else words.strip().partition("\n")[0]

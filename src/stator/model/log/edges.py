@@ -25,6 +25,8 @@ from stator.model.values.ids import is_id, retype
 ALWAYS = "always"
 PARTIAL = "partial"
 """Status of an answer that broke off: no model is shown it."""
+_NOT_SHOWN = {"entry": PARTIAL, "compaction": "window"}
+"""Kinds of which a model is shown all but those with a status: what only records which turns did not fit is no note."""
 
 
 # -- reading --------------------------------------------------------------------------------------
@@ -58,7 +60,7 @@ def is_shown(commit: Commit) -> bool:
     way to the rest would lead through all the sessions before."""
     if commit.kind == "carry" and commit.provenance.source not in UNTRUSTED:
         return False
-    return commit.kind in SHOWN and not (commit.kind == "entry" and commit.status == PARTIAL)
+    return commit.kind in SHOWN and commit.status != _NOT_SHOWN.get(commit.kind)
 
 
 def uses_operands(commit: Commit) -> bool:

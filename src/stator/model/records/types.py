@@ -368,6 +368,8 @@ class EvictedRecord(Record, frozen=True):
     key: str
     rank: int = 0
     seq: int = 0
+    window: bool = False
+    """Whether no compaction evicted it: it did not fit into what the last answer was made from."""
 
 
 class FlagRecord(Record, frozen=True):

@@ -14,6 +14,8 @@ MARKS_MAX = 4
 """Combining marks on one character; more of them climb into the lines above and below."""
 
 _PLAIN = re.compile(r"[\x20-\x7e]*\Z")
+_TAG = re.compile(r"<(?=[/|!?A-Za-z])")
+"""The start of something that a model could mistake for a tag or a chat marker."""
 _HIDDEN = frozenset(
     [
         *range(0xFE00, 0xFE0E),  # variation selectors, but for the two that choose text or emoji
@@ -43,6 +45,13 @@ def visible(text: str, *, newline: str = "⏎") -> str:
         else:
             shown.append(char)
     return "".join(shown)
+
+
+def guarded(text: str) -> str:
+    """The text as it may be put between « and »: visible, on one line, and nothing in it can close them or look like
+    a tag or a chat marker."""
+    shown = visible(text, newline="\\n").replace("«", "\\xab").replace("»", "\\xbb")
+    return _TAG.sub(r"\\x3c", shown)
 
 
 def _escaped(char: str) -> str:

@@ -24,50 +24,47 @@ from before it are ignored.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container
-from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from collections.abc import Callable
+from typing import Any, get_args
 
 import msgspec
 
 from stator.errors import InvalidInput
 from stator.model.exchange.item_commits import legible
-from stator.model.log.commit import Commit, Gone
+from stator.model.log.commit import UNTRUSTED, Commit, Gone
 from stator.model.sessions.lifecycle import split_cause
-from stator.model.values.ids import short
 from stator.model.window.compaction import (
     WHOLE,
+    WINDOW,
     Thing,
     TranscriptView,
+    unsaid,
     view_of,
 )
-from stator.model.window.dialects import VOICES, Voice
-from stator.model.window.messages import (
-    ERASED,
-    ID,
-    Answer,
-    KnownResult,
-    Message,
-    Part,
-    answer_of,
-    late_note,
-    legal,
-    masked_note,
-    parts_of,
-    shortened,
-    text_part,
-)
+from stator.model.window.dialects import VOICES
+from stator.model.window.left_out import LeftOut, note_room
+from stator.model.window.messages import ID, KnownResult, Message, text_part
 from stator.model.window.reply import (
     Dialect,
     Request,
     dialect,
     requests,
 )
+from stator.model.window.said import (
+    GONE,
+    AnsweredEntry,
+    LateEntry,
+    ResultSlot,
+    SaidEntry,
+    ShownTurn,
+    SpokenEntry,
+    Voiced,
+    content_of,
+    left_out_note,
+    shown_value,
+)
+from stator.model.window.words import CountTokens, Told, tokens
 
-CountTokens = Callable[[str], int]
-"""Tokens in a text."""
-
-BYTES_PER_TOKEN = 4
 EARLY_MAX = 20_000
 """Calls that may wait for the answer that requested them; older ones belong to no answer. Hooks report all
 calls of a turn, or of several, before the transcript has the answers."""
@@ -75,30 +72,53 @@ KEPT_PARTS = 4
 """At least three of these parts of what would fit are kept."""
 
 
+def is_foreign(commit: Commit) -> bool:
+    """Whether a commit says of itself that its content came from outside."""
+    return commit.provenance.source in UNTRUSTED
+
+
 class Transcript:
     """The entries of a session, growing with its log. `view` is the view at `asof`: compactions and erasures
-    up to there are included.
+    up to there are included. `told` says what the keys stand for that a compaction's note names; `is_outside` whether
+    nobody here vouches for a commit's content.
     """
 
     rendered_from = 0
     """The seq of the first entry of the last rendering, if older ones were left out of it; 0: none were."""
+    window = 0
+    """The last seq that was left out of what the last answer was made from, as the log has it; 0: nothing was."""
     stale = False
     """Whether the fed commits no longer suffice: read the log again, from where its view begins."""
 
-    def __init__(self, view: TranscriptView = WHOLE, *, asof: int = 0) -> None:
+    def __init__(
+        self,
+        view: TranscriptView = WHOLE,
+        *,
+        asof: int = 0,
+        told: Told = unsaid,
+        is_outside: Callable[[Commit], bool] = is_foreign,
+    ) -> None:
         self.view = view
         self._asof = asof
-        self._turns: list[_Turn] = [_Turn()]
+        self._told = told
+        self._is_outside = is_outside
+        self._left = LeftOut()
+        """What is in the oldest turns, as far as they were ever left out."""
+        self._left_turns = 0
+        """How many the last rendering left out."""
+        self._left_for_good = True
+        """Whether nothing in the turns that were folded can change any more."""
+        self._turns: list[ShownTurn] = [ShownTurn()]
         self._begun = False
-        self._answers: dict[int, _Answered] = {}
-        self._open: _Answered | None = None
+        self._answers: dict[int, AnsweredEntry] = {}
+        self._open: AnsweredEntry | None = None
         """The last answer: what it asked for may still be answered."""
-        self._calls: dict[str, _Slot] = {}
+        self._calls: dict[str, ResultSlot] = {}
         self._unseen: set[str] = set()
         """Calls that were asked for before the view begins."""
         self._names: set[str] = set()
         """Ids of calls that are taken."""
-        self._requests: dict[str, _Slot] = {}
+        self._requests: dict[str, ResultSlot] = {}
         """Requests by the provider's id for them: a call recorded from outside is known by it."""
         self._early: dict[str, tuple[str, KnownResult]] = {}
         """Calls recorded from outside before the answer that asked for them was."""
@@ -111,8 +131,11 @@ class Transcript:
         transcript is stale.
         """
         take = _TAKES.get(commit.kind)
-        if take is not None and (commit.seq > self.view.summarise or commit.kind in _BEFORE):
+        is_seen = commit.seq > self.view.summarise
+        if take is not None and (is_seen or commit.kind in _BEFORE):
             take(self, commit)
+        if is_seen and commit.delta:
+            self._turns[-1].keep(commit)
 
     def render(
         self,
@@ -120,13 +143,15 @@ class Transcript:
         *,
         max_tokens: int | None = None,
         count_tokens: CountTokens | None = None,
+        marks: bool = True,
         upto: int | None = None,
         view: TranscriptView | None = None,
     ) -> list[Message]:
         """The messages for a provider; they are the caller's to change.
 
         With `max_tokens` the oldest turns are left out, whole, until the rest fits; the current one
-        always stays. Tokens are a quarter of the JSON's bytes unless `count_tokens` counts a text.
+        always stays. A note names what they hold. Tokens are a quarter of the JSON's bytes unless `count_tokens`
+        counts a text. With `marks`, a fixed line comes before content that nobody here vouches for.
         `upto` ends it with the entry at that seq. `view` renders it as it would be after a
         compaction.
         """
@@ -139,24 +164,40 @@ class Transcript:
             )
         seen = self.view if view is None else view
         turns = self._turns if view is None and upto is None else self._seen(seen, upto)
+        voiced = Voiced(provider, voice, seen, marks)
         noted = [text_part(seen.note)] if seen.note else []
+        messages: list[Message] = voice.user(noted) if noted else []
         left_out = 0
         if max_tokens is not None:
             count = count_tokens or tokens
             if noted:
-                max_tokens -= count(msgspec.json.encode(voice.user(noted)).decode())
-            left_out = _left_out(turns, provider, voice, seen, max_tokens, count)
+                max_tokens -= count(msgspec.json.encode(messages).decode())
+            left_out = _left_out(turns, voiced, max_tokens, count)
+            if left_out:
+                self._leave(left_out)
+                messages += voiced.note(self._left, max_tokens, count)
+        self._left_turns = left_out
         first = [said.seq for turn in turns[left_out:] for said in turn.said[:1]]
-        self.rendered_from = first[0] if left_out and first else 0
-        messages: list[Message] = voice.user(noted) if noted else []
-        if left_out:
-            messages += voice.user(_left_out_note(left_out))
+        self.rendered_from = (first[0] if first else self._left.upto + 1) if left_out else 0
         for turn in turns[left_out:]:
             for said in turn.said:
-                messages += msgspec.json.decode(said.rendered(provider, voice, seen))
+                messages += msgspec.json.decode(said.rendered(voiced))
         return voice.assemble(messages)
 
-    def _seen(self, view: TranscriptView, upto: int | None) -> list[_Turn]:
+    @property
+    def left(self) -> LeftOut:
+        """What the last rendering left out for `max_tokens`."""
+        return self._left if self._left_turns else LeftOut()
+
+    def _leave(self, turns: int) -> None:
+        """Fold what is in the oldest turns; of those that were folded before, nothing is looked at again."""
+        if turns < self._left.turns or not self._left_for_good:
+            self._left = LeftOut()
+        for turn in self._turns[self._left.turns : turns]:
+            turn.leave(self._left)
+        self._left_for_good = self._open is None or self._open.seq > self._left.upto
+
+    def _seen(self, view: TranscriptView, upto: int | None) -> list[ShownTurn]:
         """The turns as a view shows them, or up to a seq."""
         prompts = [said.seq for turn in self._turns for said in turn.said if said.kind == "prompt"]
         stays = max((seq for seq in prompts if seq <= view.summarise), default=0)
@@ -165,7 +206,7 @@ class Transcript:
             kept = [s for s in turn.said if s.seq > view.summarise or s.seq == stays]
             kept = [s for s in kept if upto is None or s.seq <= upto]
             if kept or turn is self._turns[-1]:
-                turns.append(_Turn(kept))
+                turns.append(ShownTurn(kept))
         return turns
 
     def things(self) -> list[Thing]:
@@ -178,7 +219,7 @@ class Transcript:
         answered = self._answers.get(seq)
         if answered is None:
             return []
-        provider = dialect(_shown(answered.value))
+        provider = dialect(shown_value(answered.value))
         known = [slot.later or slot.result for slot in answered.slots]
         messages = VOICES[provider].results(answered.answer(), known)
         if provider != "anthropic":
@@ -192,23 +233,23 @@ class Transcript:
         if commit.status == "continued":
             return
         if commit.seq <= self.view.summarise:
-            self._turns = [_Turn()]  # of all that is not shown, the latest request is
+            self._turns = [ShownTurn()]  # of all that is not shown, the latest request is
         elif self._begun:
-            self._turns.append(_Turn())
+            self._turns.append(ShownTurn())
         self._begun = True
         if commit.has("input"):
-            self._say(_Spoken(commit, "input"))
+            self._say(SpokenEntry(commit, "input", self._is_outside(commit)))
 
     def _take_entry(self, commit: Commit) -> None:
         # A stream that broke off is in the log for people; the model is asked again and never sees it.
         if commit.status == "partial" or not commit.has("output"):
             return
-        value = _content(commit, "output")
+        value = content_of(commit, "output")
         if commit.actor == "user":
-            self._say(_Spoken(commit, "output"))
+            self._say(SpokenEntry(commit, "output", self._is_outside(commit)))
         elif commit.actor in ("model", "agent"):
-            asked = [] if value is _GONE else requests(value)
-            answered = _Answered(commit, value, asked, self._identify(commit.seq, asked))
+            asked = [] if value is GONE else requests(value)
+            answered = AnsweredEntry(commit, value, asked, self._identify(commit.seq, asked))
             if self._open is not None:
                 self._open.fixed = True
             self._open = self._answers[commit.seq] = answered
@@ -218,7 +259,7 @@ class Transcript:
                     slot.result = KnownResult(status="started")
                 self._meet(slot)
 
-    def _meet(self, slot: _Slot) -> None:
+    def _meet(self, slot: ResultSlot) -> None:
         """A new request: a hook may have reported its call already."""
         name = legible(slot.answered.asked[slot.index].id)
         if not name:
@@ -232,7 +273,7 @@ class Transcript:
     def _take_delivery(self, commit: Commit) -> None:
         """A notice for the model of this session. What another agent received is in no one's transcript."""
         if commit.origin is None and commit.has("output"):
-            self._say(_Spoken(commit, "output"))
+            self._say(SpokenEntry(commit, "output", outside=False))
 
     def _take_call(self, commit: Commit) -> None:
         slot = self._asked_for(commit)
@@ -245,7 +286,7 @@ class Transcript:
             return
         self._calls[commit.call] = slot
         if not slot.answered.fixed:
-            slot.call = commit.call
+            slot.call, slot.effect = commit.call, commit.effect
             slot.result = KnownResult(status=commit.status or "started", seq=commit.seq)
 
     def _take_approval(self, commit: Commit) -> None:
@@ -262,14 +303,15 @@ class Transcript:
             status=commit.status,
             cause=split_cause(commit.cause)[1],
             known=commit.has("output"),
-            value=_shown(_content(commit, "output")),
+            value=shown_value(content_of(commit, "output")),
             seq=commit.seq,
             settled=commit.kind == "settlement",
+            outside=self._is_outside(commit),
         )
         if early:
             self._early[_foreign(commit)] = commit.call, result
         elif slot is None or slot.answered.fixed:
-            self._say(_Note(commit, slot, result))
+            self._say(LateEntry(commit, slot, result))
             if slot is not None:
                 slot.later = result
         else:
@@ -283,6 +325,10 @@ class Transcript:
         if not isinstance(erased, dict) or not erased.get("seq"):
             return
         seq, fields = erased["seq"], erased.get("fields") or ("input", "output")  # none: all
+        named = any(item.seq == seq for turn in self._turns for item in turn.kept)
+        if self.view.note or named:  # a note may quote it
+            self.stale = commit.seq > self._asof
+        self._left = LeftOut()
         for turn in self._turns:
             for said in turn.said:
                 said.forget(seq, fields)
@@ -294,7 +340,7 @@ class Transcript:
         self._names.clear()
         for turn in self._turns:
             for said in turn.said:
-                if isinstance(said, _Answered):
+                if isinstance(said, AnsweredEntry):
                     said.ids = self._identify(said.seq, said.asked)
                 said.cache.clear()
 
@@ -303,28 +349,37 @@ class Transcript:
         seq, collection = erased.get("seq"), erased.get("collection")
         return not (seq or collection) or collection == "evicted" or seq == self.view.by
 
+    def _take_trust(self, commit: Commit) -> None:
+        """A person vouches for something, or does not any more: what is marked is looked at again."""
+        self.stale = self.stale or commit.seq > self._asof
+
     def _take_compaction(self, commit: Commit) -> None:
+        if commit.status == WINDOW:
+            self.window = left_upto(commit)
+            return
+        self.window = 0  # it says anew what left the view
         if commit.seq <= self._asof:
             return
-        view = view_of(commit)
+        view = view_of(commit, self._told)
         if view.summarise != self.view.summarise:
             self.stale = True
             return
         self.view = view
+        self._left = LeftOut()
         for turn in self._turns:
             for said in turn.said:
                 said.cache.clear()
 
     # -- keeping track ----------------------------------------------------------------------------
 
-    def _say(self, said: _Said) -> None:
+    def _say(self, said: SaidEntry) -> None:
         self._turns[-1].said.append(said)
 
-    def _slot(self, call: str) -> _Slot | None:
+    def _slot(self, call: str) -> ResultSlot | None:
         slot = self._calls.get(call)
-        return None if slot is None or slot.answered.value is _GONE else slot
+        return None if slot is None or slot.answered.value is GONE else slot
 
-    def _asked_for(self, commit: Commit) -> _Slot | None:
+    def _asked_for(self, commit: Commit) -> ResultSlot | None:
         """The request a call answers, by its origin: "<entry's seq>/<index>/<provider's id>"."""
         source, place = commit.origin or ("", "")
         if foreign := _foreign(commit):
@@ -364,6 +419,7 @@ _TAKES: dict[str, Callable[[Transcript, Commit], None]] = {
     "delivery": Transcript._take_delivery,
     "erasure": Transcript._take_erasure,
     "compaction": Transcript._take_compaction,
+    "trust": Transcript._take_trust,
 }
 _BEFORE = frozenset({"turn", "call"})
 """Kinds that matter to a view although they come before it."""
@@ -372,199 +428,29 @@ _FROM_HERE = frozenset({"", "model"})
 _PLACE = re.compile(r"([0-9]{1,15})/([0-9]{1,6})(?:/|$)")
 
 
-# --- what was said, where --------------------------------------------------------------------
-
-
-KINDS_SAID: dict[str, Literal["prompt", "note"]] = {"turn": "prompt", "delivery": "note"}
-"""What a text that is shown as the user's is, by the kind of its commit; others are a person's words."""
-
-
-class _Said:
-    """One entry, and its rendering once that can no longer change."""
-
-    fixed = True
-    gone = False
-    kind: Literal["prompt", "user", "answer", "note"]
-
-    def __init__(self, commit: Commit) -> None:
-        self.seq = commit.seq
-        self.turn = commit.turn
-        self.cache: dict[Dialect, tuple[TranscriptView, bytes]] = {}
-
-    def rendered(self, provider: Dialect, voice: Voice, view: TranscriptView) -> bytes:
-        """Its messages as JSON, so that a caller who changes the result of `render` does not change the next one."""
-        seen, kept = self.cache.get(provider, (None, b""))
-        if seen is not view:
-            kept = msgspec.json.encode(self.messages(voice, view))
-            if self.fixed:
-                self.cache[provider] = view, kept
-        return kept
-
-    def messages(self, voice: Voice, view: TranscriptView) -> list[Message]:
-        raise NotImplementedError
-
-    def thing(self) -> Thing:
-        return Thing(self.kind, self.seq, self.turn)
-
-    def forget(self, seq: int, fields: Container[str]) -> None:
-        """Those content fields of that commit are erased."""
-        raise NotImplementedError
-
-
-class _Spoken(_Said):
-    """A prompt, a person's note, or a notice of ours."""
-
-    def __init__(self, commit: Commit, field: str) -> None:
-        super().__init__(commit)
-        self.kind = KINDS_SAID.get(commit.kind, "user")
-        self.field = field
-        self.value = _content(commit, field)
-
-    def messages(self, voice: Voice, view: TranscriptView) -> list[Message]:
-        return voice.user(parts_of(_shown(self.value)))
-
-    def forget(self, seq: int, fields: Container[str]) -> None:
-        if self.seq == seq and self.field in fields:
-            self.value = _GONE
-
-
-class _Answered(_Said):
-    """A model's answer, and what is known of each call it asked for."""
-
-    kind = "answer"
-
-    def __init__(self, commit: Commit, value: Any, asked: list[Request], ids: list[str]) -> None:
-        super().__init__(commit)
-        self.value = value
-        self.asked = asked
-        self.ids = ids
-        self.slots = [_Slot(self, request.index) for request in asked]
-        self.fixed = False
-
-    def messages(self, voice: Voice, view: TranscriptView) -> list[Message]:
-        said = self.answer()
-        if self.seq <= view.mask and self.asked:
-            calls = [
-                (ask.name, slot.call, slot.result.status)
-                for ask, slot in zip(said.asks, self.slots, strict=True)
-            ]
-            words = answer_of(said.text, [], [])
-            return voice.answer(words) + voice.user([text_part(masked_note(calls))])
-        results = [slot.result for slot in self.slots]
-        if self.seq <= view.outputs:
-            results = [shortened(slot.result, slot.call) for slot in self.slots]
-        return voice.answer(said) + voice.results(said, results)
-
-    def thing(self) -> Thing:
-        begun = [slot for slot in self.slots if slot.call]
-        calls = tuple((slot.call, slot.result.seq, slot.is_long) for slot in begun)
-        last = max((slot.result.seq for slot in begun), default=0)
-        return Thing(self.kind, self.seq, self.turn, last, calls, bool(self.asked))
-
-    def answer(self) -> Answer:
-        return answer_of(_shown(self.value), self.asked, self.ids)
-
-    def forget(self, seq: int, fields: Container[str]) -> None:
-        if self.seq == seq and "output" in fields:
-            self.value = _GONE
-            self.asked, self.ids, self.slots = [], [], []
-        for slot in self.slots:
-            slot.result.forget(seq, fields)
-
-
-class _Slot:
-    """One request of an answer, and what is known of it."""
-
-    def __init__(self, answered: _Answered, index: int) -> None:
-        self.answered = answered
-        self.index = index
-        self.call = ""
-        """The call it became, if it was begun before the next answer."""
-        self.result = KnownResult()
-        self.later: KnownResult | None = None
-        """What became of it after the next answer: shown as a note, and given to the program that ran it."""
-
-    @property
-    def is_long(self) -> bool:
-        return shortened(self.result, self.call) is not self.result
-
-
-class _Note(_Said):
-    """What became known of a call after its result was fixed."""
-
-    kind = "note"
-
-    def __init__(self, commit: Commit, slot: _Slot | None, result: KnownResult) -> None:
-        super().__init__(commit)
-        self.slot = slot
-        """Of a call that was asked for before the view begins: none."""
-        self.call = commit.call
-        self.tool = commit.tool
-        self.result = result
-
-    def messages(self, voice: Voice, view: TranscriptView) -> list[Message]:
-        result = shortened(self.result, self.call) if self.seq <= view.outputs else self.result
-        return voice.user([text_part(late_note(*self._named(view), result))])
-
-    def _named(self, view: TranscriptView) -> tuple[str, str]:
-        """Its call as the model knows it: by the provider's id where that is still to be seen."""
-        if self.slot is None or self.slot.answered.seq <= max(view.mask, view.summarise):
-            return legal(self.tool), short(self.call)
-        ask = self.slot.answered.answer().asks[self.slot.index]
-        return ask.name, ask.id
-
-    def thing(self) -> Thing:
-        is_long = shortened(self.result, self.call) is not self.result
-        return Thing(self.kind, self.seq, self.turn, calls=((self.call, self.seq, is_long),))
-
-    def forget(self, seq: int, fields: Container[str]) -> None:
-        self.result.forget(seq, fields)
-        self.gone = self.slot is not None and self.slot.answered.value is _GONE
-
-
-@dataclass(slots=True)
-class _Turn:
-    said: list[_Said] = field(default_factory=list)
-
-
-class _Gone:
-    """Marks content that was erased."""
-
-
-_GONE = _Gone()
-
-
 def _foreign(commit: Commit) -> str:
     """The provider's id of a call that was recorded from outside."""
     source, name = commit.origin or ("", "")
     return "" if source in _FROM_HERE else name
 
 
-def _content(commit: Commit, name: str) -> Any:
-    return _GONE if isinstance(commit.content.get(name), Gone) else commit.value(name)
-
-
-def _shown(value: Any) -> Any:
-    return ERASED if value is _GONE else value
+def left_upto(commit: Commit) -> int:
+    """The last seq that was left out, as a commit with the status `window` says."""
+    upto = commit.inputs[0] if len(commit.inputs) == 1 else 0
+    return min(upto, commit.seq) if isinstance(upto, int) and upto > 0 else 0
 
 
 # --- leaving out ---------------------------------------------------------------------------------
 
 
-def _left_out(
-    turns: list[_Turn],
-    provider: Dialect,
-    voice: Voice,
-    view: TranscriptView,
-    max_tokens: int,
-    count: CountTokens,
-) -> int:
+def _left_out(turns: list[ShownTurn], how: Voiced, max_tokens: int, count: CountTokens) -> int:
     """How many of the oldest turns do not fit; never the last."""
-    note = count(msgspec.json.encode(voice.user(_left_out_note(len(turns)))).decode())
+    least = how.voice.user(left_out_note(len(turns)))
+    note = max(count(msgspec.json.encode(least).decode()), note_room(max_tokens))
     first = len(turns) - 1
     spent = 0
     for n in range(first, -1, -1):
-        spent += count(b"".join(s.rendered(provider, voice, view) for s in turns[n].said).decode())
+        spent += count(b"".join(s.rendered(how) for s in turns[n].said).decode())
         if spent > max_tokens:
             break
         # The note about turns left out takes room too, unless none is left out.
@@ -581,13 +467,3 @@ def _stepped(first: int, turns: int) -> int:
     """
     step = 1 << max(0, ((turns - first) // KEPT_PARTS).bit_length() - 1)
     return min(-(-first // step) * step, turns - 1)
-
-
-def _left_out_note(turns: int) -> list[Part]:
-    words = "1 earlier turn is" if turns == 1 else f"{turns} earlier turns are"
-    return [text_part(f"[{words} not shown]")]
-
-
-def tokens(text: str) -> int:
-    """About how many tokens a text has."""
-    return -(-len(text.encode()) // BYTES_PER_TOKEN)

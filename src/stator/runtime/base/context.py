@@ -118,6 +118,8 @@ class Context:
     approved for the whole project does not answer there."""
     home_of: Callable[[str], tuple[str, str] | None] = lambda folder: None
     """The project of any folder of this machine, and that project's own folder; None where neither is known."""
+    instructions: Callable[[], list[str]] = list
+    """The texts that agents load by themselves in this project: nothing in them is told again."""
     launch: Launch | None = None
     """Set where a supervisor started this program."""
     index: OpenIndex | None = None

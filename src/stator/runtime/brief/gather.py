@@ -56,7 +56,7 @@ from stator.model.window.compaction import (
     RANKS,
     order,
 )
-from stator.model.window.transcript import CountTokens
+from stator.model.window.words import CountTokens
 from stator.runtime.base.provenance import imported_upto
 from stator.runtime.files import disk_check
 from stator.runtime.files import git as worktree

@@ -74,7 +74,13 @@ from stator.runtime.files import git
 from stator.runtime.files.capture import ContentKeeper, record_kept, scrub_of
 from stator.runtime.files.file_news import FileNews, notice_of
 from stator.runtime.views.refs import intent_of
-from stator.runtime.window.shown import ShownRanges
+from stator.runtime.window.left_out import (
+    AskedWith,
+    RenderedMessages,
+    cut_of,
+    evictions,
+)
+from stator.runtime.window.shown import ShownRanges, is_answer
 from stator.runtime.window.transcript import Rendering
 from stator.store.port import StorePort
 
@@ -134,8 +140,7 @@ class Driver:
         """Called with the session's status once the run has ended."""
         self._in_git = bool(context.root) and git.in_git(context.root)
         self._shown = ShownRanges(store, row.id)
-        self._rendered: tuple[Any, tuple[Named, ...]] = (None, ())
-        """The messages that were rendered last, and what they were made from."""
+        self._rendered = RenderedMessages()
         self.asked_by = ""
         """Of a sub-agent: the commit of its parent that its turns were asked in."""
         self.child_answers: dict[str, list[str]] = {}
@@ -197,6 +202,8 @@ class Driver:
         self.doubts.landed(commits)
         with self.lock:
             self._shown.landed(commits)
+            if any(map(is_answer, commits)):
+                self._rendered.waits = False
             self._files.landed(drafts)
         self.learn_checks()
         return commits
@@ -241,7 +248,7 @@ class Driver:
         """What a commit of that kind is made from, if the program does not say: the call it is recorded in, else
         what the model was shown."""
         if kind == "entry":
-            return self.shown() if fields.get("actor") == "model" else ()
+            return self.asked_with().inputs if fields.get("actor") == "model" else ()
         if kind not in DERIVED or fields.get("call"):  # the call it belongs to is implied
             return ()
         if inside := call_in(self.id):
@@ -249,21 +256,32 @@ class Driver:
         with self.lock:
             return as_inputs(self._shown.recent())
 
-    def shown(self) -> tuple[Named, ...]:
-        """Everything the model is shown now, and the call that asks it, if one does."""
+    def asked_with(self, given: Iterable[Any] | None = None) -> AskedWith:
+        """What the model is shown that is asked with these arguments: the messages that were rendered last, if they
+        are among them, else everything in view. Without arguments, how it was asked is not known: if messages were
+        rendered since the last answer and did not hold everything, it was with these."""
         inside = call_in(self.id)
         with self.lock:
-            found = as_inputs(self._shown.whole())
-        return (*found, retype(inside, "commit")) if inside else found
+            last = self._rendered
+            if given is None:
+                is_last = last.waits
+                inputs = last.inputs if is_last and last.cut else None
+            else:
+                is_last = last.are_in(given)
+                inputs = last.inputs if is_last else None
+            if inputs is None:
+                inputs = as_inputs(self._shown.whole())
+        made = (*inputs, retype(inside, "commit")) if inside else inputs
+        return AskedWith(made, last.cut if is_last else None)
 
-    def shown_in(self, given: Iterable[Any]) -> tuple[Named, ...]:
-        """What the model is shown that is asked with these arguments: the messages that were rendered last, if they
-        are among them, else everything in view."""
-        messages, found = self._rendered
-        inside = call_in(self.id)
-        if messages is None or not any(each is messages for each in given):
-            return self.shown()
-        return (*found, retype(inside, "commit")) if inside else found
+    def evictions_due(self, asked: AskedWith) -> list[Draft]:
+        """The commit that records which turns an answer was made without, where that is not what the log has; it is
+        appended with the answer."""
+        if asked.cut is None:
+            return []
+        with self.lock:
+            fields = evictions(self.store, self.id, self._rendering, asked.cut)
+        return [self.draft("compaction", actor="system", **fields)] if fields else []
 
     def render(self, provider: Dialect, **options: Any) -> list[dict[str, Any]]:
         """The transcript as a provider takes it; what it was made from is remembered."""
@@ -275,7 +293,9 @@ class Driver:
             ranges = self._shown.whole(self._rendering.upto, since=since)
             # Where turns were left out, the note about a compaction still comes first.
             noted = (Edge(note, note),) if since and note and transcript.view.note else ()
-            self._rendered = messages, as_inputs((*noted, *ranges))
+            self._rendered = RenderedMessages(
+                messages, as_inputs((*noted, *ranges)), cut_of(transcript)
+            )
         return messages
 
     def _tell_of_files(self) -> None:
@@ -420,6 +440,7 @@ class Driver:
         """After a rewind: read again what is shown, offered and matched."""
         with self.lock:
             self._rendering.forget()
+            self._rendered = RenderedMessages()
             self._offered.forget()
             self._shown.forget()
             self._settings.rewound()

@@ -24,7 +24,8 @@ from stator.model.calls.life import (
 )
 from stator.model.calls.raised import as_raised
 from stator.model.exchange.settings import answer_settings, request_settings
-from stator.model.log.commit import Commit, Draft, Named, Source
+from stator.model.log.commit import Commit, Draft, Source
+from stator.model.log.edges import PARTIAL
 from stator.model.window.reply import (
     Dialect,
     Request,
@@ -35,6 +36,7 @@ from stator.model.window.streams import Assembler
 from stator.runtime.driving.call import Calling
 from stator.runtime.driving.open_turn import OpenTurn
 from stator.runtime.driving.tools import Tool
+from stator.runtime.window.left_out import AskedWith
 
 Dispatch = Callable[..., Any] | Mapping[str, Callable[..., Any]]
 """Runs a tool by its name: a function of name and arguments, or tools by name."""
@@ -52,7 +54,7 @@ class ModelCalling(Calling):
 
     seq = 0
     """Of the entry, once it is in the log."""
-    _shown: tuple[Named, ...] = ()
+    _with = AskedWith()
     """What the model is asked with."""
 
     def __init__(
@@ -89,17 +91,20 @@ class ModelCalling(Calling):
         if note.kind != "outcome" or fields["status"] != "ok":
             return super().drafts(note)
         said = fields.pop("output")
-        due = self.answered(said)
+        due = self.due(said)
         return [*due, self.draft(Note("outcome", fields)), self.entry(said)]
 
     def draft(self, note: Note) -> Draft:
         if note.kind == "call":  # what is appended while the model thinks, it does not see
-            self._shown = self.turn.driver.shown_in((*self.args, *self.kwargs.values()))
+            self._with = self.turn.driver.asked_with((*self.args, *self.kwargs.values()))
         return super().draft(note)
 
-    def answered(self, said: Any) -> list[Draft]:
-        """The settings that the answer shows, where the question did not."""
-        return [] if "model" in self.kwargs else seen_in(self.turn, said)
+    def due(self, said: Any, status: str = "") -> list[Draft]:
+        """What is recorded with the answer: the settings that it shows, where the question did not, and the turns that
+        it was made without, unless it broke off."""
+        settings = [] if "model" in self.kwargs else seen_in(self.turn, said)
+        evicted = [] if status == PARTIAL else self.turn.driver.evictions_due(self._with)
+        return [*settings, *evicted]
 
     def entry(self, said: Any, status: str = "") -> Draft:
         return self.turn.entry(
@@ -107,7 +112,7 @@ class ModelCalling(Calling):
             call=self.asked.call,
             model=self.given.get("model"),
             status=status,
-            inputs=self._shown,
+            inputs=self._with.inputs,
         )
 
     def landed(self, commits: Sequence[Commit]) -> None:
@@ -181,7 +186,7 @@ class Stream:
         if self._calling is None:
             seq = submit_answer(turn, entry, said)
         else:
-            due = self._calling.answered(said)
+            due = self._calling.due(said, status)
             seq = turn.write([*due, *self._outcome("ok", ""), entry])[-1].seq
         self.reply = turn.reply(said, seq)
 
@@ -244,10 +249,16 @@ class Loop:
         *,
         max_tokens: int | None = None,
         count_tokens: Callable[[str], int] | None = None,
+        marks: bool = True,
     ) -> list[dict[str, Any]]:
         """The session's transcript as a provider takes it: "anthropic", "openai", "openai-chat" or
-        "plain". Valid for every history; the same bytes in every process."""
-        return self._open.driver.render(provider, max_tokens=max_tokens, count_tokens=count_tokens)
+        "plain". Valid for every history; the same bytes in every process.
+
+        With `max_tokens`, the oldest turns are left out until the rest fits, and a note names what they hold; the
+        answer records it. A line marks content from outside that nobody vouches for, unless `marks` is false."""
+        return self._open.driver.render(
+            provider, max_tokens=max_tokens, count_tokens=count_tokens, marks=marks
+        )
 
     # -- what it asks for -------------------------------------------------------------------------
 
@@ -296,7 +307,8 @@ def submit_answer(turn: OpenTurn, entry: Draft, said: Any, model: str = "") -> i
     if recorded is not None:
         turn.driver.see(answer_settings(said, model))
         return turn.seq_of(recorded)
-    return turn.write([*seen_in(turn, said, model), entry])[-1].seq
+    due = [*seen_in(turn, said, model), *turn.evictions_due(entry)]
+    return turn.write([*due, entry])[-1].seq
 
 
 def record_reply(turn: OpenTurn, response: Any, model: str = "") -> Any:

@@ -23,6 +23,7 @@ from stator.model.calls.life import (
     Outcome,
 )
 from stator.model.log.commit import Commit, Draft, Named
+from stator.model.log.edges import PARTIAL
 from stator.model.log.shown_text import cut_short
 from stator.model.records.tables import SHOWN
 from stator.model.records.types import FileRecord
@@ -135,10 +136,20 @@ class OpenTurn:
         if recorded is not None:
             return recorded
         due = self.driver.settings_due() if draft.kind == "entry" else []
+        due += self.evictions_due(draft)
         self._collect([*due, draft, *self.driver.extract(draft)])
         if draft.kind == "entry" and draft.actor == "model":
             self._answer = draft.id
         return draft.id
+
+    def evictions_due(self, draft: Draft) -> list[Draft]:
+        """The commit that records which turns an answer was made without, of which it is not known how it was asked
+        for."""
+        if draft.kind != "entry" or draft.actor != "model" or draft.status == PARTIAL:
+            return []
+        if any(each.kind == "compaction" for each in self._batch or ()):
+            return []  # an earlier answer of the batch says so
+        return self.driver.evictions_due(self.driver.asked_with())
 
     def record_file(self, record: FileRecord, why: str, made: Mapping[str, Any]) -> str:
         """Append the report of a file, with what it holds where contents are kept."""
@@ -342,7 +353,7 @@ class OpenTurn:
             actor="model",
             status=status,
             provenance=FROM_MODEL,
-            inputs=inputs or driver.shown(),
+            inputs=inputs or driver.asked_with().inputs,
             usage=driver.cost(usage_of(said), model) or None,
         )
 

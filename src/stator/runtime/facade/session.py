@@ -21,7 +21,7 @@ from stator.model.records.types import FileRecord
 from stator.model.sessions.lifecycle import check_budget
 from stator.model.window.compaction import LEVELS, Level
 from stator.model.window.reply import Dialect
-from stator.model.window.transcript import CountTokens
+from stator.model.window.words import CountTokens
 from stator.runtime.base.arguments import mapping, text
 from stator.runtime.base.context import warn_on_loop
 from stator.runtime.branches import fork as forks

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # loaded when they are asked for
     from stator.model.views.patch import FilePatch
     from stator.model.views.tree import Tree
     from stator.model.views.why import Why
-    from stator.model.window.transcript import CountTokens
+    from stator.model.window.words import CountTokens
     from stator.runtime.views.artifacts import Artifact
     from stator.runtime.views.contents import Content
     from stator.runtime.window.recall import Evicted, Recalled

@@ -39,10 +39,11 @@ from stator.model.window.compaction import (
     Level,
 )
 from stator.model.window.reply import Dialect
-from stator.model.window.transcript import CountTokens, Transcript, tokens
+from stator.model.window.transcript import Transcript
+from stator.model.window.words import CountTokens, tokens
 from stator.runtime.base.arguments import texts
 from stator.runtime.base.pages import commit_at
-from stator.runtime.window.transcript import Rendering, latest, stands_for
+from stator.runtime.window.transcript import Rendering, latest, stands_for, told_in
 from stator.store.port import StorePort
 
 KEEP = 4
@@ -169,6 +170,7 @@ class _Work:
         self._levels: list[str] = []
         self._items: list[LeftKey] = []
         self._records: list[EvictedRecord] = []
+        self._told = told_in(store, session)
         self._durable, kept = _durable(store, session)
         self._scratch = _compactible(store, session) if options.scratch else []
         last = latest(store, session)
@@ -214,7 +216,8 @@ class _Work:
         items = self._items + self._notes()
         self._records = compaction.grouped(items)
         self._said["left"] = compaction.counted(items)
-        shown = compaction.view(self._cuts, self._said, self._records)
+        self._said["turns"] = _turns(items)
+        shown = compaction.view(self._cuts, self._said, self._records, told=self._told)
         self._after = self._options.size(
             self._transcript.render(self._options.provider, view=shown)
         )
@@ -286,6 +289,12 @@ def _compactible(store: StorePort, session: str) -> list[Entry]:
     return [entry for name in sorted(COMPACTIBLE) for entry in store.entries(session, name)]
 
 
+def _turns(items: Sequence[LeftKey]) -> list[int]:
+    """The first and the last turn of which something left."""
+    turns = [item.turn for item in items]
+    return [min(turns), max(turns)] if turns else []
+
+
 def _named_by(seq: int) -> EvictedRecord:
     """A key for a compaction that has none to name: by its keys it is found again."""
     return EvictedRecord(key=f"entry:@{seq}", rank=CHATTER, seq=seq)
@@ -330,7 +339,8 @@ def undoing(store: StorePort, session: str) -> tuple[Compaction, dict[str, Any]]
     prior = latest(store, session, at=undone - 1)
     cuts = (0, 0, 0) if prior is None else compaction.view_of(prior).cuts
     before = [] if prior is None else store.entries(session, "evicted", at=undone - 1)
-    records = [r for entry in before if isinstance(r := entry.record, EvictedRecord)]
+    there = {entry.key for entry in before}
+    records = [] if prior is None else [r for r in _evicted_by(prior) if r.key in there]
     if prior is not None and not records:
         records = [_named_by(max(cuts))]
     said = {} if prior is None else prior.known("input", {})
@@ -339,7 +349,7 @@ def undoing(store: StorePort, session: str) -> tuple[Compaction, dict[str, Any]]
         outputs=cuts[0],
         mask=cuts[1],
         summarise=cuts[2],
-        evicted=sorted(records, key=compaction.order),
+        evicted=records,
         undone=undone,
     )
     return found, {
@@ -348,6 +358,12 @@ def undoing(store: StorePort, session: str) -> tuple[Compaction, dict[str, Any]]
         "inputs": (undone, 0 if prior is None else stands_for(prior), *cuts),
         "changes": (*_replaced(store, session, records), *_notes_again(store, session, undone)),
     }
+
+
+def _evicted_by(commit: Commit) -> list[EvictedRecord]:
+    """The keys that a compaction evicted, in the order of their use."""
+    puts = [op.record for op in commit.delta if isinstance(op, Put)]
+    return [record for record in puts if isinstance(record, EvictedRecord)]
 
 
 def _notes_again(store: StorePort, session: str, seq: int) -> list[Change]:
@@ -403,7 +419,8 @@ def foreign(
     cuts = (max(upto, base.outputs), max(upto, base.mask), upto)
     durable, kept = _durable(store, session)
     items = compaction.left(transcript.things(), base.cuts, cuts, durable)
-    records = compaction.grouped(items) or [_named_by(upto)]
+    # Its agent renders its own note, so that the keys are in the order in which they are listed.
+    records = compaction.grouped(sorted(items, key=compaction.order)) or [_named_by(upto)]
     left = compaction.counted(items)
     said = {"kept": kept, "summary": summary, "tokens": list(tokens)}
     draft = Draft(
@@ -420,7 +437,6 @@ def foreign(
     )
     (commit,) = store.append(session, [draft])  # or the one that is there
     outputs, mask, summarise = compaction.view_of(commit).cuts
-    puts = [op.record for op in commit.delta if isinstance(op, Put)]
     known = commit.known("input", {})
     return Compaction(
         session=session,
@@ -430,6 +446,6 @@ def foreign(
         summarise=summarise,
         before=tokens[0],
         after=tokens[1],
-        evicted=[record for record in puts if isinstance(record, EvictedRecord)],
+        evicted=_evicted_by(commit),
         left=known.get("left", {}) if isinstance(known, dict) else {},
     )

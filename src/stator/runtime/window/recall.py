@@ -14,8 +14,10 @@ from typing import Any, Literal
 import msgspec
 
 from stator.errors import NotFound
+from stator.model.extraction.extractor import subject
 from stator.model.log.commit import Commit, Gone, Large
 from stator.model.log.delta import Put, Version
+from stator.model.log.shown_text import cut_short
 from stator.model.records.tables import EVICTED, RECALLED, SPOKEN, recall_note
 from stator.model.records.types import (
     Entry,
@@ -29,7 +31,7 @@ from stator.model.window.compaction import CHATTER, GROUPS, RANKS, UNDONE, bound
 from stator.model.window.reply import requests, text_of
 from stator.runtime.base.pages import commit_at
 from stator.runtime.base.provenance import imported_upto
-from stator.runtime.views.refs import find_call, last_attempt
+from stator.runtime.views.refs import find_call, intent_of, last_attempt
 from stator.runtime.window.transcript import latest, stands_for
 from stator.store.port import StorePort
 
@@ -50,9 +52,11 @@ class Evicted(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     turn: int
     by: int
-    """The compaction that evicted it."""
+    """The compaction that evicted it, or the commit that says that it did not fit."""
     status: Recallable = "recallable"
     what: str = ""
+    window: bool = False
+    """Whether no compaction evicted it: it did not fit into what the last answer was made from."""
 
     @property
     def kind(self) -> str:
@@ -81,14 +85,15 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def evicted(store: StorePort, session: str, *, all: bool = False) -> list[Evicted]:
-    """What the current compaction evicted, what matters most first; or what every one did, newest
-    first."""
+    """What the current compaction evicted and what did not fit into what the last answer was made from, what
+    matters most first; or what every compaction and every answer did, newest first."""
     look = _Look(store, session)
     if not all:
         last = latest(store, session)
         by = 0 if last is None else stands_for(last)
-        entries = store.entries(session, "evicted") if by else []
-        return _ranked([look.item(entry.record, by) for entry in entries])
+        entries = store.entries(session, "evicted")
+        places = [(e.record, e.seq if _is_window(e.record) else by) for e in entries]
+        return _ranked([look.item(record, seq) for record, seq in places if seq])
     found: dict[int, list[Evicted | None]] = {}
     for version in store.versions(
         session, after=0, upto=store.head(session).seq, collections=("evicted",)
@@ -97,6 +102,10 @@ def evicted(store: StorePort, session: str, *, all: bool = False) -> list[Evicte
             item = look.item(version.op.record, version.seq)
             found.setdefault(version.seq, []).append(item)
     return [item for seq in sorted(found, reverse=True) for item in _ranked(found[seq])]
+
+
+def _is_window(record: Record) -> bool:
+    return isinstance(record, EvictedRecord) and record.window
 
 
 def _ranked(items: Sequence[Evicted | None]) -> list[Evicted]:
@@ -136,6 +145,7 @@ class _Look:
             by=by,
             status=status,
             what=what,
+            window=record.window,
         )
 
     def _stands(self, key: str, commit: Commit) -> tuple[Recallable, str]:
@@ -148,7 +158,9 @@ class _Look:
         item = commit.content.get("input" if commit.kind == "turn" else "output")
         if isinstance(item, Gone) and prefix in ("entry", "call"):
             return taken(self._store, self._session, item.by), commit.tool
-        return "recallable", _spoken(commit)
+        intent = intent_of(self._store, self._session, commit.call) if prefix == "call" else None
+        given = None if intent is None else intent.known("input")
+        return "recallable", _spoken(commit, subject(commit.tool, given))
 
 
 def taken(store: StorePort, session: str, by: int) -> Recallable:
@@ -170,10 +182,10 @@ def _put(commit: Commit, key: str) -> Record | None:
     return puts[0].record if len(puts) == 1 else None
 
 
-def _spoken(commit: Commit) -> str:
-    """A line about an entry or a call."""
+def _spoken(commit: Commit, about: str = "") -> str:
+    """A line about an entry or a call. `about` is the path or the command of the call."""
     if commit.kind in ("outcome", "settlement", "call"):
-        return f"{commit.tool} {commit.status}".strip()
+        return _gist(" ".join(filter(None, (commit.tool, about, commit.status))))
     item = commit.content.get("input" if commit.kind == "turn" else "output")
     if item is None or isinstance(item, (Gone, Large)):
         return commit.kind
@@ -189,8 +201,8 @@ def _about(collection: str, record: Record) -> str:
 
 
 def _gist(value: Any) -> str:
-    text = " ".join(shown(value)[: WHAT_MAX * 4].split())
-    return text if len(text) <= WHAT_MAX else text[: WHAT_MAX - 1] + "…"
+    text = " ".join(cut_short(shown(value), WHAT_MAX * 4).split())
+    return text if len(text) <= WHAT_MAX else cut_short(text, WHAT_MAX - 1) + "…"
 
 
 # -- getting it back ------------------------------------------------------------------------------

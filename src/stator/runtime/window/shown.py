@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from stator.model.log.commit import Commit
 from stator.model.log.edges import Edge, is_shown
 from stator.model.log.rewinds import stands, visible
-from stator.model.window.compaction import WHOLE, view_of
+from stator.model.window.compaction import WHOLE, WINDOW, view_of
 from stator.runtime.views import reflog
 from stator.runtime.window.transcript import latest
 from stator.store.port import StorePort
@@ -44,7 +44,7 @@ class ShownRanges:
         """These commits were appended."""
         for commit in commits:
             if commit.kind in ("compaction", "rewind"):
-                self._loaded = False
+                self._loaded = self._loaded and commit.status == WINDOW
             elif self._loaded and is_shown(commit):
                 self._last = commit.seq
                 if is_answer(commit):

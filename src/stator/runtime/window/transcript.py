@@ -16,11 +16,13 @@ from stator.model.log.rewinds import (
     stands,
     visible,
 )
-from stator.model.records.types import CallRecord
-from stator.model.window.compaction import UNDONE, WHOLE, view_of
+from stator.model.records.types import CallRecord, ErasedRecord, EvictedRecord, Record
+from stator.model.window.compaction import UNDONE, WHOLE, WINDOW, told_from, view_of
 from stator.model.window.transcript import Transcript
+from stator.model.window.words import Told
 from stator.runtime.base.pages import commit_at
 from stator.runtime.views import reflog
+from stator.runtime.views.derivation import judge_of
 from stator.runtime.views.refs import intent_of
 from stator.store.port import StorePort
 
@@ -38,6 +40,11 @@ class Rendering:
     def upto(self) -> int:
         """The seq up to which the transcript was read."""
         return self._fed
+
+    @property
+    def window(self) -> int:
+        """The last seq that did not fit, as far as the transcript was read; 0: all did."""
+        return 0 if self._transcript is None else self._transcript.window
 
     def forget(self) -> None:
         """After a rewind: read what is shown again."""
@@ -60,13 +67,25 @@ class Rendering:
     def _begin(self, upto: int, stretches: list[Stretch]) -> Transcript:
         """A transcript with all it needs from before its view."""
         last = latest(self._store, self._session)
-        view = WHOLE if last is None else view_of(last)
-        transcript = Transcript(view, asof=upto)
+        told = told_in(self._store, self._session)
+        judge = judge_of(self._store, self._session)
+        view = WHOLE if last is None else view_of(last, told)
+        transcript = Transcript(view, asof=upto, told=told, is_outside=lambda c: bool(judge(c)))
         if view.summarise:
             for commit in _before(self._store, self._session, view.summarise, stretches):
                 transcript.feed(commit)
         self._fed = view.summarise
         return transcript
+
+
+def told_in(store: StorePort, session: str) -> Told:
+    """What the keys of a session stand for, read from its log."""
+
+    def at(seq: int) -> Commit | None:
+        found = store.commits(session, after=seq - 1, upto=seq, limit=1)
+        return found[0] if found else None
+
+    return told_from(at, lambda call: intent_of(store, session, call))
 
 
 def latest(store: StorePort, session: str, *, at: int | None = None) -> Commit | None:
@@ -75,11 +94,11 @@ def latest(store: StorePort, session: str, *, at: int | None = None) -> Commit |
     Every compaction puts the keys it evicted, and an undo those in force again, so the commit that put the
     newest key is the one. If that commit was rewound, or is a rewind, no compaction followed the last rewind,
     and the view is that of the rewind's target. Keys alone are not enough: two compactions may have evicted
-    the same ones, and a rewind leaves those unchanged.
+    the same ones, and a rewind leaves those unchanged. What only did not fit into a window is left
+    out of account.
     """
     known: list[Rewind] | None = None
-    while newest := store.entries(session, "evicted", at=at, limit=1):
-        found = commit_at(store, session, newest[0].seq)
+    while found := _newest(store, session, at):
         if known is None:
             known = reflog.rewinds(store, session)
         before = [rewind for rewind in known if at is None or rewind.seq <= at]
@@ -87,6 +106,22 @@ def latest(store: StorePort, session: str, *, at: int | None = None) -> Commit |
             return found if found.kind == "compaction" else None
         at = before[-1].to
     return None
+
+
+def _newest(store: StorePort, session: str, at: int | None) -> Commit | None:
+    """The commit that put the newest key, but for those that only did not fit."""
+    entries = store.entries(session, "evicted", at=at, limit=1)
+    if entries and (_is_window(entries[0].record) or isinstance(entries[0].record, ErasedRecord)):
+        entries = store.entries(session, "evicted", at=at)
+    for seq in sorted({e.seq for e in entries if not _is_window(e.record)}, reverse=True):
+        found = commit_at(store, session, seq)
+        if found.status != WINDOW:  # of an erased key only its commit says so
+            return found
+    return None
+
+
+def _is_window(record: Record) -> bool:
+    return isinstance(record, EvictedRecord) and record.window
 
 
 def stands_for(commit: Commit) -> int:

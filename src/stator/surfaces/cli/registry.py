@@ -16,7 +16,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "files": "List the files a session touched, with their net change.",
         "decisions": "Show the decisions in force, and the reasons for them.",
         "calls": "List tool calls and how they ended.",
-        "evicted": "List what compaction removed from the agent's view.",
+        "evicted": "List what left the agent's view: by compaction, or because it did not fit.",
         "why": "Show why something is as it is: a file, a decision, a fact, a call, a revision.",
         "recap": "Show what the last sessions were asked, did, and how they ended.",
         "blame": "Show which turn each line of a file comes from.",

@@ -1,4 +1,4 @@
-"""`stator evicted`: lists what compaction removed from the agent's view."""
+"""`stator evicted`: lists what left the agent's view: by compaction, or because it did not fit."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator evicted                     removed by the current compaction
-stator evicted --all               removed by every compaction
+stator evicted                     what the agent does not see now
+stator evicted --all               removed by every compaction, left out of every answer
 stator evicted --json              then: stator recall KEY
 """
 
@@ -36,7 +36,7 @@ def evicted(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """List what compaction removed from the agent's view."""
+    """List what left the agent's view: by compaction, or because it did not fit."""
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         view = opened.session(session)
         found = view.evicted(all=all)
@@ -48,7 +48,8 @@ def evicted(
         last = 0
         for item in found:
             if all and item.by != last:
-                screen.line(Line(f"compaction @{item.by}", "bold"))
+                what = "did not fit" if item.window else "compaction"
+                screen.line(Line(f"{what} @{item.by}", "bold"))
                 last = item.by
             screen.line(_line(item), hang=22)
         if not found:

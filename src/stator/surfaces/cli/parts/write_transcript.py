@@ -57,7 +57,7 @@ def rewrite(
         raise BadQuery(
             f"--cwd: {folder!r:.200} is not a folder", hint="name the folder the agent will work in"
         )
-    messages = Rendering(store.port, view.id).current().render("anthropic")
+    messages = Rendering(store.port, view.id).current().render("anthropic", marks=False)
     if not messages:
         raise InvalidInput(
             f"session {view.name!r:.80} has no messages to export",

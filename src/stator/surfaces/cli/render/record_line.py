@@ -30,7 +30,7 @@ from stator.model.records.types import (
 from stator.model.sessions.lifecycle import AFTER_CLOSE, split_cause
 from stator.model.values import canon
 from stator.model.values.ids import short
-from stator.model.window.compaction import UNDONE
+from stator.model.window.compaction import UNDONE, WINDOW
 from stator.model.window.reply import dialect, requests, text_of
 from stator.surfaces.cli.render.escape import LINE_MAX
 from stator.surfaces.cli.render.lines import STATUS_STYLES, Line
@@ -333,6 +333,11 @@ def _compaction(commit: Commit) -> Line:
     if not isinstance(found, Mapping):
         return Line(brief(found))
     sizes, left = found.get("tokens"), found.get("left")
+    if commit.status == WINDOW:
+        turns = found.get("turns")
+        return Line(
+            "all turns fit again" if not turns else f"{brief(turns)} turns did not fit"
+        ).add(f" · {brief(left).strip('{}')}" if isinstance(left, Mapping) and left else "", "dim")
     line = Line(" → ".join(map(brief, sizes)) + " tokens" if isinstance(sizes, list) else "")
     counts = brief(left) if isinstance(left, Mapping) and left else ""
     return line.add(f" · removed from the view: {counts.strip('{}')}" if counts else "", "dim")
