@@ -14,7 +14,7 @@ from stator.model.brief.envelope import NoteKind, wrapped
 from stator.model.brief.quotes import Quoting
 from stator.model.brief.relevance import stems
 from stator.model.values.escape import visible
-from stator.model.window.transcript import BYTES_PER_TOKEN, CountTokens
+from stator.model.window.words import BYTES_PER_TOKEN, CountTokens
 
 START_TOKENS = 150
 PROMPT_TOKENS = 800

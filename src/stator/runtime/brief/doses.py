@@ -35,12 +35,13 @@ from stator.model.values.tokenizer import words
 from stator.model.views.project_state import StateEntry
 from stator.model.views.recap import SessionRecap, says_something, typed
 from stator.model.views.search import Term
+from stator.model.views.untrusted import NOT_KNOWN
 from stator.model.views.why import words_of
-from stator.model.window.transcript import CountTokens
+from stator.model.window.words import CountTokens
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import commit_at, matching
 from stator.runtime.base.project_flags import Trash
-from stator.runtime.brief.unverified import NOT_KNOWN, origin
+from stator.runtime.brief.unverified import origin
 from stator.runtime.files import disk_check
 from stator.runtime.views import project_state, search
 from stator.runtime.views.as_read import for_one_answer, is_history, to_settle
