@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 FOLDER: Final = "touched"
 ENDED: Final = "ended-"
 """Prefix of a file that says that a session has ended."""
+COUNT: Final = "count-"
+"""Prefix of a file whose size is a number."""
 DRIVEN: Final = "driven"
 """What the key of a session begins with that a program drives; others begin with their agent."""
 CONTENT_MAX = 2**20
@@ -174,6 +176,31 @@ class Toucher:
             finally:
                 os.close(handle)
         return None
+
+
+class Counter:
+    """A number beside the spool, by the name of what it counts; nothing that is lost with it matters."""
+
+    def __init__(self, spool: str, name: str) -> None:
+        self._folder = os.path.join(spool, FOLDER)
+        self._path = os.path.join(self._folder, COUNT + _digest(name))
+
+    def next(self) -> int:
+        """How often this was asked before."""
+        if not _made(self._folder):
+            return 1
+        handle = os.open(self._path, OPENING, 0o600)
+        try:
+            before = os.fstat(handle).st_size
+            os.write(handle, b".")
+        finally:
+            os.close(handle)
+        return before
+
+    def reset(self) -> None:
+        """Begin to count again."""
+        if os.path.lexists(self._path):
+            os.unlink(self._path)
 
 
 def stamp_of(path: str) -> str:
