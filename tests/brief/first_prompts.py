@@ -72,7 +72,9 @@ def unrelated_prompts() -> list[str]:
 def holds(item: dict[str, Any], text: str) -> bool:
     """Whether a text has a member of each group of words of an item."""
     low = " ".join(text.casefold().split())
-    return all(any(" ".join(one.casefold().split()) in low for one in group) for group in item["all"])
+    return all(
+        any(" ".join(one.casefold().split()) in low for one in group) for group in item["all"]
+    )
 
 
 def ask_related(store: Store, one: dict[str, Any], tally: PromptTally) -> Iterator[str]:

@@ -6,6 +6,7 @@ that it cannot close. Lines are chosen by rank and shown in order; what a line s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
@@ -238,11 +239,16 @@ def _lines(
     yield from closing
 
 
+_PLAIN = re.compile(r"[\w.:/@-]{1,80}\Z").match
+"""A key that says nothing but what it is the key of."""
+
+
 def _shown(line: ToldLine, limit: int) -> DoseLine:
     each = max(TEXT_LEAST, limit // len(line.texts)) if line.texts else 0
     room = each if len(line.texts) > 1 else limit
     text = " · ".join(QUOTING.cut(" ".join(one.split()), room) for one in line.texts)
     label = f"[{line.source}]" if line.source and text else ""
-    key = f"[{line.key}]" if line.key else ""
+    # A name that came from elsewhere is not shown outside quotes.
+    key = f"[{line.key}]" if line.key and not (line.unverified and not _PLAIN(line.key)) else ""
     words = " ".join(part for part in (line.mark, label, text, line.note, key) if part)
     return DoseLine(f"- {words}", line.session, line.key, line.seq)

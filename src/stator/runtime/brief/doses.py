@@ -24,7 +24,7 @@ from stator.model.records.types import (
     PlanRecord,
 )
 from stator.model.values.ids import short
-from stator.model.views.project_state import StateEntry
+from stator.model.views.project_state import OPEN, StateEntry
 from stator.model.views.recap import SessionRecap, says_something, typed
 from stator.model.views.why import words_of
 from stator.model.window.words import CountTokens
@@ -258,19 +258,22 @@ class _Telling:
     def _plan(self, session: str, subject: PromptSubject) -> Iterator[ToldLine]:
         """The steps that are open, and those that are said to be done and were not checked."""
         entries = self._store.entries(session, "plan", limit=ENTRIES)
-        steps = [one.record for one in reversed(entries) if isinstance(one.record, PlanRecord)]
-        open_ = [one.step for one in steps if one.status in ("pending", "in_progress", "blocked")]
-        claimed = [one.step for one in steps if str(one.status) == "claimed"]
-        for mark, found, rank in (
-            ("open steps:", open_, 2 if subject.follows else 4),
-            ("claimed done, unchecked:", claimed, 4 if subject.follows else 7),
-        ):
-            if not found:
-                continue
+        steps = [one for one in reversed(entries) if isinstance(one.record, PlanRecord)]
+        roots = self._roots(session, {one.seq for one in steps})
+        groups: dict[tuple[bool, str], list[str]] = {}
+        for one in steps:
+            assert isinstance(one.record, PlanRecord)
+            status = str(one.record.status)
+            if status in (*OPEN, "claimed"):
+                group = status == "claimed", roots.get(one.seq, "")
+                groups.setdefault(group, []).append(one.record.step)
+        for (is_claimed, root), found in groups.items():
+            mark = "claimed done, unchecked:" if is_claimed else "open steps:"
+            rank = (4 if subject.follows else 7) if is_claimed else (2 if subject.follows else 4)
             more = f"and {len(found) - STEPS} more" if len(found) > STEPS else ""
             yield ToldLine(
                 texts=tuple(found[:STEPS]), mark=mark, source="model", rank=rank, limit=560,
-                note=more, session=session,
+                note=more, session=session, unverified=root,
             )  # fmt: skip
 
     def _open(self, session: str) -> Iterator[ToldLine]:
@@ -360,10 +363,7 @@ class _Telling:
         for line in everything:
             if not line.unverified and line.source != "user" and line.seq:
                 wanted.setdefault(line.session, set()).add(line.seq)
-        roots = {
-            session: unverified(self._port, session, seqs, self._context)
-            for session, seqs in wanted.items()
-        }
+        roots = {session: self._roots(session, seqs) for session, seqs in wanted.items()}
 
         def judged(line: ToldLine) -> ToldLine:
             root = roots.get(line.session, {}).get(line.seq, "")
@@ -373,6 +373,10 @@ class _Telling:
             msgspec.structs.replace(one, lines=list(map(judged, one.lines))) for one in sessions
         ]
         return told, others
+
+    def _roots(self, session: str, seqs: set[int]) -> dict[int, str]:
+        """Of commits of a session, those that rest on an untrusted root, and where it came from."""
+        return unverified(self._port, session, seqs, self._context)
 
 
 def _plain_ending(found: SessionRecap) -> list[str]:
