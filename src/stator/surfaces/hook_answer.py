@@ -1,4 +1,4 @@
-"""Answers an agent's hooks with what its model is told: a dose when a session starts, and one with its first prompt.
+"""Answers an agent's hooks with what its model is given: a dose when a session starts, and one with its first prompt.
 
 A store that is not this user's own gives an agent nothing; the user is told so once.
 
@@ -71,7 +71,7 @@ def answer(
 def _start_dose(
     store: Store, hook_input: dict[str, Any], conversation: Conversation, spool: str
 ) -> Dose:
-    from stator.runtime.brief.starting import Starting, start_dose
+    from stator.runtime.brief.start import Starting, start_dose
 
     row = find(store.port, conversation)
     source = hook_input.get("source")

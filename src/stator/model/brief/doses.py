@@ -1,4 +1,4 @@
-"""Renders the two doses: what an agent is told when a session starts, and with its first prompt. Pure.
+"""Renders the two doses: what an agent is given when a session starts, and with its first prompt. Pure.
 
 Neither ever exceeds its budget, counted with the wrapping. Recorded text is quoted, on one line, between delimiters
 that it cannot close. Lines are chosen by rank and shown in order; what a line says that is there already is left out.
@@ -37,7 +37,7 @@ DAY, HOUR, MINUTE = 86_400_000_000, 3_600_000_000, 60_000_000
 
 
 class ToldLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that an agent may be told."""
+    """One thing that an agent may be given."""
 
     texts: tuple[str, ...]
     """Recorded: anything may be in it."""
@@ -59,7 +59,7 @@ class ToldLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToldSession(msgspec.Struct, frozen=True, kw_only=True):
-    """What is told of one session."""
+    """What is given of one session."""
 
     session: str
     name: str
@@ -80,7 +80,7 @@ class DoseLine(msgspec.Struct, frozen=True):
 
 
 class Dose(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent is told; `str(dose)` is the text, empty if there is nothing to tell."""
+    """What an agent is given; `str(dose)` is the text, empty if there is nothing to give."""
 
     kind: NoteKind
     text: str = ""
@@ -188,7 +188,7 @@ def _packed(
     max_tokens: int,
     count_tokens: CountTokens | None,
 ) -> Dose:
-    """The lines that fit, by rank; nothing if there is none and nothing closes the text."""
+    """The lines that fit, by rank; nothing if none does and nothing closes the text."""
     room = max_tokens if count_tokens is not None else max_tokens * BYTES_PER_TOKEN
     size: Callable[[str], int] = count_tokens or (lambda text: len(text.encode()))
     taken: dict[tuple[int, int], DoseLine] = {}
