@@ -14,7 +14,6 @@ import msgspec
 from stator.errors import BadBudget
 from stator.model.brief.envelope import NoteKind, wrapped
 from stator.model.brief.quotes import Quoting
-from stator.model.brief.relevance import stems
 from stator.model.values.escape import visible
 from stator.model.window.words import BYTES_PER_TOKEN, CountTokens
 
@@ -204,7 +203,7 @@ def _packed(
     )
     for _, group, place in order:
         line = groups[group][1][place]
-        says = set().union(*map(stems, line.texts)) if line.texts else set()
+        says = _words(line) if kind == "prompt" else set()
         if says and len(says & known) >= SAME * len(says):
             continue
         for limit in (line.limit, line.limit // 2):
@@ -222,6 +221,12 @@ def _packed(
     scale = 1 if count_tokens is not None else BYTES_PER_TOKEN
     found = [taken[where] for where in sorted(taken)]
     return Dose(kind=kind, text=text, tokens=-(-size(text) // scale), lines=found)
+
+
+def _words(line: ToldLine) -> set[str]:
+    from stator.model.brief.relevance import stems  # a start has no use for it, and must be fast
+
+    return {word for text in line.texts for word in stems(text)}
 
 
 def _lines(
