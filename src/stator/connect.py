@@ -472,6 +472,7 @@ def context(
         call=os.environ.get("STATOR_CALL", ""),
         is_joined=known.is_joined and project is None,
         home_of=functools.cache(homes(os.environ, store, str(root), project)),
+        instructions=lambda: _instructions(str(root)),
         launch=_launch(),
         index=search_index,
         project_index=project_index,
@@ -482,8 +483,15 @@ def context(
         boot=machine.boot,
         at_rest=_at_rest,
         started=_started,
+        touch_folder=lambda store: next(iter(spools(store)), ""),
         unplaced=_unplaced,
     )
+
+
+def _instructions(root: str) -> list[str]:
+    from stator.instruction_files import instructions
+
+    return instructions(root, os.environ)
 
 
 def _launch() -> Launch | None:

@@ -55,7 +55,7 @@ def _index(
         if not create and not os.path.exists(beside):
             yield None
             return
-        index = made(beside, store.info().id, _log(store))
+        index = made(beside, _identity(made, store), _log(store))
         try:
             yield index
         finally:
@@ -67,8 +67,14 @@ def _index(
     if create and made not in passing:
         # By a weak reference: an index must not keep alive the store it is gone with.
         log = _log(weakref.proxy(store))
-        passing[made] = made("", store.info().id, log, in_memory=not on_disk)
+        passing[made] = made("", _identity(made, store), log, in_memory=not on_disk)
     yield passing.get(made)
+
+
+def _identity(made: type[AnyIndex], store: port.StorePort) -> str:
+    """What an index is of. Of a foreign store nothing is trusted: what is known of it then is known differently."""
+    foreign = made.JUDGES and store.ownership.foreign
+    return f"{store.info().id} foreign" if foreign else store.info().id
 
 
 def keeps_index(store: port.StorePort) -> bool:

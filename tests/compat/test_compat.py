@@ -122,7 +122,17 @@ def _digest(value: object) -> str:
 
 
 def test_every_release_has_a_database():
-    assert [*RELEASES] == ["0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0"]
+    assert [*RELEASES] == [
+        "0.1.0",
+        "0.2.0",
+        "0.3.0",
+        "0.4.0",
+        "0.5.0",
+        "0.6.0",
+        "0.7.0",
+        "0.8.0",
+        "0.9.0",
+    ]
 
 
 def test_an_old_database_verifies(release):

@@ -26,6 +26,8 @@ class Awaited:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._store, name)
+        if not callable(method):
+            return method
 
         def call(*args: Any, **kwargs: Any) -> Any:
             found = asyncio.run(self._pool.run(method, *args, **kwargs))

@@ -25,8 +25,9 @@ PARTS: dict[str, str] = {
     "extensions": "errors",
     "model": "errors model",
     "store": "errors locks model store",
-    "runtime": "errors locks model store.port runtime",
+    "runtime": "errors locks touched_files model store.port runtime",
     "importers": "errors locations extensions model store.port runtime importers",
+    "touched_files": "locks model.brief.shared_files",
     "hooks": "errors locations locks model store.port runtime importers hooks",
     "machine": "model runtime hooks owner store.port",
     "homes": "owner model store.port",
@@ -41,7 +42,7 @@ PARTS: dict[str, str] = {
     "testing": "errors model store runtime connect index_files",
     "pytest_plugin": "testing",
     "__main__": "surfaces",
-    "surfaces": "errors locations locks owner model runtime importers hooks connect index_files surfaces"
+    "surfaces": "errors locations locks touched_files owner model runtime importers hooks connect index_files surfaces"
     " __version__",
 }
 """Part of the package → what of the package it may import."""
@@ -98,12 +99,22 @@ ROOMS: dict[str, Steps] = {
     "hooks": (
         ("spool", "hook_note", "witness"),
         ("claude_code", "codex", "gemini", "cursor", "opencode"),
-        ("mappers", "repeated_lines", "transcript_file"),
+        ("mappers", "repeated_lines", "transcript_file", "given_notes"),
         ("witnesses", "unrecorded"),
         ("unplaced", "ingest"),
     ),
     "surfaces": (
-        ("loopback", "target", "hook_answer", "agent_settings", "cli.registry", "cli.options"),
+        (
+            "loopback",
+            "target",
+            "hook_answer",
+            "hook_reply",
+            "write_notice_text",
+            "agent_settings",
+            "cli.registry",
+            "cli.options",
+        ),
+        ("write_notice",),
         ("hook", "supervisor", "ingester"),
         ("cli.render cli.exits",),
         ("mcp", "proxy"),

@@ -12,7 +12,7 @@ from stator.model.exchange import items
 SOURCE = Path(__file__).parents[2] / "src" / "stator"
 
 ITEM_TAGS = {
-    *("About", "Answered", "Began", "Called", "Compacted", "Configured"),
+    *("About", "Answered", "Began", "Called", "Compacted", "Configured", "Delivered"),
     *("Cursor", "Ended", "Flagged", "Item"),
     *("Noise", "Noted", "Offered", "Planned", "Prompted", "Returned", "Skipped", "Spawned"),
     *("Touched", "TurnEnded", "Unknown"),

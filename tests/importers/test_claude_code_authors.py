@@ -23,8 +23,6 @@ from stator.importers.claude_code.transcript import FORMAT
 from stator.model.exchange.items import (
     Compacted,
     Configured,
-    Conversation,
-    Noise,
     Noted,
     Planned,
     Prompted,
@@ -33,7 +31,6 @@ from stator.model.exchange.items import (
     TurnEnded,
     digest_of,
 )
-from stator.surfaces import hook_answer
 
 REPORT = (
     "<task-notification>\n<task-id>{}</task-id>\n<tool-use-id>toolu_1</tool-use-id>\n"
@@ -147,26 +144,6 @@ def test_a_prompt_with_the_context_of_an_editor_has_the_id_that_its_hook_gives(f
     said = {"hook_event_name": "UserPromptSubmit", "prompt": "fix it", "prompt_id": "p-1"}
     (told,) = hooks.items({**said, "session_id": SESSION}, 1, "x", {})
     assert told.id == items_of_type(Prompted, items(file.path))[0].id
-
-
-def own_text() -> str:
-    handle = hook_answer._handle(Conversation(source="claude-code", id=SESSION).session)
-    return f"# Where the last session was\nplant two beds\n\n{handle}"
-
-
-@pytest.mark.parametrize("event", ["SessionStart:startup", "SessionStart:compact"])
-def test_what_we_tell_an_agent_is_nobodys_words(file, event):
-    reminder = (
-        f"<system-reminder>\nSessionStart hook additional context: {own_text()}\n</system-reminder>"
-    )
-    given = {"type": "hook_additional_context", "content": [own_text()], "hookName": event}
-    file.prompt("go")
-    file.line("attachment", attachment=given, rendered=[{"content": reminder}])
-    file.line("attachment", attachment=given)
-    file.prompt(reminder, isMeta=True)
-    told = items(file.path)
-    assert items_of_type(Noted, told) == []
-    assert len(items_of_type(Noise, told)) == 3
 
 
 # -- statuses -------------------------------------------------------------------------------------

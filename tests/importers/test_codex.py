@@ -36,6 +36,7 @@ from stator.importers.reading import jsonl as lines
 from stator.importers.reading import zstd
 from stator.importers.reading.found_conversation import FoundConversation
 from stator.importers.reading.jsonl import read_beginning
+from stator.model.brief.envelope import wrapped
 from stator.model.exchange.items import (
     Called,
     Configured,
@@ -47,7 +48,6 @@ from stator.model.exchange.items import (
     digest_of,
 )
 from stator.model.window.reply import requests
-from stator.surfaces import hook_answer
 
 HERE = DATA / "codex"
 ID = "0199aaaa-0000-7000-8000-0000000000"
@@ -295,18 +295,8 @@ def test_a_sub_agent_hangs_at_the_call_that_started_it():
     assert child.conversation.parent_call == "call_spawn"
 
 
-def test_our_own_answer_to_a_hook_is_nobodys_words(tmp_path):
-    ours = f"# Before\n\nThe roses are watered.\n\n{hook_answer._handle('s_1')}"
-    path = written(
-        tmp_path,
-        said("message", role="developer", content=[{"type": "input_text", "text": ours}]),
-        prompt("go"),
-    )
-    assert not [item for item in told(path) if isinstance(item, Noted)]
-
-
 def test_a_prompt_that_quotes_our_answer_stays_a_prompt(tmp_path):
-    path = written(tmp_path, prompt(f"what is this? {hook_answer._handle('s_1')}"))
+    path = written(tmp_path, prompt(f"what is this? {wrapped('start', 'a handle')}"))
     assert len(prompts(path)) == 1
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from importers.gemini_writer import SESSION, Chat, chats, write_resume
 from importers.import_helpers import DATA, RECORDINGS
 from importers.reading_laws import line_ends, read, read_in_parts, recorded
-from stator.model.exchange.items import Answered, Called, Compacted, Noted, Prompted, Returned
+from stator.model.exchange.items import Answered, Called, Compacted, Prompted, Returned
 from stator.model.values.json_text import canonical
 
 NAME = "session-2026-10-02T08-00-5d1f0000.jsonl"
@@ -293,13 +293,6 @@ def test_a_second_compaction_replaces_the_summary_of_the_first(path):
         words = f"<state_snapshot>{name}"
         chat.see([{"id": name, "type": "user", "content": [{"text": words}]}])
     assert [item.id for item in compactions(chat, path)] == ["compact/1", "compact/2"]
-
-
-def test_our_own_answer_to_a_hook_is_nobodys_words(path):
-    chat = answering()
-    ours = "Stator records this session as s_1. Its MCP tools take that as `session`: use them"
-    chat.record("user", [{"text": f"<hook_context>{ours}</hook_context>"}])
-    assert not [item for item in whole_of(chat.data, path) if isinstance(item, Noted)]
 
 
 def test_a_cursor_in_a_long_chat_stays_small(path):

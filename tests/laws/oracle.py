@@ -17,7 +17,7 @@ COLLECTIONS = (
     *("session", "tags", "runs", "children", "tools", "files", "decisions", "pending", "calls"),
     *("plan", "facts", "preferences", "dead_ends", "artifacts", "working_set", "approvals"),
     *("spend", "scores", "evicted", "flags", "scratch", "app", "settings", "trust"),
-    *("revisions", "candidates", "forgotten", "checks"),
+    *("revisions", "candidates", "forgotten", "checks", "deliveries"),
 )
 KEPT_BY_REWIND = frozenset(
     (

@@ -198,14 +198,14 @@ def _searched(path: Path) -> str:
 
 async def _over_mcp(store: Any, session: str) -> str:
     async with talking(store) as agent:
-        state = await agent.call("log", session=session, what="state", limit=100)
-        diff = await agent.call("diff", session=session, start="t1")
+        state = await agent.call("stator_log", session=session, what="state", limit=100)
+        diff = await agent.call("stator_diff", session=session, start="t1")
         resource = await agent.read(f"session://{session}/state")
-    tools = {name: BY_NAME[name] for name in ("record", "log")}
+    tools = {name: BY_NAME[name] for name in ("stator_record", "stator_log")}
     told = [tool.description for tool in tools.values()]
     taken = [json.dumps(tool.input_schema) for tool in tools.values()]
-    rows = [f"{row['collection']} {row['key']}: {row['what']}" for row in state["rows"]]
-    changes = [f"{one['collection']} {one['key']}" for one in diff["changes"]]
+    rows = [f"{row['collection']} {row['name']}: {row['what']}" for row in state["rows"]]
+    changes = [f"{one['collection']} {one['name']}" for one in diff["changes"]]
     return "\n".join(
         [*told, *taken, "", *rows, "", *changes, "", "state: " + ", ".join(resource["state"])]
     )

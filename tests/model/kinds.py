@@ -22,6 +22,7 @@ from stator.model.records.row_types import CommitKind
 from stator.model.records.types import (
     CandidateRecord,
     CheckRecord,
+    DeliveryRecord,
     ForgottenRecord,
     RevisionRecord,
 )
@@ -83,6 +84,7 @@ BY_ITSELF = {
     "revision": "a call that commits to version control puts the revision into `revisions`",
     "candidate": "a call that a person denies puts a candidate into `candidates`",
     "check": "a call that runs the check of a step puts how it ended into `checks`",
+    "delivery": "a text of ours that arrives at an agent is in `deliveries`",
     "forget": "a person who has a project forget something puts that into `forgotten`",
 }
 """The records that are made when something else is done."""
@@ -124,6 +126,8 @@ def record_found(session: Any) -> None:
     append(session, "candidate", changes=(Upsert("candidates", candidate),))
     check = CheckRecord(command="make test", ended="failed", ran_in="k_0")
     append(session, "check", changes=(Upsert("checks", check),))
+    delivery = DeliveryRecord(note="64f1b9aa", kind="start")
+    append(session, "delivery", output="feed them", changes=(Upsert("deliveries", delivery),))
     forgotten = ForgottenRecord(collection="facts", name="old count", upto=1)
     append(session, "forget", changes=(Upsert("forgotten", forgotten),))
 

@@ -104,8 +104,10 @@ def test_claude_code_reads_and_writes_its_state_over_mcp(begin):
     handle = session(agent)["id"]
     fact = {"kind": "fact", "name": "test command", "value": "pytest -q", "why": "the readme"}
     record = {"session": handle, "items": [fact]}
-    script.lines = [Tool("mcp__stator__record", record), Say("noted")]
-    agent.ask("note it", "--allowedTools", "mcp__stator__record", "--mcp-config", ".mcp.json")
+    script.lines = [Tool("mcp__stator__stator_record", record), Say("noted")]
+    agent.ask(
+        "note it", "--allowedTools", "mcp__stator__stator_record", "--mcp-config", ".mcp.json"
+    )
     assert "pytest -q" in agent.stator("state", "--session", handle, "--json")
 
 

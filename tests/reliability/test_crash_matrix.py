@@ -241,13 +241,13 @@ def by_kind(points: list[list[str]]) -> list[list[Kill]]:
     return list(found.values())
 
 
-def share(points: list[list[str]], number: int) -> list[Kill]:
-    """One kill at every sixth kind of point; six programs in a row cover all, in changing turns."""
+def share(points: list[list[str]], number: int, step: int) -> list[Kill]:
+    """One kill at every `step`th kind of point; that many programs in a row cover all, in changing turns."""
     kinds = by_kind(points)
     return [
-        kinds[at][(at + number // 6) % len(kinds[at])]
-        for at in range(number % 6, len(kinds), 6)
-    ]  # fmt: skip
+        kinds[at][(at + number // step) % len(kinds[at])]
+        for at in range(number % step, len(kinds), step)
+    ]
 
 
 def again(kill: Kill, at: int) -> dict[int, int]:
@@ -299,7 +299,7 @@ def test_the_programs_reach_every_kind_of_crash_point(points):
 def test_a_program_killed_once_and_rerun_performs_every_effect_once(
     zygote, tmp_path, points, program
 ):
-    chosen = share(points(program), PROGRAMS.index(program))
+    chosen = share(points(program), PROGRAMS.index(program), 12)
     total = kill_each(zygote, tmp_path, program, (dict([kill]) for kill in chosen))
     assert total["kills"] == total["cells"] == len(chosen)
 
@@ -309,7 +309,7 @@ def test_a_program_killed_again_during_its_rerun_performs_every_effect_once(
     zygote, tmp_path, points, program
 ):
     number = PROGRAMS.index(program)
-    chosen = share(points(program), number + 7)[number % 2 :: 2]
+    chosen = share(points(program), number + 7, 6)[number % 2 :: 2]
     cells = [again(kill, (7 * number + 5 * place) % 40) for place, kill in enumerate(chosen)]
     total = kill_each(zygote, tmp_path, program, cells)
     assert total["kills"] > len(chosen)

@@ -243,7 +243,7 @@ async def send_everything(agent: Agent, plant: Doors) -> list[str]:
         may = {one.name: filled(one.schema, plant, f"{name}.{one.name}") for one in kind.may}
         key = f"password={plant.bare('idempotency_key')}"
         item = {"kind": name, "why": plant.text(f"{name}.why"), **must}
-        done = await agent.call("record", session=session, items=[item], idempotency_key=key)
+        done = await agent.call("stator_record", session=session, items=[item], idempotency_key=key)
         assert len(done["recorded"]) == 1
         for field, value in may.items():
             await attempt("record", {"session": session, "items": [{**item, field: value}]})

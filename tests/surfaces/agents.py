@@ -56,7 +56,7 @@ class Agent:
         raise AssertionError(f"not refused: {found}")
 
     async def begin(self, purpose: str = "fix the login bug") -> str:
-        return str((await self.call("open", purpose=purpose))["session"])
+        return str((await self.call("stator_open", purpose=purpose))["session"])
 
     async def read(self, uri: str) -> Any:
         found = await self.client.read_resource(uri)

@@ -42,7 +42,7 @@ async def test_an_agent_cannot_change_the_status_of_a_session_that_hooks_record(
 ):
     head = store.read(recorder.session).head
     async with talking(store) as agent:
-        error = await agent.refused("sessions", action=action, session=recorder.session)
+        error = await agent.refused("stator_open", action=action, session=recorder.session)
     assert error["code"] == "E_STATE"
     assert "recorded from 'cursor'" in error["what"]
     assert f"stator {action}" in error["hint"]
@@ -55,7 +55,7 @@ async def test_an_agent_cannot_change_the_status_of_a_session_that_a_program_dri
 ):
     head = store.read("driven").head
     async with talking(store) as agent:
-        error = await agent.refused("sessions", action=action, session="driven")
+        error = await agent.refused("stator_open", action=action, session="driven")
     assert "a program or a person began it" in error["what"]
     assert store.read("driven").head == head
 
@@ -64,17 +64,17 @@ async def test_an_agent_closes_what_it_opened_and_no_other_agents_session(store)
     async with talking(store) as agent:
         mine = await agent.begin()
     async with talking(store, me=Implementation(name="other", version="1")) as other:
-        error = await other.refused("sessions", action="close", session=mine)
+        error = await other.refused("stator_open", action="close", session=mine)
         assert "another agent opened it" in error["what"]
     async with talking(store) as agent:
-        closed = await agent.call("sessions", action="close", session=mine)
+        closed = await agent.call("stator_open", action="close", session=mine)
         assert closed["status"] == "closed"
 
 
 async def test_what_the_proxy_sees_lands_in_a_session_that_its_agent_closed_over_mcp(store):
     async with talking(store) as agent:
         mine = await agent.begin()
-        await agent.call("sessions", action="close", session=mine)
+        await agent.call("stator_open", action="close", session=mine)
     row = store.port.session(mine)
     proxy = Recorder(
         store.port, store.context, Conversation(source="mcp", id=mine), via="proxy", row=row

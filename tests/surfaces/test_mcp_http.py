@@ -229,15 +229,15 @@ async def test_two_clients_of_two_revisions_share_a_session_and_a_restart_keeps_
             uri = f"session://{handle}/head"
             async with one.client.listen(resource_subscriptions=[uri]) as heard:
                 items = [{"kind": "decision", "what": "use JWT", "topic": "auth"}]
-                await two.call("record", session=handle, items=items)
+                await two.call("stator_record", session=handle, items=items)
                 assert await next_uri(heard) == uri
-            rows = (await one.call("log", session=handle, what="decisions"))["rows"]
+            rows = (await one.call("stator_log", session=handle, what="decisions"))["rows"]
             assert [row["what"] for row in rows] == ["use JWT"]
             assert (await two.read(uri))["seq"] == 3
     with serving(store) as (address, token):
         for era in ERAS:
             async with connected(address, token, era) as agent:
-                assert "use JWT" in (await agent.call("open", session=handle))["brief"]
+                assert "use JWT" in (await agent.call("stator_open", session=handle))["brief"]
 
 
 def test_http_requests_get_the_right_status(tmp_path):
@@ -280,7 +280,7 @@ async def test_the_sdk_client_gets_an_error_for_a_long_request_and_can_continue(
     with serving(tmp_path / "agent.db") as (address, token):
         async with connected(address, token, era) as agent:
             with pytest.raises(MCPError):
-                await agent.call("open", purpose="x" * 5_000_000)
+                await agent.call("stator_open", purpose="x" * 5_000_000)
             assert await agent.begin()
 
 

@@ -62,7 +62,7 @@ async def test_a_long_log_is_read_page_by_page_by_its_seq(store):
         handle = await agent.begin()
         for _ in range(3):
             items = [{"kind": "dead_end", "what": str(n)} for n in range(50)]
-            await agent.call("record", session=handle, items=items)
+            await agent.call("stator_record", session=handle, items=items)
         seqs: list[int] = []
         after: int | None = 0
         while after is not None:
@@ -144,7 +144,7 @@ async def test_a_subscriber_of_the_revision_with_initialize_is_notified_too(stor
         await send.wait()
         await agent.client.unsubscribe_resource(uri)
         await anyio.to_thread.run_sync(store.contribute("fix-login").flag, "again")
-        await agent.call("open", session=fixed)
+        await agent.call("stator_open", session=fixed)
     assert heard == [uri]
 
 
@@ -162,7 +162,7 @@ async def test_a_busy_store_does_not_end_the_server(store, fixed, monkeypatch):
         while looks < 3:
             await anyio.sleep(0.005)
         monkeypatch.undo()
-        assert (await agent.call("open", session=fixed))["session"] == fixed
+        assert (await agent.call("stator_open", session=fixed))["session"] == fixed
 
 
 async def test_a_client_that_left_is_removed_and_the_others_are_notified(store, fixed):
@@ -197,7 +197,7 @@ async def test_a_client_is_notified_at_once_of_what_it_recorded(store):
         uri = f"session://{handle}/state"
         async with agent.client.listen(resource_subscriptions=[uri]) as heard:
             items = [{"kind": "dead_end", "what": "x"}]
-            await agent.call("record", session=handle, items=items)
+            await agent.call("stator_record", session=handle, items=items)
             assert await next_uri(heard) == uri
 
 

@@ -59,15 +59,15 @@ async def test_the_sdk_client_calls_every_tool_end_to_end(path, era):
         agent = Agent(client)
         handle = await agent.begin()
         items = [{"kind": "decision", "what": "use JWT", "topic": "auth", "why": "stateless"}]
-        await agent.call("record", session=handle, items=items)
-        assert (await agent.call("log", session=handle))["rows"][0]["kind"] == "decision"
-        assert (await agent.call("diff", session=handle))["changes"]
+        await agent.call("stator_record", session=handle, items=items)
+        assert (await agent.call("stator_log", session=handle))["rows"][0]["kind"] == "decision"
+        assert (await agent.call("stator_diff", session=handle))["changes"]
         assert (
             "use JWT"
-            in (await agent.call("recall", session=handle, key="decision:auth"))["content"]
+            in (await agent.call("stator_recall", session=handle, key="decision:auth"))["content"]
         )
-        assert (await agent.call("settle", session=handle))["in_doubt"] == []
-        assert (await agent.call("sessions"))["sessions"][0]["session"] == handle
+        assert (await agent.call("stator_settle", session=handle))["in_doubt"] == []
+        assert (await agent.call("stator_open", action="list"))["sessions"][0]["session"] == handle
         assert (await agent.read(f"session://{handle}/head"))["seq"] == 3
         assert (await client.get_prompt("resume")).messages
 
@@ -81,13 +81,13 @@ async def test_two_servers_on_one_store_see_each_other_at_once(path):
             async def fill(agent, name):
                 for n in range(10):
                     items = [{"kind": "fact", "name": f"{name}{n}", "value": n}]
-                    await agent.call("record", session=handle, items=items)
+                    await agent.call("stator_record", session=handle, items=items)
 
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(fill, a, "a")
                 tasks.start_soon(fill, b, "b")
             assert await next_uri(heard) == f"session://{handle}/head"
-        assert (await b.call("open", session=handle))["head"]["seq"] == 22
+        assert (await b.call("stator_open", session=handle))["head"]["seq"] == 22
     with stator.connect(path) as store:
         assert len(store.read(handle).facts()) == 20
 
@@ -125,7 +125,9 @@ def test_a_line_that_is_not_a_message_is_answered_with_an_error(line, code, numb
     assert (answer.error.code, answer.id) == (code, number)
 
 
-LONG = b'"' + b"x" * OVER + b'"'
+MANY = 200_000
+"""Bytes of a part that is read in several chunks; whether a line is too long is decided before."""
+LONG = b'"' + b"x" * MANY + b'"'
 LONG_REQUESTS = {
     "id first": (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":%b}}' % LONG, 7),
     "id last": (b'{"jsonrpc":"2.0","method":"m","params":{"a":%b,"id":1},"id":8}' % LONG, 8),
@@ -139,8 +141,8 @@ LONG_REQUESTS = {
         9,
     ),
     "id after an escaped end": (b'{"a":"\\\\","b":%b,"id":4,"method":"m"}' % LONG, 4),
-    "only escapes": (b'{"a":"%b","id":4,"method":"m"}' % (b"\\\\" * OVER), 4),
-    "deep nesting": (b'{"a":%b%b,"id":4,"method":"m"}' % (b"[" * OVER, b"]" * OVER), 4),
+    "only escapes": (b'{"a":"%b","id":4,"method":"m"}' % (b"\\\\" * MANY), 4),
+    "deep nesting": (b'{"a":%b%b,"id":4,"method":"m"}' % (b"[" * MANY, b"]" * MANY), 4),
     "a notification": (b'{"method":"m","params":{"id":1,"a":%b}}' % LONG, None),
     "a response": (b'{"id":5,"result":{"method":"m","a":%b}}' % LONG, None),
     "an id that is none": (b'{"id":1.5,"method":"m","a":%b}' % LONG, None),
@@ -167,7 +169,7 @@ async def test_the_sdk_client_gets_an_error_for_a_long_request_and_can_continue(
     async with over_stdio(path) as client:
         agent = Agent(client)
         with pytest.raises(MCPError) as caught:
-            await agent.call("open", purpose="x" * 5_000_000)
+            await agent.call("stator_open", purpose="x" * 5_000_000)
         assert "at most 4,194,304 bytes" in str(caught.value)
         assert await agent.begin()
 
@@ -223,9 +225,9 @@ def test_a_tool_before_initialize_is_refused(server):
 
 
 def test_the_server_answers_open_requests_after_its_input_ends(server, path):
-    handle = ask(server, tool("open", purpose="x"))["result"]["structuredContent"]["session"]
+    handle = ask(server, tool("stator_open", purpose="x"))["result"]["structuredContent"]["session"]
     items = [{"kind": "fact", "name": f"f{n}", "value": n} for n in range(20)]
-    asked = [tool("record", n, session=handle, items=items) for n in range(2, 12)]
+    asked = [tool("stator_record", n, session=handle, items=items) for n in range(2, 12)]
     out, err = server.communicate(b"".join(asked))
     assert server.returncode == 0, err
     assert sorted(json.loads(line)["id"] for line in out.splitlines()) == list(range(2, 12))
@@ -243,17 +245,19 @@ def test_the_server_ends_cleanly_when_its_client_leaves(server):
 
 def test_a_kill_loses_nothing_that_was_acknowledged(path):
     process: Any = started(path)
-    handle = ask(process, tool("open", purpose="x"))["result"]["structuredContent"]["session"]
+    handle = ask(process, tool("stator_open", purpose="x"))["result"]["structuredContent"][
+        "session"
+    ]
     for n in range(20):
         items = [{"kind": "dead_end", "what": f"{n}"}]
-        process.stdin.write(tool("record", n, session=handle, items=items))
+        process.stdin.write(tool("stator_record", n, session=handle, items=items))
     process.stdin.flush()
     acknowledged = ["result" in json.loads(process.stdout.readline()) for _ in range(5)]
     process.send_signal(signal.SIGKILL)
     rest = process.communicate()[0]
     acknowledged += [b'"result"' in line for line in rest.splitlines()]
     again = started(path)
-    opened = ask(again, tool("open", session=handle))["result"]["structuredContent"]
+    opened = ask(again, tool("stator_open", session=handle))["result"]["structuredContent"]
     again.communicate()
     assert again.returncode == 0
     assert opened["head"]["seq"] >= 2 + sum(acknowledged)

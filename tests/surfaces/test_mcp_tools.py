@@ -13,12 +13,12 @@ from mcp.shared.exceptions import MCPError
 import stator
 from stator.runtime.driving import settlement as settling
 from stator.surfaces.mcp.tools import registry
-from stator.surfaces.mcp.tools.definitions import BY_NAME, DEFINITIONS
+from stator.surfaces.mcp.tools.definitions import BY_NAME, DEFINITIONS, INSTRUCTIONS, RENAMED
 from surfaces.agents import ERAS, talking
 from surfaces.recorded import record
 
 pytestmark = pytest.mark.anyio
-TOKENS_MAX = 1_500
+TOKENS_MAX = 1_900
 
 
 @pytest.fixture
@@ -84,13 +84,14 @@ def gated(store):
 # -- what a model reads first ---------------------------------------------------------------------
 
 
-def test_at_most_eight_tools_cost_a_model_at_most_1500_tokens():
+def test_at_most_eight_tools_and_the_instructions_cost_a_model_at_most_1900_tokens():
     said = [
         {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
         for tool in DEFINITIONS
     ]
+    read = json.dumps([INSTRUCTIONS, *said], separators=(",", ":"), ensure_ascii=False)
     assert len(said) <= 8
-    assert math.ceil(len(json.dumps(said, separators=(",", ":")).encode()) / 4) <= TOKENS_MAX
+    assert math.ceil(len(read.encode()) / 4) <= TOKENS_MAX
 
 
 def test_no_tool_offers_what_only_a_person_may_do():
@@ -105,17 +106,19 @@ async def test_tools_list_annotations_and_output_schemas(store, era):
     async with talking(store, era) as agent:
         listed = {tool.name: tool for tool in (await agent.client.list_tools()).tools}
     assert list(listed) == [
-        "open",
-        "record",
-        "log",
-        "diff",
-        "recall",
-        "settle",
-        "search",
-        "sessions",
+        "stator_open",
+        "stator_record",
+        "stator_log",
+        "stator_diff",
+        "stator_recall",
+        "stator_settle",
+        "stator_search",
+        "stator_why",
     ]
     reads = {name for name, tool in listed.items() if tool.annotations.read_only_hint}
-    assert reads == {"log", "diff", "recall", "search"}
+    assert reads == {"stator_log", "stator_diff", "stator_recall", "stator_search", "stator_why"}
+    repeatable = {name for name, tool in listed.items() if tool.annotations.idempotent_hint}
+    assert repeatable == set(listed) - {"stator_record"}
     assert not any(tool.annotations.destructive_hint for tool in listed.values())
     assert all(tool.output_schema["type"] == "object" for tool in listed.values())
 
@@ -125,6 +128,20 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol(store):
         with pytest.raises(MCPError) as caught:
             await agent.client.call_tool("approve", {"call": "c_1"})
     assert caught.value.error.code == types.INVALID_PARAMS
+    assert "stator_open, stator_record" in caught.value.error.message
+
+
+@pytest.mark.parametrize("old", RENAMED)
+async def test_a_tool_answers_to_its_old_name_and_says_that_it_was_renamed(searched, old):
+    fixed = searched.read("fix-login").id
+    given = {"search": {"words": "login"}, "sessions": {}, "open": {"session": fixed}}
+    item = {"kind": "dead_end", "what": "x"}
+    given |= {"record": {"session": fixed, "items": [item]}}
+    async with talking(searched) as agent:
+        found = await agent.call(old, **given.get(old, {"session": fixed}))
+        listed = {tool.name for tool in (await agent.client.list_tools()).tools}
+    assert f"The tool {old} is now {RENAMED[old]}" in found["note"]
+    assert old not in listed
 
 
 # -- open -----------------------------------------------------------------------------------------
@@ -133,36 +150,39 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol(store):
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_session_is_created_for_a_purpose_and_found_again(store, era):
     async with talking(store, era) as agent:
-        begun = await agent.call("open", purpose="Fix the login bug!")
+        begun = await agent.call("stator_open", purpose="Fix the login bug!")
         assert begun["created"]
-        assert begun["name"].startswith("fix-the-login-bug-")
+        assert begun["name"] == "fix-the-login-bug"
+        assert (begun["agent"], begun["yours"]) == ("tester", True)
         assert "«Fix the login bug!»" in begun["brief"]
         handle = begun["session"]
         for name in (handle, handle[-8:], begun["name"]):
-            assert (await agent.call("open", session=name))["session"] == handle
-        newest = await agent.call("open")
-    assert (newest["session"], newest["created"]) == (handle, False)
+            assert (await agent.call("stator_open", session=name))["session"] == handle
+        again = await agent.call("stator_open", purpose="  fix THE login\nbug! ")
+    assert (again["session"], again["created"]) == (handle, False)
     record = store.read(handle).record
     assert (record.mode, record.agent, record.project) == ("recorded", "tester", "shop")
 
 
 async def test_a_new_name_creates_a_session_only_with_a_purpose(store):
     async with talking(store) as agent:
-        error = await agent.refused("open", session="release")
+        error = await agent.refused("stator_open", session="release")
         assert error["code"] == "E_NOT_FOUND"
         assert "purpose" in error["hint"]
-        begun = await agent.call("open", session="release", purpose="ship it")
+        begun = await agent.call("stator_open", session="release", purpose="ship it")
     assert begun["name"] == "release"
 
 
-async def test_open_fails_in_a_project_without_sessions(store):
+async def test_open_with_nothing_in_an_empty_project_says_how_to_begin(store):
     async with talking(store) as agent:
-        assert (await agent.refused("open"))["code"] == "E_NOT_FOUND"
+        found = await agent.call("stator_open")
+    assert found["sessions"] == []
+    assert "with a purpose" in found["note"]
 
 
 async def test_open_lists_calls_in_doubt_and_keeps_the_brief_small(store, fixed):
     async with talking(store) as agent:
-        found = await agent.call("open", session="fix-login", max_tokens=700)
+        found = await agent.call("stator_open", session="fix-login", max_tokens=700)
     (doubt,) = found["in_doubt"]
     assert doubt["tool"] == "pay"
     assert doubt["asked"] == "pay(amount=5)"
@@ -171,7 +191,7 @@ async def test_open_lists_calls_in_doubt_and_keeps_the_brief_small(store, fixed)
 
 async def test_max_tokens_below_the_minimum_is_refused(store, fixed):
     async with talking(store) as agent:
-        error = await agent.refused("open", session="fix-login", max_tokens=5)
+        error = await agent.refused("stator_open", session="fix-login", max_tokens=5)
     assert error["path"] == "$.max_tokens"
 
 
@@ -204,7 +224,7 @@ EVERYTHING: list[dict[str, Any]] = [
 async def test_one_call_records_every_kind_of_item(store, era):
     async with talking(store, era) as agent:
         handle = await agent.begin()
-        done = await agent.call("record", session=handle, items=EVERYTHING)
+        done = await agent.call("stator_record", session=handle, items=EVERYTHING)
     assert [item["kind"] for item in done["recorded"]] == [item["kind"] for item in EVERYTHING]
     view = store.read(handle)
     state = view.state()
@@ -222,10 +242,10 @@ async def test_a_decision_over_mcp_supersedes_the_one_whose_commit_it_names(stor
     async with talking(store) as agent:
         handle = await agent.begin()
         old = {"kind": "decision", "what": "old", "why": "first"}
-        done = await agent.call("record", session=handle, items=[old])
+        done = await agent.call("stator_record", session=handle, items=[old])
         new = {"kind": "decision", "what": "new", "why": "better"}
         new["supersedes"] = done["recorded"][0]["commit"]
-        await agent.call("record", session=handle, items=[new])
+        await agent.call("stator_record", session=handle, items=[new])
     assert [r.what for r in store.read(handle).state()["decisions"].values()] == ["new"]
 
 
@@ -234,11 +254,11 @@ async def test_records_over_mcp_are_unverified_and_name_the_client(store):
         store, me=types.Implementation(name="Evil\u202e" * 40, version="1")
     ) as agent:
         handle = await agent.begin()
-        await agent.call("record", session=handle, items=EVERYTHING)
-        fork = await agent.call("sessions", action="fork", session=handle)
-        child = await agent.call("sessions", action="child", session=handle, purpose="help")
+        await agent.call("stator_record", session=handle, items=EVERYTHING)
+        fork = await agent.call("stator_open", action="fork", session=handle, name="b")
+        child = await agent.call("stator_open", action="child", session=handle, purpose="help")
         for action in ("pause", "resume", "close"):
-            await agent.call("sessions", action=action, session=child["session"])
+            await agent.call("stator_open", action=action, session=child["session"])
     for session in (handle, fork["session"], child["session"]):
         for commit in store.read(session).log():
             assert (commit.provenance.source, commit.provenance.trust) == ("model", "unverified")
@@ -254,7 +274,7 @@ async def test_one_wrong_item_keeps_all_from_being_recorded(store):
         handle = await agent.begin()
         before = store.port.head(handle)
         error = await agent.refused(
-            "record", session=handle, items=[*EVERYTHING, {"kind": "fact", "name": "x"}]
+            "stator_record", session=handle, items=[*EVERYTHING, {"kind": "fact", "name": "x"}]
         )
     assert (error["code"], error["path"]) == ("E_INVALID", "$.items[7].value")
     assert store.port.head(handle) == before
@@ -269,29 +289,29 @@ async def test_one_wrong_item_keeps_all_from_being_recorded(store):
         ({"kind": "file", "path": "", "op": "read"}, "$.items[0].path"),
         ({"kind": "decision", "what": "x", "confidence": 2}, "$.items[0].confidence"),
         ({"kind": "dead_end", "what": "x", "topic": "y"}, "$.items[0].topic"),
-        ({"kind": "fact", "name": "x", "value": 1, "verified": True}, "$.items[0]"),
+        ({"kind": "fact", "name": "x", "value": 1, "verified": True}, "$.items[0].verified"),
     ],
 )
 async def test_a_wrong_argument_is_named_by_its_path(store, item, path):
     async with talking(store) as agent:
         handle = await agent.begin()
-        assert (await agent.refused("record", session=handle, items=[item]))["path"] == path
+        assert (await agent.refused("stator_record", session=handle, items=[item]))["path"] == path
 
 
 @pytest.mark.parametrize(
     ("item", "right"),
     [
-        ({"kind": "plan_step", "step": "x"}, "dead_end"),
-        ({"kind": "plan", "step": "x", "status": "completed"}, "dropped"),
+        ({"kind": "opinion", "step": "x"}, "dead_end"),
+        ({"kind": "plan", "step": "x", "status": "great"}, '"status":"done"'),
         ({"decision": "use JWT"}, "kind"),
         ("use JWT", "kind"),
-        ({"kind": "decision", "what": "x", "over": "y"}, "idempotency_key"),
+        ({"kind": "decision", "what": "x", "over": 7}, '"over":["JWT"]'),
     ],
 )
 async def test_the_hint_for_a_wrong_argument_names_what_is_allowed(store, item, right):
     async with talking(store) as agent:
         handle = await agent.begin()
-        assert right in (await agent.refused("record", session=handle, items=[item]))["hint"]
+        assert right in (await agent.refused("stator_record", session=handle, items=[item]))["hint"]
 
 
 @pytest.mark.parametrize(
@@ -305,18 +325,22 @@ async def test_the_hint_for_a_wrong_argument_names_what_is_allowed(store, item, 
 async def test_an_empty_item_is_refused(store, item):
     async with talking(store) as agent:
         handle = await agent.begin()
-        assert "needs" in (await agent.refused("record", session=handle, items=[item]))["what"]
+        assert (
+            "needs" in (await agent.refused("stator_record", session=handle, items=[item]))["what"]
+        )
         empty = [{"kind": "artifact", "name": "n", "content": ""}]
-        assert await agent.call("record", session=handle, items=empty)
+        assert await agent.call("stator_record", session=handle, items=empty)
 
 
 async def test_a_retry_with_the_same_key_records_once(store):
     async with talking(store) as agent:
         handle = await agent.begin()
         given = {"session": handle, "items": EVERYTHING, "idempotency_key": "k1"}
-        first = await agent.call("record", **given)
-        await agent.call("record", session=handle, items=[{"kind": "dead_end", "what": "other"}])
-        again = await agent.call("record", **given)
+        first = await agent.call("stator_record", **given)
+        await agent.call(
+            "stator_record", session=handle, items=[{"kind": "dead_end", "what": "other"}]
+        )
+        again = await agent.call("stator_record", **given)
     assert [item["seq"] for item in again["recorded"]] == [
         item["seq"] for item in first["recorded"]
     ]
@@ -327,8 +351,10 @@ async def test_a_key_cannot_be_reused_for_other_items(store):
     async with talking(store) as agent:
         handle = await agent.begin()
         key = {"session": handle, "idempotency_key": "k1"}
-        await agent.call("record", items=[{"kind": "dead_end", "what": "a"}], **key)
-        error = await agent.refused("record", items=[{"kind": "dead_end", "what": "b"}], **key)
+        await agent.call("stator_record", items=[{"kind": "dead_end", "what": "a"}], **key)
+        error = await agent.refused(
+            "stator_record", items=[{"kind": "dead_end", "what": "b"}], **key
+        )
     assert error["code"] == "E_IDEMPOTENCY"
 
 
@@ -338,16 +364,16 @@ async def test_a_key_cannot_be_reused_for_fewer_or_more_items(store, count):
     async with talking(store) as agent:
         handle = await agent.begin()
         key = {"session": handle, "idempotency_key": "k1"}
-        await agent.call("record", items=items[:2], **key)
+        await agent.call("stator_record", items=items[:2], **key)
         head = store.port.head(handle)
-        error = await agent.refused("record", items=items[:count], **key)
+        error = await agent.refused("stator_record", items=items[:count], **key)
     assert error["code"] == "E_IDEMPOTENCY"
     assert store.port.head(handle) == head
 
 
 async def test_an_agent_can_add_to_a_driven_session(store, driven):
     async with talking(store) as agent:
-        await agent.call("record", session="driven", items=EVERYTHING[:1])
+        await agent.call("stator_record", session="driven", items=EVERYTHING[:1])
     assert [line.record.what for line in driven.decisions()] == ["use JWT"]
 
 
@@ -356,9 +382,11 @@ async def test_a_secret_is_redacted_before_it_is_written(store):
     async with talking(store) as agent:
         handle = await agent.begin()
         await agent.call(
-            "record", session=handle, items=[{"kind": "fact", "name": "key", "value": secret}]
+            "stator_record",
+            session=handle,
+            items=[{"kind": "fact", "name": "key", "value": secret}],
         )
-        found = await agent.call("log", session=handle)
+        found = await agent.call("stator_log", session=handle)
     assert secret not in json.dumps(found)
 
 
@@ -424,14 +452,16 @@ async def test_turns_files_decisions_calls_and_state_are_paged(store, fixed, lim
 
 async def test_an_invalid_cursor_is_refused(store, fixed):
     async with talking(store) as agent:
-        error = await agent.refused("log", session=fixed, cursor="'; DROP TABLE log")
+        error = await agent.refused("stator_log", session=fixed, cursor="'; DROP TABLE log")
     assert (error["code"], error["path"]) == ("E_QUERY", "$.cursor")
 
 
 @pytest.mark.parametrize("cursor", ["1", "1.2.3", "-1.2", "9" * 50, "x"])
 async def test_a_cursor_of_another_list_is_refused_as_input(store, fixed, cursor):
     async with talking(store) as agent:
-        assert (await agent.refused("sessions", cursor=cursor))["path"] == "$.cursor"
+        assert (await agent.refused("stator_open", action="list", cursor=cursor))[
+            "path"
+        ] == "$.cursor"
         with pytest.raises(MCPError, match="not a cursor"):
             await agent.client.list_resources(cursor=cursor)
 
@@ -442,7 +472,7 @@ async def test_a_cursor_of_another_list_is_refused_as_input(store, fixed, cursor
 )
 async def test_an_argument_that_would_be_ignored_is_refused(store, fixed, what, given):
     async with talking(store) as agent:
-        error = await agent.refused("log", session=fixed, what=what, **given)
+        error = await agent.refused("stator_log", session=fixed, what=what, **given)
     assert error["path"] == f"$.{next(iter(given))}"
     assert "commits" in error["hint"]
 
@@ -452,8 +482,8 @@ async def test_an_answer_stays_small_for_any_recorded_value(store):
     items = [{"kind": "fact", "name": f"f{number}", "value": large} for number in range(5)]
     async with talking(store) as agent:
         handle = await agent.begin()
-        await agent.call("record", session=handle, items=items)
-        found = await agent.call("diff", session=handle)
+        await agent.call("stator_record", session=handle, items=items)
+        found = await agent.call("stator_diff", session=handle)
     assert len(found["changes"]) == 5
     assert all("more characters" in change["after"]["value"] for change in found["changes"])
     assert len(json.dumps(found)) < 10_000
@@ -461,7 +491,7 @@ async def test_an_answer_stays_small_for_any_recorded_value(store):
 
 async def test_a_diff_of_many_calls_is_paged(store, busy_turn):
     async with talking(store) as agent:
-        calls = await rows_of(agent, "diff", "calls", session="many")
+        calls = await rows_of(agent, "stator_diff", "calls", session="many")
     assert len({call["call"] for call in calls}) == len(calls) == 60
 
 
@@ -470,8 +500,8 @@ async def test_recorded_text_is_escaped_and_cut(store):
     async with talking(store) as agent:
         handle = await agent.begin()
         items = [{"kind": "artifact", "name": "web", "content": hostile}]
-        await agent.call("record", session=handle, items=items)
-        shown = await agent.call("recall", session=handle, key="artifact:web")
+        await agent.call("stator_record", session=handle, items=items)
+        shown = await agent.call("stator_recall", session=handle, key="artifact:web")
         assert "\\u200b" in shown["content"]
         assert "\\x1b[2J" in shown["content"]
         assert "\x1b" not in shown["content"]
@@ -485,7 +515,7 @@ async def test_recorded_text_is_escaped_and_cut(store):
 async def _pages(agent, **given):
     more = None
     while True:
-        page = await agent.call("recall", **given, **({"cursor": more} if more else {}))
+        page = await agent.call("stator_recall", **given, **({"cursor": more} if more else {}))
         yield page["content"]
         more = page["more"]
         if more is None:
@@ -497,9 +527,9 @@ async def _pages(agent, **given):
 
 async def test_a_diff_shows_what_a_turn_changed_and_why(store, fixed):
     async with talking(store) as agent:
-        last = await agent.call("diff", session=fixed)
-        whole = await agent.call("diff", session=fixed, start="t0..t3")
-        two = await agent.call("diff", session=fixed, start="t1", end="t2")
+        last = await agent.call("stator_diff", session=fixed)
+        whole = await agent.call("stator_diff", session=fixed, start="t0..t3")
+        two = await agent.call("stator_diff", session=fixed, start="t1", end="t2")
     assert (last["from"], last["to"]) == ("t2", "t3")
     (decision,) = [row for row in last["changes"] if row["collection"] == "decisions"]
     assert decision["change"] == "superseded"
@@ -520,15 +550,15 @@ async def test_a_diff_shows_what_a_turn_changed_and_why(store, fixed):
 )
 async def test_an_invalid_position_is_refused(store, fixed, given, code):
     async with talking(store) as agent:
-        assert (await agent.refused("diff", session=fixed, **given))["code"] == code
+        assert (await agent.refused("stator_diff", session=fixed, **given))["code"] == code
 
 
 async def test_recall_lists_and_returns_what_compaction_evicted(store, compacted):
     async with talking(store) as agent:
-        opened = await agent.call("open", session=compacted)
-        listed = await rows_of(agent, "recall", "evicted", session=compacted)
-        found = await agent.call("recall", session=compacted, key=listed[0]["key"])
-        error = await agent.refused("recall", session=compacted, key="decision:nothing")
+        opened = await agent.call("stator_open", session=compacted)
+        listed = await rows_of(agent, "stator_recall", "evicted", session=compacted)
+        found = await agent.call("stator_recall", session=compacted, key=listed[0]["key"])
+        error = await agent.refused("stator_recall", session=compacted, key="decision:nothing")
     assert opened["evicted_count"] == len(listed) > 0
     assert found["content"]
     assert error["code"] == "E_NOT_FOUND"
@@ -539,12 +569,14 @@ async def test_recall_lists_and_returns_what_compaction_evicted(store, compacted
 
 async def test_an_agent_can_settle_a_call_in_doubt(store, fixed):
     async with talking(store) as agent:
-        (doubt,) = (await agent.call("settle", session=fixed))["in_doubt"]
-        left = await agent.call("settle", session=fixed, call=doubt["call"], verdict="unknown")
+        (doubt,) = (await agent.call("stator_settle", session=fixed))["in_doubt"]
+        left = await agent.call(
+            "stator_settle", session=fixed, call=doubt["call"], verdict="unknown"
+        )
         assert not left["settled"]
         assert len(left["in_doubt"]) == 1
         done = await agent.call(
-            "settle",
+            "stator_settle",
             session=fixed,
             call=doubt["call"][-8:],
             verdict="done",
@@ -553,7 +585,9 @@ async def test_an_agent_can_settle_a_call_in_doubt(store, fixed):
         )
         assert done["settled"]
         assert done["in_doubt"] == []
-        again = await agent.refused("settle", session=fixed, call=doubt["call"], verdict="done")
+        again = await agent.refused(
+            "stator_settle", session=fixed, call=doubt["call"], verdict="done"
+        )
     assert again["code"] == "E_STATE"
     settlement = next(store.read(fixed).log(newest_first=True))
     assert (settlement.kind, settlement.actor, settlement.provenance.source) == (
@@ -567,25 +601,29 @@ async def test_an_agent_can_settle_a_call_in_doubt(store, fixed):
 @pytest.mark.parametrize("verdict", ["done", "unknown"])
 async def test_settling_an_unknown_call_fails(store, fixed, verdict):
     async with talking(store) as agent:
-        error = await agent.refused("settle", session=fixed, call="c_12345678", verdict=verdict)
+        error = await agent.refused(
+            "stator_settle", session=fixed, call="c_12345678", verdict=verdict
+        )
     assert error["code"] == "E_NOT_FOUND"
-    assert error["hint"].startswith("settle without a call")
+    assert error["hint"].startswith("stator_settle without a call")
 
 
 async def test_a_long_list_of_calls_in_doubt_is_cut_and_counted(store, fixed, monkeypatch):
     (doubt,) = settling.doubts(store.port, session=fixed)
     monkeypatch.setattr(settling, "doubts", lambda *_, **__: [doubt] * 60)
     async with talking(store) as agent:
-        found = (await agent.call("settle", session=fixed))["in_doubt"]
+        found = (await agent.call("stator_settle", session=fixed))["in_doubt"]
     assert (len(found), found[-1]["what"][:8]) == (51, "10 more:")
 
 
 async def test_an_agent_cannot_approve_a_call_that_waits_for_a_person(store, gated):
     async with talking(store) as agent:
-        (call,) = (await agent.call("log", session="gated", what="calls"))["rows"]
+        (call,) = (await agent.call("stator_log", session="gated", what="calls"))["rows"]
         waits = {"session": "gated", "call": call["call"]}
-        assert (await agent.refused("settle", **waits, verdict="done"))["code"] == "E_STATE"
-        assert (await agent.refused("settle", **waits, verdict="approve"))["path"] == "$.verdict"
+        assert (await agent.refused("stator_settle", **waits, verdict="done"))["code"] == "E_STATE"
+        assert (await agent.refused("stator_settle", **waits, verdict="approve"))[
+            "path"
+        ] == "$.verdict"
     assert gated.calls()[0].status == "awaiting approval"
 
 
@@ -594,34 +632,41 @@ async def test_an_agent_cannot_approve_a_call_that_waits_for_a_person(store, gat
 
 async def test_sessions_are_listed_forked_paused_resumed_and_closed(store, fixed):
     async with talking(store) as agent:
-        fork = await agent.call("sessions", action="fork", session=fixed, at="t1", name="plan-b")
+        fork = await agent.call("stator_open", action="fork", session=fixed, at="t1", name="plan-b")
         assert (fork["name"], fork["kind"], fork["turns"]) == ("plan-b", "fork", 1)
-        listed = await rows_of(agent, "sessions", "sessions", limit=1)
+        listed = await rows_of(agent, "stator_open", "sessions", action="list", limit=1)
         assert [row["name"] for row in listed] == ["plan-b", "fix-login"]
         handle = await agent.begin()
-        assert (await agent.call("sessions", action="pause", session=handle))["status"] == "paused"
-        assert (await agent.call("sessions", action="resume", session=handle))["status"] == "paused"
-        assert (await agent.call("sessions", action="close", session=handle))["status"] == "closed"
-        error = await agent.refused("record", session=handle, items=EVERYTHING[:1])
+        assert (await agent.call("stator_open", action="pause", session=handle))[
+            "status"
+        ] == "paused"
+        assert (await agent.call("stator_open", action="resume", session=handle))[
+            "status"
+        ] == "paused"
+        assert (await agent.call("stator_open", action="close", session=handle))[
+            "status"
+        ] == "closed"
+        error = await agent.refused("stator_record", session=handle, items=EVERYTHING[:1])
         assert error["code"] == "E_STATE"
     assert store.read(handle).turns()[-1].status == "ok"
 
 
 @pytest.mark.parametrize(
-    "given", [{"purpose": "fix it"}, {"name": "x"}, {"action": "pause", "at": "t1"}]
+    "given",
+    [{"name": "x"}, {"action": "pause", "at": "t1"}, {"action": "close", "purpose": "fix it"}],
 )
 async def test_an_action_refuses_arguments_it_would_ignore(store, fixed, given):
     async with talking(store) as agent:
-        error = await agent.refused("sessions", session=fixed, **given)
+        error = await agent.refused("stator_open", session=fixed, **given)
     assert error["path"] == f"$.{list(given)[-1]}"
-    assert "open tool creates a session" in error["hint"]
+    assert "goes with action" in error["hint"]
 
 
 async def test_a_fork_at_a_position_of_another_session_names_that_session(store, fixed):
     async with talking(store) as agent:
         other = await agent.begin()
-        given = {"action": "fork", "session": other, "at": "fix-login:t1"}
-        found = await agent.client.call_tool("sessions", given)
+        given = {"action": "fork", "session": other, "at": "fix-login:t1", "name": "b"}
+        found = await agent.client.call_tool("stator_open", given)
     assert found.content[0].text.startswith("forked fix-login ")
     assert found.structured_content["parent"] == fixed
 
@@ -629,10 +674,12 @@ async def test_a_fork_at_a_position_of_another_session_names_that_session(store,
 async def test_a_parent_records_its_child_before_it_begins_and_after_it_ends(store):
     async with talking(store) as agent:
         parent = await agent.begin()
-        child = await agent.call("sessions", action="child", session=parent, purpose="look around")
-        await agent.call("sessions", action="close", session=child["session"])
-        same = await agent.call("sessions", action="child", session=parent, name="n")
-        taken = await agent.refused("sessions", action="child", session=parent, name="n")
+        child = await agent.call(
+            "stator_open", action="child", session=parent, purpose="look around"
+        )
+        await agent.call("stator_open", action="close", session=child["session"])
+        same = await agent.call("stator_open", action="child", session=parent, name="n")
+        taken = await agent.refused("stator_open", action="child", session=parent, name="n")
     assert child["parent"] == parent
     assert taken["code"] == "E_CONFLICT"
     known = {r.session: r.status for r in store.read(parent).state()["children"].values()}
@@ -641,14 +688,14 @@ async def test_a_parent_records_its_child_before_it_begins_and_after_it_ends(sto
 
 async def test_a_child_is_refused_while_its_parent_is_driven(store, driven):
     async with talking(store) as agent:
-        error = await agent.refused("sessions", session="driven", action="child", name="x")
+        error = await agent.refused("stator_open", session="driven", action="child", name="x")
         assert error["code"] == "E_BUSY"
 
 
 async def test_an_action_needs_its_session(store):
     async with talking(store) as agent:
         for action in ("fork", "pause", "resume", "close", "child"):
-            assert (await agent.refused("sessions", action=action))["path"] == "$.session"
+            assert (await agent.refused("stator_open", action=action))["path"] == "$.session"
 
 
 @pytest.fixture
@@ -665,8 +712,8 @@ async def test_search_finds_words_in_every_session_of_the_project(searched):
     fixed = searched.read("fix-login").id
     async with talking(searched) as agent:
         handle = await agent.begin("look into the invoice")
-        found = await agent.call("search", words="invoice")
-        here = await agent.call("search", words="invoice", session=handle)
+        found = await agent.call("stator_search", words="invoice")
+        here = await agent.call("stator_search", words="invoice", session=handle)
     assert {hit["session"] for hit in found["hits"]} == {fixed, handle}
     assert {hit["session"] for hit in here["hits"]} == {handle}
     assert all(hit["seq"] and hit["snippet"] for hit in found["hits"])
@@ -676,9 +723,9 @@ async def test_an_unexpected_error_is_reported_without_its_text(store, monkeypat
     def broken(request, given):
         raise KeyError("a secret")
 
-    monkeypatch.setitem(registry.TOOLS, "log", broken)
+    monkeypatch.setitem(registry.TOOLS, "stator_log", broken)
     async with talking(store) as agent:
         handle = await agent.begin()
-        error = await agent.refused("log", session=handle)
+        error = await agent.refused("stator_log", session=handle)
     assert error["code"] == "E_STATOR"
     assert "secret" not in json.dumps(error) + capsys.readouterr().err

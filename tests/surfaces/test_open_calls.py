@@ -327,8 +327,8 @@ async def test_mcp_shows_lost_calls_and_what_is_unplaced(served):
     async with talking(store, MODERN) as agent:
         state = await agent.read(f"session://{session}/state")
         log = await agent.read(f"session://{session}/log")
-        calls = await agent.call("log", session=session, what="calls")
-        doubts = await agent.call("settle", session=session)
+        calls = await agent.call("stator_log", session=session, what="calls")
+        doubts = await agent.call("stator_settle", session=session)
     assert [row["status"] for row in state["state"]["calls"]] == ["in doubt"]
     assert {row["tool"]: row["status"] for row in calls["rows"]} == {
         "Bash": "in doubt",

@@ -317,13 +317,13 @@ def test_over_mcp_a_foreign_store_can_be_read_and_takes_nothing(foreign):
 
     with connect() as store:
         request = RequestContext(Scope(store, None), "agent")
-        opened = call(request, "open", {"session": "helpful"})
+        opened = call(request, "stator_open", {"session": "helpful"})
         assert "[import]" in str(opened.data["brief"])
         given = {"session": "helpful", "items": [{"kind": "fact", "name": "a", "value": "b"}]}
         with pytest.raises(ForeignStore):
-            call(request, "record", given)
+            call(request, "stator_record", given)
         with pytest.raises(ForeignStore):
-            call(request, "open", {"purpose": "new work"})
+            call(request, "stator_open", {"purpose": "new work"})
 
 
 def test_the_proxy_records_in_the_users_own_store_instead(foreign, store, monkeypatch):

@@ -37,6 +37,7 @@ from stator.model.exchange.items import (
     TurnEnded,
     text_id,
 )
+from stator.model.exchange.own_notes import is_own
 from stator.model.log.redact import has_placeholder
 from stator.model.values.json_text import shown
 
@@ -135,6 +136,8 @@ def _times_before(
 
 def _prompted(payload: dict[str, Any], at: int, state: dict[str, Any]) -> Iterator[Item]:
     asked = gemini_tools.typed_text(text(payload.get("prompt")))
+    if is_own(asked):  # our own text, with which Gemini CLI continues a turn
+        return
     chat_file = _chat_index(payload, state)
     counts: dict[str, int] = state.setdefault("asked", {})
     digest = text_id(asked)[:12]

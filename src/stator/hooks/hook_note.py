@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from stator.model.brief.received import GivenNote
 from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.item_commits import DraftingState
 from stator.model.exchange.items import Began, Ended
@@ -41,6 +42,8 @@ class HookNote(msgspec.Struct, omit_defaults=True):
     """How drafting left off, where hooks are what orders the session."""
     read: dict[str, int] = {}
     """There: up to which offset each file of the spool was recorded."""
+    given: list[GivenNote] = []
+    """The newest texts that its hooks gave to the agent."""
 
     def heard_from(self, process: tuple[int, int, int], at: int) -> None:
         """Take in that a process wrote a line. Another one than that which ended is at work, also if the line of its

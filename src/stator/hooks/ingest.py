@@ -18,11 +18,13 @@ import msgspec
 
 from stator.errors import HeadMoved, StoreError
 from stator.hooks import spool, witnesses
+from stator.hooks.given_notes import given_in
 from stator.hooks.hook_note import HookNote, hook_note, is_running, rests
 from stator.hooks.mappers import MAPPERS, load_mapper
 from stator.hooks.transcript_file import TranscriptFile, error_text, transcript_path
 from stator.hooks.witness import AGENT as WITNESS
 from stator.importers.conversation import REST_US, Report, subagent_conversation
+from stator.model.brief.received import with_given
 from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.items import (
     Began,
@@ -294,7 +296,9 @@ class Intake:
         self._result.starts += any(_hook_name(line) in STARTS for line in lines)
         note.transcript = _named_transcript(lines, note.transcript)
         note.cwd = note.cwd or conversation.cwd
-        own = [line for line in lines if line.agent != WITNESS]
+        gave = {line.id: given_in(line) for line in lines}
+        note.given = with_given(note.given, (one for notes in gave.values() for one in notes))
+        own = [line for line in lines if line.agent != WITNESS and not gave[line.id]]
         if own:
             note.heard_from(own[-1].process, own[-1].at)
         orderer = row.record.orderer if row is not None and row.record.orderer else ""

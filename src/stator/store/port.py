@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # loaded only by `verify`, for searches and for projects
     from stator.model.views.knowledge import SessionKnowledge
     from stator.model.views.project_state import HeldKey, KnownSession, Learned, SessionAbout
     from stator.model.views.search import Advance, Mark, SearchQuery
+    from stator.model.views.untrusted import SessionTaint
 
 Durability = Literal["full", "barrier", "relaxed"]
 
@@ -343,6 +344,15 @@ class ProjectIndex(Protocol):
 
     def below(self, sessions: Sequence[str]) -> list[str]:
         """The sessions that came from these or continue them, directly or not."""
+        ...
+
+    def taint(self, session: str) -> SessionTaint | None:
+        """What is not trusted of a session, as it was put."""
+        ...
+
+    def resting(self, sessions: Sequence[str]) -> list[str]:
+        """The sessions with commits that were made from commits of these, directly or not, as far as what was put
+        of them says so."""
         ...
 
     def put(self, groups: Sequence[Sequence[Learned]]) -> bool:

@@ -1,7 +1,7 @@
 """`stator-hook AGENT`: writes the input of an agent's hook to the spool as one line, and exits.
 
-It never gets in an agent's way: it always exits with 0, waits for no lock and prints nothing,
-except for the brief that answers the start of a session. Secrets are redacted before the input
+It never gets in an agent's way: it always exits with 0, waits for no lock and prints nothing, except for what
+an agent is told: when a session starts, and once with its first prompt. Secrets are redacted before the input
 reaches the disk. Its cost is its start-up time, so it imports almost nothing: not `json` (only the
 C part of it), and `re` only if there may be something to redact.
 
@@ -36,6 +36,10 @@ from stator.locations import (
     users,
 )
 from stator.owner.standing import is_own_spool
+from stator.surfaces.told_marks import PROMPTS, claim
+from stator.surfaces.write_notice import HOOKS as FILE_HOOKS
+from stator.surfaces.write_notice import answer as notice_answer
+from stator.surfaces.write_notice import notice
 
 # type checkers recognize the name; importing it from `typing` would take too long
 TYPE_CHECKING = False
@@ -55,6 +59,7 @@ BEFORE_CALLS = frozenset(("PreToolUse", "BeforeTool", "preToolUse"))
 """Hooks before a tool call. Their line must survive a power failure, because the call may have an
 effect."""
 STARTS = frozenset(("SessionStart", "sessionStart"))
+DOSES = ("off", "start", "full")
 RINGING = frozenset(
     ("SessionStart", "sessionStart", "Stop", "stop", "AfterAgent", "SessionEnd", "sessionEnd")
 )
@@ -78,7 +83,7 @@ def main() -> NoReturn:
 
 
 def _record(arguments: list[str]) -> None:
-    agent, store = _arguments(arguments)
+    agent, store, brief = _arguments(arguments)
     data, why = _read_all()
     hook_input = None if why else _parsed(data)
     if hook_input is None:
@@ -97,14 +102,41 @@ def _record(arguments: list[str]) -> None:
         _append(folder, line_of(agent, cwd, payload), durable=name in BEFORE_CALLS)
     except OSError as error:
         _note(folder, agent, error)
-    if name in STARTS:
+    if _is_answered(name, hook_input, folder, brief):
         from stator.surfaces.hook_answer import answer
 
-        reply = answer(agent, hook_input, here, os.path.realpath(path), folder, named=named)
+        reply = answer(
+            agent, hook_input, here, os.path.realpath(path), folder, named=named, brief=brief
+        )
         if reply:
-            os.write(1, reply)
+            _give(reply, folder, agent, here, hook_input)
     if name in RINGING and os.environ.get("STATOR_INGESTER", "") != "off":
         _start_ingester(os.path.realpath(path), here, named=named)
+    if name in FILE_HOOKS:
+        news = notice(name, agent, hook_input, here, folder, agent_process())
+        if news:
+            reply = notice_answer(agent, name, news, os.path.realpath(path), here, named=named)
+            _give(reply, folder, agent, here, hook_input)
+
+
+def _give(reply: bytes, folder: str, agent: str, cwd: str, hook_input: dict[str, Any]) -> None:
+    """Answer the agent, and write down afterwards what it was given: a process that dies in between claims
+    nothing."""
+    os.write(1, reply)
+    from stator.surfaces.hook_reply import given  # few hooks answer
+
+    if said := given(reply, hook_input):
+        append_line(folder, agent, cwd, said, durable=False)
+
+
+def _is_answered(name: str, hook_input: dict[str, Any], folder: str, brief: str) -> bool:
+    """Whether an agent is told something now. The store is opened only then."""
+    if name in STARTS:
+        return True
+    if name not in PROMPTS or brief != "full" or hook_input.get("agent_id"):
+        return False
+    conversation = hook_input.get("session_id")
+    return isinstance(conversation, str) and bool(conversation) and claim(folder, conversation)
 
 
 def _start_ingester(path: str, cwd: str, *, named: bool) -> None:
@@ -125,17 +157,22 @@ def append_line(folder: str, agent: str, cwd: str, said: dict[str, Any], *, dura
     _append(folder, line_of(agent, cwd, line, (0, 0, 0)), durable=durable)
 
 
-def _arguments(arguments: list[str]) -> tuple[str, str]:
-    agent, store = "", ""
+def _arguments(arguments: list[str]) -> tuple[str, str, str]:
+    """The agent, the store that is named, and which doses the agent is given."""
+    agent, store, brief = "", "", ""
     rest = iter(arguments)
     for argument in rest:
         if argument == "--store":
             store = next(rest, "")
         elif argument.startswith("--store="):
             store = argument[len("--store=") :]
+        elif argument.startswith("--brief="):
+            brief = argument[len("--brief=") :]
         elif not agent:
             agent = argument[:40]
-    return agent, store
+    wanted = os.environ.get("STATOR_BRIEF", "")
+    wanted = wanted if wanted in DOSES else brief
+    return agent, store, wanted if wanted in DOSES else DOSES[-1]
 
 
 def _read_all() -> tuple[bytes, str]:

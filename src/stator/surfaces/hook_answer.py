@@ -1,10 +1,8 @@
-"""Answers an agent's session-start hook with a brief and with the handle of the session.
+"""Answers an agent's hooks with what its model is told: a dose when a session starts, and one with its first prompt.
 
 A store that is not this user's own gives an agent nothing; the user is told so once.
 
-An agent that starts a new session gets the brief of the project's newest session; one that resumes,
-was compacted or forked gets the brief of its own. The spool is ingested only as far as an agent can
-wait.
+The spool is ingested only as far as an agent can wait. What each dose holds is decided in `runtime.brief.doses`.
 """
 
 from __future__ import annotations
@@ -17,58 +15,126 @@ from typing import TYPE_CHECKING, Any
 from stator.connect import NEAREST, StorePlace, connect_as_is, spools, take_spools
 from stator.hooks.ingest import IngestLimits
 from stator.hooks.mappers import load_mapper
-from stator.model.log.query import SessionQuery
 from stator.model.values.escape import visible
 from stator.model.values.json_text import canonical
 from stator.runtime.ingest.placement import find
+from stator.surfaces.told_marks import PROMPTS, claim, remove_old, withdraw
 
 if TYPE_CHECKING:
-    from stator.model.brief.compose import Target
+    from stator.model.brief.doses import Dose
+    from stator.model.exchange.items import Conversation
     from stator.runtime.facade.store import Store
 
 SAID = "said"
 """The file in a spool that shows that the user was told whose store it is for."""
-MAX_TOKENS = 1500
-"""The most tokens of the brief. Codex shows an agent about 2,500."""
 LIMITS = IngestLimits(lines=300, seconds=0.08, wait_s=0.05)
 COMPARING_S = 0.008
 """How long the agent's own list of sessions is compared with the store."""
 SECONDS = 3
 """How long an agent has to wait at most, for example for the store's lock."""
-TARGETS: dict[str, Target] = {"claude-code": "claude-code", "codex": "codex"}
 CONTINUING = ("resume", "compact", "fork")
 """The sources of a session start that continue an existing session."""
-SESSIONS_SEARCHED = 20
-"""The number of recent sessions among which one with a turn is searched for."""
 
 
 def answer(
-    agent: str, hook_input: dict[str, Any], cwd: str, path: str, spool: str, *, named: bool
+    agent: str,
+    hook_input: dict[str, Any],
+    cwd: str,
+    path: str,
+    spool: str,
+    *,
+    named: bool,
+    brief: str,
 ) -> bytes:
     """The bytes for standard output; empty if there is nothing to answer. `spool` is the folder that hooks queue in;
-    `named`: the store was named, and not only found."""
+    `named`: the store was named, and not only found; `brief`: which doses the agent is given."""
     signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
-    place = StorePlace(path, "as given" if named else NEAREST)
     conversation = load_mapper(agent).conversation(hook_input)
     if conversation is None:
         return b""
+    if hook_input.get("hook_event_name") in PROMPTS:
+        return _prompt_answer(agent, hook_input, conversation, cwd, path, spool, named=named)
+    place = StorePlace(path, "as given" if named else NEAREST)
     with connect_as_is(place, create=True, start=cwd) as store:
         if why := store.port.ownership.foreign:
             return _foreign_answer(path, why, spool)
         take_spools(store.port, limits=LIMITS)
-        row = find(store.port, conversation)
-        own = "" if row is None else row.id
-        chosen = (
-            own
-            if hook_input.get("source") in CONTINUING and own
-            else _newest_other(store, exclude=own)
-        )
-        text = _brief(store, chosen or own, TARGETS.get(agent, "generic"))
+        dose = None if brief == "off" else _start_dose(store, hook_input, conversation, spool)
         missing = _missing(store, agent, conversation.id)
-    context = "\n\n".join(filter(None, (text, _handle(own or conversation.session))))
+    remove_old(spool)
     said = {"systemMessage": missing} if missing else {}
-    return canonical(_as_hook_output(agent, hook_input, context) | said).encode() + b"\n"
+    output = _as_hook_output(agent, hook_input, str(dose or "")) | said
+    return canonical(output).encode() + b"\n" if output else b""
+
+
+def _start_dose(
+    store: Store, hook_input: dict[str, Any], conversation: Conversation, spool: str
+) -> Dose:
+    from stator.runtime.brief.doses import Starting, start_dose
+
+    row = find(store.port, conversation)
+    source = hook_input.get("source")
+    is_resumed = source in CONTINUING
+    # A conversation that continues has had its first prompt.
+    had_start = not claim(spool, f"start {conversation.id}")
+    if is_resumed:
+        claim(spool, conversation.id)
+    starting = Starting(
+        session=conversation.session if row is None else row.id,
+        resumed=is_resumed,
+        has_handle=had_start and source == "resume",
+    )
+    return start_dose(store.as_read, store.context, starting)
+
+
+def _prompt_answer(
+    agent: str,
+    hook_input: dict[str, Any],
+    conversation: Conversation,
+    cwd: str,
+    path: str,
+    spool: str,
+    *,
+    named: bool,
+) -> bytes:
+    from stator.model.brief.relevance import subject_of
+
+    prompt = _prompt(hook_input)
+    subject = subject_of(prompt)
+    if subject.is_empty and not subject.follows:
+        # Nothing can bear on a greeting: the next prompt is the first that says something.
+        withdraw(spool, str(hook_input.get("session_id")))
+        return b""
+    if not os.path.exists(path):
+        return b""
+    place = StorePlace(path, "as given" if named else NEAREST)
+    with connect_as_is(place, start=cwd) as store:
+        if store.port.ownership.foreign:
+            return b""
+        row = find(store.port, conversation)
+        from stator.runtime.brief.doses import prompt_dose
+
+        dose = prompt_dose(
+            store.port, store.context, prompt, seen=store.as_read,
+            own=conversation.session if row is None else row.id,
+        )  # fmt: skip
+    output = _as_hook_output(agent, hook_input, str(dose))
+    return canonical(output).encode() + b"\n" if output else b""
+
+
+def _prompt(hook_input: dict[str, Any]) -> str:
+    """The text of a prompt; opencode gives its parts."""
+    prompt = hook_input.get("prompt")
+    if isinstance(prompt, str):
+        return prompt
+    parts = prompt if isinstance(prompt, list) else hook_input.get("parts")
+    found = (
+        [part.get("text") for part in parts or () if isinstance(part, dict)]
+        if isinstance(parts, list)
+        else []
+    )
+    return "\n".join(text for text in found if isinstance(text, str))
 
 
 def _missing(store: Store, agent: str, beginning: str) -> str:
@@ -102,28 +168,9 @@ def _foreign_answer(path: str, why: str, spool: str) -> bytes:
     return canonical({"systemMessage": text}).encode() + b"\n"
 
 
-def _newest_other(store: Store, *, exclude: str) -> str:
-    """The most recently used session of the project that has a turn."""
-    query = SessionQuery(project=store.context.project)
-    rows = store.port.sessions(query, limit=SESSIONS_SEARCHED).rows
-    return next((row.id for row in rows if row.turns and row.id != exclude), "")
-
-
-def _brief(store: Store, session: str, target: Target) -> str:
-    if not session or not store.port.session(session).turns:
-        return ""
-    return store.read(session).brief(max_tokens=MAX_TOKENS, target=target, disk=False).text
-
-
-def _handle(session: str) -> str:
-    return (
-        f"Stator records this session as {session}. Its MCP tools take that as `session`: use them to "
-        "record decisions, facts and dead ends, to ask what happened before, and to recall what was "
-        f"compacted away. In a shell: stator show {session}"
-    )
-
-
 def _as_hook_output(agent: str, hook_input: dict[str, Any], context: str) -> dict[str, Any]:
+    if not context:
+        return {}
     if agent == "cursor":
         return {"additional_context": context}
     name = hook_input.get("hook_event_name")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 
+from stator import touched_files
 from stator.connect import (
     NEAREST,
     StorePlace,
@@ -25,6 +26,8 @@ from stator.runtime.base.context import nap
 from stator.runtime.facade.store import Store
 
 LIMITS = IngestLimits(wait_s=30.0)
+BEHIND_MAX = 1_000_000
+"""Commits that an index may be behind: this program has time."""
 LOOKS = 40
 PAUSE_S = 0.1
 """How often, and in which steps, the end of an agent that has said goodbye is awaited."""
@@ -39,13 +42,24 @@ def main(arguments: list[str]) -> int:
         if store.port.ownership.foreign:
             return 0
         result = take_spools(store.port, limits=LIMITS)
+        for folder in spools(store.port):
+            touched_files.prune(folder)
         if result.starts:
             end_dead_conversations(store.port, worlds(store.port), folders=spools(store.port))
         if _await_end(store, result):
             take_spools(store.port, limits=LIMITS)
             for session in result.names:
                 advance(store.port, session)
+        _index(store)
     return 0
+
+
+def _index(store: Store) -> None:
+    """Bring the indexes up to date now, so that no agent waits for that with its first prompt."""
+    from stator.runtime.views import project_state, search
+
+    project_state.ask(store.port, store.context, lambda index: None)
+    search.places(store.port, store.context, [], project="", limit=1, behind_max=BEHIND_MAX)
 
 
 def _await_end(store: Store, result: IngestResult) -> bool:

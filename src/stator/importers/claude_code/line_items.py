@@ -48,7 +48,6 @@ from stator.importers.claude_code.reader_state import (
     remember,
 )
 from stator.importers.reading.jsonl import JsonlLine, parse_line, read_lines
-from stator.importers.reading.own_text import is_ours
 from stator.model.exchange.items import (
     About,
     Answered,
@@ -232,8 +231,6 @@ class LineItems:
         start = text.lstrip()
         if start.startswith(CAVEATS) or not (text.strip() or isinstance(content, list)):
             yield Noise(kind="local command")
-        elif is_ours(text):
-            yield Noise(kind="our own text")
         elif start.startswith(OUTPUTS):
             shown = re.sub(r"</?(?:local-command|bash)-std(?:out|err)>", "", text).strip()
             yield self._note(seen, shown, "system") if shown else Noise(kind="local command")
@@ -332,7 +329,7 @@ class LineItems:
         names = ("prompt", "snippet", "text")
         shown = shown or next((text for name in names if (text := text_field(given, name))), "")
         yield from self._instructions(seen, given)
-        if kind in IGNORED_ATTACHMENTS or not shown.strip() or is_ours(shown):
+        if kind in IGNORED_ATTACHMENTS or not shown.strip():
             yield Noise(kind=f"attachment/{kind[:40]}")
             return
         by: Author = "system"

@@ -14,7 +14,6 @@ import msgspec
 
 from stator.importers.reading.attachments import strip_attachments
 from stator.importers.reading.fields import record, records, text
-from stator.importers.reading.own_text import is_ours
 from stator.importers.reading.plain_text import plain_text
 
 PASSTHROUGH = "internal_chat_message_metadata_passthrough"
@@ -63,12 +62,9 @@ def parts_of(item: dict[str, Any]) -> MessageParts:
     typed: list[Any] = []
     added: list[Any] = []
     instructions = ""
-    ours = 0
     for block, by in zip(blocks, written_by, strict=True):
         words = plain_text([block])
-        if not is_user and is_ours(words):
-            ours += 1
-        elif not is_user or (by != "user" if by else words.lstrip().startswith(INJECTED)):
+        if not is_user or (by != "user" if by else words.lstrip().startswith(INJECTED)):
             added.append(block)
             if words.lstrip().startswith(INSTRUCTIONS):
                 instructions = instructions or words
@@ -85,7 +81,7 @@ def parts_of(item: dict[str, Any]) -> MessageParts:
     is_list = isinstance(content, list)
     return MessageParts(
         typed=_plain(typed, is_list) if typed or (is_user and not added) else None,
-        added=_plain(added, is_list) if added else None if is_user or ours else "",
+        added=_plain(added, is_list) if added else None if is_user else "",
         instructions=instructions,
     )
 

@@ -277,10 +277,7 @@ class CodexReader:
             instructions = {"AGENTS.md": digest_of(parts.instructions)}
             yield from self._configure({"instructions": instructions}, at)
         if parts.typed is None:
-            if parts.added is None:
-                yield Noise(kind="our own text")
-            else:
-                yield from self._note(Noted(id=name, at=at, content=parts.added))
+            yield from self._note(Noted(id=name, at=at, content=parts.added))
             return
         if turn and self._prompt == f"turn/{turn}":  # typed while the agent was working
             yield Noted(id=name, at=at, content=parts.typed, by=self._author())

@@ -34,7 +34,6 @@ from stator.importers.reading.fields import (
 )
 from stator.importers.reading.jsonl import JsonlLine
 from stator.importers.reading.line_boundary import whole_line
-from stator.importers.reading.own_text import is_ours
 from stator.importers.reading.plain_text import plain_text, redaction_stable
 from stator.model.exchange.items import (
     About,
@@ -54,6 +53,7 @@ from stator.model.exchange.items import (
     Unknown,
     text_id,
 )
+from stator.model.exchange.own_notes import deliveries, is_own, notes_in, result_apart
 from stator.model.log.shown_text import cut_short
 
 INJECTED = ("<session_context>",)
@@ -223,15 +223,18 @@ class GeminiReader:
             yield Noted(id=name, at=at, content=words)
         elif words.lstrip().startswith(SUMMARY):
             yield Noise(kind="message/summary")  # the compaction itself has it
+        elif is_own(words):
+            yield Noted(id=name, at=at, content=plain_text(message.get("content")))
         elif not words.strip() and (added := plain_text(message.get("content")).strip()):
-            if is_ours(added):
-                yield Noise(kind="our own text")
-            else:  # only text that hooks added
-                yield Noted(id=name, at=at, content=added)
+            yield Noted(id=name, at=at, content=added)  # only text that hooks added
         elif words.lstrip().startswith(COMMANDS):
             yield Noise(kind="message/command")
         else:
             yield self._begin(name, words, message.get("content"), at)
+            given = plain_text(message.get("content"))
+            # what hooks add is escaped, what a person types is not
+            notes = [note for note in notes_in(given) if given.startswith("&lt;", note.start)]
+            yield from deliveries(Noted(id=name, at=at, content=""), notes)
 
     def _begin(self, name: str, words: str, content: Any, at: int) -> Item:
         digest = text_id(redaction_stable(words))[:DIGITS]
@@ -423,7 +426,7 @@ class GeminiReader:
                 name, tool, arguments, over, status=status, cwd=self._cwd,
                 output=tools.output_of(call.get("result")), display=call.get("resultDisplay"),
             )  # fmt: skip
-            yield ended
+            yield from result_apart(ended)
             steps = tools.steps_of(tool, arguments) if ended.status == "ok" else ()
             if steps:  # a call that failed changed no plan
                 yield Planned(id=name, at=over, steps=steps)
@@ -448,10 +451,11 @@ class GeminiReader:
             output = tools.output_of([{"functionResponse": answer}])
             status = "error" if "error" in record(answer.get("response")) else "success"
             ended = tools.outcome_of(tool, status, output)
-            yield Returned(
+            returned = Returned(
                 id=stage[0], at=at, tool=tool, status=ended.status, cause=ended.cause,
                 output=strip_attachments(output), source=tools.source_of(tool),
             )  # fmt: skip
+            yield from result_apart(returned)
 
 
 # -- the older format -------------------------------------------------------------------------------

@@ -52,6 +52,7 @@ from stator.model.exchange.items import (
     Unknown,
     text_id,
 )
+from stator.model.exchange.own_notes import result_apart
 from stator.model.exchange.patch_text import files_in_patch
 from stator.model.records.types import Effect, StepStatus
 
@@ -366,7 +367,7 @@ def _call(name: str, part: dict[str, Any]) -> Iterator[Item]:
         return
     at = micros_of_millis(times.get("end"))
     if status == "completed":
-        yield _completed(name, tool, state, at)
+        yield from result_apart(_completed(name, tool, state, at))
         if tool == "todowrite":
             yield Planned(id=f"{name}/plan", at=at, steps=_todo(arguments))
         return

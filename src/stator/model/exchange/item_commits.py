@@ -26,6 +26,7 @@ from stator.model.exchange.items import (
     Called,
     Compacted,
     Configured,
+    Delivered,
     Ended,
     Flagged,
     Item,
@@ -44,6 +45,7 @@ from stator.model.exchange.items import (
     text_id,
 )
 from stator.model.exchange.kept_contents import KEPT, TouchContents
+from stator.model.exchange.own_notes import apart
 from stator.model.exchange.settings import changes_of
 from stator.model.log.commit import (
     Actor,
@@ -57,6 +59,7 @@ from stator.model.log.commit import (
 from stator.model.log.shown_text import cut_short
 from stator.model.records.types import (
     ChildRecord,
+    DeliveryRecord,
     FileRecord,
     FlagRecord,
     PlanRecord,
@@ -77,6 +80,8 @@ OPEN_MAX = 512
 """Calls without a result that are remembered; of a source that has more, the oldest are given up."""
 GUESSED_MAX = 64
 """Those among them whose turn is over that are remembered, for a result that comes late."""
+DELIVERED_MAX = 32
+"""Texts of ours that are remembered between two answers."""
 UNSEEN = "no result was recorded"
 UNASKED = "only its result was recorded"
 """Why nothing is known of what a call was given."""
@@ -137,6 +142,8 @@ class DraftingState(msgspec.Struct, omit_defaults=True):
     """What the rules of extraction must know."""
     contents: dict[str, str] = {}
     """The newest contents of files that were kept: their digests → their commits."""
+    delivered: list[str] = []
+    """Texts of ours that arrived since the last answer. An agent may show one at several places."""
 
 
 class Drafter:
@@ -176,8 +183,9 @@ class Drafter:
     def draft(self, item: Item) -> list[Draft]:
         """What an item adds to the log, in order."""
         drafts: list[Draft] = []
-        for draft in self._make(item):
-            drafts += [draft, *self._extract(draft)]
+        for one in apart(item):
+            for draft in self._make(one):
+                drafts += [draft, *self._extract(draft)]
         return drafts
 
     def compacted(self, item: Compacted) -> None:
@@ -224,7 +232,7 @@ class Drafter:
             inputs=((state.first, state.last),) if state.first else (),
         )  # fmt: skip
         self._show(item.id, draft)
-        state.answer = draft.id
+        state.answer, state.delivered = draft.id, []
         yield draft
 
     @_make.register
@@ -235,6 +243,18 @@ class Drafter:
         )
         self._show(item.id, draft)
         yield draft
+
+    @_make.register
+    def _(self, item: Delivered) -> Iterator[Draft]:
+        note = legible(item.note)
+        if note in self.state.delivered:
+            return
+        self.state.delivered = [*self.state.delivered[-DELIVERED_MAX + 1 :], note]
+        record = DeliveryRecord(note=note, kind=legible(item.kind), whole=item.whole)
+        yield self._draft(
+            "delivery", item.id, item.at,
+            actor="system", output=item.text, changes=(Upsert("deliveries", record),),
+        )  # fmt: skip
 
     @_make.register
     def _(self, item: Configured) -> Iterator[Draft]:

@@ -8,6 +8,7 @@ in a transcript as in a hook.
     Prompted     a user asked for something: a turn begins
     Answered     the model's answer, as the provider gave it
     Noted        something else that was shown to the model
+    Delivered    a text of Stator's own that arrived there
     Configured   what the agent runs with: its model, its permission mode
     Called       a tool call, before its effect is known
     Returned     what became of it (its id is the call's)
@@ -113,6 +114,17 @@ class Noted(Item, frozen=True, tag="Noted"):
     content: Any
     by: Author = "system"
     """Whose words they are: text that a program adds is the system's, what another agent reports is an agent's."""
+
+
+class Delivered(Item, frozen=True, tag="Delivered"):
+    """A text that a hook of Stator gave to the agent, where the agent shows it. It is nobody's words."""
+
+    note: str
+    """The id of the text: a digest of it."""
+    kind: str
+    whole: bool = True
+    """It arrived as it was given."""
+    text: str = ""
 
 
 class Configured(Item, frozen=True, tag="Configured"):

@@ -10,18 +10,16 @@ A `place` orders rows in one list. Places are ten apart, so that a new row fits 
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
-from stator.model.records import search_text, text
+from stator.model.records import reports, search_text, text
 from stator.model.records.row_types import (
     Briefed,
     Collection,
     CommitKind,
-    Field,
     Hot,
     NotedAs,
     RecallKey,
-    Reported,
 )
 from stator.model.records.session_rows import SESSION_ROWS
 from stator.model.records.types import (
@@ -33,9 +31,9 @@ from stator.model.records.types import (
     ChildRecord,
     DeadEndRecord,
     DecisionRecord,
+    DeliveryRecord,
     EvictedRecord,
     FactRecord,
-    FileOp,
     FileRecord,
     FlagRecord,
     ForgottenRecord,
@@ -47,20 +45,11 @@ from stator.model.records.types import (
     ScratchRecord,
     SettingRecord,
     SpendRecord,
-    StepStatus,
     TagRecord,
     ToolRecord,
     TrustRecord,
     WorkingRecord,
 )
-
-_TEXTS: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
-_SHARE: dict[str, Any] = {"type": "number", "minimum": 0, "maximum": 1}
-_NAMED_VALUE = (Field("name"), Field("value", {}, blank=True))
-
-
-def _one_of(words: Any) -> dict[str, Any]:
-    return {"type": "string", "enum": list(get_args(words))}
 
 
 def _reason(record: Any) -> str:
@@ -105,18 +94,7 @@ ROWS: tuple[CommitKind, ...] = (
             recall=RecallKey("decision", 0, name=lambda r, i: r.topic or i, about=_reason),
             noted=NotedAs(10, "decisions"),
         ),
-        reported=Reported(
-            method="decide",
-            must=(Field("what"),),
-            may=(
-                Field("topic"),
-                Field("over", _TEXTS),
-                Field("confidence", _SHARE),
-                Field("supersedes"),
-            ),
-            hint="what, topic, over: rejected options; a new one on a topic supersedes the old, "
-            "as does one that names its commit in supersedes",
-        ),
+        reported=reports.DECISION,
     ),
     CommitKind(
         name="fact",
@@ -137,7 +115,7 @@ ROWS: tuple[CommitKind, ...] = (
             recall=RecallKey("fact", 2),
             noted=NotedAs(20, "facts"),
         ),
-        reported=Reported(method="fact", must=_NAMED_VALUE),
+        reported=reports.FACT,
     ),
     CommitKind(
         name="preference",
@@ -159,7 +137,7 @@ ROWS: tuple[CommitKind, ...] = (
             recall=RecallKey("preference", 1),
             noted=NotedAs(30, "preferences"),
         ),
-        reported=Reported(method="prefer", must=_NAMED_VALUE),
+        reported=reports.PREFERENCE,
     ),
     CommitKind(
         name="file",
@@ -181,7 +159,7 @@ ROWS: tuple[CommitKind, ...] = (
             brief=Briefed(title="Files", place=70, room=120, weight=4, more="stator files --reads"),
             recall=RecallKey("file", 3, name=_path, about=lambda r: r.op),
         ),
-        reported=Reported(method="file", must=(Field("path"), Field("op", _one_of(FileOp)))),
+        reported=reports.FILE,
     ),
     CommitKind(
         name="plan",
@@ -202,16 +180,7 @@ ROWS: tuple[CommitKind, ...] = (
             brief=Briefed(title="Plan: what is done stays done", place=50, room=60, weight=4),
             noted=NotedAs(50, "plan"),
         ),
-        reported=Reported(
-            method="plan",
-            must=(Field("step"),),
-            may=(
-                Field("status", _one_of(StepStatus)),
-                Field("check"),
-                Field("files", {"type": "array", "items": {"type": "string"}}),
-            ),
-            hint="step, status, check (the command that proves it), files; the same step again updates it",
-        ),
+        reported=reports.PLAN,
     ),
     CommitKind(
         name="artifact",
@@ -240,11 +209,7 @@ ROWS: tuple[CommitKind, ...] = (
             recall=RecallKey("artifact", about=lambda r: ""),
             noted=NotedAs(60, "artifacts"),
         ),
-        reported=Reported(
-            method="artifact",
-            must=(Field("name"), Field("content", blank=True)),
-            hint="name, content: a new version",
-        ),
+        reported=reports.ARTIFACT,
     ),
     CommitKind(
         name="dead_end",
@@ -265,7 +230,7 @@ ROWS: tuple[CommitKind, ...] = (
             recall=RecallKey("dead_end", 1, name=lambda r, i: r.what, about=_reason),
             noted=NotedAs(40, "dead ends"),
         ),
-        reported=Reported(method="dead_end", must=(Field("what"),)),
+        reported=reports.DEAD_END,
     ),
     CommitKind(
         name="pending",
@@ -302,6 +267,7 @@ ROWS: tuple[CommitKind, ...] = (
             line=text.working_line,
             search=lambda r: (r.name, r.detail),
         ),
+        reported=reports.USE,
     ),
     CommitKind(
         name="revision",
@@ -346,6 +312,22 @@ ROWS: tuple[CommitKind, ...] = (
             text=text.check_text,
             line=lambda r, show: [(text.check_text(r), "")],
             search=lambda r: (r.command,),
+            diffed=False,
+        ),
+    ),
+    CommitKind(
+        name="delivery",
+        silent=True,
+        quiet=True,
+        expires=True,
+        collection=Collection(
+            number=29,
+            name="deliveries",
+            type=DeliveryRecord,
+            key=("note",),
+            text=text.delivery_text,
+            line=text.delivery_line,
+            rewound=False,
             diffed=False,
         ),
     ),
@@ -479,6 +461,7 @@ ROWS: tuple[CommitKind, ...] = (
             rewound=False,
             listed=100,
         ),
+        reported=reports.FLAG,
     ),
     CommitKind(
         name="trust",

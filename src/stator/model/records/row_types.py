@@ -104,16 +104,24 @@ class Field(msgspec.Struct, frozen=True):
     """Its JSON Schema."""
     blank: bool = False
     """Whether it may be empty."""
+    also: tuple[str, ...] = ()
+    """Other names that agents give it."""
+    several: bool = False
+    """Whether it may be a list of such values."""
+    words: dict[str, str] = {}
+    """Of a field with few values: other words for them, in small letters, with spaces between."""
 
 
 class Reported(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent may report over MCP, besides `why`: the arguments of a method of `StateWriter`."""
+    """What an agent may report over MCP, besides `why`: the arguments of a method of `Reporter`."""
 
     method: str
     must: tuple[Field, ...]
     may: tuple[Field, ...] = ()
     hint: str = ""
     """How the tool's description explains it; by default the names of its required fields."""
+    example: dict[str, Any]
+    """An item of this kind that is accepted as it is."""
 
 
 class CommitKind(msgspec.Struct, frozen=True, kw_only=True):

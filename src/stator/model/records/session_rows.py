@@ -5,7 +5,7 @@ The registry itself holds the rest, and explains what a row is for.
 
 from __future__ import annotations
 
-from stator.model.records import search_text, text
+from stator.model.records import reports, search_text, text
 from stator.model.records.row_types import Collection, CommitKind, Hot, NotedAs
 from stator.model.records.types import CallRecord, RunRecord, SessionRecord
 
@@ -79,6 +79,7 @@ SESSION_ROWS: tuple[CommitKind, ...] = (
             hot=Hot(40),
             noted=NotedAs(80, "open calls"),
         ),
+        reported=reports.CALL,
     ),
     CommitKind(name="outcome", spoken=True, expires=True, shown=True, learned=True),
     CommitKind(

@@ -42,7 +42,12 @@ KEEPING = _kinds(lambda row: row.keeping)
 SILENT = _kinds(lambda row: row.silent)
 QUIET = _kinds(lambda row: row.quiet)
 TIERS: dict[str, str] = {row.name: row.tier for row in ROWS if row.tier}
-REPORTED: dict[str, Reported] = {row.name: row.reported for row in ROWS if row.reported is not None}
+REPORTED: dict[str, Reported] = {
+    row.name: row.reported
+    for row in sorted(ROWS, key=lambda row: row.spoken)
+    if row.reported is not None
+}
+"""What an agent may report: what it knows and made first, then what it did."""
 COLLECTIONS: dict[str, Collection] = {
     one.name: one
     for one in sorted(

@@ -19,6 +19,7 @@ from stator.model.records.types import (
     CheckRecord,
     ChildRecord,
     DecisionRecord,
+    DeliveryRecord,
     FileRecord,
     FlagRecord,
     PendingRecord,
@@ -339,6 +340,16 @@ def revision_line(record: RevisionRecord, show: Show) -> list[Piece]:
     pushed = f", pushed to {record.pushed}" if record.pushed else ""
     where = f" (on {record.branch}{pushed})" if record.branch else pushed
     return [(record.sha, "id"), (f" {record.subject}", ""), (where, "dim")]
+
+
+def delivery_text(record: DeliveryRecord) -> str:
+    changed = "" if record.whole else ", not as it was given"
+    return f"{record.kind} {record.note}{changed}"
+
+
+def delivery_line(record: DeliveryRecord, show: Show) -> list[Piece]:
+    changed = [] if record.whole else [(", not as it was given", "doubt")]
+    return [(f"{record.kind} ", ""), (record.note, "id"), *changed]
 
 
 def check_text(record: CheckRecord) -> str:

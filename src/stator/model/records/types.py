@@ -273,6 +273,17 @@ class RevisionRecord(Record, frozen=True):
     subject: str = ""
 
 
+class DeliveryRecord(Record, frozen=True):
+    """A text of Stator's own that an agent received. What it says is the output of its commit."""
+
+    note: str
+    """Its id: a digest of what was given."""
+    kind: str = ""
+    """start, prompt, file or handover."""
+    whole: bool = True
+    """It arrived as it was given; otherwise it was cut or changed on its way."""
+
+
 class CandidateRecord(Record, frozen=True):
     """Something that may be worth keeping and that nobody has confirmed. It is never in force by itself."""
 

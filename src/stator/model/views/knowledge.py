@@ -30,6 +30,7 @@ from stator.model.records.types import (
     to_settle,
 )
 from stator.model.values.canon import encode
+from stator.model.views.untrusted import SessionTaint
 
 DURABLE = (
     "decisions",
@@ -61,6 +62,7 @@ ANCHORS_MAX = 8
 TEXT_LOOKED = 20_000
 """Characters of a record that are searched for paths."""
 TRASH = "trash"
+IMPORTED = "imported"
 CARRY = "carry"
 
 
@@ -92,6 +94,8 @@ class Value(msgspec.Struct, frozen=True, array_like=True):
     """Of a value that was taken over from another session: the commit that recorded it there."""
     anchors: list[Anchor] = []
     revision: str = ""
+    unverified: str = ""
+    """Where the untrusted root came from that it rests on; empty if it rests on none."""
     said: str = ""
     """What it says, as a digest: values that agree have the same. Empty where values of a key cannot disagree."""
 
@@ -132,6 +136,10 @@ class SessionKnowledge(msgspec.Struct):
     """(collection, id) of what the current turn recorded."""
     ids: dict[str, str] = {}
     """Of a project's own session: which flag or forgotten key a record id is."""
+    imported: dict[str, str] = {}
+    """Of a project's own session: sessions that came with a bundle, and how far."""
+    taint: SessionTaint = msgspec.field(default_factory=SessionTaint)
+    """What is not trusted of its log."""
 
     def values(self) -> Iterator[Value]:
         """Every value, live or replaced."""
@@ -171,9 +179,11 @@ def learn(
     *,
     in_force: bool = True,
     dropped_key: Callable[[Drop, int], str] = lambda op, seq: "",
+    unverified: Callable[[int], str] = lambda place: "",
 ) -> None:
     """Take the next commit. `in_force`: no rewind went back before it. `dropped_key` gives the key of a record that
-    the session had from the sessions it was forked from."""
+    the session had from the sessions it was forked from; `unverified`, where the untrusted root came from that one
+    of its records rests on, by the place of that record."""
     if commit.kind == "rewind":
         return
     if commit.kind == "turn":
@@ -191,7 +201,8 @@ def learn(
     origins = origins_of(commit)
     for place, (n, op) in enumerate(puts):
         if in_force or op.collection in KEPT_IN_REWIND:
-            _put(known, commit, n, op, origins[place] if place < len(origins) else None)
+            origin = origins[place] if place < len(origins) else None
+            _put(known, commit, n, op, origin, unverified(place))
     if commit.kind == "turn_end" and in_force:
         _mark_revision(known, commit)
 
@@ -238,7 +249,12 @@ def _put_aside(known: SessionKnowledge, collection: str, identifier: str) -> Non
 
 
 def _put(
-    known: SessionKnowledge, commit: Commit, n: int, op: Put, origin: tuple[str, int] | None
+    known: SessionKnowledge,
+    commit: Commit,
+    n: int,
+    op: Put,
+    origin: tuple[str, int] | None,
+    unverified: str,
 ) -> None:
     name, record = op.collection, op.record
     if isinstance(record, FileRecord):
@@ -248,6 +264,8 @@ def _put(
         if record.name == TRASH and record.on:
             known.ids[op.id] = record.on
             known.trashed[record.on] = _head_in(commit)
+        elif record.name == IMPORTED and record.on:
+            known.imported[record.on] = record.why
         return
     if isinstance(record, ForgottenRecord):
         known.ids[op.id] = f"{record.collection}\0{record.name}"
@@ -277,6 +295,7 @@ def _put(
         trust=commit.provenance.trust,
         carried="" if origin is None else origin[0],
         anchors=_anchors(known, record),
+        unverified=unverified,
         said=_said(name, record),
     )
     live[op.id] = value

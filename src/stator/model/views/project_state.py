@@ -1,6 +1,7 @@
 """Works out what a project knows, from what each of its sessions knows. Pure.
 
-Per key of a collection the newest value holds. What it replaced, in its own session or in others, are its earlier
+Per key of a collection the newest value holds; one that rests on an untrusted root does not replace one that rests on
+none, but is in conflict with it. What it replaced, in its own session or in others, are its earlier
 values. Another session that still lives by another value, and was used since the newer one was recorded, is in
 conflict with it. Values for the whole project and for the user come from sessions of their own.
 """
@@ -20,7 +21,8 @@ Scope = Literal["session", "project", "user"]
 ALL = 2**62
 """Every commit of a session counts."""
 VALUES_MAX = 32
-"""Values of one key that are compared, the newest. What is older than all of them is not looked at."""
+"""Values of one key that are compared, the newest: so many that are trusted and so many that are not. What is older
+than all of them is not looked at."""
 CONFLICTS_MAX = 8
 EARLIER_MAX = 3
 """Earlier values of a key that an entry lists; the others are counted."""
@@ -105,6 +107,9 @@ class StateValue(msgspec.Struct, frozen=True, kw_only=True):
     """Files that it names: path and the digest they had then, which may be empty."""
     revision: str = ""
     """The head of version control at the end of its turn."""
+    unverified: str = ""
+    """Where the untrusted root came from that it rests on, such as "web:a.example" or "a bundle"; empty if it rests
+    on none, or a person vouches for it."""
 
 
 class StateEntry(StateValue, frozen=True, kw_only=True):
@@ -190,12 +195,16 @@ def settle(
     about: Callable[[str], SessionAbout | None],
 ) -> HeldKey | None:
     """What holds for a key; None if nothing does. `forgotten`: up to when its values are."""
-    newest = sorted(values, key=lambda value: value.order, reverse=True)[:VALUES_MAX]
+    ordered = sorted(values, key=lambda value: value.order, reverse=True)
+    trusted = [one for one in ordered if not one.unverified][:VALUES_MAX]
+    doubtful = [one for one in ordered if one.unverified][:VALUES_MAX]
     hidden = _dropped(drops, about)
-    left = [one for one in newest if one.happened > forgotten and not hidden(one)]
-    value = next((one for one in left if one.live), None)
-    if value is None:
+    compared = sorted([*trusted, *doubtful], key=lambda value: value.order, reverse=True)
+    left = [one for one in compared if one.happened > forgotten and not hidden(one)]
+    live = [one for one in left if one.live]
+    if not live:
         return None
+    value = next((one for one in live if not one.unverified), live[0])
     conflicts: list[Value] = []
     earlier: dict[str, Value] = {}
     decided = _scope(value, about) == "project"
@@ -357,6 +366,7 @@ def _fields(value: Value, known: SessionAbout | None, scope: Scope) -> dict[str,
         "scope": "session" if known is None or known.scope == "session" else scope,
         "anchors": _pairs(value),
         "revision": value.revision,
+        "unverified": value.unverified,
     }
 
 

@@ -65,6 +65,8 @@ class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
     """What is looked for; every filter given must hold, and of kinds and stretches any."""
 
     terms: tuple[Term, ...]
+    any_term: bool = False
+    """Whether one of the terms is enough; else all must hold."""
     without: tuple[Term, ...] = ()
     project: str | None = None
     agent: str | None = None

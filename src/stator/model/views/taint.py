@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from stator.model.log.commit import UNTRUSTED, Commit
+from stator.model.log.delta import Put
 from stator.model.log.edges import Edge, edges_of, is_shown
-from stator.model.records.types import TrustRecord
+from stator.model.records.tables import DERIVED
+from stator.model.records.types import ArtifactRecord, ChildRecord, SessionRecord, TrustRecord
 from stator.model.values.ids import is_id, retype
 
 
@@ -46,6 +48,8 @@ class Reach(msgspec.Struct, frozen=True):
 Judge = Callable[[Commit], str | None]
 """Why a commit is not trusted; empty if nothing speaks against it; None if a person believes it, whatever it was made
 from."""
+Edges = Callable[[Commit], list[Edge]]
+"""What a commit of a session was made from."""
 RESULTS = frozenset({"outcome", "settlement"})
 ROOTS_MAX = 100
 """Roots that an answer lists."""
@@ -55,9 +59,10 @@ class Sweep:
     """Follows edges back through one session's log. Commits are fed from the newest to the oldest; those that nothing
     leads to may be left out."""
 
-    def __init__(self, judge: Judge, made: dict[PathStep, PathStep | None]) -> None:
+    def __init__(self, judge: Judge, edges: Edges, made: dict[PathStep, PathStep | None]) -> None:
         """`made` is shared by the sweeps of one walk: what each commit on the way leads to."""
         self._judge = judge
+        self._edges = edges
         self._made = made
         self._single: dict[int, PathStep | None] = {}
         self._ranges: list[tuple[int, int, PathStep | None]] = []
@@ -98,11 +103,16 @@ class Sweep:
         why = self._judge(commit)
         if why:
             return step, why
-        edges = [] if why is None else edges_of(commit)
+        edges = [] if why is None else self._edges(commit)
         if not edges and len(self.roots) < ROOTS_MAX:
             self.roots.append(step)
         self.want(edges, step)
         return None
+
+    def step_of(self, commit: Commit) -> PathStep | None:
+        """The commit as a step, if something on the way leads to it and it is followed."""
+        step = PathStep(commit.session, commit.seq, commit.id, commit.kind, commit.tool)
+        return step if step in self._made and self._judge(commit) == "" else None
 
     def _wanted(self, commit: Commit) -> tuple[bool, PathStep | None]:
         seq = commit.seq
@@ -160,8 +170,58 @@ class Beliefs:
 
 
 def is_outside(commit: Commit) -> bool:
-    """Whether a commit's content came from a source that nobody here vouches for. What a model said, and what a
-    summary says, was made from other commits."""
+    """Whether a commit's content came from a source that nobody here vouches for. What a model said, what a
+    summary says and what rules found was made from other commits."""
     if commit.kind in ("compaction", "entry") and commit.actor != "user":
         return False
+    if commit.origin is not None and commit.origin[0] == EXTRACTED and commit.inputs:
+        return False
     return commit.provenance.source in UNTRUSTED
+
+
+MEMORIES = "memory/"
+"""What the names of the artifacts begin with that are notes of agents."""
+EXTRACTED = "extract"
+"""The origin of what rules found in a log."""
+
+
+def edges_in(record: SessionRecord) -> Edges:
+    """What the commits of a session were made from. What an agent reports by itself beside its transcript rests on
+    all that was shown to it so far: it names less than that, and a transcript may lag behind."""
+    if record.mode != "recorded":
+        return edges_of
+
+    def edges(commit: Commit) -> list[Edge]:
+        found = edges_of(commit)
+        is_report = commit.origin is None and commit.provenance.source == "model"
+        if is_report and commit.kind in DERIVED and commit.seq > 2:
+            found.append(Edge(1, commit.seq - 1))
+        return found
+
+    return edges
+
+
+def is_persons_word(commit: Commit) -> bool:
+    """Whether rules found a person's own word: an answer, a refusal, a choice between tries. What the model offered
+    to choose from may come from anywhere; the choice is the person's."""
+    is_found = commit.origin is not None and commit.origin[0] == EXTRACTED
+    return is_found and commit.provenance.source == "user"
+
+
+def reported_children(commit: Commit) -> list[str]:
+    """The sub-agents whose end a commit records without naming what they said."""
+    if commit.kind != "child" or commit.status == "started" or commit.inputs:
+        return []
+    records = [op.record for op in commit.delta if isinstance(op, Put)]
+    return [record.session for record in records if isinstance(record, ChildRecord)]
+
+
+def is_memory(commit: Commit) -> bool:
+    """Whether a commit keeps a note that an agent wrote for itself: what the agent had read then is not known."""
+    return commit.kind == "artifact" and any(
+        isinstance(op, Put)
+        and isinstance(op.record, ArtifactRecord)
+        and op.record.name.startswith(MEMORIES)
+        and commit.provenance.source == "model"
+        for op in commit.delta
+    )

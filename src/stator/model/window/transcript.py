@@ -270,6 +270,11 @@ class Transcript:
             self._calls[call] = slot
             slot.call, slot.result = call, result
 
+    def _take_delivery(self, commit: Commit) -> None:
+        """A notice for the model of this session. What another agent received is in no one's transcript."""
+        if commit.origin is None and commit.has("output"):
+            self._say(SpokenEntry(commit, "output", False))
+
     def _take_call(self, commit: Commit) -> None:
         slot = self._asked_for(commit)
         foreign = _foreign(commit)
@@ -411,6 +416,7 @@ _TAKES: dict[str, Callable[[Transcript, Commit], None]] = {
     "approval": Transcript._take_approval,
     "outcome": Transcript._take_outcome,
     "settlement": Transcript._take_outcome,
+    "delivery": Transcript._take_delivery,
     "erasure": Transcript._take_erasure,
     "compaction": Transcript._take_compaction,
     "trust": Transcript._take_trust,

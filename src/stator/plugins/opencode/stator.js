@@ -12,7 +12,7 @@ import { isAbsolute, join } from "node:path"
 
 const COMMAND = ["stator-hook", "opencode"]
 const WAIT_MS = 1000
-const ANSWER_MS = 3000 // for what the next session should know; the first request to the model waits for it
+const ANSWER_MS = 3000 // for what the model is told; the first request to the model waits for it
 const QUEUE_MAX = 1000
 const REMEMBERED_MAX = 2000
 
@@ -92,7 +92,9 @@ export const Stator = async ({ directory }) => {
   const started = new Map() // id → what the program answered to its start
   const calls = new Map() // call → the ids of its part and message
   const ended = new Set() // calls whose end was sent
+  const notices = new Map() // call → what the model must know with its result
   const prompts = new Map() // a user's message → when it was created
+  const answered = new Map() // id → what the program answered to its prompts
 
   const event = (name, id, more) => {
     const info = sessions.get(id) || {}
@@ -181,15 +183,24 @@ export const Stator = async ({ directory }) => {
     }),
     "chat.message": quietly(async ({ sessionID }, { message, parts }) => {
       start(sessionID, "resume") // one that was created here has started already
-      await send(event("UserPromptSubmit", sessionID, { message, parts }))
+      const sent = send(event("UserPromptSubmit", sessionID, { message, parts }), ANSWER_MS)
+      // Only one prompt of a conversation is answered. Its answer stays where it is, so that caches hold.
+      const context = contextOf(await sent)
+      if (context) remember(answered, sessionID, context)
     }),
     "experimental.chat.system.transform": quietly(async ({ sessionID }, output) => {
       const context = sessionID && started.has(sessionID) ? await started.get(sessionID) : ""
       if (context) output.system.push(context)
+      if (sessionID && answered.has(sessionID)) output.system.push(answered.get(sessionID))
     }),
     "tool.execute.before": quietly(async ({ tool, sessionID, callID }, { args }) => {
       const more = { tool_name: tool, tool_use_id: callID, tool_input: args, ...calls.get(callID) }
-      await send(event("PreToolUse", sessionID, more))
+      const context = contextOf(await send(event("PreToolUse", sessionID, more)))
+      if (context) remember(notices, callID, context)
+    }),
+    "tool.execute.after": quietly(async ({ callID }, output) => {
+      if (notices.has(callID)) output.output = `${output.output || ""}\n\n${notices.get(callID)}`
+      notices.delete(callID)
     }),
     dispose: quietly(async () => {
       const late = new Promise((resolve) => setTimeout(resolve, WAIT_MS))

@@ -118,6 +118,8 @@ class Context:
     approved for the whole project does not answer there."""
     home_of: Callable[[str], tuple[str, str] | None] = lambda folder: None
     """The project of any folder of this machine, and that project's own folder; None where neither is known."""
+    instructions: Callable[[], list[str]] = list
+    """The texts that agents load by themselves in this project: nothing in them is told again."""
     launch: Launch | None = None
     """Set where a supervisor started this program."""
     index: OpenIndex | None = None
@@ -132,6 +134,8 @@ class Context:
         row.record.status != "active"
     )
     """Whether nothing more is expected of the agent of a recorded session for now."""
+    touch_folder: Callable[[StorePort], str] = lambda store: ""
+    """The folder beside a store in which its sessions note the files they touch; empty if there is none."""
     started: Callable[[StorePort, SessionRow], int] = lambda store, row: 0
     """When the agent of a recorded session last started, as hooks report it: what it was doing before is over."""
     unplaced: Callable[[StorePort, SessionRow], list[Draft]] = lambda store, row: []

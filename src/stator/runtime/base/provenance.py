@@ -11,11 +11,11 @@ import re
 
 from stator.model.log.commit import Commit, Provenance
 from stator.model.records.types import FlagRecord, SessionRecord
+from stator.model.views.knowledge import IMPORTED
 from stator.runtime.base.pages import commit_at
 from stator.runtime.base.project_session import known
 from stator.store.port import StorePort
 
-IMPORTED = "imported"
 EVERYTHING = 2**62
 _UPTO = re.compile(r"head [0-9a-f]{0,64} upto (\d{1,16})\Z")
 

@@ -4,47 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stator.model.calls.sources import hosts
-from stator.model.views.taint import PathStep
-from stator.runtime.base.pages import commit_at
-from stator.runtime.views.derivation import behind, judge_of
-from stator.runtime.views.refs import intent_of
-from stator.store.port import StorePort
+from stator.errors import StoreError
+from stator.model.views.untrusted import NOT_KNOWN, SessionTaint
+from stator.runtime.base.context import Context
+from stator.runtime.views import project_state
+from stator.runtime.views.trust.untrusted import TaintReader
+from stator.store.port import IndexLost, StorePort
 
-NOT_KNOWN = "not known: too much lies behind it"
+READ_MAX = 20_000
+"""Commits that are read where no index is at hand. What lies behind more is not trusted."""
+FEW = 500
+"""Commits that are read sooner than an index is asked."""
 
 
-def unverified(store: StorePort, session: str, seqs: Iterable[int]) -> dict[int, str]:
+def unverified(
+    store: StorePort, session: str, seqs: Iterable[int], context: Context | None = None
+) -> dict[int, str]:
     """Of these commits of a session, those that rest on an untrusted root: seq → from where, such as "web:a.example",
-    "a bundle" or "a foreign store"."""
-    judge = judge_of(store, session)
-    found: dict[int, str] = {}
-    for seq in set(seqs):
-        commit = commit_at(store, session, seq, load=False)
-        why = judge(commit)
-        if why is None:
-            continue
-        if why:
-            step = PathStep(session, seq, commit.id, commit.kind, commit.tool)
-            found[seq] = origin(store, step, why)
-            continue
-        reached = behind(store, session, commit)
-        if reached.path:
-            found[seq] = origin(store, reached.path[0], reached.why)
-        elif not reached.whole:
-            found[seq] = NOT_KNOWN
-    return found
+    "a bundle" or "a foreign store". A long log is not read for it: the index of projects knows it. Only where there
+    is neither a `context` nor a store that was opened to be read (`AsRead`), the log is all there is."""
+    asked = sorted(set(seqs))
+    if not asked:
+        return {}
+    taint = None if asked[-1] <= FEW else _indexed(store, session, asked[-1], context)
+    if taint is None or taint.upto < asked[-1]:
+        if taint is None and asked[-1] > READ_MAX:
+            return dict.fromkeys(asked, NOT_KNOWN)
+        stream = TaintReader(store).begin(session, taint)
+        stream.advance(asked[-1])
+        taint = stream.taint
+    found = {seq: taint.at(seq) for seq in asked}
+    return {seq: rooted.origin for seq, rooted in found.items() if rooted is not None}
 
 
-def origin(store: StorePort, root: PathStep, why: str) -> str:
-    """Where an untrusted root came from, in a word."""
-    if why == "its store is foreign":
-        return "a foreign store"
-    if why == "it came with a bundle":
-        return "a bundle"
-    commit = commit_at(store, root.session, root.seq, load=False)
-    intent = intent_of(store, root.session, commit.call) if commit.call else None
-    named = [] if intent is None else hosts(intent.known("input"))
-    return (
-        f"web:{named[0]}" if named else f"{commit.provenance.source}:{commit.tool or commit.kind}"
-    )
+def _indexed(
+    store: StorePort, session: str, upto: int, context: Context | None
+) -> SessionTaint | None:
+    """What the index of projects knows of a session; None if there is none and the log is short enough to read, or
+    if the session does not count there."""
+    below, context = (store, context) if context is not None else _reading(store)
+    if context is None or context.project_index is None:
+        return None
+    try:
+        with context.project_index(below, False) as index:
+            is_there = index is not None
+        if not is_there and upto <= READ_MAX:
+            return None
+        taint = project_state.ask(below, context, lambda index: index.taint(session))
+    except (StoreError, IndexLost):  # a busy or a broken index: the log itself answers
+        return None
+    return taint if taint is not None and taint.upto else None
+
+
+def _reading(store: StorePort) -> tuple[StorePort, Context | None]:
+    """The store and the context of a store that was opened to be read."""
+    found: tuple[StorePort, Context] | None = getattr(store, "asked_in", None)
+    return found or (store, None)

@@ -72,6 +72,7 @@ from stator.runtime.driving.settings import OfferedTools, Settings
 from stator.runtime.driving.tools import Tool, call_in
 from stator.runtime.files import git
 from stator.runtime.files.capture import ContentKeeper, record_kept, scrub_of
+from stator.runtime.files.file_news import FileNews, notice_of
 from stator.runtime.views.refs import intent_of
 from stator.runtime.window.left_out import (
     AskedWith,
@@ -163,6 +164,8 @@ class Driver:
         self._outside.planned = self._plan_changed
         self._plan_is_new = True
         self.learn_checks()
+        folder = context.touch_folder(store)
+        self._files = FileNews(store, row.id, folder, row.record.agent, context.root)
 
     # -- appending --------------------------------------------------------------------------------
 
@@ -201,6 +204,7 @@ class Driver:
             self._shown.landed(commits)
             if any(map(is_answer, commits)):
                 self._rendered.waits = False
+            self._files.landed(drafts)
         self.learn_checks()
         return commits
 
@@ -282,6 +286,7 @@ class Driver:
     def render(self, provider: Dialect, **options: Any) -> list[dict[str, Any]]:
         """The transcript as a provider takes it; what it was made from is remembered."""
         with self.lock:
+            self._tell_of_files()
             transcript = self._rendering.current()
             messages = transcript.render(provider, **options)
             since, note = transcript.rendered_from, transcript.view.by
@@ -292,6 +297,15 @@ class Driver:
                 messages, as_inputs((*noted, *ranges)), cut_of(transcript)
             )
         return messages
+
+    def _tell_of_files(self) -> None:
+        """Record for the model that another session changed a file it knows; it is part of the transcript from here
+        on, and stays the same."""
+        news = self._files.news()
+        if news and not self.left:
+            text, changes = notice_of(self.store, news, self.context.clock())
+            self.append([self.draft("delivery", actor="system", output=text, changes=changes)])
+            self._files.told(news)
 
     @functools.cached_property
     def scrub(self) -> Scrub:
@@ -497,6 +511,7 @@ class Driver:
             # Also where the append failed: a lease that is kept would make the session busy for
             # as long as this process lives. The next driver records what is missing here.
             self.left = True
+            self._files.left()
             self.store.release(self.lease)
         self.on_leave("interrupted" if status != "ok" else ENDED[kind])
 

@@ -13,6 +13,7 @@ from stator.model.calls.budget import PriceFunction, PriceTable
 from stator.model.calls.life import Asked, Granted, Refused
 from stator.model.calls.proof import demanded
 from stator.model.calls.sources import SourceRule, parse_sources, source_of
+from stator.model.calls.web_calls import fetched_hosts
 from stator.model.log.commit import UNTRUSTED, Provenance
 from stator.model.records.types import ApprovalRecord, Entry
 from stator.runtime.base.context import Context
@@ -78,7 +79,8 @@ class Terms:
 
     def provenance(self, tool: Tool[..., Any], given: Mapping[str, Any]) -> Provenance:
         """Where the result of a call comes from."""
-        return Provenance(source_of(self.sources, tool.name, tool.source, given), "unverified")
+        declared = tool.source or ("web" if fetched_hosts(tool.name, given) else None)
+        return Provenance(source_of(self.sources, tool.name, declared, given), "unverified")
 
     def priced(self, usage: dict[str, int], model: str) -> dict[str, int]:
         """Usage with its price added, or with a mark that the price is not known."""

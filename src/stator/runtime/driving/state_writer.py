@@ -303,12 +303,7 @@ class TurnWriter(StateWriter):
 
     def use(self, kind: UseKind, name: str, *, detail: str = "") -> str:
         """Record a file, app or data source that is in play."""
-        if kind not in ("file", "app", "data"):
-            raise InvalidInput(
-                f"unknown kind {kind!r:.40}", path="$.kind", hint="file, app or data"
-            )
-        record = WorkingRecord(kind=kind, name=text(name, "name"), detail=detail)
-        return self._record("use", Upsert("working_set", record))
+        return self._record("use", Upsert("working_set", in_use(kind, name, detail)))
 
     def note(self, name: str, value: Any) -> str:
         """Keep a scratch value: compaction may take it, nothing else does."""
@@ -334,6 +329,13 @@ def file_fields(record: FileRecord, why: str) -> dict[str, Any]:
 def with_entry(draft: Draft, record: FileRecord) -> Draft:
     """The report of a file with its entry in the working set."""
     return msgspec.structs.replace(draft, changes=(*draft.changes, *in_play(record)))
+
+
+def in_use(kind: UseKind, name: str, detail: str) -> WorkingRecord:
+    """The entry of the working set for something that is in play."""
+    if kind not in ("file", "app", "data"):
+        raise InvalidInput(f"unknown kind {kind!r:.40}", path="$.kind", hint="file, app or data")
+    return WorkingRecord(kind=kind, name=text(name, "name"), detail=text(detail, "detail"))
 
 
 def in_play(record: FileRecord) -> tuple[Change, ...]:

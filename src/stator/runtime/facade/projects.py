@@ -80,11 +80,14 @@ class ProjectKeeper:
         self, ref: str, *, project: str | None = None, user: bool = False, why: str = ""
     ) -> list[Forgotten]:
         """Let the values of a key, as recorded until now, hold no longer for a project or, with `user`, for the user:
-        by the key, or by the end of a commit's id. `host:NAME`: everything that was made from what that host said.
+        by the key, or by the end of a commit's id. `host:NAME` or `web:NAME`: everything that was made from
+        what that host said.
         The sessions keep what they recorded. `NotProven` below an agent."""
         from stator.runtime.retention import project_values
 
         scope = self._scope(project)
+        if ref.startswith("web:"):  # as an entry that is not verified names where it came from
+            ref = FROM_HOST + ref.removeprefix("web:")
         if not ref.startswith(FROM_HOST):
             return project_values.forget(self.port, self.context, scope, ref, user=user, why=why)
         host = ref.removeprefix(FROM_HOST).strip()

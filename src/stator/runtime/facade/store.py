@@ -440,13 +440,14 @@ class Store(Runner, Keeper, ProjectKeeper, OutsideDoors):
         since: int = 0,
         until: int = 0,
         limit: int = 20,
+        any_word: bool = False,
         fresh: bool = True,
         progress: SearchProgress | None = None,
     ) -> list[Hit]:
-        """Search every session of the store for words (all must occur), "a phrase", prefix*, -not. The best
-        match comes first; among equal matches the newest. The other arguments restrict the search: project, agent,
-        tool, path or part of one, session, kinds of commits, time (µs since 1970). The index is updated first, unless
-        `fresh=False`.
+        """Search every session of the store for words (all must occur, or with `any_word` one of them), "a phrase",
+        prefix*, -not. The best match comes first; among equal matches the newest. The other arguments restrict the
+        search: project, agent, tool, path or part of one, session, kinds of commits, time (µs since 1970). The index
+        is updated first, unless `fresh=False`.
         """
         from stator.runtime.views import search as searching
 
@@ -463,6 +464,7 @@ class Store(Runner, Keeper, ProjectKeeper, OutsideDoors):
             since=since,
             until=until,
             limit=limit,
+            any_word=any_word,
             fresh=fresh,
             progress=progress,
         )

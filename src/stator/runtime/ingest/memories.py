@@ -19,12 +19,13 @@ from stator.model.log.commit import Draft, Provenance, Remove, Upsert
 from stator.model.records.text import value_text
 from stator.model.records.types import ArtifactRecord, FactRecord, PreferenceRecord, SessionRecord
 from stator.model.values import canon
+from stator.model.views.taint import MEMORIES
 from stator.runtime.base import project_session
 from stator.runtime.base.context import Context
 from stator.runtime.ingest.extract import Extracted, MemoryConflict
 from stator.store.port import StorePort
 
-PREFIX = "memory/"
+PREFIX = MEMORIES
 RULE = "memory"
 NAME = re.compile(r"^name:[ \t]*(\S.*?)[ \t]*$", re.MULTILINE)
 CONTRADICTED = ("facts", "preferences")

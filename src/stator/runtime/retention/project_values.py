@@ -14,6 +14,7 @@ import msgspec
 
 from stator.errors import InvalidInput, NotFound, NotProven
 from stator.model.calls.sources import hosts
+from stator.model.calls.web_calls import fetched_hosts
 from stator.model.log.commit import Change, Commit, Draft, Provenance, Upsert
 from stator.model.records.types import (
     CandidateRecord,
@@ -238,7 +239,8 @@ def _rests_on(store: StorePort, value: Value, host: str) -> bool:
         commit = commit_at(store, value.session, value.seq, load=False)
     except (NotFound, IndexError):  # purged since
         return False
-    return bool(derivation.behind(store, value.session, commit, _from_host(host)).path)
+    reached = derivation.behind(store, value.session, commit, _from_host(host))
+    return bool(reached.path) or (not reached.whole and bool(value.unverified))
 
 
 def _from_host(host: str) -> Callable[[StorePort, str], Judge]:
@@ -249,7 +251,8 @@ def _from_host(host: str) -> Callable[[StorePort, str], Judge]:
             if commit.kind not in RESULTS or not commit.call:
                 return ""
             intent = intent_of(store, session, commit.call)
-            said = [] if intent is None else hosts(intent.known("input"))
+            given = None if intent is None else intent.known("input")
+            said = [] if intent is None else [*hosts(given), *fetched_hosts(intent.tool, given)]
             return f"it came from {host}" if host in said else ""
 
         return judge

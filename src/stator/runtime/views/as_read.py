@@ -44,6 +44,11 @@ class AsRead:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._below, name)
 
+    @property
+    def asked_in(self) -> tuple[StorePort, Context]:
+        """The store below, and the context that it is read in."""
+        return self._below, self._context
+
     # -- sessions ---------------------------------------------------------------------------------
 
     def session(self, session: str) -> SessionRow:

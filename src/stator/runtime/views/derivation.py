@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -10,14 +11,30 @@ import msgspec
 from stator.errors import BadType, NotFound, Unverified
 from stator.model.calls.life import Outcome
 from stator.model.calls.sources import hosts
-from stator.model.log.commit import Commit, Draft, Named
-from stator.model.log.edges import Edge, edges_of, written_edges
+from stator.model.calls.web_calls import fetched_hosts
+from stator.model.log.commit import UNTRUSTED, Commit, Draft, Named
+from stator.model.log.edges import Edge, written_edges
+from stator.model.log.query import SessionQuery
 from stator.model.records.types import Record, TrustRecord
 from stator.model.sessions.ownership import Ownership
 from stator.model.values import canon
-from stator.model.values.ids import is_id
-from stator.model.views.taint import Beliefs, Judge, PathStep, Reach, Sweep, is_outside, path_from
-from stator.runtime.base.pages import commit_at
+from stator.model.values.ids import is_id, retype
+from stator.model.views.knowledge import CARRY
+from stator.model.views.taint import (
+    RESULTS,
+    Beliefs,
+    Judge,
+    PathStep,
+    Reach,
+    Sweep,
+    edges_in,
+    is_memory,
+    is_outside,
+    is_persons_word,
+    path_from,
+    reported_children,
+)
+from stator.runtime.base.pages import commit_at, matching
 from stator.runtime.base.provenance import imported_upto
 from stator.runtime.views.refs import intent_of, last_attempt, locate
 from stator.store.port import StorePort
@@ -30,6 +47,13 @@ FROM_MAX = 1000
 PAGE = 500
 LOOKED_MAX = 20_000
 """Commits that a walk reads at most."""
+FOREIGN = "its store is foreign"
+BUNDLED = "it came with a bundle"
+ELSEWHERE = "it came from elsewhere"
+MEMORY = "an agent wrote it down for itself"
+WEB = "it came from the web"
+NAMED = {FOREIGN: "a foreign store", BUNDLED: "a bundle", MEMORY: "an agent's memory"}
+"""Where roots came from that are not calls."""
 PATH_SHOWN = 8
 """Commits of a way that an error names."""
 
@@ -107,6 +131,7 @@ class _EdgeWalk:
         self._made: dict[PathStep, PathStep | None] = {}
         self._roots: list[PathStep] = []
         self._waiting: list[tuple[str, Iterable[Edge], PathStep | None]] = []
+        self._children: dict[str, dict[int, list[str]]] = {}
 
     def run(self, session: str, edges: Iterable[Edge]) -> Reach:
         self._waiting.append((session, edges, None))
@@ -132,7 +157,8 @@ class _EdgeWalk:
             below = self._store.head(session).seq + 1
         except NotFound:  # it was purged: what it held is not here
             return None
-        sweep = Sweep(self._judged(self._store, session), self._made)
+        record = self._store.session(session).record
+        sweep = Sweep(self._judged(self._store, session), edges_in(record), self._made)
         sweep.want(wanted, by)
         self._locate(session, sweep)
         while (upto := sweep.next(below)) and self._left > 0:
@@ -145,10 +171,32 @@ class _EdgeWalk:
             for commit in page:
                 if found := sweep.feed(commit):
                     return found
+                self._reports(commit, sweep)
             below = page[-1].seq
             self._locate(session, sweep)
         self._roots += sweep.roots
         return None
+
+    def _reports(self, commit: Commit, sweep: Sweep) -> None:
+        """A result of a call that a sub-agent worked for rests on all that this one was shown."""
+        step = sweep.step_of(commit)
+        if step is None:
+            return
+        for child in (*reported_children(commit), *self._worked_for(commit)):
+            with contextlib.suppress(NotFound):
+                head = self._store.head(child).seq
+                self._waiting.append((child, [Edge(1, head)], step))
+
+    def _worked_for(self, commit: Commit) -> list[str]:
+        if commit.kind not in RESULTS or not commit.call:
+            return []
+        if commit.session not in self._children:
+            self._children[commit.session] = children_at(self._store, commit.session)
+        children = self._children[commit.session]
+        if not children:
+            return []
+        found = self._store.locate(retype(commit.call, "commit"), commit.session)
+        return children.get(found[0][1], []) if found else []
 
     def _locate(self, session: str, sweep: Sweep) -> None:
         """Find the commits that are known by their ids: in this session, or in another."""
@@ -162,15 +210,27 @@ class _EdgeWalk:
                 self._waiting.append((owner, [Edge(seq, seq)], by))
 
 
-def judge_of(store: StorePort, session: str) -> Callable[[Commit], str | None]:
-    """Decides about the commits of one session: why one is not trusted; None if a person vouches for it."""
-    imported = imported_upto(store, store.session(session).record)
+def judge_of(
+    store: StorePort, session: str, intent: Callable[[str], Commit | None] | None = None
+) -> Judge:
+    """Decides about the commits of one session: why one is not trusted; None if it is a person's word, or a person
+    vouches for it. `intent` gives the commit of a call where that is at hand."""
+    record = store.session(session).record
+    imported = imported_upto(store, record)
     foreign = store.ownership.foreign
     beliefs = Beliefs(standing_trust(store, session))
+    is_recorded = record.mode == "recorded"
+
+    def fetched(commit: Commit) -> list[str]:
+        asked = _asked(store, session, commit, intent)
+        return [] if asked is None else fetched_hosts(asked.tool, asked.known("input"))
 
     def hosts_of(commit: Commit) -> Sequence[str]:
-        intent = intent_of(store, session, commit.call)
-        return [] if intent is None else hosts(intent.known("input"))
+        asked = _asked(store, session, commit, intent)
+        if asked is None:
+            return []
+        given = asked.known("input")
+        return hosts(given) or [host for host in fetched_hosts(asked.tool, given) if host]
 
     def judge(commit: Commit) -> str | None:
         said = beliefs.of(commit, hosts_of) if beliefs else None
@@ -179,13 +239,63 @@ def judge_of(store: StorePort, session: str) -> Callable[[Commit], str | None]:
         if said is False:
             return "a person does not believe it any more"
         if commit.seq <= imported:
-            return "its store is foreign" if foreign else "it came with a bundle"
+            return FOREIGN if foreign else BUNDLED
+        if is_persons_word(commit):
+            return None
+        if commit.kind == CARRY and _is_followed(store, commit):
+            return ""
         if is_outside(commit):
-            source = commit.provenance.source
-            return "it came from the web" if source == "web" else "it came from elsewhere"
-        return ""
+            return WEB if commit.provenance.source == "web" else ELSEWHERE
+        if is_recorded and commit.kind in RESULTS and commit.call and fetched(commit):
+            return WEB
+        return MEMORY if is_memory(commit) else ""
 
     return judge
+
+
+def _asked(
+    store: StorePort,
+    session: str,
+    commit: Commit,
+    intent: Callable[[str], Commit | None] | None,
+) -> Commit | None:
+    """The commit that holds what a result was asked for."""
+    if not commit.call:
+        return None
+    return intent(commit.call) if intent is not None else intent_of(store, session, commit.call)
+
+
+def _is_followed(store: StorePort, commit: Commit) -> bool:
+    """Whether what a commit took over is still where it was recorded: then that decides."""
+    return 0 < len(commit.inputs) < FROM_MAX and all(
+        isinstance(item, int) or (is_id(item) and store.locate(retype(item, "commit")))
+        for item in commit.inputs
+    )
+
+
+def children_at(store: StorePort, session: str) -> dict[int, list[str]]:
+    """The sessions of sub-agents that a session's calls started, by the places of these calls."""
+    found: dict[int, list[str]] = {}
+    for row in matching(store, SessionQuery(parent=session)):
+        parent = row.record.parent
+        if parent is not None and parent.kind == "child" and parent.session == session:
+            found.setdefault(parent.seq, []).append(row.id)
+    return found
+
+
+def origin_of(commit: Commit, why: str, intent: Callable[[str], Commit | None]) -> str:
+    """Where an untrusted root came from, in a word."""
+    if why in NAMED:
+        return NAMED[why]
+    asked = intent(commit.call) if commit.call else None
+    given = None if asked is None else asked.known("input")
+    named = hosts(given) or ([] if asked is None else fetched_hosts(asked.tool, given))
+    if named and named[0]:
+        return f"web:{named[0]}"
+    if commit.kind == CARRY:
+        return f"{commit.provenance.source}, in an earlier session"
+    source = commit.provenance.source
+    return f"{source if source in UNTRUSTED else 'web'}:{commit.tool or commit.kind}"
 
 
 # -- what a person said ---------------------------------------------------------------------------
@@ -269,7 +379,8 @@ def behind(
     judged: Callable[[StorePort, str], Judge] | None = None,
 ) -> Reach:
     """What a commit of a session rests on."""
-    return reach(store, session, edges_of(commit), judged=judged)
+    edges = edges_in(store.session(session).record)(commit)
+    return reach(store, session, edges, judged=judged)
 
 
 def _way(path: Sequence[PathStep]) -> str:

@@ -20,7 +20,7 @@ from stator.model.log.query import SessionQuery, SessionRow, check_limit
 from stator.model.log.rewinds import stands, visible
 from stator.model.records.types import SessionRecord
 from stator.model.sessions.lifecycle import lent_upto
-from stator.model.views.knowledge import SessionKnowledge, learn
+from stator.model.views.knowledge import CARRY, SessionKnowledge, learn
 from stator.model.views.project_state import (
     ALL,
     Group,
@@ -38,6 +38,7 @@ from stator.model.views.project_state import (
     settle_all,
 )
 from stator.model.views.search import Mark
+from stator.model.views.untrusted import SessionTaint
 from stator.runtime.base import project_session
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import commit_at, commits, matching
@@ -45,6 +46,7 @@ from stator.runtime.base.project_flags import Trash
 from stator.runtime.base.project_session import USER_PROJECT
 from stator.runtime.views import reflog, search
 from stator.runtime.views.search import Progress
+from stator.runtime.views.trust.untrusted import REREAD, TaintReader, TaintStream
 from stator.store.port import IndexLost, ProjectIndex, StorePort
 
 ROUNDS = 3
@@ -58,8 +60,6 @@ FEW = 100
 RELATED_MAX = 10_000
 USER_MAX = 200
 """Entries of a collection that are true of the user and are shown in a project."""
-REREAD = ("erasure", "rewind")
-"""After these, what a session knew before may hold no longer: its log is read from its beginning."""
 
 Answer = TypeVar("Answer")
 
@@ -113,7 +113,7 @@ def user_state(store: StorePort, context: Context, *, limit: int) -> ProjectStat
         row = None if users is None else project_session.known(users, record)
         if users is None or row is None:
             return as_state(USER_PROJECT, {}, lambda session: None, "user")
-        known, active = know(users, row)
+        known, active = know(users, row, TaintReader(users))
         about = SessionAbout(row.id, row.record.name, row.record.agent, active, "project")
         settled = newest(settle_all([(about, known)]), limit)
     return as_state(USER_PROJECT, settled, lambda session: about, "user")
@@ -195,7 +195,8 @@ def catch_up(store: StorePort, index: ProjectIndex, progress: Progress | None = 
 def _lose(store: StorePort, index: ProjectIndex, gone: Sequence[str]) -> None:
     """Forget sessions; first those that came from them are told, so that a crash in between is made good."""
     learning = _Learning(store, index)
-    index.put([[one] for one in learning.changed(related(index, gone), gone)])
+    concerned = [*related(index, gone), *learning.judged_again([], gone)]
+    index.put([[one] for one in learning.changed(concerned, gone)])
     index.drop(gone)
 
 
@@ -250,6 +251,9 @@ class _Learning:
         self._index = index
         self._trash = Trash(store)
         self._rows: dict[str, SessionRow | None] = {}
+        self._reader = TaintReader(store, self._saved)
+        self._again: set[str] = set()
+        """Sessions that are read from their beginning: what is trusted of them may have changed."""
 
     def group(self, session: str) -> list[Learned]:
         """A session, and those whose records count or not because of how it changed."""
@@ -263,12 +267,41 @@ class _Learning:
         concerned: dict[str, None] = {}
         if known is None or (known.adopted, known.upto) != (first.adopted, first.upto):
             concerned |= dict.fromkeys(related(self._index, [session], first.parent))
+        concerned |= dict.fromkeys(self._resting(first, known))
         if first.about.scope != "session":
             was = {} if before is None else before.trashed
             now = first.knowledge.trashed
             moved = [one for one in {**was, **now} if was.get(one) != now.get(one)]
             concerned |= dict.fromkeys([*moved, *related(self._index, moved)])
+            came = {} if before is None else before.imported
+            marks = first.knowledge.imported
+            marked = [one for one in {**came, **marks} if came.get(one) != marks.get(one)]
+            concerned |= dict.fromkeys(self.judged_again(marked, [session]))
         return [first, *self.changed(concerned, [session])]
+
+    def _resting(self, learned: Learned, known: KnownSession | None) -> list[str]:
+        """Sessions whose values rest on a session, where more or less of that is trusted than the index knew."""
+        session, parent = learned.about.id, learned.parent
+        before = self._index.taint(session) if known is not None else None
+        now = learned.knowledge.taint
+        if before is not None and not learned.anew and before.anywhere() == now.anywhere():
+            return []
+        if before is None and now.anywhere() is None:
+            return []
+        above = [parent] if parent and self._index.known(parent) is not None else []
+        return self.judged_again(above, [session])
+
+    def judged_again(self, sessions: Sequence[str], told: Sequence[str] = ()) -> list[str]:
+        """These sessions, and those that rest on them, which are read from their beginning; without `told`, which
+        the index learns anyway."""
+        found = [*sessions, *self._index.resting([*sessions, *told])]
+        found = [one for one in dict.fromkeys(found) if one not in told]
+        self._again |= set(found)
+        self._reader.forget(found)
+        return found
+
+    def _saved(self, session: str) -> SessionTaint | None:
+        return None if session in self._again else self._index.taint(session)
 
     def changed(self, concerned: Iterable[str], told: Iterable[str]) -> list[Learned]:
         """What the index is to be told of these sessions, and of those that concerns in turn, apart from those that
@@ -295,7 +328,7 @@ class _Learning:
         if known is None:  # it is told when its own turn comes
             return None
         learned = self._learned(session, known)
-        if learned is None or learned.upto != known.upto:
+        if learned is None or learned.upto != known.upto or session in self._again:
             return learned
         held = self._index.about([session]).get(session)
         return None if held == learned.about else learned
@@ -339,13 +372,13 @@ class _Learning:
         mark = Mark(row.head, row.updated, head.hash)
         if not upto:
             return mark, SessionKnowledge(), row.updated
-        return mark, *know(store, row, upto)
+        return mark, *know(store, row, self._reader, upto)
 
     def _continued(
         self, row: SessionRow, known: KnownSession | None
     ) -> tuple[Mark, SessionKnowledge, int] | None:
         """The same from where the index is; None if it must begin at the beginning."""
-        if known is None or known.upto != ALL:
+        if known is None or known.upto != ALL or row.id in self._again:
             return None
         at = known.mark
         if not 0 < at.seq <= row.head or at.seq <= lent_upto(row.record.lineage):
@@ -356,8 +389,9 @@ class _Learning:
         knowledge = self._index.knowledge(row.id)
         if knowledge is None:
             return None
+        stream = self._reader.begin(row.id, knowledge.taint)
         for commit in new[1:]:
-            _learn(self._store, knowledge, commit, in_force=True)
+            _learn(self._store, knowledge, commit, stream, in_force=True)
         return Mark(row.head, row.updated, new[-1].hash), knowledge, row.updated
 
     def _row(self, session: str) -> SessionRow | None:
@@ -377,20 +411,31 @@ class _Learning:
         return row is not None and row in self._trash
 
 
-def know(store: StorePort, row: SessionRow, upto: int = ALL) -> tuple[SessionKnowledge, int]:
+def know(
+    store: StorePort, row: SessionRow, reader: TaintReader, upto: int = ALL
+) -> tuple[SessionKnowledge, int]:
     """What a session knows by its own commits up to a seq, and when the last of them was used."""
-    known = SessionKnowledge()
+    stream = reader.begin(row.id)
+    known = SessionKnowledge(taint=stream.taint)
     low = lent_upto(row.record.lineage)
     end = min(upto, row.head)
+    stream.advance(min(low, end))
     in_force = visible([one for one in reflog.rewinds(store, row.id) if one.seq <= end], end)
     active = row.record.created
     for commit in commits(store, row.id, after=low, upto=end, load=False):
-        _learn(store, known, commit, in_force=stands(in_force, commit.seq))
+        _learn(store, known, commit, stream, in_force=stands(in_force, commit.seq))
         active = commit.used
     return known, row.updated if upto >= row.head else active
 
 
-def _learn(store: StorePort, known: SessionKnowledge, commit: Commit, *, in_force: bool) -> None:
+def _learn(
+    store: StorePort,
+    known: SessionKnowledge,
+    commit: Commit,
+    stream: TaintStream,
+    *,
+    in_force: bool,
+) -> None:
     if commit.kind in ("carry", "turn_end", "flag") and isinstance(
         commit.content.get("input"), Large
     ):
@@ -404,7 +449,14 @@ def _learn(store: StorePort, known: SessionKnowledge, commit: Commit, *, in_forc
             (one.key for one in found if isinstance(one.op, Drop) and one.op.id == op.id), ""
         )
 
-    learn(known, commit, in_force=in_force, dropped_key=dropped_key)
+    rooted = stream.feed(commit)
+    each = stream.taken_over(commit) if commit.kind == CARRY else []
+
+    def unverified(place: int) -> str:
+        found = each[place] if place < len(each) else rooted
+        return "" if found is None else found.origin
+
+    learn(known, commit, in_force=in_force, dropped_key=dropped_key, unverified=unverified)
 
 
 def whole_state(store: StorePort, project: str) -> dict[Group, HeldKey]:
@@ -413,11 +465,12 @@ def whole_state(store: StorePort, project: str) -> dict[Group, HeldKey]:
     rows = {row.id: row for row in matching(store, SessionQuery())}
     records = {session: row.record for session, row in rows.items()}
     sessions: list[tuple[SessionAbout, SessionKnowledge]] = []
-    for row in rows.values():
+    reader = TaintReader(store)
+    for row in sorted(rows.values(), key=lambda one: (one.record.created, one.id)):
         upto = counted_upto(row.record, records.get, lambda one: one in rows and rows[one] in trash)
         if row.record.project != project or not upto:
             continue
-        known, active = know(store, row, upto)
+        known, active = know(store, row, reader, upto)
         about = SessionAbout(
             id=row.id,
             name=row.record.name,

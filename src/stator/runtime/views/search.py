@@ -7,7 +7,7 @@ and places; what is shown is read from the log, so nothing that was erased can b
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -32,6 +32,7 @@ from stator.model.views.search import (
     SearchQuery,
     Span,
     Stretch,
+    Term,
     parse,
     path_words,
     snippet,
@@ -92,6 +93,7 @@ def search(
     since: int = 0,
     until: int = 0,
     limit: int = 20,
+    any_word: bool = False,
     fresh: bool = True,
     progress: Progress | None = None,
 ) -> list[Hit]:
@@ -100,6 +102,7 @@ def search(
     terms, without = parse(words)
     query = SearchQuery(
         terms=terms,
+        any_term=any_word,
         without=without,
         project=project,
         agent=agent,
@@ -234,6 +237,74 @@ def _hits(store: StorePort, found: Iterable[Match], query: SearchQuery) -> Itera
             tool=commit.tool,
             rewound=not stands(standing[row.id], seq),
         )
+
+
+# -- where words are ------------------------------------------------------------------------------
+
+Places = dict[str, list[tuple[str, int]]]
+"""Where something is: session and seq."""
+
+
+class WordQuestion(msgspec.Struct, frozen=True):
+    """Terms by name, and the kinds of commits that they are looked for in."""
+
+    terms: Mapping[str, Term]
+    kinds: Sequence[str]
+    in_path: bool = False
+    """Only in the paths that a commit is about."""
+
+
+def places(
+    store: StorePort,
+    context: Context,
+    questions: Sequence[WordQuestion],
+    *,
+    project: str,
+    limit: int,
+    behind_max: int,
+) -> list[Places]:
+    """For each question, where each of its terms is in commits of the kinds it names, the best `limit` of them. An
+    index that lacks more than `behind_max` commits is asked as it is."""
+    if context.index is None:
+        raise StoreError("this store has no search index", hint="connect to it: stator.connect")
+    with context.index(store, True) as index:
+        assert index is not None
+        for _ in range(TRIES):
+            with suppress(IndexLost):
+                _follow(store, index, behind_max)
+                return [
+                    {
+                        name: index.find(
+                            SearchQuery(
+                                terms=(term,),
+                                project=project,
+                                kinds=tuple(one.kinds),
+                                path=term.words if one.in_path else (),
+                            ),
+                            limit=limit,
+                        )
+                        for name, term in one.terms.items()
+                    }
+                    for one in questions
+                ]
+    raise StoreBusy("other processes keep rebuilding the search index", hint="try again")
+
+
+def _follow(store: StorePort, index: Index, behind_max: int) -> None:
+    """Put the newest sessions into the index that it lacks, as many as there is time for."""
+    moved, gone = index.behind()
+    if gone:
+        index.drop(gone)
+    left = behind_max
+    for session in reversed(moved):
+        try:
+            left -= store.session(session).head - index.mark(session).seq
+        except NotFound:
+            continue
+        if left < 0:
+            break
+        _tell(store, index, [session])
+    index.scrub()
 
 
 # -- keeping up -----------------------------------------------------------------------------------

@@ -16,6 +16,13 @@ SERVER = "stator"
 """The name of our MCP server in an agent's settings."""
 
 Scope = Literal["project", "user"]
+BriefMode = Literal["off", "start", "full"]
+BRIEFS: dict[BriefMode, str] = {
+    "off": "it is told nothing",
+    "start": "it is told what is in doubt when a session starts",
+    "full": "it is told what is in doubt when a session starts, and with the first prompt what bears on it",
+}
+"""What an agent is told, in words."""
 Kind = Literal["json", "toml", "file"]
 PLUGINS = Path(__file__).parents[2] / "plugins"
 """What agents load from us; it ships with the package."""
@@ -32,13 +39,17 @@ class Programs(msgspec.Struct, frozen=True):
     stator: str
     store: str = ""
     """The store given to them; "" means the nearest one to the agent's working folder."""
+    brief: BriefMode = "full"
+    """What the agent is told: nothing, at the start of a session, or also with the first prompt."""
 
     def hook_command(self, agent: str) -> str:
         """Return the shell command that starts the hook."""
-        parts = [quoted(self.hook), agent]
-        if self.store:
-            parts += ["--store", quoted(self.store)]
-        return " ".join(parts)
+        return " ".join([quoted(self.hook), *map(quoted, self.hook_arguments(agent))])
+
+    def hook_arguments(self, agent: str) -> list[str]:
+        """The arguments of the hook; what is the default is left out."""
+        store = ["--store", self.store] if self.store else []
+        return [agent, *store, *([f"--brief={self.brief}"] if self.brief != "full" else [])]
 
     @property
     def server(self) -> dict[str, Any]:
@@ -49,7 +60,7 @@ class Programs(msgspec.Struct, frozen=True):
     @property
     def bare(self) -> Programs:
         """The programs by name alone, for files that a team shares: each member's PATH finds them."""
-        return Programs(HOOK, "stator")
+        return Programs(HOOK, "stator", brief=self.brief)
 
 
 class WantedSettings(msgspec.Struct, frozen=True):
@@ -216,7 +227,7 @@ def _opencode_files(programs: Programs, folder: Path, scope: Scope) -> list[Want
     places = [folder / name for name in names]
     settings = next((place for place in places if place.is_file()), places[0])
     plugins = folder / ".opencode" / "plugins" if scope == "project" else folder / "plugins"
-    command = [programs.hook, "opencode", *(["--store", programs.store] if programs.store else [])]
+    command = [programs.hook, *programs.hook_arguments("opencode")]
     text = (PLUGINS / "opencode" / "stator.js").read_text(encoding="utf-8")
     shown = json.dumps(command, ensure_ascii=False)
     more = ["--store", programs.store] if programs.store else []

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from stator.errors import Conflict, InvalidInput
-from stator.surfaces.agent_settings.agents import WantedSettings
+from stator.surfaces.agent_settings.agents import BRIEFS, BriefMode, WantedSettings
 from stator.surfaces.agent_settings.json_edit import parsed_value
 from stator.surfaces.agent_settings.merge import add_entries, has_hooks, remove_entries
 
 SIZE_MAX = 32 * 2**20
 BACKUP_SUFFIX = ".before-stator"
 """Versions before 0.8 kept a copy of a file they changed, under this ending."""
+
+_BRIEF = re.compile(r"--brief=(\w+)")
 
 Action = Literal["create", "change", "delete", "nothing"]
 
@@ -77,6 +80,15 @@ def plan_edit(wanted: WantedSettings, *, remove: bool) -> SettingsEdit:
 def records_in(wanted: WantedSettings) -> bool:
     """Whether a settings file turns on recording."""
     return has_hooks(_read_file(Path(os.path.realpath(wanted.path))), wanted)
+
+
+def brief_in(wanted: WantedSettings) -> BriefMode | None:
+    """What a settings file says that the agent is told; None if it does not turn on recording."""
+    text = _read_file(Path(os.path.realpath(wanted.path))) or ""
+    if not has_hooks(text, wanted):
+        return None
+    found = _BRIEF.search(text)
+    return next((mode for mode in BRIEFS if found is not None and mode == found[1]), "full")
 
 
 def apply_edit(edit: SettingsEdit) -> None:

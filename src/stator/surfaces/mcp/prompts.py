@@ -65,7 +65,9 @@ def get(request: RequestContext, name: str, given: dict[str, str]) -> str:
     wanted = given.get("session", "")
     row = request.scope.find(wanted) if wanted else request.scope.newest()
     if row is None:
-        raise NotFound("this project has no session yet", hint="the open tool creates one")
+        raise NotFound(
+            "this project has no session yet", hint="stator_open with a purpose creates one"
+        )
     target = given.get("target", "generic")
     if target not in TARGETS:
         raise InvalidInput(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from stator.errors import InvalidInput
 from stator.model.exchange.item_commits import legible
 from stator.model.exchange.items import commit_id
 from stator.model.log.query import SessionRow
@@ -13,8 +14,11 @@ from stator.model.records.text import arguments_text
 from stator.model.values.escape import visible
 from stator.runtime.base.context import Context
 from stator.runtime.base.ownership import require_own
+from stator.runtime.brief.unverified import unverified
 from stator.runtime.driving import settlement
 from stator.runtime.facade.view import SessionView
+from stator.runtime.ingest.self_report import is_own_orderer
+from stator.surfaces.mcp.keys import split_key
 from stator.surfaces.mcp.scope import Scope
 from stator.surfaces.mcp.tools.answers import iso_time
 
@@ -27,6 +31,8 @@ CLIENT_MAX = 80
 
 DOUBTS_SHOWN = 50
 """Maximum number of calls in doubt in one answer."""
+ASKED_MAX = 400
+"""Maximum number of characters of what a call was asked to do, where calls are listed."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +44,51 @@ class RequestContext:
     """The name the client gives itself; it is not verified."""
     use: str = ""
     """The client's own id of the call that this request is, if it gives one."""
+    handles: dict[str, str] = field(default_factory=dict)
+    """The short handles of sessions, looked up once for a request."""
 
     @property
     def principal(self) -> str:
         return f"{SOURCE}:{self.client}"
 
     def find(self, given: Arguments) -> tuple[SessionRow, SessionView]:
+        if not given.get("session"):
+            raise InvalidInput(
+                "say which session",
+                path="$.session",
+                hint="the handle that stator_open returns, or a key that names it: s_1f2e3d4c:@12",
+            )
         row = self.scope.find(given["session"])
         return row, self.scope.view(row)
+
+    def find_by_key(
+        self, given: Arguments, name: str = "key"
+    ) -> tuple[SessionRow, SessionView, str]:
+        """The session that an argument names, or the one that was given, and the rest of the argument."""
+        text = given.get(name, "")
+        session, key = split_key(text)
+        if session:
+            given = {**given, "session": session}
+        return *self.find(given), key
+
+    def key(self, row: SessionRow, key: str) -> str:
+        """A key with its session, as every tool takes it."""
+        return self.key_in(row.id, key)
+
+    def key_in(self, session: str, key: str) -> str:
+        """A key with its session, of which the id is known."""
+        if session not in self.handles:
+            self.handles[session] = self.scope.short_handle(session)
+        return f"{self.handles[session]}:{key}"
+
+    def marked(self, session: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Rows of a session, each with from where, if it rests on something that nobody vouches for."""
+        seqs = [row["seq"] for row in rows if row.get("seq")]
+        found = unverified(self.scope.store.as_read, session, seqs)
+        return [
+            {**row, "unverified": f"from {found[row['seq']]}"} if row.get("seq") in found else row
+            for row in rows
+        ]
 
     def call_in(self, row: SessionRow) -> str:
         """The commit of the call that this request is, in the session of the client's agent; "" if it is not known."""
@@ -68,7 +111,10 @@ def client_name(name: str | None) -> str:
 
 def session_fields(row: SessionRow) -> dict[str, Any]:
     """Return the fields by which answers name a session; `session` is its handle."""
-    return {"session": row.id, "name": row.record.name, "status": row.shown}
+    record = row.record
+    takes_more = record.status == "open" and is_own_orderer(record)  # no agent drives it
+    status = record.status if takes_more else row.shown
+    return {"session": row.id, "name": record.name, "status": status}
 
 
 def head_fields(view: SessionView) -> dict[str, Any]:
@@ -81,11 +127,12 @@ def in_doubt_rows(request: RequestContext, row: SessionRow) -> list[dict[str, An
     found = settlement.doubts(request.scope.store.as_read, session=row.id)
     rows: list[dict[str, Any]] = [
         {
+            "key": request.key(row, f"call:{doubt.call}"),
             "call": doubt.call,
-            "tool": doubt.tool,
-            "asked": arguments_text(doubt.tool, doubt.arguments),
+            "tool": cut_short(doubt.tool, CLIENT_MAX),
+            "asked": cut_short(arguments_text(doubt.tool, doubt.arguments), ASKED_MAX),
             "since": iso_time(doubt.since),
-            "cause": doubt.cause,
+            "cause": cut_short(doubt.cause, ASKED_MAX),
             "turn": doubt.turn,
             "seq": doubt.seq,
         }

@@ -147,7 +147,7 @@ def _state(
         collections[name] = [questions.entry_row(entry) for entry in entries[:ENTRIES_MAX]]
         if len(entries) > ENTRIES_MAX:
             collections[name].append(
-                {"what": "more records exist: call the log tool with what=state to list them"}
+                {"what": "more records exist: stator_log with what=state lists them"}
             )
     return {"head": head, "state": collections, "unplaced": questions.unplaced_rows(view)}
 

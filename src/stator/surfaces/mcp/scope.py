@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from stator.errors import Ambiguous, NotFound
 from stator.model.log.query import Page, SessionQuery, SessionRow
+from stator.model.sessions.lifecycle import ENDED
 from stator.model.values.ids import is_id, short, suffix_of
 from stator.model.values.position import Ref, parse_range, parse_ref
 from stator.runtime.base.context import Context
@@ -17,6 +18,7 @@ from stator.runtime.base.project_flags import Trash
 from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.refs import followed, last_used
+from stator.surfaces.mcp.keys import is_handle
 
 CANDIDATES = 8
 TENANT = ""
@@ -63,11 +65,26 @@ class Scope:
             return found
         return next(iter(self.listed().rows), None)
 
-    def listed(self, cursor: tuple[int, ...] | None = None, limit: int = 20) -> Page[SessionRow]:
-        """List visible sessions, most recently used first."""
-        page = self.store.as_read.sessions(self._query(), cursor=cursor, limit=limit)
+    def listed(
+        self, cursor: tuple[int, ...] | None = None, limit: int = 20, *, ended: bool = True
+    ) -> Page[SessionRow]:
+        """List visible sessions, most recently used first; those that were closed only with `ended`."""
         trash = Trash(self.store.as_read)
-        return Page([row for row in page.rows if self.is_visible(row, trash)], page.cursor)
+        while True:
+            page = self.store.as_read.sessions(self._query(), cursor=cursor, limit=limit)
+            rows = [
+                row
+                for row in page.rows
+                if self.is_visible(row, trash) and (ended or row.record.status not in ENDED)
+            ]
+            cursor = page.cursor
+            if rows or cursor is None:
+                return Page(rows, cursor)
+
+    def short_handle(self, session: str) -> str:
+        """The shortest form of a handle that means only this session here."""
+        found = self.store.as_read.sessions(self._query(suffix=short(session)[2:]), limit=2).rows
+        return short(session) if [row.id for row in found] == [session] else session
 
     def checked_position(self, ref: str) -> str:
         """Check that the session a position names is visible; return the position with its full id."""
@@ -105,15 +122,19 @@ class Scope:
                 return [self.store.as_read.session(handle)]
             except NotFound:
                 return []
+        if is_handle(handle) and (rows := self._ending(handle)):
+            return rows  # before names: what looks like a handle is one
         named = self.store.as_read.sessions(self._query(name=handle), limit=CANDIDATES).rows
         if named:
             return [followed(self.store.as_read, row) for row in named]
+        return self._ending(handle)
+
+    def _ending(self, handle: str) -> list[SessionRow]:
+        """The sessions whose ids end so."""
         suffix = suffix_of(handle, "session")
-        return (
-            self.store.as_read.sessions(self._query(suffix=suffix), limit=CANDIDATES).rows
-            if suffix
-            else []
-        )
+        if not suffix:
+            return []
+        return self.store.as_read.sessions(self._query(suffix=suffix), limit=CANDIDATES).rows
 
     def is_visible(self, row: SessionRow, trash: Trash | None = None) -> bool:
         """Whether a session is visible."""
@@ -125,7 +146,9 @@ class Scope:
 
 def session_not_found(handle: str) -> NotFound:
     """Return the same error for every session that is not visible, whether or not it exists."""
-    return NotFound(f"no session {handle!r:.80}", hint="the sessions tool lists the visible ones")
+    return NotFound(
+        f"no session {handle!r:.80}", hint="stator_open without arguments lists sessions"
+    )
 
 
 def session_label(row: SessionRow) -> str:

@@ -31,6 +31,7 @@ from stator.surfaces.mcp.tools.definitions import (
     BY_NAME,
     DEFINITIONS,
     INSTRUCTIONS,
+    RENAMED,
     Definition,
 )
 
@@ -92,8 +93,11 @@ class Handlers:
     async def call_tool(
         self, ctx: Ctx, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        if params.name not in BY_NAME:
-            raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name!r:.60}")
+        if params.name not in BY_NAME and params.name not in RENAMED:
+            known = ", ".join(BY_NAME)
+            raise MCPError(
+                types.INVALID_PARAMS, f"Unknown tool: {params.name!r:.60}; tools: {known}"
+            )
         use = dict(params.meta or {}).get(CLAUDE_CALL)
         request = self._request(ctx, use)
         work = partial(registry.call, request, params.name, params.arguments or {})

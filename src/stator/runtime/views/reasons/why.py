@@ -73,9 +73,11 @@ def ask(
     limit: int = LIMIT,
     folder: str = "",
     hunks: bool = False,
+    alone: bool = False,
 ) -> Why:
     """Why something is as it is: in one session, in a project, or in the store. `places` gives where a path may be
-    recorded; `folder` is the project's, for lines of a file as it is on disk; `hunks`: what each turn changed."""
+    recorded; `folder` is the project's, for lines of a file as it is on disk; `hunks`: what each turn changed.
+    `alone`: the name is not looked for in a session that it begins with, for a caller who may not see them all."""
     check_limit(limit)
     thing = text(thing, "thing")
     if not thing.strip() or len(thing) > NAME_MAX * 10:
@@ -86,12 +88,14 @@ def ask(
         )
     store = for_one_answer(store)
     wanted = parse_thing(thing)
-    if wanted.session and session is None:
+    if wanted.session and alone:
+        wanted = AskedThing(thing)
+    elif wanted.session and session is None:
         session = find_session(store, wanted.session, project=project).id
     reading = Lookup(store, project=None if session else project, session=session)
     reading.folder, reading.hunks = folder, hunks
     answers = list(_exact(reading, wanted, places or _own_places, limit))
-    if not answers and not wanted.kind and ":" in thing and session is None:
+    if not answers and not wanted.kind and ":" in thing and session is None and not alone:
         answers, reading = _of_named_session(store, thing, project, limit) or (answers, reading)
     near: list[str] = []
     if not answers:

@@ -109,6 +109,8 @@ class IndexFile:
     updated."""
     LOCK: ClassVar[int]
     """The byte of the store's lock file that is held by each write."""
+    JUDGES: ClassVar[bool] = False
+    """Whether it holds what is trusted, which is another thing where the store is foreign."""
     SHADOWS: ClassVar[tuple[str, ...]] = ()
     """Tables that SQLite adds by itself."""
 

@@ -24,6 +24,7 @@ from stator.model.views.project_state import (
     settle,
 )
 from stator.model.views.search import Mark
+from stator.model.views.untrusted import ANY, SessionTaint
 from stator.store.sqlite import space
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.index.index_file import IndexFile
@@ -33,7 +34,7 @@ from stator.store.sqlite.writer import PATIENCE_S
 SUFFIX = "-projects"
 APPLICATION_ID = 0x53544150
 """'STAP': an index of projects, and not a store."""
-VERSION = 1
+VERSION = 2
 """Of the tables, and of what `knowledge` and `project_state` make of a log: raise it with either."""
 SCHEMA = """
 CREATE TABLE project (p INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE) STRICT;
@@ -60,13 +61,14 @@ CREATE TABLE value (
   p        INTEGER NOT NULL,
   name     INTEGER NOT NULL,
   key      TEXT NOT NULL,
+  doubtful INTEGER NOT NULL,
   happened INTEGER NOT NULL,
   original INTEGER NOT NULL,
   session  TEXT NOT NULL,
   seq      INTEGER NOT NULL,
   n        INTEGER NOT NULL,
   body     BLOB NOT NULL,
-  PRIMARY KEY (p, name, key, happened, original, session, seq, n)
+  PRIMARY KEY (p, name, key, doubtful, happened, original, session, seq, n)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX value_of ON value (session);
 CREATE TABLE gone (
@@ -87,6 +89,12 @@ CREATE TABLE forgotten (
   PRIMARY KEY (p, name, key, session)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX forgotten_of ON forgotten (session);
+CREATE TABLE lead (
+  other   TEXT NOT NULL,
+  session TEXT NOT NULL,
+  PRIMARY KEY (other, session)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX lead_of ON lead (session);
 CREATE TABLE entry (
   p        INTEGER NOT NULL,
   name     INTEGER NOT NULL,
@@ -121,6 +129,7 @@ _knowledge = msgspec.msgpack.Decoder(SessionKnowledge).decode
 class SqliteProjectIndex(IndexFile):
     """See `store.port.ProjectIndex` for what each method promises."""
 
+    JUDGES = True
     SUFFIX, APPLICATION_ID, VERSION, SCHEMA, LOCK = (
         SUFFIX,
         APPLICATION_ID,
@@ -161,6 +170,26 @@ class SqliteProjectIndex(IndexFile):
                     "SELECT id FROM session WHERE parent = ?1 AND parent <> ''"
                     " UNION SELECT id FROM session WHERE after = ?1 AND after <> ''",
                     (waiting.pop(),),
+                )
+                new = [id for (id,) in rows if id not in found]
+                found |= dict.fromkeys(new)
+                waiting += new
+        return [id for id in found if id not in sessions]
+
+    def taint(self, session: str) -> SessionTaint | None:
+        with self._guarded() as db:
+            row = one(db, "SELECT known FROM session WHERE id = ?", (session,))
+        return None if row is None else _knowledge(row[0]).taint
+
+    def resting(self, sessions: Sequence[str]) -> list[str]:
+        found: dict[str, None] = {}
+        waiting = list(sessions)
+        with self._guarded() as db:
+            while waiting:
+                rows = many(
+                    db,
+                    "SELECT session FROM lead WHERE other = ? OR other = ?",
+                    (waiting.pop(), ANY),
                 )
                 new = [id for (id,) in rows if id not in found]
                 found |= dict.fromkeys(new)
@@ -221,6 +250,9 @@ class SqliteProjectIndex(IndexFile):
                 _encode(msgspec.structs.replace(known, live={}, earlier={}, drops={})),
             ),
         )
+        db.execute("DELETE FROM lead WHERE session = ?", (about.id,))
+        for other in known.taint.leads:
+            db.execute("INSERT OR IGNORE INTO lead VALUES (?, ?)", (other, about.id))
         changed = [
             *_replace(db, "value", about.id, _value_rows(p, known)),
             *_replace(db, "gone", about.id, _drop_rows(p, about, known)),
@@ -259,6 +291,7 @@ class SqliteProjectIndex(IndexFile):
             for session in sessions:
                 for table in OF_SESSION:
                     touched |= dict.fromkeys(_replace(db, table, session, {}))
+                db.execute("DELETE FROM lead WHERE session = ?", (session,))
                 db.execute("DELETE FROM session WHERE id = ?", (session,))
                 if db.changes():
                     space.mark(db)
@@ -275,12 +308,16 @@ class SqliteProjectIndex(IndexFile):
             return abouts[session]
 
         for key in keys:
-            values = many(
-                db,
-                "SELECT body FROM value WHERE p = ? AND name = ? AND key = ? ORDER BY happened DESC,"
-                " original DESC, session DESC, seq DESC, n DESC LIMIT ?",
-                (*key, VALUES_MAX),
-            )
+            values = [
+                row
+                for doubtful in (0, 1)
+                for row in many(
+                    db,
+                    "SELECT body FROM value WHERE p = ? AND name = ? AND key = ? AND doubtful = ?"
+                    " ORDER BY happened DESC, original DESC, session DESC, seq DESC, n DESC LIMIT ?",
+                    (*key, doubtful, VALUES_MAX),
+                )
+            ]
             drops = many(db, "SELECT body FROM gone WHERE p = ? AND name = ? AND key = ?", key)
             (upto,) = one(
                 db,
@@ -346,6 +383,7 @@ def _value_rows(p: int, known: SessionKnowledge) -> Rows:
             p,
             COLLECTIONS[value.collection].number,
             value.key,
+            int(bool(value.unverified)),
             value.happened,
             int(not value.carried),
             value.session,
@@ -378,7 +416,7 @@ def _forgotten_rows(p: int, about: SessionAbout, known: SessionKnowledge) -> Row
 
 
 _COLUMNS = {
-    "value": ("p", "name", "key", "happened", "original", "session", "seq", "n"),
+    "value": ("p", "name", "key", "doubtful", "happened", "original", "session", "seq", "n"),
     "gone": ("p", "name", "key", "session"),
     "forgotten": ("p", "name", "key", "session"),
 }

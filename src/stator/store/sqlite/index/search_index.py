@@ -204,7 +204,7 @@ def _listed(values: Sequence[Any]) -> str | None:
 
 def _match(query: SearchQuery) -> str:
     """The terms of a query in the syntax of FTS5. Words hold letters and digits only, and each is quoted."""
-    wanted = " AND ".join(_expression(term) for term in query.terms)
+    wanted = (" OR " if query.any_term else " AND ").join(_expression(term) for term in query.terms)
     made = f"{{body}} : ({wanted})"
     if query.path:
         made = f"({made}) AND ({{paths}} : {_phrase(query.path)})"

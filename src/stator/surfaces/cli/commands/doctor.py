@@ -38,6 +38,7 @@ from stator.surfaces.cli.exits import FINDING, OK, code_of
 from stator.surfaces.cli.parts.approver_setup import what_is_proven
 from stator.surfaces.cli.parts.foreign import old_grants
 from stator.surfaces.cli.parts.person import own_approver
+from stator.surfaces.cli.parts.undelivered import undelivered_findings
 from stator.surfaces.cli.parts.unrecorded import missing_findings
 from stator.surfaces.cli.parts.write_transcript import AGENTS
 from stator.surfaces.cli.render.lines import Line
@@ -114,6 +115,7 @@ def doctor(
             for folder in _queues(place):
                 findings += _hook_queue(folder, opened.context.clock())
             findings += missing_findings(opened)
+            findings += undelivered_findings(opened)
     except StoreError as error:
         broken = code_of(error)
         findings.append(_finding("error", error.what, "open", error.hint))

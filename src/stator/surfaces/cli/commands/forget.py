@@ -18,7 +18,7 @@ EXAMPLES = """
 stator forget naming                          by its key
 stator forget decisions:store --why "we moved"
 stator forget --user editor
-stator forget --from host:docs.example.com    all that was made from what it said
+stator forget --from host:docs.example.com    all that was made from what it said (web:docs.example.com too)
 """
 
 
@@ -49,7 +49,7 @@ def forget(
     """
     if (ref is None) == (from_ is None):
         raise BadQuery("give a key, or --from host:NAME", hint="stator state --project lists keys")
-    if from_ is not None and not from_.startswith("host:"):
+    if from_ is not None and not from_.startswith(("host:", "web:")):
         raise BadQuery(f"--from takes host:NAME, not {from_!r:.60}", hint="host:docs.example.com")
     with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         found = opened.store.forget(str(from_ or ref), user=user, why=why)

@@ -30,16 +30,24 @@ from stator.owner.projects import SIZE_MAX as ID_MAX
 from stator.owner.regular_file import read_regular
 from stator.surfaces.agent_settings.agents import (
     AGENTS,
+    BRIEFS,
     HOOK,
     PLUGINS,
     Agent,
+    BriefMode,
     Programs,
     Scope,
     WantedSettings,
     known_agents,
     wanted_settings,
 )
-from stator.surfaces.agent_settings.files import SettingsEdit, apply_edit, plan_edit, records_in
+from stator.surfaces.agent_settings.files import (
+    SettingsEdit,
+    apply_edit,
+    brief_in,
+    plan_edit,
+    records_in,
+)
 from stator.surfaces.cli.exits import FINDING, OK
 from stator.surfaces.cli.parts.approver_setup import list_key, set_approver
 from stator.surfaces.cli.parts.confirm import asks_yes, can_ask
@@ -64,6 +72,7 @@ stator init ~/code/shop            create a store in that folder
 stator init claude-code            also turn on recording in Claude Code; asks first
 stator init codex gemini --dry-run  show what would change in their settings
 stator init claude-code --user     record every project
+stator init codex --brief=start    tell it nothing with the first prompt
 stator init claude-code --remove   remove our settings again
 stator init --approver             set the passphrase that proves who approves
 stator init --json | jq -r .store
@@ -81,6 +90,7 @@ def init(
     force: bool = False,
     dry_run: bool = False,
     yes: bool = False,
+    brief: BriefMode | None = None,
     plugin: bool = False,
     approver: bool = False,
     approver_key: str | None = None,
@@ -116,6 +126,9 @@ def init(
         Only show what would change.
     yes
         Change the settings without asking.
+    brief
+        What the agent is told: off (nothing), start (when a session starts), full (also with the first prompt). Without
+        this option, what its settings say, else full. $STATOR_BRIEF overrides it where the agent starts.
     plugin
         Print the folder of our Claude Code plugin, for claude --plugin-dir.
     approver
@@ -134,12 +147,13 @@ def init(
         return _plugin(json=json)
     wanted = [AGENTS[name] for name in dict.fromkeys(names) if name in AGENTS]
     folders = [name for name in names if name not in AGENTS]
-    _check_folders(folders, agents_only=user or shared or remove or dry_run or force)
-    if (user or shared or remove or dry_run or force) and not wanted:
+    for_agents = user or shared or remove or dry_run or force or brief is not None
+    _check_folders(folders, agents_only=for_agents)
+    if for_agents and not wanted:
         raise BadQuery("the agent is missing", hint=known_agents(""))
     root = Path(os.path.abspath(folders[0] if folders else "."))
     if wanted:
-        where = SetupTarget(root, "user" if user else "project", shared, store)
+        where = SetupTarget(root, "user" if user else "project", shared, store, brief)
         options = SetupOptions(remove=remove, force=force, dry_run=dry_run, yes=yes)
         return _agents(wanted, where, options, json=json)
     made, file, project = _project(root, store)
@@ -198,11 +212,22 @@ class SetupTarget:
     scope: Scope
     shared: bool
     store: str | None
+    brief: BriefMode | None
 
-    def files(self, agent: Agent, scope: Scope, *, shared: bool) -> list[WantedSettings]:
+    def brief_of(self, agent: Agent) -> BriefMode:
+        """What an agent is told: as asked for, else as its settings say."""
+        if self.brief is not None:
+            return self.brief
+        files = self.files(agent, self.scope, shared=self.shared, brief="full")
+        return next(filter(None, map(brief_in, files)), "full")
+
+    def files(
+        self, agent: Agent, scope: Scope, *, shared: bool, brief: BriefMode | None = None
+    ) -> list[WantedSettings]:
         """The settings files of an agent in a scope."""
         store = os.path.abspath(self.store) if self.store is not None else ""
-        programs = Programs(program(HOOK), program("stator"), store)
+        mode = brief or self.brief_of(agent)
+        programs = Programs(program(HOOK), program("stator"), store, mode)
         return wanted_settings(
             agent, programs, scope,
             root=self.root, home=Path(os.path.expanduser("~")), environ=os.environ, shared=shared,
@@ -278,6 +303,10 @@ def _agents(agents: list[Agent], where: SetupTarget, options: SetupOptions, *, j
             _show_twice(screen, twice)
             done = [agent for agent in agents if agent.name in plans]
             _show_end(screen, done, made, bool(todo), options, written=written)
+            if not options.remove:
+                for agent in done:
+                    mode = where.brief_of(agent)
+                    screen.line(Line(f"{agent.name}: {BRIEFS[mode]} (--brief={mode})", "dim"))
             if not options.remove and where.names_programs(done):
                 _show_missing(screen)
     return FINDING if twice or (todo and not written and not options.dry_run) else OK

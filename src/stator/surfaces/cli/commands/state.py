@@ -11,6 +11,7 @@ from stator.model.log.query import CallRow
 from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import Record, WorkingRecord
 from stator.model.views.knowledge import DURABLE
+from stator.model.views.project_state import StateEntry
 from stator.runtime.facade.projects import STATE_LIMIT
 from stator.runtime.facade.store import Store
 from stator.runtime.views.as_read import is_history
@@ -32,12 +33,15 @@ if TYPE_CHECKING:
 
 DOUBTS_MAX = 20
 """Calls in doubt that are listed."""
+UNVERIFIED = "unverified"
+"""In the place of a collection of a project: what rests on an untrusted root, in every collection."""
 EXAMPLES = """
 stator state                       the current state
 stator state t3                    the state at the end of turn 3
 stator state -c decisions -c facts
 stator state fix-login:release --json | jq .facts
 stator state --project             what every session of this project knows
+stator state --project -c unverified   only what rests on something that nobody vouches for
 stator state --user                what holds for you in every project
 """
 
@@ -66,11 +70,13 @@ def state(
     user
         What holds for you in every project.
     """
-    names = _known(collection or [])
     if project or user:
         if ref is not None or session is not None or (project and user):
             raise BadQuery("--project and --user take no position, no session and not each other")
-        return _of_project(names, store, user=user, limit=limit, json=json, pager=not no_pager)
+        return _of_project(
+            collection or [], store, user=user, limit=limit, json=json, pager=not no_pager
+        )
+    names = _known(collection or [])
     if limit is not None:
         raise BadQuery("--limit needs --project or --user")
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
@@ -114,8 +120,10 @@ def _is_plain_file(record: Record) -> bool:
 
 
 def _of_project(
-    names: list[str], store: str | None, *, user: bool, limit: int | None, json: bool, pager: bool
+    given: list[str], store: str | None, *, user: bool, limit: int | None, json: bool, pager: bool
 ) -> int:
+    names = _known([name for name in given if name != UNVERIFIED])
+    only = UNVERIFIED in given
     for name in names:
         if name not in DURABLE:
             raise BadQuery(f"{name!r:.40} ends with its session", hint=", ".join(DURABLE))
@@ -125,6 +133,12 @@ def _of_project(
                 user=user, limit=STATE_LIMIT if limit is None else limit, progress=progress
             )
         shown = {name: found[name] for name in names or DURABLE}
+        if only:
+            shown = {
+                name: [one for one in entries if _is_doubtful(one)]
+                for name, entries in shown.items()
+            }
+        names = names or ([UNVERIFIED] if only else [])
         asked = [] if user or names else list(islice(in_doubt(opened.store), DOUBTS_MAX))
         if json:
             document = project_entries.as_json(found, shown)
@@ -132,7 +146,9 @@ def _of_project(
                 document["in_doubt"] = [project_entries.call_as_json(row) for row in asked]
             screen.document("stator.project_state/1", document)
             return 0
-        lines = project_entries.lines(shown, found.more, opened.now, whole=bool(names))
+        lines = project_entries.lines(
+            shown, {} if only else found.more, opened.now, whole=bool(names)
+        )
         lines += project_entries.doubt_lines(asked, opened.names(), opened.now)
         screen.lines(lines, hang=project_entries.INDENT)
         if not lines:
@@ -145,6 +161,10 @@ def _of_project(
             )
             return opened.report_empty(what)
     return 0
+
+
+def _is_doubtful(entry: StateEntry) -> bool:
+    return bool(entry.unverified) or any(one.unverified for one in entry.conflicts)
 
 
 def in_doubt(store: Store) -> Iterator[CallRow]:

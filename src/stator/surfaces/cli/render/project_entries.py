@@ -23,8 +23,6 @@ INDENT = 2 + TIME_WIDTH + 1 + NAME_WIDTH + 2
 FILES_SHOWN = 4
 PARTS_SHOWN = 3
 """Parts of a path that are shown of a file in use."""
-DOUBTFUL = ("web", "import")
-"""Sources whose content is marked while nobody vouches for it."""
 
 
 def lines(
@@ -92,9 +90,7 @@ def _where(value: StateValue, now: int) -> Line:
 def _marks(value: StateValue) -> Line:
     """Whose words they are, where that is not the agent, and whether anybody vouches for them."""
     line = Line(" (user)" if value.source == "user" else "", "dim")
-    if value.source in DOUBTFUL and value.trust != "verified":
-        line.add(f" (unverified, from {value.source})", "doubt")
-    return line
+    return line.add(f" (unverified, from {value.unverified})" if value.unverified else "", "doubt")
 
 
 def _resolve(entry: StateEntry) -> str:
@@ -165,6 +161,7 @@ def _value(value: StateValue) -> dict[str, Any]:
         "scope": value.scope,
         "anchors": [{"path": path, "digest": digest} for path, digest in value.anchors],
         "revision": value.revision,
+        "unverified": value.unverified,
     }
 
 

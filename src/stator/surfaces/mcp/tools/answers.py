@@ -7,6 +7,7 @@ answer notes that its content is data.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -24,6 +25,9 @@ DEPTH_MAX = 40
 ROW_MAX = 4000
 """Maximum number of characters of one row of an answer; the values of a larger row are cut to `SHORT_MAX`."""
 SHORT_MAX = 400
+ROWS_BYTES = 128 * 1024
+"""Maximum size of the rows of one page, as JSON. An answer holds its data twice, the second time as text in which
+quotes are escaped; with a brief and some short lists it stays below a MiB."""
 FIELDS_MAX = 20
 """Maximum number of fields of a record; an object with more is not a record but a recorded value."""
 MESSAGE_MAX = 600
@@ -46,9 +50,21 @@ class ToolAnswer:
     data: dict[str, Any]
     appended: bool = False
     """Whether the tool appended commits."""
+    note: str = ""
+    """What a model should know of this answer, besides that it is data."""
 
     def structured(self) -> dict[str, Any]:
-        return {"note": DATA_NOTE, **{name: _field(value) for name, value in self.data.items()}}
+        note = f"{DATA_NOTE} {self.note}".strip()
+        return {"note": note, **{name: _field(value) for name, value in self.data.items()}}
+
+
+def fitting(rows: Sequence[Any], room: int = ROWS_BYTES) -> int:
+    """Return how many rows fit into an answer, at least one if there are any."""
+    for count, row in enumerate(rows):
+        room -= len(json.dumps(_row(row), ensure_ascii=False).encode("utf-8", "replace"))
+        if room < 0:
+            return max(count, 1)
+    return len(rows)
 
 
 def text_blocks(structured: dict[str, Any], line: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -10,6 +11,7 @@ from typing import Any
 import jsonschema_rs
 
 from stator.errors import BadQuery, InvalidInput
+from stator.model.log.shown_text import cut_short
 from stator.surfaces.mcp.tools.definitions import BY_NAME
 
 MESSAGE_MAX = 200
@@ -18,13 +20,27 @@ _NUMBER = re.compile(r"[0-9]{1,18}")
 
 def check_arguments(tool: str, given: dict[str, Any]) -> dict[str, Any]:
     """Return valid arguments; raise `InvalidInput` with the path of the first wrong one."""
+    schema = BY_NAME[tool].input_schema
+    for name in given:
+        if name not in schema["properties"]:
+            raise _unknown_argument(tool, name, schema["properties"])
     for error in _validator(tool).iter_errors(given):
         path = "$" + "".join(_path_part(part) for part in error.instance_path)
         message = str(error.message)
         if len(message) > MESSAGE_MAX:  # it repeats the value, which may be large
-            message = f"{message[:MESSAGE_MAX]}…"
+            message = f"{cut_short(message, MESSAGE_MAX)}…"
         raise InvalidInput(message, path=path, hint=_hint(tool, error.instance_path))
     return given
+
+
+def _unknown_argument(tool: str, name: str, known: dict[str, Any]) -> InvalidInput:
+    near = difflib.get_close_matches(name.casefold(), known, 1, 0.6)
+    meant = f"did you mean {near[0]}? " if near else ""
+    return InvalidInput(
+        f"{tool} has no argument {name!r:.40}",
+        path=f"$.{name}"[:80],
+        hint=f"{meant}{tool} takes {', '.join(known)}",
+    )
 
 
 def _hint(tool: str, path: Sequence[str | int]) -> str:
@@ -39,14 +55,16 @@ def _hint(tool: str, path: Sequence[str | int]) -> str:
     schema = schema.get("items", schema)
     if "enum" in schema:
         return f"{name}: {each}{', '.join(schema['enum'])}"
-    if "properties" not in schema:
-        each, name, schema = "", tool, BY_NAME[tool].input_schema
-    return f"{name} takes {each}{', '.join(schema['properties'])}"
+    if "properties" in schema:
+        return f"{name} takes {each}{', '.join(schema['properties'])}"
+    about = f", {schema['description']}" if "description" in schema else ""
+    takes = ", ".join(BY_NAME[tool].input_schema["properties"])
+    return f"{name}: {schema.get('type', 'any value')}{about}; {tool} takes {takes}"
 
 
 @cache
 def _validator(tool: str) -> Any:
-    return jsonschema_rs.validator_for(BY_NAME[tool].input_schema)
+    return jsonschema_rs.validator_for(BY_NAME[tool].checked_schema)
 
 
 def _path_part(part: str | int) -> str:

@@ -1,4 +1,4 @@
-"""Implements the tool `open`: finds or creates a session and returns what an agent needs to continue it."""
+"""Finds, creates or lists sessions for the tool `stator_open`, and returns what an agent needs to continue one."""
 
 from __future__ import annotations
 
@@ -7,64 +7,100 @@ from typing import Any
 from stator.errors import Conflict, NotFound
 from stator.model.brief.compose import MAX_TOKENS
 from stator.model.log.query import SessionRow
+from stator.model.log.shown_text import cut_short
 from stator.model.values.ids import is_id
 from stator.runtime.ingest import self_report
 from stator.runtime.window.recall import Evicted
+from stator.surfaces.cli.render.times import ago
 from stator.surfaces.mcp.request_context import (
     Arguments,
     RequestContext,
     head_fields,
     in_doubt_rows,
     session_fields,
+    without_empty,
 )
 from stator.surfaces.mcp.scope import session_label
-from stator.surfaces.mcp.tools.answers import ReadyText, ToolAnswer
+from stator.surfaces.mcp.tools.answers import ReadyText, ToolAnswer, fitting, iso_time
+from stator.surfaces.mcp.tools.arguments import cursor_text, read_cursor
 
 EVICTED_SHOWN = 10
-"""Maximum number of evicted keys in the answer; the recall tool lists them all."""
+"""Maximum number of evicted keys in the answer; stator_recall lists them all."""
+LIMIT = 20
+GOAL_MAX = 200
+"""Maximum number of characters of what a listed session is for."""
+CHOOSE = (
+    "No session was opened. Call stator_open with the handle of one as session to continue it, or with a purpose to "
+    "begin."
+)
 
 
 def open_session(request: RequestContext, given: Arguments) -> ToolAnswer:
+    """Open the session that is named, or the one for a purpose."""
     row, created = _found(request, given)
     view = request.scope.view(row)
     doubts = in_doubt_rows(request, row)
     evicted = view.evicted()
-    line = (
-        f"{'created' if created else 'opened'} {session_label(row)}, {row.shown}; handle {row.id}"
-    )
+    verb = "created" if created else "opened"
+    whose = whose_session(request, row)
+    line = f"{verb} {session_label(row)}, {row.shown}, {whose}; handle {row.id}"
     if doubts:
-        line += f"; {len(doubts)} in doubt, settle them first"
-    brief = view.brief(max_tokens=given.get("max_tokens", MAX_TOKENS))
+        line += f"; {len(doubts)} in doubt: settle them first"
     data = {
         **session_fields(row),
+        "agent": row.record.agent,
+        "yours": is_own(request, row),
         "created": created,
         "head": head_fields(view),
         "in_doubt": doubts,
-        "evicted": [evicted_row(item) for item in evicted[:EVICTED_SHOWN]],
+        "evicted": [evicted_row(request, row, item) for item in evicted[:EVICTED_SHOWN]],
         "evicted_count": len(evicted),
-        "brief": ReadyText(brief.text),
     }
-    return ToolAnswer(line, data, appended=created)
+    if given.get("brief", True):
+        brief = view.brief(max_tokens=given.get("max_tokens", MAX_TOKENS))
+        data["brief"] = ReadyText(brief.text)
+    note = "" if data["yours"] else f"This is {whose}: continue it, or fork it to try another way."
+    return ToolAnswer(line, data, appended=created, note=note)
+
+
+def list_sessions(request: RequestContext, given: Arguments, *, ended: bool) -> ToolAnswer:
+    """List sessions to choose from, and open none."""
+    limit = given.get("limit", LIMIT)
+    place = read_cursor(given, 2)
+    page = request.scope.listed(place, limit, ended=ended)
+    rows = [listed_row(request, row) for row in page.rows]
+    if (fits := fitting(rows)) < len(rows):
+        page = request.scope.listed(place, fits, ended=ended)
+        rows = [listed_row(request, row) for row in page.rows]
+    kind = "sessions" if ended else "open sessions"
+    line = f"{len(rows)} {kind}{'; there are more' if page.cursor else ''}; none was opened"
+    note = CHOOSE if rows else "There is no session yet: call stator_open with a purpose."
+    return ToolAnswer(line, {"sessions": rows, "more": cursor_text(page.cursor)}, note=note)
 
 
 def _found(request: RequestContext, given: Arguments) -> tuple[SessionRow, bool]:
     """Return the session, and whether it was created now."""
     wanted, purpose = given.get("session", ""), given.get("purpose", "")
-    if wanted:
-        try:
-            return request.scope.find(wanted), False
-        except NotFound as error:
-            if is_id(wanted, "session"):
-                raise  # a handle means that session, never a new one with the handle as its name
-            if not purpose:
-                raise NotFound(
-                    error.what, hint="give a purpose too, to create a session with this name"
-                ) from None
-    elif not purpose:
-        newest = request.scope.newest()
-        if newest is None:
-            raise NotFound("this project has no session yet", hint="give a purpose to create one")
-        return newest, False
+    if not wanted:
+        context = request.context()
+        return self_report.begin_for(
+            request.scope.store.port,
+            context,
+            agent=request.client,
+            purpose=purpose,
+            is_visible=request.scope.is_visible,
+        )
+    try:
+        return request.scope.find(wanted), False
+    except NotFound as error:
+        if is_id(wanted, "session"):
+            raise  # a handle means that session, never a new one with the handle as its name
+        if not purpose:
+            raise NotFound(
+                error.what,
+                hint="give a purpose too, to create a session with this name; stator_open without arguments lists"
+                " sessions",
+            ) from None
     row, made = self_report.begin(
         request.scope.store.port,
         request.context(),
@@ -77,5 +113,47 @@ def _found(request: RequestContext, given: Arguments) -> tuple[SessionRow, bool]
     return row, made
 
 
-def evicted_row(item: Evicted) -> dict[str, Any]:
-    return {"key": item.key, "kind": item.kind, "what": item.what, "status": item.status}
+def is_own(request: RequestContext, row: SessionRow) -> bool:
+    """Whether this agent began the session by reporting to it."""
+    return self_report.begun_by(request.scope.store.port, row) == request.principal
+
+
+def whose_session(request: RequestContext, row: SessionRow) -> str:
+    """Whose session it is, in words."""
+    if is_own(request, row):
+        return "your session"
+    agent = row.record.agent
+    return f"a session of {agent}" if agent else "a session that a program or a person began"
+
+
+def session_row(row: SessionRow) -> dict[str, Any]:
+    parent = row.record.parent
+    return without_empty(
+        **session_fields(row),
+        agent=row.record.agent,
+        mode=row.record.mode,
+        turns=row.turns,
+        seq=row.head,
+        updated=iso_time(row.updated),
+        parent=parent.session if parent is not None else "",
+        kind=parent.kind if parent is not None else "",
+    )
+
+
+def listed_row(request: RequestContext, row: SessionRow) -> dict[str, Any]:
+    """Return a session as a model chooses it: whose it is, how old, and what it is for."""
+    store = request.scope.store
+    goal = self_report.asked_in(store.as_read, row.id, 1)
+    return {
+        **session_row(row),
+        **without_empty(
+            yours=is_own(request, row) or None,
+            used=ago(row.updated, store.context.clock()),
+            goal=cut_short(" ".join(goal.split()), GOAL_MAX),
+        ),
+    }
+
+
+def evicted_row(request: RequestContext, row: SessionRow, item: Evicted) -> dict[str, Any]:
+    key = request.key(row, item.key)
+    return {"key": key, "kind": item.kind, "what": item.what, "status": item.status}

@@ -1,21 +1,24 @@
-"""Implements the read-only tools: `log`, `diff`, `recall` and `search`."""
+"""Implements the tools `stator_log` and `stator_diff`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stator.errors import BadPosition, InvalidInput, NotFound
+from stator.errors import BadPosition, InvalidInput
 from stator.model.log.commit import Commit
-from stator.model.log.query import CallQuery, TurnRow
-from stator.model.records.tables import LISTED
+from stator.model.log.query import CallQuery, SessionRow, TurnRow
+from stator.model.log.shown_text import cut_short
+from stator.model.records.tables import LISTED, recall_key
 from stator.model.records.types import Entry, Record
-from stator.model.values.json_text import shown
 from stator.model.views.diff import DiffItem
 from stator.model.views.unplaced import EXPLAINED
 from stator.runtime.facade.view import SessionView
+from stator.runtime.views.ranges import points
+from stator.runtime.views.refs import find_call
 from stator.runtime.views.session import list_calls
 from stator.surfaces.cli.render import record_line, wire
+from stator.surfaces.mcp.keys import call_in, seq_in
 from stator.surfaces.mcp.request_context import (
     Arguments,
     RequestContext,
@@ -23,9 +26,8 @@ from stator.surfaces.mcp.request_context import (
     without_empty,
 )
 from stator.surfaces.mcp.scope import session_label
-from stator.surfaces.mcp.tools.answers import TEXT_MAX, ToolAnswer, iso_time
-from stator.surfaces.mcp.tools.arguments import cursor_text, read_cursor, read_offset
-from stator.surfaces.mcp.tools.open import evicted_row
+from stator.surfaces.mcp.tools.answers import ROWS_BYTES, ToolAnswer, fitting, iso_time
+from stator.surfaces.mcp.tools.arguments import cursor_text, read_cursor
 
 LIMIT = 20
 CHANGES_MAX = 50
@@ -36,9 +38,14 @@ INCIDENTAL = frozenset({"after_in", "before_in", "digest", "commit", "factors"})
 APPLIES_TO = {
     "kinds": ("commits",),
     "after": ("commits",),
+    "key": ("commits",),
     "last": ("commits", "turns", "files", "decisions", "calls"),
 }
 """By argument: the only logs that accept it. Ignoring it elsewhere would answer another question."""
+MARKED_IN = ("commits", "decisions", "state")
+"""Logs whose rows say whether they rest on something that nobody vouches for."""
+SUMMARY_MAX = 400
+UNPLACED_BYTES = 32 * 1024
 UNPLACED_IN = ("commits", "turns", "calls", "state")
 """Logs that also show what has no place yet."""
 Page = tuple[list[dict[str, Any]], str | None]
@@ -48,7 +55,7 @@ Page = tuple[list[dict[str, Any]], str | None]
 
 
 def log(request: RequestContext, given: Arguments) -> ToolAnswer:
-    row, view = request.find(given)
+    row, view, key = request.find_by_key(given)
     what = given.get("what", "commits")
     for name, logs in APPLIES_TO.items():
         if name in given and what not in logs:
@@ -57,7 +64,14 @@ def log(request: RequestContext, given: Arguments) -> ToolAnswer:
                 path=f"$.{name}",
                 hint=f"{name} goes with what: {', '.join(logs)}",
             )
+    if key:
+        given = {**given, "after": max(0, _seq_of(request, view, key) - _limit(given) // 2 - 1)}
     rows, rest = _LOGS[what](request, view, given)
+    if (fits := fitting(rows)) < len(rows):
+        rows, rest = _LOGS[what](request, view, {**given, "limit": fits})
+    rows = [_with_key(request, row, one) for one in rows]
+    if what in MARKED_IN:
+        rows = request.marked(row.id, rows)
     line = f"{len(rows)} {what} of {session_label(row)}{'; there are more' if rest else ''}"
     data = {"session": row.id, "what": what, "rows": rows, "more": rest, "head": head_fields(view)}
     if what in UNPLACED_IN and "cursor" not in given and (unplaced := unplaced_rows(view)):
@@ -66,20 +80,38 @@ def log(request: RequestContext, given: Arguments) -> ToolAnswer:
     return ToolAnswer(line, data)
 
 
+def _seq_of(request: RequestContext, view: SessionView, key: str) -> int:
+    """Return the seq of what a key names."""
+    seq = seq_in(key)
+    if seq is not None:
+        return view.at(f"@{seq}").seq
+    if call := call_in(key):
+        return find_call(request.scope.store.as_read, call, session=view.id).seq
+    return view.recall(key).seq
+
+
+def _with_key(request: RequestContext, row: SessionRow, found: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with the key of what it is about, its session first."""
+    key = found.get("recalled_by") or (f"call:{found['call']}" if found.get("call") else "")
+    rest = {name: value for name, value in found.items() if name != "recalled_by"}
+    return {"key": request.key(row, key or f"@{found['seq']}"), **rest}
+
+
 def unplaced_rows(view: SessionView) -> list[dict[str, Any]]:
     """Return what is known of a session and has no place in its log yet, the newest if there is much."""
-    return [
+    rows = [
         without_empty(
             id=one.id,
             kind=one.kind,
             tool=one.tool,
             call=one.call,
             status=one.status,
-            summary=one.summary,
+            summary=cut_short(one.summary, SUMMARY_MAX),
             happened=iso_time(one.happened) if one.happened else "",
         )
         for one in view.unplaced()[-CHANGES_MAX:]
     ]
+    return rows[-max(1, fitting(rows[::-1], UNPLACED_BYTES)) :]
 
 
 def _commits(request: RequestContext, view: SessionView, given: Arguments) -> Page:
@@ -165,7 +197,7 @@ def _files(request: RequestContext, view: SessionView, given: Arguments) -> Page
         {"path": file.path, "root": file.root, "op": file.op, "turn": file.turn, "seq": file.seq}
         for file in found
     ]
-    return _page(rows, given, _limit(given))
+    return _page(rows, given, _limit(given), view.head.seq)
 
 
 def _decisions(request: RequestContext, view: SessionView, given: Arguments) -> Page:
@@ -180,7 +212,7 @@ def _decisions(request: RequestContext, view: SessionView, given: Arguments) -> 
         for line in reversed(view.decisions())
         if line.seq > after
     ]
-    return _page(rows, given, _limit(given))
+    return _page(rows, given, _limit(given), view.head.seq)
 
 
 def _calls(request: RequestContext, view: SessionView, given: Arguments) -> Page:
@@ -203,12 +235,19 @@ def _calls(request: RequestContext, view: SessionView, given: Arguments) -> Page
 
 
 def _state(request: RequestContext, view: SessionView, given: Arguments) -> Page:
+    place = read_cursor(given, 2)
+    upto = place[1] if place else view.head.seq
     rows = [
-        {"collection": name, **entry_row(entry)}
+        {
+            "collection": name,
+            "recalled_by": recall_key(name, entry.record, entry.id),
+            **without_empty(name=entry.key),
+            **{key: value for key, value in entry_row(entry).items() if key != "key"},
+        }
         for name in LISTED
-        for entry in view.entries(name, erased=True)
+        for entry in view.entries(name, f"@{min(upto, view.head.seq)}", erased=True)
     ]
-    return _page(rows, given, _limit(given))
+    return _page(rows, given, _limit(given), upto)
 
 
 def entry_row(entry: Entry) -> dict[str, Any]:
@@ -237,11 +276,13 @@ def _limit(given: Arguments) -> int:
     return int(given.get("limit", LIMIT))
 
 
-def _page(rows: Sequence[dict[str, Any]], given: Arguments, limit: int) -> Page:
-    """Return one page of rows that are all in memory."""
-    first = read_offset(given)
-    rest = cursor_text((first + limit,)) if first + limit < len(rows) else None
-    return list(rows[first : first + limit]), rest
+def _page(rows: Sequence[dict[str, Any]], given: Arguments, limit: int, head: int) -> Page:
+    """Return one page of rows that are all in memory: newer ones than those of the first page are left out, so that
+    what follows them does not move."""
+    first, upto = read_cursor(given, 2) or (0, head)
+    known = [row for row in rows if row["seq"] <= upto]
+    rest = cursor_text((first + limit, upto)) if first + limit < len(known) else None
+    return known[first : first + limit], rest
 
 
 # -- diff -----------------------------------------------------------------------------------------
@@ -254,32 +295,55 @@ def diff(request: RequestContext, given: Arguments) -> ToolAnswer:
         raise BadPosition(
             "give one range as start, or two positions", path="$.end", hint="start t4, end t5"
         )
+    scope = request.scope
     if end is not None and start is not None:
-        found = view.diff(
-            request.scope.checked_position(start), request.scope.checked_position(end)
+        places: tuple[str | None, str | None] = (
+            scope.checked_position(start),
+            scope.checked_position(end),
         )
     else:
-        found = view.diff(request.scope.checked_range(start) if start is not None else None)
-    items = [_change(item) for item in found.items if item.is_listed]
-    changes, rest = _page(items, given, CHANGES_MAX)
-    calls, calls_rest = _page(
-        [
-            without_empty(call=c.call, tool=c.tool, status=c.status, cause=c.cause, seq=c.seq)
-            for c in found.calls
-        ],
-        given,
-        CHANGES_MAX,
-    )
+        places = (scope.checked_range(start) if start is not None else None), None
+    found = view.diff(*places)
+    of = points(scope.store.as_read, row.id, *places)[1].session
+    owner = request.scope.store.as_read.session(of)
+    items = [_change(request, owner, item) for item in found.items if item.is_listed]
+    calls = [
+        without_empty(
+            key=request.key(owner, f"call:{c.call}"),
+            call=c.call,
+            tool=c.tool,
+            status=c.status,
+            cause=c.cause,
+            seq=c.seq,
+        )
+        for c in found.calls
+    ]
+    first = (read_cursor(given) or (0,))[0]
+    size = CHANGES_MAX
+    for rows in (items, calls):
+        page = rows[first : first + size]
+        if (fits := fitting(page, ROWS_BYTES // 2)) < len(page):
+            size = fits
+    upto = first + size
     line = f"{len(items)} net changes in {session_label(row)} from {found.start} to {found.end}"
     data = {
         "session": row.id,
         "from": found.start,
         "to": found.end,
-        "changes": changes,
-        "calls": calls,
-        "more": rest or calls_rest,
+        "changes": _marked(request, of, items[first:upto]),
+        "calls": calls[first:upto],
+        "more": cursor_text((upto,)) if upto < max(len(items), len(calls)) else None,
     }
     return ToolAnswer(line, data)
+
+
+def _marked(
+    request: RequestContext, session: str, rows: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return changes, each that is still there with from where, if nobody vouches for it."""
+    kept = request.marked(session, [row for row in rows if "after" in row])
+    marked = iter(kept)
+    return [next(marked) if "after" in row else row for row in rows]
 
 
 def _record_fields(record: Record | None) -> dict[str, Any] | None:
@@ -290,10 +354,13 @@ def _record_fields(record: Record | None) -> dict[str, Any] | None:
     )
 
 
-def _change(item: DiffItem) -> dict[str, Any]:
+def _change(request: RequestContext, row: SessionRow, item: DiffItem) -> dict[str, Any]:
+    """Return a change as a row; its key is that of what is there now."""
+    known = recall_key(item.collection, item.after, item.after_id) if item.after else ""
     return without_empty(
+        key=request.key(row, known or f"@{item.seq}") if item.after else "",
         collection=item.collection,
-        key=item.key,
+        name=item.key,
         change=item.change,
         before=_record_fields(item.before),
         after=_record_fields(item.after),
@@ -302,68 +369,3 @@ def _change(item: DiffItem) -> dict[str, Any]:
         seq=item.seq,
         turn=item.turn,
     )
-
-
-# -- recall ---------------------------------------------------------------------------------------
-
-
-def recall(request: RequestContext, given: Arguments) -> ToolAnswer:
-    row, view = request.find(given)
-    if "key" not in given:
-        found = view.evicted()
-        rows, rest = _page([evicted_row(item) for item in found], given, CHANGES_MAX)
-        line = f"{len(found)} keys left the view of {session_label(row)}"
-        return ToolAnswer(line, {"session": row.id, "evicted": rows, "more": rest})
-    try:
-        item = view.recall(given["key"])
-    except NotFound as error:
-        if error.hint.startswith("near"):
-            raise
-        hint = "call recall without a key to list what left your view, or log with what=state to list current records"
-        raise NotFound(error.what, hint=hint, **error.ids) from None
-    text = "" if item.content is None else shown(item.content)
-    first = read_offset(given)
-    upto = first + TEXT_MAX
-    data = {
-        "session": row.id,
-        "key": item.key,
-        "seq": item.seq,
-        "turn": item.turn,
-        "status": item.status,
-        "source": item.source,
-        "trust": item.trust,
-        "content": text[first:upto],
-        "more": cursor_text((upto,)) if upto < len(text) else None,
-    }
-    return ToolAnswer(f"{item.key} of {session_label(row)}, {item.status}", data)
-
-
-# -- search ---------------------------------------------------------------------------------------
-
-
-def search(request: RequestContext, given: Arguments) -> ToolAnswer:
-    wanted = given.get("session")
-    hits = request.scope.store.search(
-        given["words"],
-        project=request.scope.project,
-        session=request.scope.find(wanted).id if wanted else None,
-        tool=given.get("tool"),
-        path=given.get("path"),
-        limit=_limit(given),
-    )
-    seen = request.scope.visible_sessions(hit.session for hit in hits)
-    rows = [
-        without_empty(
-            session=hit.session,
-            name=hit.name,
-            seq=hit.seq,
-            turn=hit.turn,
-            kind=hit.kind,
-            at=iso_time(hit.at),
-            agent=hit.agent,
-            snippet=hit.snippet,
-        )
-        for hit in hits
-        if hit.session in seen
-    ]
-    return ToolAnswer(f"{len(rows)} hits", {"words": given["words"], "hits": rows})

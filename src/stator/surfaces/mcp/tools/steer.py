@@ -1,4 +1,4 @@
-"""Implements the tools `sessions` and `settle`. Actions that only a person may take are not offered here."""
+"""Implements the tools `stator_open` and `stator_settle`. Actions that only a person may take are not offered here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from msgspec import UNSET
 
-from stator.errors import InvalidInput, NotFound
+from stator.errors import Conflict, InvalidInput, NotFound, StatorError
 from stator.model.log.commit import Commit
 from stator.model.log.query import SessionRow
 from stator.runtime.branches import fork
@@ -16,73 +16,94 @@ from stator.runtime.driving.lifecycle import Moved
 from stator.runtime.driving.settlement import Verdict
 from stator.runtime.ingest import self_report
 from stator.runtime.ingest.self_report import SAID
-from stator.runtime.views.refs import find_call
+from stator.runtime.views.refs import Point, find_call
+from stator.surfaces.mcp.keys import call_in
 from stator.surfaces.mcp.request_context import (
     Arguments,
     RequestContext,
     in_doubt_rows,
-    session_fields,
-    without_empty,
 )
 from stator.surfaces.mcp.scope import session_label
-from stator.surfaces.mcp.tools.answers import ToolAnswer, iso_time
-from stator.surfaces.mcp.tools.arguments import cursor_text, read_cursor
+from stator.surfaces.mcp.tools.answers import ToolAnswer
+from stator.surfaces.mcp.tools.open import list_sessions, open_session, session_row
 
-LIMIT = 20
 VERDICTS = {"done": "done", "not_done": "not done"}
 
-ACCEPTED_BY = {"at": ("fork",), "name": ("fork", "child"), "purpose": ("child",)}
+ACCEPTED_BY = {
+    "at": ("fork",),
+    "name": ("fork", "child"),
+    "purpose": ("open", "child"),
+    "brief": ("open",),
+    "max_tokens": ("open",),
+    "limit": ("list",),
+    "cursor": ("list",),
+}
 """By argument: the only actions that accept it."""
 
 
 # -- sessions -------------------------------------------------------------------------------------
 
 
-def sessions(request: RequestContext, given: Arguments) -> ToolAnswer:
-    action = given.get("action", "list")
-    if action != "list" and "session" not in given:
-        raise InvalidInput(f"{action} needs a session", path="$.session")
+def manage(request: RequestContext, given: Arguments) -> ToolAnswer:
+    """Open a session, list those there are, or fork, pause, resume or close one."""
+    is_named = bool(given.get("session") or given.get("purpose"))
+    action = given.get("action", "open")
+    if action == "open" and not is_named:
+        action = "list"
+    if action not in ("open", "list") and "session" not in given:
+        raise InvalidInput(
+            f"{action} needs a session",
+            path="$.session",
+            hint="its handle; stator_open without arguments lists sessions",
+        )
     for name, actions in ACCEPTED_BY.items():
         if name in given and action not in actions:
             raise InvalidInput(
                 f"{action} takes no {name}",
                 path=f"$.{name}",
-                hint=f"{name} goes with action {' or '.join(actions)}; the open tool creates a session",
+                hint=f"{name} goes with action {' or '.join(actions)}",
             )
+    if action == "open":
+        return open_session(request, given)
+    if action == "list":
+        return list_sessions(request, given, ended=given.get("action") == "list")
     return _ACTIONS[action](request, given)
-
-
-def _list(request: RequestContext, given: Arguments) -> ToolAnswer:
-    page = request.scope.listed(read_cursor(given, 2), given.get("limit", LIMIT))
-    rows = [session_row(row) for row in page.rows]
-    line = f"{len(rows)} sessions{'; there are more' if page.cursor else ''}"
-    return ToolAnswer(line, {"sessions": rows, "more": cursor_text(page.cursor)})
-
-
-def session_row(row: SessionRow) -> dict[str, Any]:
-    parent = row.record.parent
-    return without_empty(
-        **session_fields(row),
-        agent=row.record.agent,
-        mode=row.record.mode,
-        turns=row.turns,
-        head=row.head,
-        updated=iso_time(row.updated),
-        parent=parent.session if parent is not None else "",
-        kind=parent.kind if parent is not None else "",
-    )
 
 
 def _fork(request: RequestContext, given: Arguments) -> ToolAnswer:
     source, view = request.find(given)
+    name = given.get("name", "")
+    if not name.strip():
+        raise InvalidInput("fork needs a name", path="$.name", hint="a short name, such as plan-b")
     point = view.at(request.scope.checked_position(given.get("at", "head")))
     source = request.scope.store.port.session(
         point.session
     )  # the position may name another session
     context = request.context(source)
-    row = fork.fork(request.scope.store.port, context, point, name=given.get("name", ""), **SAID)
+    try:
+        row = fork.fork(request.scope.store.port, context, point, name=name, **SAID)
+    except Conflict as error:
+        row = _same_fork(request, name, point, error)
+        line = f"{session_label(row)} was forked there before; handle {row.id}"
+        return ToolAnswer(line, session_row(row))
     line = f"forked {session_label(source)} at @{point.seq}: {session_label(row)}; handle {row.id}"
     return ToolAnswer(line, session_row(row), appended=True)
+
+
+def _same_fork(request: RequestContext, name: str, point: Point, error: Conflict) -> SessionRow:
+    """Return the fork that was made before with the same arguments; raise the error if it is another session."""
+    try:
+        row = request.scope.find(name)
+    except StatorError:
+        raise error from None
+    parent = row.record.parent
+    if parent is None or (parent.kind, parent.session, parent.seq) != (
+        "fork",
+        point.session,
+        point.seq,
+    ):
+        raise error
+    return row
 
 
 def _child(request: RequestContext, given: Arguments) -> ToolAnswer:
@@ -138,7 +159,6 @@ def _status_answer(request: RequestContext, row: SessionRow, change: Moved) -> T
 
 
 _ACTIONS: dict[str, Callable[[RequestContext, Arguments], ToolAnswer]] = {
-    "list": _list,
     "fork": _fork,
     "pause": _pause,
     "resume": _resume,
@@ -151,14 +171,15 @@ _ACTIONS: dict[str, Callable[[RequestContext, Arguments], ToolAnswer]] = {
 
 
 def settle(request: RequestContext, given: Arguments) -> ToolAnswer:
-    row, _ = request.find(given)
-    call, verdict = given.get("call"), given.get("verdict")
-    if call is None:
+    row, _, call = request.find_by_key(given, "call")
+    verdict = given.get("verdict")
+    call = call_in(call) or call
+    if not call:
         if verdict is not None:
             raise InvalidInput(
                 "a verdict needs a call",
                 path="$.call",
-                hint="settle without a verdict lists the calls in doubt",
+                hint="stator_settle without a verdict lists the calls in doubt",
             )
         doubts = in_doubt_rows(request, row)
         return ToolAnswer(
@@ -167,7 +188,7 @@ def settle(request: RequestContext, given: Arguments) -> ToolAnswer:
         )
     if verdict is None:
         raise InvalidInput(
-            "settle needs a verdict", path="$.verdict", hint="done, not_done or unknown"
+            "stator_settle needs a verdict", path="$.verdict", hint="done, not_done or unknown"
         )
     data: dict[str, Any] = {"session": row.id, "call": call, "verdict": verdict, "settled": False}
     intent = _call_of(request, row, call)
@@ -194,5 +215,5 @@ def _call_of(request: RequestContext, row: SessionRow, call: str) -> Commit:
     try:
         return find_call(request.scope.store.port, call, session=row.id)
     except NotFound as error:
-        hint = "settle without a call lists those in doubt"
+        hint = "stator_settle without a call lists those in doubt"
         raise NotFound(error.what, hint=hint, **error.ids) from None

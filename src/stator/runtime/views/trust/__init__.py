@@ -1,0 +1,1 @@
+"""What of a log is trusted, and what is not."""
