@@ -16,7 +16,8 @@ import msgspec
 from msgspec import UNSET
 
 from stator.errors import Busy, Conflict, IdReused, InvalidInput, NotFound, WrongState
-from stator.model.log.commit import Commit, Draft, Named, Upsert
+from stator.model.calls.sources import hosts, source_of
+from stator.model.log.commit import Commit, Draft, Named, Provenance, Upsert
 from stator.model.log.query import SessionQuery, SessionRow
 from stator.model.log.shown_text import without_secrets
 from stator.model.records.reports import OUTCOMES
@@ -44,6 +45,8 @@ from stator.store.port import StorePort
 
 SAID: dict[str, Any] = {"actor": "agent", "provenance": FROM_MODEL}
 """Fields of every commit made here."""
+FROM_WEB = Provenance("web", "unverified")
+"""Of the result of a call that reads the web, or was given an address."""
 NAME_MAX = 48
 """Characters of a purpose that a session is named by."""
 KEY_MAX = 200
@@ -53,7 +56,7 @@ ORDERER = "mcp"
 PURPOSES_MAX = 50
 """Open sessions of an agent that are compared by what they are for, and names that are tried for a new one."""
 _NOT_A_WORD = re.compile(r"[^\w]+")
-_SECRET = re.compile(r"‹secret:([a-z-]+)(?::[0-9a-f]+)?›")
+_SECRET = re.compile(r"‹secret:([a-z-]+):[0-9a-f]+›")
 
 
 class Reporter(StateWriter):
@@ -88,11 +91,13 @@ class Reporter(StateWriter):
         """The commits that begin a turn, before the others."""
         self._head: str | None = None
         """The head that they continue."""
+        self._results: list[Named] = []
+        """The outcomes of calls that are reported with the rest: what follows them was made from them too."""
 
     def _draft(self, kind: str, **fields: Any) -> Draft:
         said = {**SAID, "principal": self._context.principal, **fields}
         if kind in DERIVED and "inputs" not in said:
-            said["inputs"] = self._made_from
+            said["inputs"] = (*self._made_from, *self._results)
         return Draft(id=self._next_id(), session=self._id, kind=kind, **said)
 
     @functools.cached_property
@@ -166,13 +171,16 @@ class Reporter(StateWriter):
             raise InvalidInput(
                 f"unknown status {status!r:.40}", path="$.status", hint=", ".join(OUTCOMES)
             )
-        named = {"tool": text(tool, "tool"), "effect": effect, "attempt": 1}
+        named: dict[str, Any] = {"tool": text(tool, "tool"), "effect": effect, "attempt": 1}
         given = {} if arguments is None else arguments
         asked = self._draft("call", input=given, status="started", why=why, **named)
         call = retype(asked.id, "call")
         self._submit(msgspec.structs.replace(asked, call=call))
+        from_web = source_of((), named["tool"], None, given) == "web" or bool(hosts(given))
+        if from_web:
+            named["provenance"] = FROM_WEB
         ended = self._draft("outcome", call=call, status=status, output=result, **named)
-        self._submit(ended)
+        self._results.append(self._submit(ended))
         return asked.id
 
     def use(self, name: str, *, type: UseKind = "data", detail: str = "", why: str = "") -> str:
@@ -241,7 +249,8 @@ def is_same(one: str, other: str) -> bool:
 
 def folded(said: str) -> str:
     """A text as it is compared."""
-    return " ".join(_SECRET.sub(r"‹secret:\1›", without_secrets(said)).casefold().split())
+    known = _SECRET.sub(r"‹secret:\1›", said)  # first: a digest in it would be taken for a secret
+    return " ".join(without_secrets(known).casefold().split())
 
 
 def begin(
