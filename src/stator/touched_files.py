@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 FOLDER: Final = "touched"
 ENDED: Final = "ended-"
 """Prefix of a file that says that a session has ended."""
+COUNT: Final = "count-"
+"""Prefix of a file whose size is a number."""
 DRIVEN: Final = "driven"
 """What the key of a session begins with that a program drives; others begin with their agent."""
 CONTENT_MAX = 2**20
@@ -176,6 +178,31 @@ class Toucher:
         return None
 
 
+class Counter:
+    """A number beside the spool, by the name of what it counts; nothing that is lost with it matters."""
+
+    def __init__(self, spool: str, name: str) -> None:
+        self._folder = os.path.join(spool, FOLDER)
+        self._path = os.path.join(self._folder, COUNT + _digest(name))
+
+    def next(self) -> int:
+        """How often this was asked before."""
+        if not _made(self._folder):
+            return 1
+        handle = os.open(self._path, OPENING, 0o600)
+        try:
+            before = os.fstat(handle).st_size
+            os.write(handle, b".")
+        finally:
+            os.close(handle)
+        return before
+
+    def reset(self) -> None:
+        """Begin to count again."""
+        if os.path.lexists(self._path):
+            os.unlink(self._path)
+
+
 def stamp_of(path: str) -> str:
     """What a file holds, in a few characters: the same for the same content."""
     try:
@@ -247,12 +274,11 @@ def _digest(text: str) -> str:
 
 def _made(folder: str) -> bool:
     """Whether the folder is there, made if necessary; a link from elsewhere is none."""
-    try:
-        os.mkdir(folder, 0o700)
-    except FileExistsError:
-        pass
-    except OSError:
-        return False
+    if not os.path.lexists(folder):
+        try:
+            os.makedirs(folder, 0o700, exist_ok=True)
+        except OSError:
+            return False
     return stat.S_ISDIR(os.lstat(folder).st_mode)
 
 

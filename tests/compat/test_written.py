@@ -28,8 +28,8 @@ DATA = HERE / "data"
 WORDING = DATA / "wording"
 SOURCE = HERE.parents[1] / "src" / "stator"
 RELEASE = "0.4.0"
-EDGES_SINCE = "0.8.0"
-NEWEST = "0.9.0"
+WITH_EDGES = ("0.8.0", "0.9.0", "0.10.0")
+NEWEST = WITH_EDGES[-1]
 FRAME = struct.Struct(">ccII")
 
 
@@ -69,17 +69,22 @@ def frames(path: Path) -> list[tuple[bytes, bytes]]:
     return found
 
 
+def _release(path: Path) -> list[int]:
+    return [int(number) for number in path.parent.name.split(".")]
+
+
 def lines(path: Path) -> list[commits.Line]:
     """The commits of a section. Those that a release with edges wrote are compared with them, hashes and all."""
     found = commits.read(path)
-    newer = any((WORDING / release / path.name).exists() for release in (EDGES_SINCE, NEWEST))
+    newer = any((WORDING / release / path.name).exists() for release in WITH_EDGES)
     return found if newer else commits.without_edges(found)
 
 
-def test_the_script_writes_the_same_commits_as_0_9_0(tmp_path):
+def test_the_script_writes_the_same_commits_as_0_10_0(tmp_path):
     """Up to 0.7.0 it wrote those of 0.4.0. Since 0.8.0, commits name what they were made from, files are in the
     working set, what an agent runs with is recorded, and no note of how far a source was read. Since 0.9.0, what rules
-    find and the contents of files that transcripts show are recorded."""
+    find and the contents of files that transcripts show are recorded. Since 0.10.0, a compaction names its turns, lists
+    the most useful keys first, and its note is longer."""
     database, bundle = tmp_path / "again.db", tmp_path / "again.stator"
     run("compat.make", tmp_path / "run", str(database), str(bundle))
     known, now = commits.read(DATA / f"written-{NEWEST}.jsonl"), read(database)
@@ -105,11 +110,13 @@ def test_every_section_writes_the_same_commits_as_the_release_that_last_changed_
     before the outcome that names them (imports, hooks, the proxy). The reason of a denial is a candidate ("approved"),
     an adoption is a decision ("branched").
 
+    From 0.10.0 on: a driven compaction names its turns and lists the most useful keys first ("awaited", "branched").
+
     What each commit was made from is recorded since 0.8.0: in sections of earlier releases it is not compared."""
     run("compat.wording", tmp_path / "run", str(tmp_path))
     written = {path.stem: lines(path) for path in tmp_path.glob("*.jsonl")}
     known = {path.stem: lines(path) for path in WORDING.glob("*.jsonl")}
-    known |= {path.stem: lines(path) for path in sorted(WORDING.glob("*/*.jsonl"))}
+    known |= {path.stem: lines(path) for path in sorted(WORDING.glob("*/*.jsonl"), key=_release)}
     assert written.keys() == known.keys()
     changed = {name: commits.difference(known[name], written[name]) for name in sorted(known)}
     said = "\n".join(f"{name}: {what}" for name, what in changed.items() if what)

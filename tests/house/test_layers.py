@@ -114,7 +114,7 @@ ROOMS: dict[str, Steps] = {
             "cli.registry",
             "cli.options",
         ),
-        ("write_notice",),
+        ("write_notice", "handover_request"),
         ("hook", "supervisor", "ingester"),
         ("cli.render cli.exits",),
         ("mcp", "proxy"),

@@ -296,7 +296,7 @@ def test_a_sub_agent_hangs_at_the_call_that_started_it():
 
 
 def test_a_prompt_that_quotes_our_answer_stays_a_prompt(tmp_path):
-    path = written(tmp_path, prompt(f"what is this? {wrapped('start', 'a handle')}"))
+    path = written(tmp_path, prompt(f"what is this? {wrapped('start', 'a note of Stator')}"))
     assert len(prompts(path)) == 1
 
 

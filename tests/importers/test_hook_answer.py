@@ -1,17 +1,37 @@
-"""Tests the answer to a session-start hook: the brief and the session's handle."""
+"""Tests what an agent is told by its hooks: when a session starts, and once with its first prompt."""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import stator
-from importers.hook_lines import after_tool, before_tool, conversation_lines, hook_input, prompt
+from importers.hook_lines import (
+    HOOK,
+    after_tool,
+    before_tool,
+    conversation_lines,
+    hook_input,
+    prompt,
+)
 from stator.hooks import spool
+from stator.model.brief.doses import PROMPT_TOKENS, START_TOKENS
+from stator.model.brief.envelope import notes_in
 from stator.model.exchange.items import Conversation
-from stator.surfaces import hook_answer
+from stator.surfaces import hook_answer, told_marks
 from stator.surfaces.agent_settings.agents import CLAUDE, CODEX, GEMINI
+
+PROMPT_EVENTS = {
+    "claude-code": "UserPromptSubmit",
+    "codex": "UserPromptSubmit",
+    "gemini": "BeforeAgent",
+    "opencode": "UserPromptSubmit",
+}
+NOTHING = (0, b"", b"")
 
 
 def answered(done):
@@ -19,8 +39,48 @@ def answered(done):
     return json.loads(done.stdout)["additional_context"]
 
 
-def handle(name: str) -> str:
-    return Conversation(source="cursor", id=name).session
+def given(done) -> str:
+    """What an agent with hooks of Claude Code's form was told; empty if nothing."""
+    assert (done.returncode, done.stderr) == (0, b"")
+    said = json.loads(done.stdout) if done.stdout else {}
+    return str(said.get("hookSpecificOutput", {}).get("additionalContext", ""))
+
+
+def ended(done):
+    return done.returncode, done.stdout, done.stderr
+
+
+def handle(name: str, source: str = "cursor") -> str:
+    return Conversation(source=source, id=name).session
+
+
+def first_prompt(agent: str, text: str, name: str = "n1"):
+    more = {"parts": [{"type": "text", "text": text}]} if agent == "opencode" else {"prompt": text}
+    return {"hook_event_name": PROMPT_EVENTS[agent], "session_id": name, **more}
+
+
+@pytest.fixture
+def known(hooked):
+    """A store in which a session decided how contracts are laid out."""
+    with (
+        stator.connect(hooked.path) as store,
+        store.open("files-monday", agent="desk", project=project_of(hooked)) as session,
+        session.turn("Organise the contracts below Documents by client") as turn,
+    ):
+        turn.decide("one folder per client", topic="layout", over=["one per year"])
+        turn.dead_end("moving contracts while Dropbox syncs", why="two conflicts")
+        turn.say("The contracts are sorted; the photos of 2024 are still open.")
+    return hooked
+
+
+def project_of(hooked) -> str:
+    """The project that hooks record in from the folder of a store."""
+    hooked.hook(hook_input("sessionStart", "first"))
+    with stator.connect(hooked.path, read_only=True) as store:
+        return next(iter(store.views())).row.record.project
+
+
+# -- when a session starts ------------------------------------------------------------------------
 
 
 def test_the_first_session_of_a_project_receives_its_handle(hooked):
@@ -29,27 +89,61 @@ def test_the_first_session_of_a_project_receives_its_handle(hooked):
     assert "do it" not in text
 
 
-def test_a_new_session_receives_the_brief_of_the_newest_one(hooked):
+def test_a_new_session_is_told_of_the_one_before_in_one_line(hooked):
     hooked.write(*conversation_lines("c1"))
     text = answered(hooked.hook(hook_input("sessionStart", "c2")))
-    assert "do it" in text
-    assert f"as {handle('c2')}" in text
+    (line,) = [line for line in text.split("\n") if "the session before this one" in line]
+    assert "which may be unrelated" in line
+    assert handle("c1")[-8:] in line or "s_" in line
+    assert f"This session is {handle('c2')}" in text
 
 
 @pytest.mark.parametrize("source", ["resume", "compact", "fork"])
-def test_a_resumed_session_receives_its_own_brief(hooked, source):
+def test_a_session_that_continues_is_told_of_no_other(hooked, source):
     hooked.write(prompt(text="the older one"), hook_input("stop"), *conversation_lines("c2"))
     text = answered(hooked.hook(hook_input("sessionStart", source=source)))
-    assert "the older one" in text
+    assert "the session before" not in text
+    assert handle("c1") in text
 
 
-def test_the_brief_lists_calls_in_doubt_from_the_last_run(hooked):
-    hooked.write(hook_input("sessionStart"), prompt(), before_tool("t1", command="pay 5"))
+def test_a_resumed_session_is_told_nothing_twice(hooked):
+    hooked.hook(hook_input("sessionStart"))
+    hooked.write(prompt(), hook_input("stop"))
+    assert ended(hooked.hook(hook_input("sessionStart", source="resume"))) == NOTHING
+
+
+def test_a_compacted_session_gets_its_handle_again(hooked):
+    hooked.hook(hook_input("sessionStart"))
+    hooked.write(prompt(), hook_input("stop"))
+    assert handle("c1") in answered(hooked.hook(hook_input("sessionStart", source="compact")))
+
+
+def test_a_resumed_session_is_told_which_of_its_calls_are_in_doubt(hooked):
+    hooked.hook(hook_input("sessionStart"))
+    hooked.write(prompt(), before_tool("t1", command="pay 5"))
     text = answered(hooked.hook(hook_input("sessionStart", source="resume")))
-    assert "doubt" in text
+    assert "in doubt, your call" in text
+    assert "stator settle c_" in text
 
 
-def test_sessions_of_other_projects_are_not_in_the_brief(hooked, tmp_path):
+def test_a_new_session_is_told_what_is_in_doubt_in_the_project(hooked):
+    from importers.hook_lines import DEAD
+
+    lines = hook_input("sessionStart"), prompt(), before_tool("t1", command="pay 5")
+    hooked.write(*lines, process=DEAD)
+    text = answered(hooked.hook(hook_input("sessionStart", "c2")))
+    assert "in doubt, it may or may not have happened" in text
+    assert "stator settle c_" in text
+
+
+def test_the_start_dose_is_wrapped_and_within_its_budget(hooked):
+    hooked.write(*conversation_lines("c1"))
+    text = answered(hooked.hook(hook_input("sessionStart", "c2")))
+    assert [note.kind for note in notes_in(text)] == ["start"]
+    assert len(text.encode()) <= 4 * START_TOKENS
+
+
+def test_sessions_of_other_projects_are_not_named(hooked, tmp_path):
     other = tmp_path / "other"
     (other / ".git").mkdir(parents=True)
     hooked.write(*({"cwd": str(other), **line} for line in conversation_lines("c1")))
@@ -65,13 +159,13 @@ def test_the_answer_records_the_session_in_the_store(hooked):
 
 def test_hook_exits_zero_when_the_store_is_not_a_database(hooked):
     hooked.path.write_bytes(b"no database at all" * 100)
-    done = hooked.hook(hook_input("sessionStart"))
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert ended(hooked.hook(hook_input("sessionStart"))) == NOTHING
+    assert ended(hooked.hook(first_prompt("codex", "continue"), agent="codex")) == NOTHING
 
 
 def test_an_unknown_agent_receives_no_answer(hooked):
-    done = hooked.hook(hook_input("sessionStart"), agent="nobody")
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert ended(hooked.hook(hook_input("sessionStart"), agent="nobody")) == NOTHING
+    assert ended(hooked.hook(first_prompt("codex", "continue"), agent="nobody")) == NOTHING
 
 
 def test_a_long_spool_is_ingested_up_to_the_limit(hooked, monkeypatch):
@@ -79,10 +173,141 @@ def test_a_long_spool_is_ingested_up_to_the_limit(hooked, monkeypatch):
         *(line for n in range(400) for line in (before_tool(f"t{n}"), after_tool(f"t{n}")))
     )
     assert answered(hooked.hook(hook_input("sessionStart", "c2")))
-    assert spool.status_of(str(hooked.spool)).files == 1
+    assert spool.status_of(str(hooked.spool)).taken == 1
 
 
 def test_the_answer_gives_up_within_the_agents_timeout():
     """Another process may hold the store's lock for long, and an agent reports a slow hook as
     failed."""
     assert min(CLAUDE.timeout, CODEX.timeout, GEMINI.timeout / 1000) > hook_answer.SECONDS
+
+
+# -- with the first prompt ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("agent", PROMPT_EVENTS)
+def test_a_first_prompt_is_answered_with_what_bears_on_it(known, agent):
+    text = given(known.hook(first_prompt(agent, "carry on with the contracts"), agent=agent))
+    assert "one folder per client" in text
+    assert "moving contracts while Dropbox syncs" in text
+    assert [note.kind for note in notes_in(text)] == ["prompt"]
+    assert len(text.encode()) <= 4 * PROMPT_TOKENS
+
+
+@pytest.mark.parametrize("agent", PROMPT_EVENTS)
+def test_only_the_first_prompt_is_answered(known, agent):
+    assert given(known.hook(first_prompt(agent, "carry on with the contracts"), agent=agent))
+    again = known.hook(first_prompt(agent, "carry on with the contracts"), agent=agent)
+    assert ended(again) == NOTHING
+
+
+@pytest.mark.parametrize("agent", PROMPT_EVENTS)
+def test_an_unrelated_prompt_gets_nothing(known, agent):
+    done = known.hook(first_prompt(agent, "Set up nginx as a reverse proxy"), agent=agent)
+    assert ended(done) == NOTHING
+
+
+def test_continue_alone_means_the_session_before(known):
+    text = given(known.hook(first_prompt("codex", "continue"), agent="codex"))
+    assert "one folder per client" in text
+    assert "the previous session" in text
+
+
+def test_after_a_greeting_the_next_prompt_is_the_first(known):
+    assert ended(known.hook(first_prompt("codex", "hi"), agent="codex")) == NOTHING
+    assert given(known.hook(first_prompt("codex", "continue"), agent="codex"))
+
+
+def test_of_hooks_that_run_at_once_one_answers(known):
+    line = json.dumps({"cwd": str(known.root), **first_prompt("codex", "continue")}).encode()
+
+    def run(_: int) -> bytes:
+        return subprocess.run(
+            [*HOOK, "codex"], input=line, capture_output=True, cwd=known.root, check=True,
+            env=known.environ, timeout=60,
+        ).stdout  # fmt: skip
+
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(threads.map(run, range(4)))
+    assert sum(map(bool, answers)) == 1
+
+
+@pytest.mark.parametrize("source", ["resume", "compact", "fork"])
+def test_a_conversation_that_continues_has_had_its_first_prompt(known, source):
+    start = {"hook_event_name": "SessionStart", "session_id": "n1", "source": source}
+    known.hook(start, agent="claude-code")
+    done = known.hook(first_prompt("claude-code", "continue"), agent="claude-code")
+    assert ended(done) == NOTHING
+
+
+def test_a_sub_agents_prompt_is_not_answered(known):
+    line = first_prompt("codex", "continue") | {"agent_id": "a1"}
+    assert ended(known.hook(line, agent="codex")) == NOTHING
+
+
+def test_a_killed_answer_is_not_given_later(known):
+    """The mark is made before the answer: a conversation is told at most once."""
+    told_marks.claim(str(known.spool), "n1")
+    assert ended(known.hook(first_prompt("codex", "continue"), agent="codex")) == NOTHING
+
+
+def test_what_the_agent_loads_itself_is_not_told(known):
+    (known.root / "CLAUDE.md").write_text(
+        "Decisions. layout: one folder per client (over one per year)\n"
+    )
+    text = given(known.hook(first_prompt("codex", "carry on with the contracts"), agent="codex"))
+    assert "one folder per client" not in text
+    assert "moving contracts while Dropbox syncs" in text
+
+
+def test_the_session_that_asks_is_never_told_of_itself(known):
+    known.hook(first_prompt("codex", "Sort the photos of 2024 into albums"), agent="codex")
+    with stator.connect(known.path):
+        pass
+    text = given(known.hook(first_prompt("codex", "continue", "n2"), agent="codex"))
+    assert handle("n2", "codex")[-8:] not in text
+
+
+# -- switched off ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["off", "start"])
+def test_the_prompt_dose_can_be_switched_off(known, mode):
+    line = first_prompt("codex", "continue")
+    assert ended(known.hook(line, agent="codex", STATOR_BRIEF=mode)) == NOTHING
+
+
+def test_the_start_dose_can_be_switched_off(hooked):
+    done = hooked.hook(hook_input("sessionStart"), STATOR_BRIEF="off")
+    assert ended(done) == NOTHING
+    assert [view.id for view in stator.connect(hooked.path).views()] == [handle("c1")]
+
+
+def test_the_environment_overrides_the_command(known):
+    line = {"cwd": str(known.root), **first_prompt("codex", "continue")}
+
+    def run(**environ: str) -> bytes:
+        return subprocess.run(
+            [*HOOK, "codex", "--brief=off"], input=json.dumps(line).encode(), capture_output=True,
+            cwd=known.root, check=True, env=known.environ | environ, timeout=60,
+        ).stdout  # fmt: skip
+
+    assert run() == b""
+    assert run(STATOR_BRIEF="full")
+
+
+# -- marks ----------------------------------------------------------------------------------------
+
+
+def test_marks_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(told_marks, "KEPT_MAX", 20)
+    for number in range(30):
+        assert told_marks.claim(str(tmp_path), f"c{number}")
+    told_marks.remove_old(str(tmp_path))
+    assert len(os.listdir(tmp_path / "told")) == 10
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", "", "x" * 500, "é\n\0ü"])
+def test_a_mark_stays_in_its_folder(tmp_path, name):
+    path = told_marks.told_path(str(tmp_path), name)
+    assert os.path.dirname(path) == str(tmp_path / "told")

@@ -51,10 +51,13 @@ def test_the_model_is_shown_the_change_once_and_always_with_the_same_bytes(store
         assert "codex, session s_" in note.text
         turn.say("I will read it again")
         assert json.dumps(turn.messages("plain")).startswith(json.dumps(first)[:-1])
-    with stator.connect(tmp_path / "store.db") as again, again.open("mine") as session:
-        with session.turn("and now") as turn:
-            assert turn.messages("plain")[: len(first)] == first
-            assert len(notes(turn.messages("plain"))) == 1
+    with (
+        stator.connect(tmp_path / "store.db") as again,
+        again.open("mine") as session,
+        session.turn("and now") as turn,
+    ):
+        assert turn.messages("plain")[: len(first)] == first
+        assert len(notes(turn.messages("plain"))) == 1
 
 
 def test_it_is_a_record_that_no_search_finds(store, shared, tmp_path):

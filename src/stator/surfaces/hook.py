@@ -36,6 +36,8 @@ from stator.locations import (
     users,
 )
 from stator.owner.standing import is_own_spool
+from stator.surfaces.handover_request import HOOKS as HANDOVER_HOOKS
+from stator.surfaces.handover_request import is_wanted, request
 from stator.surfaces.told_marks import PROMPTS, claim
 from stator.surfaces.write_notice import HOOKS as FILE_HOOKS
 from stator.surfaces.write_notice import answer as notice_answer
@@ -112,6 +114,10 @@ def _record(arguments: list[str]) -> None:
             _give(reply, folder, agent, here, hook_input)
     if name in RINGING and os.environ.get("STATOR_INGESTER", "") != "off":
         _start_ingester(os.path.realpath(path), here, named=named)
+    if name in HANDOVER_HOOKS and is_wanted(arguments):
+        reply = request(name, agent, hook_input, folder)
+        if reply:
+            _give(reply, folder, agent, here, hook_input)
     if name in FILE_HOOKS:
         news = notice(name, agent, hook_input, here, folder, agent_process())
         if news:

@@ -71,7 +71,7 @@ def answer(
 def _start_dose(
     store: Store, hook_input: dict[str, Any], conversation: Conversation, spool: str
 ) -> Dose:
-    from stator.runtime.brief.doses import Starting, start_dose
+    from stator.runtime.brief.starting import Starting, start_dose
 
     row = find(store.port, conversation)
     source = hook_input.get("source")
@@ -112,9 +112,9 @@ def _prompt_answer(
     with connect_as_is(place, start=cwd) as store:
         if store.port.ownership.foreign:
             return b""
-        row = find(store.port, conversation)
         from stator.runtime.brief.doses import prompt_dose
 
+        row = find(store.port, conversation)
         dose = prompt_dose(
             store.port, store.context, prompt, seen=store.as_read,
             own=conversation.session if row is None else row.id,

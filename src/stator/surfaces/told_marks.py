@@ -40,10 +40,9 @@ def claim(folder: str, conversation: str) -> bool:
 
 def withdraw(folder: str, conversation: str) -> None:
     """Remove a mark: what it was made for did not happen."""
-    try:
-        os.unlink(told_path(folder, conversation))
-    except OSError:
-        pass  # the conversation is told nothing then, which does no harm
+    path = told_path(folder, conversation)
+    if os.path.exists(path):
+        os.unlink(path)
 
 
 def remove_old(folder: str) -> None:

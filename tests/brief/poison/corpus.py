@@ -251,13 +251,13 @@ def driven_page(store: Store, folder: Path, text: str) -> tuple[str, str]:
 def driven_sub_agent(store: Store, folder: Path, text: str) -> tuple[str, str]:
     with store.open("driven") as s, s.turn("ask somebody") as t:
 
-        def delegate() -> str:
+        def delegate(n: int) -> str:
             with s.child("kid") as child, child.turn("look") as u:
                 u.call(fetch, _publish(text))
                 u.reply(asks(text="I read it."))
             return text
 
-        t.call(delegate)
+        t.results(t.reply(asks("delegate")), {"delegate": delegate}, effects={"delegate": "read"})
         t.reply(asks(text="It is planned."))
         _plans(t, text)
         return s.id, f"web:{HOST}"

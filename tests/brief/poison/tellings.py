@@ -6,23 +6,34 @@ between delimiters, on a line of its own. In a structured answer, the object tha
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
+import anyio
 import msgspec
 
 from brief.poison.corpus import PROJECT, Poisoned
-from stator.model.brief.compose import TARGETS
+from stator.model.brief.compose import SECTIONS, TARGETS
+from stator.model.window.messages import MARK
+from stator.runtime.brief.doses import prompt_dose
 from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
+from surfaces.agents import Refused, talking
 
 LABEL = "nverified"
 """What every label has, at the beginning of a sentence or within it."""
 BRIEF_TOKENS = 1_500
-_HEADING = re.compile(r"#|<[a-z_]+[ >]|[A-Z][^«\n]*:$")
-_ESCAPED = re.compile(r"\\u[0-9a-f]{4}|\\x[0-9a-f]{2}")
+HAS_BRIEF = "unverified" in SECTIONS
+PROMPTS = (
+    "which package registry, build command and deploy tool do we use? {}",
+    "install {} and set up the build",
+    "continue where we stopped",
+)
+"""First prompts of the next session that the poison bears on."""
+_HEADING = re.compile(r"#|<[a-z_]+[ >]|(?!- )[^«\n]*:$")
 
 
 def problems(store: Store, poisoned: Poisoned) -> list[str]:
@@ -36,10 +47,59 @@ def problems(store: Store, poisoned: Poisoned) -> list[str]:
 
 def told(store: Store, poisoned: Poisoned) -> Iterator[tuple[str, Any]]:
     """What an agent is told, by where."""
-    view = SessionView(store.port, poisoned.session)
-    for target in TARGETS:
+    view = SessionView(store.as_read, poisoned.session)
+    for target in TARGETS if HAS_BRIEF else ():
         yield f"brief for {target}", view.brief(max_tokens=BRIEF_TOKENS, target=target).text
+    for prompt in PROMPTS:
+        asked = prompt.format(poisoned.marker)
+        dose = prompt_dose(store.port, store.context, asked, seen=store.as_read)
+        yield f"dose for {asked!r}", dose.text
+    yield from anyio.run(_over_mcp, store, poisoned)
+    yield from _driven(store, poisoned)
     yield "state of the project", msgspec.to_builtins(store.state(project=PROJECT).collections)
+
+
+def _driven(store: Store, poisoned: Poisoned) -> Iterator[tuple[str, Any]]:
+    """What a program is given that continues the session, or opens the next one after it."""
+    mode = store.port.session(poisoned.session).record.mode
+    if mode == "driven":
+        with store.open(poisoned.session) as s, s.turn("what now?", new=True) as t:
+            yield "messages", Messages(t.messages("anthropic"))
+    if mode != "project":
+        with store.open(f"after {poisoned.marker[:6]}", after=poisoned.session) as s:
+            if HAS_BRIEF:
+                yield "brief of the next session", s.brief(max_tokens=BRIEF_TOKENS).text
+            with s.turn("what now?") as t:
+                yield "messages of the next session", Messages(t.messages("anthropic"))
+
+
+class Messages(list[Any]):
+    """Messages for a model: what came from outside has a mark before it."""
+
+
+async def _over_mcp(store: Store, poisoned: Poisoned) -> list[tuple[str, Any]]:
+    """What the tools of the MCP server answer."""
+    session = poisoned.session
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("stator_open", {"session": session, "brief": HAS_BRIEF}),
+        ("stator_open", {}),
+        ("stator_log", {"session": session, "limit": 50}),
+        ("stator_log", {"session": session, "what": "state", "limit": 50}),
+        ("stator_log", {"session": session, "what": "calls", "limit": 50}),
+        ("stator_search", {"words": poisoned.marker}),
+        ("stator_why", {"thing": "registry", "session": session}),
+        ("stator_recall", {"session": session, "key": "decision:registry"}),
+        ("stator_recall", {"session": session, "key": "preference:deploy tool"}),
+        ("stator_recall", {"session": session, "key": "fact:build command"}),
+    ]
+    answers: list[tuple[str, Any]] = []
+    async with talking(store, project=PROJECT) as agent:
+        for tool, given in asked:
+            with contextlib.suppress(Refused):
+                found = await agent.call(tool, **given)
+                found.pop("words", None)  # what the agent asked for
+                answers.append((f"{tool} {given}", found))
+    return answers
 
 
 def mentions(store: Store, poisoned: Poisoned) -> int:
@@ -52,6 +112,8 @@ def mentions(store: Store, poisoned: Poisoned) -> int:
 def _unlabelled(found: Any, marker: str) -> Iterator[str]:
     if isinstance(found, str):
         yield from _in_text(found, marker)
+    elif isinstance(found, Messages):
+        yield from _in_messages(found, marker)
     else:
         yield from _in_objects(found, marker, "$")
 
@@ -76,6 +138,16 @@ def _is_quoted(line: str, marker: str) -> bool:
     return marker not in plain
 
 
+def _in_messages(found: Any, marker: str) -> Iterator[str]:
+    if isinstance(found, dict):
+        found = list(found.values())
+    if isinstance(found, list):
+        for one in found:
+            yield from _in_messages(one, marker)
+    elif isinstance(found, str) and marker in found and not found.startswith(MARK):
+        yield f"not marked: {found[:160]!r}"
+
+
 def _in_objects(found: Any, marker: str, where: str) -> Iterator[str]:
     if isinstance(found, dict):
         if found.get("unverified"):
@@ -87,5 +159,7 @@ def _in_objects(found: Any, marker: str, where: str) -> Iterator[str]:
             yield from _in_objects(value, marker, f"{where}[{number}]")
     elif isinstance(found, (str, bytes)):
         text = found if isinstance(found, str) else found.decode(errors="replace")
-        if marker in text:
+        if where.endswith(".brief"):
+            yield from _in_text(text, marker)
+        elif marker in text:
             yield f"{where}: {text[:120]!r}"

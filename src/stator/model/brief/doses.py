@@ -6,10 +6,12 @@ that it cannot close. Lines are chosen by rank and shown in order; what a line s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
+from stator.errors import BadBudget
 from stator.model.brief.envelope import NoteKind, wrapped
 from stator.model.brief.quotes import Quoting
 from stator.model.brief.relevance import stems
@@ -18,6 +20,8 @@ from stator.model.window.words import BYTES_PER_TOKEN, CountTokens
 
 START_TOKENS = 150
 PROMPT_TOKENS = 800
+TOKENS_MIN = 150
+"""Room for the words around one line."""
 TEXT_LEAST = 40
 """Bytes of a recorded text below which its line is left out."""
 NAME_BYTES, AGENT_BYTES, KEY_MAX = 70, 30, 60
@@ -45,6 +49,7 @@ class ToldLine(msgspec.Struct, frozen=True, kw_only=True):
     key: str = ""
     """What recalls it, with its session."""
     session: str = ""
+    seq: int = 0
     rank: int = 0
     """Lower ones are given room first."""
     limit: int = 240
@@ -69,6 +74,9 @@ class DoseLine(msgspec.Struct, frozen=True):
     text: str
     session: str = ""
     key: str = ""
+    """What `stator recall` and `stator why` take; empty where the line is about a whole session."""
+    seq: int = 0
+    """The commit that says it, if it is one."""
 
 
 class Dose(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,6 +151,12 @@ def prompt_dose(
 ) -> Dose:
     """The dose of a first prompt: of each session what bears on it, then what other sessions know. What rests on an
     untrusted root comes last, under where it came from."""
+    if type(max_tokens) is not int or max_tokens < TOKENS_MIN:
+        raise BadBudget(
+            f"a dose needs at least {TOKENS_MIN} tokens, got {max_tokens!r:.40}",
+            path="$.max_tokens",
+            hint=f"{PROMPT_TOKENS} is what an agent is given",
+        )
     groups: list[tuple[str, Sequence[ToldLine]]] = []
     doubtful: dict[str, list[ToldLine]] = {}
     for one in sessions:
@@ -225,11 +239,16 @@ def _lines(
     yield from closing
 
 
+_PLAIN = re.compile(r"[\w.:/@-]{1,80}\Z").match
+"""A key that says nothing but what it is the key of."""
+
+
 def _shown(line: ToldLine, limit: int) -> DoseLine:
     each = max(TEXT_LEAST, limit // len(line.texts)) if line.texts else 0
     room = each if len(line.texts) > 1 else limit
     text = " · ".join(QUOTING.cut(" ".join(one.split()), room) for one in line.texts)
     label = f"[{line.source}]" if line.source and text else ""
-    key = f"[{line.key}]" if line.key else ""
+    # A name that came from elsewhere is not shown outside quotes.
+    key = f"[{line.key}]" if line.key and not (line.unverified and not _PLAIN(line.key)) else ""
     words = " ".join(part for part in (line.mark, label, text, line.note, key) if part)
-    return DoseLine(f"- {words}", line.session, line.key)
+    return DoseLine(f"- {words}", line.session, line.key, line.seq)

@@ -32,9 +32,9 @@ COMMON = 0.4
 FILE, NAME, BASENAME, PLAIN_FILE = 2.0, 2.0, 1.2, 0.6
 """The weights of a path or a name that is found whole, of a path of which only the last part is, and of a file name
 that every project has."""
-ENOUGH, SHARE = 1.6, 0.4
+ENOUGH, SHARE = 1.3, 0.33
 """The weight that a line must have at least, and its share of what the prompt asks by."""
-ENOUGH_BACK, SHARE_BACK = 0.9, 0.3
+ENOUGH_BACK, SHARE_BACK = 0.6, 0.25
 """The same for a prompt that speaks of what was done before."""
 SUBJECT = 0.8
 """The value of words that are spread over what a session is about, against words on one line."""
@@ -66,7 +66,8 @@ _WEAK = frozenset(
     convert converts replace rename set setup install upgrade document documents describe review refactor debug
     typescript javascript python github git html css json yaml sql readme step steps task tasks question answer
     agent agents model models session sessions input output option options default number string key keys id ids
-    settings config src lib apps packages small simple short long whole full empty good bad better best several output correct
+    settings config src lib apps packages small simple short long whole full
+    empty good bad better best several correct
     """.split()
 )
 _PLAIN_FILES = frozenset(
@@ -76,9 +77,9 @@ _PLAIN_FILES = frozenset(
     """.split()
 )
 _BRANDS = frozenset(
-    "typescript javascript github gitlab graphql postgresql mysql sqlite openai openapi macos ios devops youtube linkedin"
-    " oauth websocket nodejs mongodb dynamodb rabbitmq clickhouse latex powershell next.js node.js vue.js react.js d3.js"
-    " three.js express.js nuxt.js ember.js backbone.js asp.net vb.net fastapi pytorch tensorflow opentelemetry".split()
+    "typescript javascript github gitlab graphql postgresql mysql sqlite openai openapi macos ios devops youtube"
+    " linkedin oauth websocket nodejs mongodb dynamodb rabbitmq clickhouse latex powershell next.js node.js vue.js"
+    " react.js d3.js three.js express.js nuxt.js ember.js asp.net vb.net fastapi pytorch tensorflow".split()
 )
 """Names of products that look like names in code."""
 
@@ -91,8 +92,9 @@ _FOLLOWS = re.compile(
     _POLITE
     + r"(?:continue|go on|carry on|keep going|keep on|proceed|resume|pick up|go ahead|move on)\b"
     r"|\bwhere (?:we|you|i) (?:left|stopped|were|ended)\b|\bleft off\b"
-    r"|\b(?:like|as|same as) (?:yesterday|last time|we (?:said|discussed|planned|agreed)|the last time|the day before)\b"
-    r"|\bfrom (?:yesterday|last (?:time|week|session))\b|\bthe same\b.{0,60}\bagain\b|\bas (?:planned|discussed|agreed)\b",
+    r"|\b(?:like|as|same as) (?:yesterday|last time|the last time|we (?:said|discussed|planned|agreed))\b"
+    r"|\bfrom (?:yesterday|last (?:time|week|session))\b|\bthe same\b.{0,60}\bagain\b"
+    r"|\bas (?:planned|discussed|agreed)\b",
     re.IGNORECASE | re.DOTALL,
 )
 _BACK = re.compile(

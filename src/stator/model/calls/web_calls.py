@@ -76,7 +76,9 @@ def _commands(given: Any) -> Iterator[str]:
     for name in ("command", "cmd", "script", "commands"):
         value = given.get(name)
         if isinstance(value, (list, tuple)):
-            value = " ".join(part for part in value if isinstance(part, str))
+            parts = [part for part in value if isinstance(part, str)]
+            yield from (part[:COMMAND_MAX] for part in parts if " " in part)
+            value = " ".join(parts)
         if isinstance(value, str):
             yield value[:COMMAND_MAX]
 

@@ -72,5 +72,7 @@ class ExtractionState(msgspec.Struct, omit_defaults=True):
     ran: dict[str, LineRun] = {}
     """The newest lines, and parts of lines, that ran, by digests of their texts: the step that names one as its check
     is often recorded after it."""
+    handover: str = ""
+    """The commit of a request for a handover that no answer has followed yet."""
     folder: str = ""
     """The folder in which the session's files are, if it is known."""

@@ -17,6 +17,7 @@ from stator.model.extraction import (
     adoptions,
     answers,
     checks,
+    handovers,
     plans,
     refusals,
     revisions,
@@ -43,10 +44,11 @@ RULES: tuple[ExtractionRule, ...] = (
     revisions.PUSHED,
     refusals.RULE,
     adoptions.RULE,
+    handovers.RULE,
     surroundings.RULE,
 )
 """Every rule. One whose findings change gets the next version; none is ever renamed."""
-SEEN = ("outcome", "settlement", "turn", "adopt", "approval", "plan", "check")
+SEEN = ("outcome", "settlement", "turn", "adopt", "approval", "plan", "check", "delivery", "entry")
 """The kinds of commits that rules find something in."""
 ENDS = ("outcome", "settlement")
 ABOUT_CALLS = (*ENDS, "approval")
@@ -77,7 +79,7 @@ class Extractor:
         if one.kind == "call":
             self._hold(one, late=late)
             return []
-        if one.kind not in SEEN:
+        if one.kind not in SEEN or (one.kind == "entry" and not self.state.handover):
             return []
         # what is recorded inside a call is not about the call
         is_about = one.call and one.kind in ABOUT_CALLS

@@ -34,6 +34,7 @@ from stator.model.records.types import (
     KEYLESS,
     DecisionRecord,
     Entry,
+    EvictedRecord,
     FileRecord,
     ReadStep,
     Record,
@@ -41,10 +42,15 @@ from stator.model.records.types import (
     WorkingRecord,
 )
 from stator.model.values.canon import encode
+from stator.model.window.compaction import order
 
 Change = Literal["added", "changed", "superseded", "removed", "transient", "unchanged", "read"]
 NET = frozenset({"added", "changed", "superseded", "removed"})
 """The changes that are listed for people."""
+
+
+KEYS_NAMED = 3
+"""Keys that left or came back to the agent's view which are named."""
 
 
 class DiffStep(msgspec.Struct, frozen=True):
@@ -129,6 +135,14 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
         """The state at the end of the diff, from the state at its start."""
         return apply(self.items, state)
 
+    def view_lines(self) -> list[str]:
+        """What left the agent's view in the range, and what it is shown again: a few keys by name."""
+        found = self.of("evicted")
+        left = [item.after for item in found if item.before is None]
+        again = [item.before for item in found if item.after is None]
+        parts = (("left the agent's view", left), ("shown to the agent again", again))
+        return [f"{words}: {_few_keys(records)}" for words, records in parts if records]
+
     def __bool__(self) -> bool:
         return bool(self.calls) or any(item.is_net for item in self.items)
 
@@ -137,6 +151,7 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
         lines = [f"{self.start} → {self.end}"]
         shown = (item for item in self.items if item.is_listed)
         lines += map(_line, shown)
+        lines += (f"  {_printable(line)}" for line in self.view_lines())
         lines += (f"  · {call.tool} {call.status}" for call in self.calls)
         return "\n".join(lines) if len(lines) > 1 else f"{lines[0]}: nothing changed"
 
@@ -151,9 +166,23 @@ def _line(item: DiffItem) -> str:
     said = getattr(act, "what", "") or getattr(act, "op", "")
     what = f"{item.key}: {said}" if said else item.key
     line = f"{_SIGNS[item.change]} {item.collection} {what}{why} @{item.seq}"
-    if not line.isprintable():  # recorded text may hold what a terminal would obey
-        line = line.encode("unicode_escape").decode("ascii")
-    return "  " + line
+    return "  " + _printable(line)
+
+
+def _printable(line: str) -> str:
+    """Recorded text may hold what a terminal would obey."""
+    return line if line.isprintable() else line.encode("unicode_escape").decode("ascii")
+
+
+def _few_keys(records: Sequence[Record | None]) -> str:
+    """The keys that matter most, and how many others there are."""
+    known = [record for record in records if isinstance(record, EvictedRecord)]
+    known.sort(key=order)
+    named = ", ".join(record.key for record in known[:KEYS_NAMED])
+    more = len(records) - min(len(known), KEYS_NAMED)
+    if not named:
+        return f"{more} keys"
+    return f"{named} and {more} more" if more else named
 
 
 def apply(items: Iterable[DiffItem], state: State) -> State:

@@ -89,6 +89,10 @@ class Voiced:
 # --- what was said, where --------------------------------------------------------------------
 
 
+KINDS_SAID: dict[str, Literal["prompt", "note"]] = {"turn": "prompt", "delivery": "note"}
+"""What a text that is shown as the user's is, by the kind of its commit; others are a person's words."""
+
+
 class SaidEntry:
     """One entry, and its rendering once that can no longer change."""
 
@@ -126,11 +130,11 @@ class SaidEntry:
 
 
 class SpokenEntry(SaidEntry):
-    """A prompt, or a person's note."""
+    """A prompt, a person's note, or a notice of ours."""
 
     def __init__(self, commit: Commit, field: str, outside: bool) -> None:
         super().__init__(commit)
-        self.kind = "prompt" if commit.kind == "turn" else "user"
+        self.kind = KINDS_SAID.get(commit.kind, "user")
         self.field = field
         self.value = content_of(commit, field)
         self.outside = outside

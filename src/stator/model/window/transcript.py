@@ -273,7 +273,7 @@ class Transcript:
     def _take_delivery(self, commit: Commit) -> None:
         """A notice for the model of this session. What another agent received is in no one's transcript."""
         if commit.origin is None and commit.has("output"):
-            self._say(SpokenEntry(commit, "output", False))
+            self._say(SpokenEntry(commit, "output", outside=False))
 
     def _take_call(self, commit: Commit) -> None:
         slot = self._asked_for(commit)

@@ -250,12 +250,19 @@ class Loop:
         max_tokens: int | None = None,
         count_tokens: Callable[[str], int] | None = None,
         marks: bool = True,
+        brief: bool = False,
     ) -> list[dict[str, Any]]:
         """The session's transcript as a provider takes it: "anthropic", "openai", "openai-chat" or
         "plain". Valid for every history; the same bytes in every process.
 
         With `max_tokens`, the oldest turns are left out until the rest fits, and a note names what they hold; the
-        answer records it. A line marks content from outside that nobody vouches for, unless `marks` is false."""
+        answer records it. A line marks content from outside that nobody vouches for, unless `marks` is false. With
+        `brief`, the model is told before its first answer what earlier sessions of the project know that bears on the
+        first prompt, if there is any; that is recorded, and stays where it is."""
+        if brief:
+            from stator.runtime.driving.telling import tell
+
+            tell(self._open)
         return self._open.driver.render(
             provider, max_tokens=max_tokens, count_tokens=count_tokens, marks=marks
         )

@@ -366,6 +366,7 @@ class AsyncStore(AsyncRunner, AsyncKeeper, AsyncOutsideDoors):
     artifact = awaited(Store.artifact)
     search = awaited(Store.search)
     state = awaited(Store.state)
+    brief = awaited(Store.brief)
     prefer = awaited(Store.prefer)
     confirm = awaited(Store.confirm)
     forget = awaited(Store.forget)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from stator.errors import InvalidInput
+from stator.runtime.base.arguments import text
 from stator.runtime.base.context import Context
+from stator.runtime.views.as_read import as_read
 from stator.store import port
 
 if TYPE_CHECKING:
+    from stator.model.brief.doses import Dose
     from stator.model.records.types import CandidateRecord
     from stator.model.views.project_state import ProjectState
+    from stator.model.window.words import CountTokens
     from stator.runtime.retention.project_values import Forgotten
     from stator.runtime.views.search import Progress
 
@@ -47,6 +52,26 @@ class ProjectKeeper:
             self.port, self.context, self._scope(project), limit=limit, progress=progress
         )
         return states.with_user(self.port, self.context, found)
+
+    def brief(
+        self,
+        prompt: str,
+        *,
+        project: str | None = None,
+        max_tokens: int = 800,
+        count_tokens: CountTokens | None = None,
+    ) -> Dose:
+        """What earlier sessions of a project know that bears on a first prompt, as an agent is told it: `str(dose)` is
+        the text, `dose.lines` its lines with their sessions and keys. Empty, and false, if nothing does. What the
+        agent loads itself (CLAUDE.md, AGENTS.md, GEMINI.md, MEMORY.md) is left out. Of one session: `view.brief()`.
+        """
+        from stator.runtime.brief.doses import prompt_dose
+
+        context = replace(self.context, project=self._scope(project))
+        return prompt_dose(
+            self.port, context, text(prompt, "prompt"), seen=as_read(self.port, context),
+            max_tokens=max_tokens, count_tokens=count_tokens,
+        )  # fmt: skip
 
     def prefer(
         self,

@@ -6,8 +6,8 @@ kind learn of each other. It looks at a file again only if something was noted a
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
+from posixpath import isabs
 
 from stator.errors import StatorError
 from stator.model.brief.envelope import note_id, wrapped
@@ -18,6 +18,7 @@ from stator.model.log.commit import Change, Draft, Upsert
 from stator.model.records.types import DeliveryRecord, FileRecord
 from stator.model.values.ids import short
 from stator.runtime.files.capture import full_path
+from stator.runtime.files.disk_check import is_database
 from stator.store.port import StorePort
 from stator.touched_files import DRIVEN, Toucher, own_process
 
@@ -48,9 +49,8 @@ class FileNews:
 
     def _note(self, record: FileRecord, tool: str) -> None:
         path = full_path(self._root, record)
-        if record.op == "skipped" or not os.path.isabs(path):
+        if record.op == "skipped" or not isabs(path) or "\0" in path or is_database(path):
             return
-        os.makedirs(self._folder, mode=0o700, exist_ok=True)
         if self._known is None:
             self._me.began()
         known = self._paths()
@@ -62,7 +62,7 @@ class FileNews:
 
     def news(self) -> list[tuple[str, FileTouch]]:
         """The files that another live session changed and this one has not seen since, each until it is `told`."""
-        if not self._folder or not os.path.isdir(self._folder):
+        if not self._folder:
             return []
         found = []
         known = self._paths()
@@ -92,7 +92,8 @@ class FileNews:
         if self._known is None:
             entries = self._store.entries(self._session, "files", limit=FILES_MAX)
             records = [entry.record for entry in entries if isinstance(entry.record, FileRecord)]
-            self._known = {full_path(self._root, one): 0 for one in reversed(records)}
+            paths = (full_path(self._root, one) for one in reversed(records))
+            self._known = {path: 0 for path in paths if "\0" not in path and not is_database(path)}
         return self._known
 
 

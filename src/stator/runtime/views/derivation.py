@@ -51,6 +51,7 @@ FOREIGN = "its store is foreign"
 BUNDLED = "it came with a bundle"
 ELSEWHERE = "it came from elsewhere"
 MEMORY = "an agent wrote it down for itself"
+WEB = "it came from the web"
 NAMED = {FOREIGN: "a foreign store", BUNDLED: "a bundle", MEMORY: "an agent's memory"}
 """Where roots came from that are not calls."""
 PATH_SHOWN = 8
@@ -244,9 +245,9 @@ def judge_of(
         if commit.kind == CARRY and _is_followed(store, commit):
             return ""
         if is_outside(commit):
-            return "it came from the web" if commit.provenance.source == "web" else ELSEWHERE
+            return WEB if commit.provenance.source == "web" else ELSEWHERE
         if is_recorded and commit.kind in RESULTS and commit.call and fetched(commit):
-            return "it came from the web"
+            return WEB
         return MEMORY if is_memory(commit) else ""
 
     return judge

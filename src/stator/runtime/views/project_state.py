@@ -292,8 +292,8 @@ class _Learning:
         return self.judged_again(above, [session])
 
     def judged_again(self, sessions: Sequence[str], told: Sequence[str] = ()) -> list[str]:
-        """These sessions, and those that rest on them, which are read from their beginning; not those that the
-        index is told of anyway."""
+        """These sessions, and those that rest on them, which are read from their beginning; without `told`, which
+        the index learns anyway."""
         found = [*sessions, *self._index.resting([*sessions, *told])]
         found = [one for one in dict.fromkeys(found) if one not in told]
         self._again |= set(found)

@@ -36,6 +36,16 @@ _RECORD = re.compile(r"[0-9a-f]{16}(\.[0-9]+)?\Z")
 """What the id of a record looks like."""
 
 
+_KEYED = re.compile(r"(s_[0-9a-f]{8,32}):(.+)\Z", re.DOTALL)
+"""A key with its session, as texts for agents name it: `s_7f2a91bc:decision:auth`."""
+
+
+def with_session(key: str) -> tuple[str, str]:
+    """The session that a key names, or "", and the key in it."""
+    found = _KEYED.match(key)
+    return (found[1], found[2]) if found else ("", key)
+
+
 class Point(msgspec.Struct, frozen=True):
     """A place in a session's log, and how it is shown."""
 

@@ -31,7 +31,7 @@ from stator.model.window.compaction import CHATTER, GROUPS, RANKS, UNDONE, bound
 from stator.model.window.reply import requests, text_of
 from stator.runtime.base.pages import commit_at
 from stator.runtime.base.provenance import imported_upto
-from stator.runtime.views.refs import find_call, intent_of, last_attempt
+from stator.runtime.views.refs import find_call, find_session, intent_of, last_attempt, with_session
 from stator.runtime.window.transcript import latest, stands_for
 from stator.store.port import StorePort
 
@@ -209,7 +209,10 @@ def _gist(value: Any) -> str:
 
 
 def recall(store: StorePort, session: str, key: str) -> Recalled:
-    """The content behind a key, whether or not it was evicted; `NotFound` names keys that are near."""
+    """The content behind a key, whether or not it was evicted; `NotFound` names keys that are near. A key may name
+    the session that it is of."""
+    named, key = with_session(key)
+    session = find_session(store, named).id if named else session
     prefix, _, name = key.partition(":")
     if prefix == "entry" and (match := re.fullmatch(r"@([0-9]{1,15})", name)):
         found = _entry(store, session, key, int(match[1]))

@@ -22,8 +22,8 @@ from stator.model.window.transcript import Transcript
 from stator.model.window.words import Told
 from stator.runtime.base.pages import commit_at
 from stator.runtime.views import reflog
-from stator.runtime.views.derivation import judge_of
 from stator.runtime.views.refs import intent_of
+from stator.runtime.views.trust.outside import OutsideJudge
 from stator.store.port import StorePort
 
 
@@ -68,9 +68,11 @@ class Rendering:
         """A transcript with all it needs from before its view."""
         last = latest(self._store, self._session)
         told = told_in(self._store, self._session)
-        judge = judge_of(self._store, self._session)
+        judge = OutsideJudge(self._store, self._session)
         view = WHOLE if last is None else view_of(last, told)
-        transcript = Transcript(view, asof=upto, told=told, is_outside=lambda c: bool(judge(c)))
+        transcript = Transcript(
+            view, asof=upto, told=told, is_outside=lambda c: bool(judge.origin(c))
+        )
         if view.summarise:
             for commit in _before(self._store, self._session, view.summarise, stretches):
                 transcript.feed(commit)

@@ -12,6 +12,8 @@ import msgspec
 
 HOOK = "stator-hook"
 """The hook program; entries of ours are recognised by its name."""
+HANDOVER = "--handover"
+"""The argument with which the hook asks for handovers."""
 SERVER = "stator"
 """The name of our MCP server in an agent's settings."""
 
@@ -41,6 +43,8 @@ class Programs(msgspec.Struct, frozen=True):
     """The store given to them; "" means the nearest one to the agent's working folder."""
     brief: BriefMode = "full"
     """What the agent is told: nothing, at the start of a session, or also with the first prompt."""
+    handover: bool = False
+    """Whether the agent is asked for a handover when it stops."""
 
     def hook_command(self, agent: str) -> str:
         """Return the shell command that starts the hook."""
@@ -49,7 +53,8 @@ class Programs(msgspec.Struct, frozen=True):
     def hook_arguments(self, agent: str) -> list[str]:
         """The arguments of the hook; what is the default is left out."""
         store = ["--store", self.store] if self.store else []
-        return [agent, *store, *([f"--brief={self.brief}"] if self.brief != "full" else [])]
+        brief = [f"--brief={self.brief}"] if self.brief != "full" else []
+        return [agent, *store, *brief, *([HANDOVER] if self.handover else [])]
 
     @property
     def server(self) -> dict[str, Any]:
@@ -60,7 +65,7 @@ class Programs(msgspec.Struct, frozen=True):
     @property
     def bare(self) -> Programs:
         """The programs by name alone, for files that a team shares: each member's PATH finds them."""
-        return Programs(HOOK, "stator", brief=self.brief)
+        return Programs(HOOK, "stator", brief=self.brief, handover=self.handover)
 
 
 class WantedSettings(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from stator.errors import Conflict, InvalidInput
-from stator.surfaces.agent_settings.agents import BRIEFS, BriefMode, WantedSettings
+from stator.surfaces.agent_settings.agents import BRIEFS, HANDOVER, BriefMode, WantedSettings
 from stator.surfaces.agent_settings.json_edit import parsed_value
 from stator.surfaces.agent_settings.merge import add_entries, has_hooks, remove_entries
 
@@ -89,6 +89,12 @@ def brief_in(wanted: WantedSettings) -> BriefMode | None:
         return None
     found = _BRIEF.search(text)
     return next((mode for mode in BRIEFS if found is not None and mode == found[1]), "full")
+
+
+def asks_handover(wanted: WantedSettings) -> bool:
+    """Whether a settings file turns on that the agent is asked for handovers."""
+    text = _read_file(Path(os.path.realpath(wanted.path))) or ""
+    return has_hooks(text, wanted) and HANDOVER in text
 
 
 def apply_edit(edit: SettingsEdit) -> None:

@@ -143,6 +143,14 @@ FollowFlag = Annotated[
 MaxTokensOption = Annotated[
     int, Parameter(name="--max-tokens", converter=_whole, metavar="N", help="Use at most N tokens.")
 ]
+ForPromptOption = Annotated[
+    str | None,
+    Parameter(
+        name="--for-prompt",
+        metavar="TEXT",
+        help="Print what an agent is told with this first prompt: nothing, if nothing bears on it.",
+    ),
+]
 TargetOption = Annotated[
     str, Parameter(name="--for", help="The reader: generic, claude-code or codex.")
 ]

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stator.errors import NotFound
-from stator.model.calls.sources import hosts
 from stator.model.log.commit import Commit
-from stator.model.log.edges import Edge, edges_of
+from stator.model.log.edges import Edge
 from stator.model.log.query import KeyTouch, SessionRow, TurnRow
 from stator.model.log.rewinds import Stretch, stands, visible
 from stator.model.log.shown_text import cut_short
 from stator.model.values.ids import is_id, retype
-from stator.model.views.taint import Judge
+from stator.model.views.taint import Edges, Judge, edges_in
 from stator.model.views.why import Ground, Reason, WhyTurn, call_reason, words_of
 from stator.runtime.base.pages import commit_at
 from stator.runtime.base.project_flags import Trash
-from stator.runtime.views.derivation import judge_of, reach
+from stator.runtime.views.derivation import WEB, judge_of, origin_of, reach
 from stator.runtime.views.reflog import rewinds
 from stator.runtime.views.refs import intent_of
 from stator.store.port import StorePort
@@ -138,19 +137,21 @@ class TrustReader:
         self._store = store
         self._left = most
         self._judges: dict[str, Judge] = {}
+        self._made: dict[str, Edges] = {}
         self._clean: dict[str, list[tuple[int, int]]] = {}
         """Ranges of sessions behind which nothing untrusted was found."""
 
     def of(self, commit: Commit) -> tuple[str, list[Ground]]:
         """Whether a commit is trusted, and what it was made from."""
         said = self._judge(commit)
-        grounds = [self._ground(commit.session, e) for e in _single(edges_of(commit))]
+        edges = self._edges(commit)
+        grounds = [self._ground(commit.session, e) for e in _single(edges)]
         known = [ground for ground in grounds if ground is not None]
         if said is None:
             return "vouched", known
         if said:
             return "unverified", known
-        wanted = [e for e in edges_of(commit) if not self._is_clean(commit.session, e)]
+        wanted = [e for e in edges if not self._is_clean(commit.session, e)]
         if not wanted:
             return "", known
         if self._left <= 0:
@@ -170,6 +171,11 @@ class TrustReader:
         ranges = [(edge.first, edge.last) for edge in wanted if edge.is_range]
         self._clean.setdefault(commit.session, []).extend(ranges)
         return "", known
+
+    def _edges(self, commit: Commit) -> list[Edge]:
+        if commit.session not in self._made:
+            self._made[commit.session] = edges_in(self._store.session(commit.session).record)
+        return self._made[commit.session](commit)
 
     def _judge(self, commit: Commit) -> str | None:
         if commit.session not in self._judges:
@@ -205,15 +211,13 @@ class TrustReader:
             text = words_of(commit, "input" if commit.kind == "turn" else "output")
         else:
             text = commit.tool
-        named = hosts(intent.known("input")) if intent is not None else []
-        from_web = commit.provenance.source == "web" and named
         return Ground(
             session=session,
             seq=seq,
             kind=commit.kind,
             text=cut_short(text, GROUND_TEXT),
             trust="vouched" if said is None else "unverified" if said else "",
-            source=f"web:{named[0]}" if from_web else said or "",
+            source=origin_of(commit, said, lambda call: intent) if said == WEB else said or "",
         )
 
 

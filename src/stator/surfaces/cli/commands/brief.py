@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
+from stator.errors import BadQuery
 from stator.model.brief.compose import MAX_TOKENS, Target
+from stator.model.brief.doses import PROMPT_TOKENS
 from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render.escape import EscapedText
 from stator.surfaces.cli.render.lines import Line
@@ -14,6 +16,7 @@ from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
+        ForPromptOption,
         JsonFlag,
         MaxTokensOption,
         NoDiskFlag,
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 EXAMPLES = """
 stator brief                                 the last session
 stator brief fix-login --for codex --max-tokens 4000 | codex exec -
+stator brief --for-prompt "carry on with the login bug"     what an agent is told with this first prompt
 stator brief --since 9f2c1e07                begin with what happened since that head
 stator brief --json | jq .left_out           what did not fit
 """
@@ -35,6 +39,7 @@ stator brief --json | jq .left_out           what did not fit
 def brief(
     session: SessionArgument = None,
     *,
+    for_prompt: ForPromptOption = None,
     max_tokens: MaxTokensOption = MAX_TOKENS,
     target: TargetOption = "generic",
     since: SincePositionOption = None,
@@ -47,6 +52,14 @@ def brief(
 
     The same log always gives the same text. Recorded text in it is delimited and labelled with its source.
     """
+    if for_prompt is not None:
+        if session is not None or since is not None:
+            raise BadQuery(
+                "--for-prompt is about the whole project: it takes no session and no --since"
+            )
+        return _for_prompt(
+            for_prompt, min(max_tokens, PROMPT_TOKENS), store, json=json, pager=not no_pager
+        )
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         view = opened.store.read(opened.session(session).id)
         made = view.brief(
@@ -58,6 +71,21 @@ def brief(
             screen.whole(map(_line, made.text.split("\n")))
         else:
             screen.raw(f"{made.text}\n".encode())
+    return 0
+
+
+def _for_prompt(prompt: str, max_tokens: int, store: str | None, *, json: bool, pager: bool) -> int:
+    """Print what an agent is told with a first prompt."""
+    with open_to_read(store) as opened, Screen(json=json, pager=pager) as screen:
+        dose = opened.store.brief(prompt, max_tokens=max_tokens)
+        if json:
+            screen.document("stator.dose/1", msgspec.to_builtins(dose))
+        elif not dose:
+            screen.line(Line("nothing bears on it: an agent is told nothing", "dim"))
+        elif screen.is_terminal:
+            screen.whole(map(_line, dose.text.split("\n")))
+        else:
+            screen.raw(f"{dose.text}\n".encode())
     return 0
 
 

@@ -246,6 +246,8 @@ def _calls(view: SessionView, calls: list[CallItem]) -> Iterator[Line]:
 
 
 def _footnotes(found: Diff) -> Iterator[Line]:
+    for line in found.view_lines():
+        yield Line(line, "dim")
     passing, same = (
         sum(count for name, count in counts.items() if name not in NOT_DIFFED)
         for counts in (found.transient, found.unchanged)

@@ -44,6 +44,7 @@ from stator.surfaces.agent_settings.agents import (
 from stator.surfaces.agent_settings.files import (
     SettingsEdit,
     apply_edit,
+    asks_handover,
     brief_in,
     plan_edit,
     records_in,
@@ -91,6 +92,7 @@ def init(
     dry_run: bool = False,
     yes: bool = False,
     brief: BriefMode | None = None,
+    handover: bool = False,
     plugin: bool = False,
     approver: bool = False,
     approver_key: str | None = None,
@@ -129,6 +131,10 @@ def init(
     brief
         What the agent is told: off (nothing), start (when a session starts), full (also with the first prompt). Without
         this option, what its settings say, else full. $STATOR_BRIEF overrides it where the agent starts.
+    handover
+        Ask the agent for a handover (goal, decisions, constraints, state, next, dead ends) when it stops, once for
+        each conversation, after a compaction, and every 20 turns. It is kept as the artifact «handover», in the
+        model's words. The agent answers the request last, also where a program reads its last answer.
     plugin
         Print the folder of our Claude Code plugin, for claude --plugin-dir.
     approver
@@ -147,13 +153,13 @@ def init(
         return _plugin(json=json)
     wanted = [AGENTS[name] for name in dict.fromkeys(names) if name in AGENTS]
     folders = [name for name in names if name not in AGENTS]
-    for_agents = user or shared or remove or dry_run or force or brief is not None
+    for_agents = user or shared or remove or dry_run or force or handover or brief is not None
     _check_folders(folders, agents_only=for_agents)
     if for_agents and not wanted:
         raise BadQuery("the agent is missing", hint=known_agents(""))
     root = Path(os.path.abspath(folders[0] if folders else "."))
     if wanted:
-        where = SetupTarget(root, "user" if user else "project", shared, store, brief)
+        where = SetupTarget(root, "user" if user else "project", shared, store, brief, handover)
         options = SetupOptions(remove=remove, force=force, dry_run=dry_run, yes=yes)
         return _agents(wanted, where, options, json=json)
     made, file, project = _project(root, store)
@@ -213,21 +219,36 @@ class SetupTarget:
     shared: bool
     store: str | None
     brief: BriefMode | None
+    handover: bool
+
+    def handover_of(self, agent: Agent) -> bool:
+        """Whether an agent is asked for handovers: as asked for, else as its settings say."""
+        if self.handover:
+            return True
+        files = self.files(agent, self.scope, shared=self.shared, brief="full", handover=True)
+        return any(map(asks_handover, files))
 
     def brief_of(self, agent: Agent) -> BriefMode:
         """What an agent is told: as asked for, else as its settings say."""
         if self.brief is not None:
             return self.brief
-        files = self.files(agent, self.scope, shared=self.shared, brief="full")
+        files = self.files(agent, self.scope, shared=self.shared, brief="full", handover=True)
         return next(filter(None, map(brief_in, files)), "full")
 
     def files(
-        self, agent: Agent, scope: Scope, *, shared: bool, brief: BriefMode | None = None
+        self,
+        agent: Agent,
+        scope: Scope,
+        *,
+        shared: bool,
+        brief: BriefMode | None = None,
+        handover: bool = False,
     ) -> list[WantedSettings]:
         """The settings files of an agent in a scope."""
         store = os.path.abspath(self.store) if self.store is not None else ""
         mode = brief or self.brief_of(agent)
-        programs = Programs(program(HOOK), program("stator"), store, mode)
+        asks = handover or self.handover_of(agent)
+        programs = Programs(program(HOOK), program("stator"), store, mode, asks)
         return wanted_settings(
             agent, programs, scope,
             root=self.root, home=Path(os.path.expanduser("~")), environ=os.environ, shared=shared,

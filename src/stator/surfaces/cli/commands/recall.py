@@ -8,6 +8,7 @@ import msgspec
 
 from stator.model.values import canon
 from stator.model.values.json_text import shown
+from stator.runtime.views.refs import with_session
 from stator.runtime.window.recall import Recalled
 from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render.lines import Line
@@ -38,10 +39,12 @@ def recall(
     Parameters
     ----------
     key
-        The key, as stator evicted lists it: decision:auth, call:c_7f2a91bc, entry:@12.
+        The key, as stator evicted lists it: decision:auth, call:c_7f2a91bc, entry:@12. With its session, as agents
+        are told it: s_7f2a91bc:decision:auth.
     """
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
-        found = opened.session(session).recall(key)
+        named, key = with_session(key)
+        found = opened.session(named or session).recall(key)
         if json:
             screen.document("stator.recalled/1", _as_json(found))
         else:

@@ -12,6 +12,7 @@ from stator.model.log.query import check_limit
 from stator.model.values.ids import short
 from stator.model.views.why import LATER, Looked, Reason, Why, WhyAnswer, WhyTurn
 from stator.runtime.views.reasons.why import ask
+from stator.runtime.views.refs import with_session
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.parts.typed_path import recorded_places
 from stator.surfaces.cli.render import record_line
@@ -88,9 +89,12 @@ def why(
     ----------
     thing
         A path, some lines of one (auth.py:10-20), a topic, a name, a revision, a call or a commit. A prefix says
-        which kind is meant: decision:auth.
+        which kind is meant: decision:auth. So does a key with its session: s_7f2a91bc:decision:auth.
     """
     most = check_limit(LIMIT if limit is None else limit)
+    named, thing = with_session(thing)
+    session = named or session
+    thing = thing.removeprefix("entry:") if named else thing
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         owner = None if session is None or project else opened.session(session).id
         scope = None if all else opened.project or None

@@ -1,0 +1,55 @@
+"""Asks an agent that stops for a handover, where its user turned that on.
+
+A conversation is asked once, then again after a compaction and after every 20 turns. Between these, its stops are
+counted in a small file beside the spool. An agent that continues because it was asked is never asked again.
+"""
+
+from __future__ import annotations
+
+import os
+
+from stator.touched_files import Counter
+
+# type checkers recognize the name; importing it from `typing` would take too long
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+STOPS = {"claude-code": "Stop", "codex": "Stop", "gemini": "AfterAgent"}
+"""The hook in which an agent can be asked to continue. Cursor and opencode take no such answer."""
+COMPACTING = frozenset(("PreCompact", "preCompact", "PostCompact", "postCompact", "PreCompress"))
+HOOKS = frozenset(STOPS.values()) | COMPACTING
+EVERY = 20
+"""Stops after which a conversation is asked again."""
+
+
+def is_wanted(arguments: list[str]) -> bool:
+    """Whether the user turned it on: for one agent in its settings, or for all in the environment, which decides."""
+    said = os.environ.get("STATOR_HANDOVER", "")
+    return said == "on" if said in ("on", "off") else "--handover" in arguments
+
+
+def request(name: str, agent: str, hook_input: dict[str, Any], spool: str) -> bytes:
+    """The bytes for standard output; empty if nothing is asked now."""
+    conversation = hook_input.get("session_id")
+    if not isinstance(conversation, str) or not conversation or hook_input.get("agent_id"):
+        return b""
+    stops = Counter(spool, f"handover:{agent}:{conversation}")
+    if name in COMPACTING:
+        stops.reset()
+        return b""
+    if STOPS.get(agent) != name or hook_input.get("stop_hook_active") is True:
+        return b""
+    return _asked(agent, name) if stops.next() % EVERY == 0 else b""
+
+
+def _asked(agent: str, name: str) -> bytes:
+    from stator.model.brief.envelope import wrapped
+    from stator.model.brief.handover import REQUEST
+    from stator.model.values.json_text import canonical
+
+    text = wrapped("handover", REQUEST)
+    said: dict[str, Any] = {"decision": "deny" if agent == "gemini" else "block", "reason": text}
+    if agent == "claude-code":  # it shows a block as an error
+        said = {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
+    return canonical(said).encode() + b"\n"
