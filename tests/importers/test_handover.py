@@ -13,7 +13,7 @@ from importers.import_helpers import conversations_in, import_file
 from importers.recorded_law import logs
 from importers.test_delivered import CLAUDE, ClaudeLines
 from stator.model.brief.envelope import notes_in, wrapped
-from stator.model.brief.handover import REQUEST
+from stator.model.brief.handover import IN_SUMMARY, REQUEST
 from stator.model.extraction.handovers import HEADINGS, handover_in
 from stator.surfaces.handover_request import EVERY
 
@@ -145,6 +145,38 @@ def test_the_handover_of_a_growing_transcript_is_that_of_the_whole_one(store, tm
             import_file(grown, path, "claude-code", at_rest=False)
         read(grown, path)
         assert logs(grown) == whole
+
+
+def compacted(folder, summary):
+    """A session that was compacted."""
+    file = ClaudeLines()
+    file.add("user", message={"role": "user", "content": "go"}, promptId="p1")
+    file.says(1, {"type": "text", "text": "done"})
+    file.add(
+        "system", subtype="compact_boundary", compactMetadata={"trigger": "auto", "preTokens": 9}
+    )
+    file.add("user", message={"role": "user", "content": summary}, isCompactSummary=True)
+    file.add("user", message={"role": "user", "content": "on"}, promptId="p2")
+    return file.write(folder / f"{CLAUDE}.jsonl")
+
+
+def test_a_summary_with_the_six_headings_is_a_handover(store, tmp_path):
+    seen = read(store, compacted(tmp_path, f"The summary.\n{ANSWER}"))
+    assert seen.read_artifact("handover") == ANSWER
+    assert [commit.kind for commit in seen.log()][-3:] == ["compaction", "artifact", "turn"]
+
+
+def test_a_summary_is_no_handover_without_them(store, tmp_path):
+    assert read(store, compacted(tmp_path, "The summary.")).artifacts() == []
+
+
+def test_claude_code_is_asked_to_put_it_into_a_summary(hooked):
+    event = {"hook_event_name": "PreCompact", "session_id": "s1"}
+    done = hooked.hook(event, agent="claude-code", STATOR_HANDOVER="on")
+    (note,) = notes_in(done.stdout.decode())
+    assert (note.kind, note.text) == ("handover", IN_SUMMARY)
+    assert hooked.hook(event, agent="claude-code").stdout == b""
+    assert hooked.hook(event, agent="codex", STATOR_HANDOVER="on").stdout == b""
 
 
 @given(st.lists(st.sampled_from([*HEADINGS, "Other", "text"]), max_size=12))

@@ -167,6 +167,16 @@ def test_the_change_of_a_session_that_ended_is_no_news(live, shared):
     assert mine.write(shared, "lilies\n") == ""
 
 
+def test_the_change_of_a_session_that_a_person_closed_is_no_news(live, shared, hooked):
+    mine, other = live("mine"), live("other", "cursor")
+    other.hook("beforeSubmitPrompt", generation_id="g", prompt="plant tulips")
+    mine.read(shared)
+    other.write(shared, "tulips\n")
+    with stator.connect(hooked.path) as store:
+        store.lifecycle.close(Conversation(source="cursor", id="other").session)
+    assert mine.write(shared, "lilies\n") == ""
+
+
 def test_a_file_that_another_agent_removed_is_news(live, shared):
     mine, other = live("mine"), live("other")
     mine.read(shared)

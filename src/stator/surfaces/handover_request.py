@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 STOPS = {"claude-code": "Stop", "codex": "Stop", "gemini": "AfterAgent"}
 """The hook in which an agent can be asked to continue. Cursor and opencode take no such answer."""
 COMPACTING = frozenset(("PreCompact", "preCompact", "PostCompact", "postCompact", "PreCompress"))
+SUMMARISING = "claude-code"
+"""The agent that takes what this hook prints before a compaction as instructions for the summary."""
 HOOKS = frozenset(STOPS.values()) | COMPACTING
 EVERY = 20
 """Stops after which a conversation is asked again."""
@@ -37,10 +39,21 @@ def request(name: str, agent: str, hook_input: dict[str, Any], spool: str) -> by
     stops = Counter(spool, f"handover:{agent}:{conversation}")
     if name in COMPACTING:
         stops.reset()
+        if agent == SUMMARISING and name == "PreCompact":
+            _ask_in_summary()
         return b""
     if STOPS.get(agent) != name or hook_input.get("stop_hook_active") is True:
         return b""
     return _asked(agent, name) if stops.next() % EVERY == 0 else b""
+
+
+def _ask_in_summary() -> None:
+    """Print the request as what it is taken for: instructions for the summary. Not every transcript shows them, so
+    that nothing is written down as given."""
+    from stator.model.brief.envelope import wrapped
+    from stator.model.brief.handover import IN_SUMMARY
+
+    os.write(1, wrapped("handover", IN_SUMMARY).encode() + b"\n")
 
 
 def _asked(agent: str, name: str) -> bytes:

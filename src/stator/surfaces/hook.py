@@ -122,7 +122,8 @@ def _record(arguments: list[str]) -> None:
         news = notice(name, agent, hook_input, here, folder, agent_process())
         if news:
             reply = notice_answer(agent, name, news, os.path.realpath(path), here, named=named)
-            _give(reply, folder, agent, here, hook_input)
+            if reply:
+                _give(reply, folder, agent, here, hook_input)
 
 
 def _give(reply: bytes, folder: str, agent: str, cwd: str, hook_input: dict[str, Any]) -> None:

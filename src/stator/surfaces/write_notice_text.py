@@ -29,7 +29,7 @@ def reply(
     *,
     named: bool,
 ) -> bytes:
-    """The bytes for standard output."""
+    """The bytes for standard output; empty if there is nothing to say after all."""
     place = StorePlace(store_path, "as given" if named else NEAREST)
     now = time.time_ns() // 1000
     changes = foreign_changes(None, news, now)
@@ -40,6 +40,8 @@ def reply(
     ):
         if not store.port.ownership.foreign:
             changes = foreign_changes(store.port, news, now)
+    if not changes:
+        return b""
     context = wrapped("file", notice_text(changes))
     said: dict[str, Any] = {
         "hookSpecificOutput": {"hookEventName": event, "additionalContext": context}

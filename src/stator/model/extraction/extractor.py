@@ -48,7 +48,18 @@ RULES: tuple[ExtractionRule, ...] = (
     surroundings.RULE,
 )
 """Every rule. One whose findings change gets the next version; none is ever renamed."""
-SEEN = ("outcome", "settlement", "turn", "adopt", "approval", "plan", "check", "delivery", "entry")
+SEEN = (
+    "outcome",
+    "settlement",
+    "turn",
+    "adopt",
+    "approval",
+    "plan",
+    "check",
+    "delivery",
+    "entry",
+    "compaction",
+)
 """The kinds of commits that rules find something in."""
 ENDS = ("outcome", "settlement")
 ABOUT_CALLS = (*ENDS, "approval")

@@ -1,7 +1,7 @@
 """Finds the handover that a model wrote when it was asked for one: a document called `handover`, in its words.
 
 Structure decides, not prose: the first answer after our request that has the six headings, each on a line of its own
-and in order. It is never the user's word.
+and in order; or the summary of a compaction that has them. It is never the user's word.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from hashlib import sha256
 
 from stator.model.exchange.extraction_state import ExtractionState, HeldCall
-from stator.model.extraction.evidence import Evidence, ExtractionRule, Found, plain_text
+from stator.model.extraction.evidence import Evidence, ExtractionRule, Found, plain_text, string
 from stator.model.log.commit import Upsert
 from stator.model.records.types import ArtifactRecord, DeliveryRecord
 from stator.model.values import canon
@@ -47,6 +47,9 @@ def _find(state: ExtractionState, one: Evidence, held: HeldCall | None) -> Found
         )
         state.handover = one.id if asked else state.handover
         return None
+    if one.kind == "compaction":
+        summary = one.input.get("summary") if isinstance(one.input, dict) else ""
+        return _kept(handover_in(string(summary)))
     if one.kind == "turn":
         state.handover = ""
         return None
@@ -56,13 +59,17 @@ def _find(state: ExtractionState, one: Evidence, held: HeldCall | None) -> Found
     if not text:
         return None
     asked_in, state.handover = state.handover, ""
+    return _kept(text, asked_in)
+
+
+def _kept(text: str, *also: str) -> Found | None:
+    if not text:
+        return None
     data = canon.dumps(text)
     record = ArtifactRecord(
         name=NAME, digest=sha256(data).hexdigest(), size=len(data), media_type="text/markdown"
     )
-    return Found(
-        changes=(Upsert("artifacts", record),), source="model", content=text, also=(asked_in,)
-    )
+    return Found(changes=(Upsert("artifacts", record),), source="model", content=text, also=also)
 
 
 RULE = ExtractionRule(name="handover", version=1, kind="artifact", find=_find)

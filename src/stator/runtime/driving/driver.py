@@ -304,7 +304,8 @@ class Driver:
         news = self._files.news()
         if news and not self.left:
             text, changes = notice_of(self.store, news, self.context.clock())
-            self.append([self.draft("delivery", actor="system", output=text, changes=changes)])
+            if text:
+                self.append([self.draft("delivery", actor="system", output=text, changes=changes)])
             self._files.told(news)
 
     @functools.cached_property

@@ -15,7 +15,7 @@ from stator.model.brief.file_notice import ForeignChange, notice_text
 from stator.model.brief.shared_files import FileTouch
 from stator.model.exchange.items import Conversation
 from stator.model.log.commit import Change, Draft, Upsert
-from stator.model.records.types import DeliveryRecord, FileRecord
+from stator.model.records.types import DeliveryRecord, FileRecord, SessionRecord
 from stator.model.values.ids import short
 from stator.runtime.files.capture import full_path
 from stator.runtime.files.disk_check import is_database
@@ -100,8 +100,11 @@ class FileNews:
 def notice_of(
     store: StorePort, news: Sequence[tuple[str, FileTouch]], now: int
 ) -> tuple[str, tuple[Change, ...]]:
-    """What a model is shown of changes by others, and the record of it."""
-    text = notice_text(foreign_changes(store, news, now))
+    """What a model is shown of changes by others, and the record of it; nothing if there is nothing to show."""
+    changes = foreign_changes(store, news, now)
+    if not changes:
+        return "", ()
+    text = notice_text(changes)
     record = DeliveryRecord(note=note_id(text), kind="file")
     return wrapped("file", text), (Upsert("deliveries", record),)
 
@@ -109,23 +112,27 @@ def notice_of(
 def foreign_changes(
     store: StorePort | None, news: Sequence[tuple[str, FileTouch]], now: int
 ) -> list[ForeignChange]:
-    """Who changed which file; names as the store has them, none without a store."""
+    """Who changed which file; names as the store has them, none without a store. What a session did that a person
+    closed is no news."""
     changes = []
     for path, other in news:
         source, _, name = other.key.partition(":")
         session = name if source == DRIVEN else Conversation(source=source, id=name).session
+        known = None if store is None else _record(store, session)
+        if known is not None and known.status in ("closed", "archived"):
+            continue
         changes.append(
             ForeignChange(
                 path=path, agent=other.agent or "an agent", tool=other.tool, session=short(session),
-                name="" if store is None else _name(store, session),
+                name="" if known is None else known.name,
                 ago_us=max(0, now - other.wrote),
             )
         )  # fmt: skip
     return changes
 
 
-def _name(store: StorePort, session: str) -> str:
+def _record(store: StorePort, session: str) -> SessionRecord | None:
     try:
-        return store.session(session).record.name
+        return store.session(session).record
     except StatorError:  # what its hooks reported is not taken in yet
-        return ""
+        return None

@@ -128,6 +128,8 @@ class Recorder:
         )
         state.extraction.folder = root or conversation.cwd
         self._extractor = Extractor(self.session, state.extraction)
+        self._recorded_here: set[str] = set()
+        """Compactions that this recorder appended: what is found in one follows it."""
         self._learned = learn(store, self._extractor) if row is not None else []
         self._pending: list[Draft | Began | Ended] = []
         self._seq = 0 if row is None else store.head(row.id).seq
@@ -159,9 +161,12 @@ class Recorder:
         if isinstance(item, (Began, Ended)):
             self._pending.append(item)
         elif isinstance(item, Compacted):
-            new = [*self.flush(), *self._compacted(item)]
+            before, made = self.flush(), self._compacted(item)
             self._drafter.compacted(item)
-            return new
+            for commit in made:
+                self._recorded_here.add(commit.id)
+                self._pending += self._extractor.found_in(commit)
+            return [*before, *made]
         else:
             if isinstance(item, Prompted) and not self._name:
                 self._name = asked_first([item])
@@ -314,6 +319,7 @@ class Recorder:
         return (
             parts is not None
             and not self._unbegun
+            and parts[2] not in self._recorded_here
             and bool(self._store.locate(parts[2], self.session))
         )
 
