@@ -57,6 +57,12 @@ def test_another_project_is_told_nothing(store):
     assert not store.brief(PROMPT, project="elsewhere")
 
 
+def test_a_skipped_file_is_told_with_the_reason(store):
+    with store.open("files-tuesday") as session, session.turn(PROMPT) as turn:
+        turn.file("inbox/scan1.pdf", "skipped", reason="it names no client")
+    assert "skipped: «inbox/scan1.pdf (it names no client)»" in str(store.brief("go on"))
+
+
 def test_work_that_was_continued_once_is_followed_to_where_it_began(store):
     with store.open("files-tuesday") as session, session.turn(PROMPT) as turn:
         turn.say("The photos of 2023 are sorted too.")

@@ -19,6 +19,7 @@ from stator.model.records.text import arguments_text
 from stator.model.records.types import (
     CallRecord,
     DecisionRecord,
+    Entry,
     FactRecord,
     FileRecord,
     PlanRecord,
@@ -327,16 +328,11 @@ class _Telling:
 
     def _files(self, session: str, subject: PromptSubject) -> Iterator[ToldLine]:
         """Files that were skipped, and those that were changed, the newest."""
-        records = [
-            one.record
-            for one in self._store.entries(session, "files", limit=ENTRIES)
-            if isinstance(one.record, FileRecord)
-        ]
-        skipped = [one.path for one in records if one.op == "skipped"]
+        entries = self._store.entries(session, "files", limit=ENTRIES)
+        records = [one.record for one in entries if isinstance(one.record, FileRecord)]
         changed = [one for one in records if one.op not in ("skipped", "read")]
         named = [one.path for one in records if relevance.names_in(one.path, subject.names)]
-        if skipped:
-            yield _paths("skipped:", skipped, session, 2)
+        yield from self._skipped(session, entries)
         if named:
             yield _paths("files of that name it touched:", named, session, 2)
         if read := [one.path for one in records if one.op == "read"]:
@@ -344,6 +340,22 @@ class _Telling:
         if changed:
             shown = [f"{one.path} ({one.op})" for one in changed]
             yield _paths("changed files:", shown, session, 4 if subject.follows else 6)
+
+    def _skipped(self, session: str, entries: Sequence[Entry]) -> Iterator[ToldLine]:
+        """Files that were left alone, and why: the reason is the agent's words."""
+        found = [
+            (one.seq, one.record)
+            for one in entries
+            if isinstance(one.record, FileRecord) and one.record.op == "skipped"
+        ]
+        roots = self._roots(session, {seq for seq, _ in found})
+        groups: dict[str, list[str]] = {}
+        for seq, record in found:
+            why = f" ({record.reason})" if record.reason else ""
+            groups.setdefault(roots.get(seq, ""), []).append(f"{record.path}{why}")
+        for root, paths in groups.items():
+            line = _paths("skipped:", paths, session, 2)
+            yield msgspec.structs.replace(line, unverified=root)
 
     def _lines(self, session: str, subject: PromptSubject) -> Iterator[ToldLine]:
         """Lines of messages that have most of a prompt, one of each commit first."""
