@@ -34,10 +34,9 @@ with store.open("wednesday", agent="script", after="last") as s:
     with s.turn({YESTERDAY!r}) as t:
         for message in t.messages("plain", brief=True):
             print(message["content"])
-        print(sorted(one.what for one in s.state()["decisions"].values()))
 """
 RECORDED = [
-    {"kind": "decision", "what": LAYOUT, "topic": "layout", "over": ["one folder a year"], "why": "the user looks by client"},
+    {"kind": "decision", "what": LAYOUT, "topic": "layout", "over": ["one folder a year"], "why": "by client is asked"},
     {"kind": "preference", "name": "naming", "value": NAMING, "why": "the user asked for it"},
     {"kind": "dead_end", "what": SYNCING, "why": "two copies of each"},
     {"kind": "plan", "step": "contracts", "status": "pending"},

@@ -57,6 +57,22 @@ def test_another_project_is_told_nothing(store):
     assert not store.brief(PROMPT, project="elsewhere")
 
 
+def test_work_that_was_continued_once_is_followed_to_where_it_began(store):
+    with store.open("files-tuesday") as session, session.turn(PROMPT) as turn:
+        turn.say("The photos of 2023 are sorted too.")
+    text = str(store.brief("go on"))
+    assert "The photos of 2023" in text
+    assert "one folder per client" in text
+
+
+def test_a_session_with_a_task_of_its_own_is_not_followed_further(store):
+    with store.open("tax") as session, session.turn("Add up the receipts of March") as turn:
+        turn.say("They come to 312.40.")
+    text = str(store.brief("go on"))
+    assert "312.40" in text
+    assert "one folder per client" not in text
+
+
 def test_what_was_replaced_since_is_not_told(store):
     with store.open("files-tuesday") as session, session.turn("Move the contracts") as turn:
         turn.decide("one folder per year", topic="layout")

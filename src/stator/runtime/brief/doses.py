@@ -42,6 +42,8 @@ from stator.store.port import StorePort
 
 SESSIONS = 2
 """Sessions that a dose is about, at most."""
+WORK = 3
+"""Sessions that one piece of work is followed through, from the newest back."""
 NEAR = 0.6
 """The part of the best session's weight that another one needs."""
 PASSAGES = 20
@@ -118,10 +120,33 @@ class _Telling:
                     else "the previous session; it may be unrelated"
                 )
                 chosen = [previous.id]
+            chosen = self._work(chosen[0])
         state = self._state()
         sessions = [self._session(one, subject, state, note) for one in chosen]
         others = self._others(subject, state, chosen)
         return self._judged(sessions, others)
+
+    def _work(self, session: str) -> list[str]:
+        """A session, and those before it that its own first request continued: together they are one piece of work."""
+        rows = {row.id: row for row in worked_in(self._store, self._context, self._own)}
+        found = [session]
+        while len(found) < WORK and (now := rows.get(found[-1])) is not None:
+            before = now.record.continues
+            if not before and self._refers_back(now.id):
+                earlier = [row for row in rows.values() if row.record.created < now.record.created]
+                newest = max(earlier, key=lambda row: (row.record.created, row.id), default=None)
+                before = "" if newest is None else newest.id
+            if before not in rows or before in found:
+                break
+            found.append(before)
+        return found
+
+    def _refers_back(self, session: str) -> bool:
+        """Whether the first request in a session continues something."""
+        for turn in self._store.turns(session, limit=1):
+            asked = words_of(commit_at(self._store, session, turn.first), "input")
+            return relevance.subject_of(without_notes(asked)).follows
+        return False
 
     # -- what of them -----------------------------------------------------------------------------
 

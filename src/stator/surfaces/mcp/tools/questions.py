@@ -369,7 +369,7 @@ def _record_fields(record: Record | None) -> dict[str, Any] | None:
 
 
 def _change(request: RequestContext, row: SessionRow, item: DiffItem) -> dict[str, Any]:
-    """Return a change as a row; its key is that of what is there now."""
+    """Return a change as a row; its key is that of the record it led to."""
     known = recall_key(item.collection, item.after, item.after_id) if item.after else ""
     return without_empty(
         key=request.key(row, known or f"@{item.seq}") if item.after else "",
