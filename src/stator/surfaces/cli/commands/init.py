@@ -162,8 +162,13 @@ def init(
         where = SetupTarget(root, "user" if user else "project", shared, store, brief, handover)
         options = SetupOptions(remove=remove, force=force, dry_run=dry_run, yes=yes)
         return _agents(wanted, where, options, json=json)
+    return _made_project(root, store, json=json, pager=not no_pager)
+
+
+def _made_project(root: Path, store: str | None, *, json: bool, pager: bool) -> int:
+    """Make a folder a project, and say what was made."""
     made, file, project = _project(root, store)
-    with Screen(json=json, pager=not no_pager) as screen:
+    with Screen(json=json, pager=pager) as screen:
         if json:
             found = {"store": str(file), "project": project, "root": str(root), "created": made}
             screen.document("stator.init/1", found)
