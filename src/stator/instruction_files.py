@@ -1,4 +1,4 @@
-"""Reads the files of instructions and notes that agents load by themselves, so that nothing in them is told again."""
+"""Reads the files of instructions and notes that agents load by themselves, so that nothing in them is given again."""
 
 from __future__ import annotations
 

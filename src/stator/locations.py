@@ -28,7 +28,7 @@ KEY = "key"
 NOTE = "note"
 """Where a hook that could not record says so."""
 TOLD = "told"
-"""The folder of files that show which conversations were told what bears on their first prompt."""
+"""The folder of files that show which conversations were given what bears on their first prompt."""
 NAME_MAX = 200
 """Bytes of the name of a folder that is made from a path."""
 ELSEWHERE = ("postgresql", "postgres", "http", "https")

@@ -376,6 +376,38 @@ def served(place: Place) -> None:
             ask("settle", session="driven", call=doubt.call, verdict=verdict, why="I looked")
 
 
+def requested(place: Place) -> None:
+    """What an agent without hooks reports over MCP: what the user asks, and the calls that it made."""
+    with place.open() as store:
+        context = RequestContext(Scope(store, "compat"), "agent")
+
+        def ask(tool: str, **given: Any) -> dict[str, Any]:
+            return tools.call(context, tool, given).data
+
+        made = ask("stator_open", purpose="Organise my files")["session"]
+        told: list[dict[str, Any]] = [
+            {"kind": "call", "tool": "bash", "args": {"command": "ls"}, "status": "success"},
+            {
+                "kind": "call",
+                "tool": "WebFetch",
+                "args": {"url": "https://a.example"},
+                "status": "ok",
+            },
+            {"kind": "plan", "steps": ["list", "move"], "status": "completed"},
+            {"kind": "use", "name": "photos.db", "type": "database"},
+            {"kind": "flag", "text": "the disk is full", "reason": "df"},
+            {"kind": "call", "tool": "pay", "status": "unknown", "effect": "write"},
+        ]
+        for asked in ("organise  MY files", "sort the photos", "Sort the photos"):
+            ask("stator_record", session=made, request=asked, items=told)
+        once = {"request": "and the music", "items": told[:2], "idempotency_key": "once"}
+        for _ in range(2):
+            ask("stator_record", session=made, **once)
+        call = ask("stator_settle", session=made)["in_doubt"][0]["key"]
+        ask("stator_settle", call=call, verdict="not_done", why="I looked")
+        ask("stator_open", session=made, action="close")
+
+
 def _doubtful(n: int) -> None:
     raise stator.InDoubt("the line went dead")
 
@@ -393,5 +425,6 @@ SECTIONS: dict[str, Section] = {
     "delivered": delivered,
     "items": items,
     "mcp": served,
+    "mcp-requests": requested,
     "proxy": proxied,
 }

@@ -31,8 +31,10 @@ PARTS: dict[str, str] = {
     "hooks": "errors locations locks model store.port runtime importers hooks",
     "machine": "model runtime hooks owner store.port",
     "homes": "owner model store.port",
+    "instruction_files": "owner",
     "index_files": "errors model store runtime",
-    "connect": "errors locations extensions machine homes index_files owner model store runtime importers hooks",
+    "connect": "errors locations extensions machine homes instruction_files index_files owner model store runtime"
+    " importers hooks",
     "aio": "store.port runtime connect",
     "approvals": "model runtime",
     "budgets": "model runtime",
@@ -104,6 +106,7 @@ ROOMS: dict[str, Steps] = {
         ("unplaced", "ingest"),
     ),
     "surfaces": (
+        ("told_marks",),
         (
             "loopback",
             "target",

@@ -39,7 +39,7 @@ def test_a_long_session_killed_in_the_middle_has_each_answer_and_each_eviction_o
         fresh = Rendering(store.port, view.id).current()
         fresh.render("anthropic", max_tokens=WINDOW)
         assert fresh.window == cuts[-1]
-        assert sum(len(c.content.get("output", b"")) for c in log) > 1_000_000
+        assert sum(len(str(c.value("output", ""))) for c in log) > 1_000_000
         evicted = view.evicted()
         assert len(evicted) < 300
         for item in evicted:

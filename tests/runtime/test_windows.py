@@ -188,12 +188,16 @@ def test_in_a_batch_two_answers_record_it_once(memory):
 def test_a_program_that_died_after_the_answer_runs_again_and_records_it_once(memory):
     asked = []
 
+    def count(messages: Any) -> dict[str, Any]:
+        asked.append(messages)
+        return says(text="done")
+
     def program(dies: bool) -> None:
         with driving(memory, "a") as s:
             turns(s, 6)
             with s.turn("and now?") as t:
                 messages = t.messages("anthropic", max_tokens=SMALL)
-                t.model(lambda messages: asked.append(1) or says(text="done"), messages=messages)
+                t.model(count, messages=messages)
                 if dies:
                     raise Died
                 t.model(

@@ -497,3 +497,39 @@ def test_a_copy_with_other_settings_is_left_alone(ask, home):
     ask("init", "gemini", "--remove", "--yes")
     assert json.loads(Path(".gemini/settings.json").read_text()) == {"theme": "dark"}
     assert Path(".gemini/settings.json.before-stator").read_text() == '{"theme":"light"}'
+
+
+# -- what an agent is told ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("mode", ["off", "start"])
+def test_what_an_agent_is_told_is_in_the_command_of_its_hooks(ask, home, agent, mode):
+    assert ask("init", agent, "--yes", f"--brief={mode}").code == 0
+    (first, *_) = [
+        file for file in files(agent, root=Path.cwd()) if file.hooks or file.kind == "file"
+    ]
+    written = (Path.cwd() / ".claude/settings.local.json") if agent == "claude-code" else first.path
+    assert f"--brief={mode}" in written.read_text()
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_init_without_the_option_keeps_what_an_agent_is_told(ask, home, agent):
+    ask("init", agent, "--yes", "--brief=start")
+    again = ask("init", agent, "--yes")
+    assert "nothing to do" in again.out
+    assert "--brief=start" in again.out
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_full_is_the_default_and_writes_nothing_about_it(ask, home, agent):
+    ask("init", agent, "--yes", "--brief=off")
+    ask("init", agent, "--yes", "--brief=full")
+    found = [
+        path for path in Path.cwd().rglob("*") if path.is_file() and ".stator" not in path.parts
+    ]
+    assert not any("--brief" in path.read_text() for path in found)
+
+
+def test_what_an_agent_is_told_needs_an_agent(ask, home):
+    assert "the agent is missing" in ask("init", "--brief=off").err

@@ -7,6 +7,7 @@ import pytest
 import stator
 from importers.hook_lines import HookedStore, hook_input, prompt, session
 from importers.toy_format import ToyFormat, ToyTranscript
+from stator.errors import WrongState
 from stator.hooks import transcript_file
 from stator.importers import registry
 from stator.model.exchange.items import commit_id
@@ -77,6 +78,24 @@ def test_a_contribution_without_a_call_derives_from_its_turn(store, transcript):
     (turn,) = [c for c in session(store).log() if c.kind == "turn" and c.turn == 1]
     decision = recorded(store)
     assert decision.inputs[0] > turn.seq
+
+
+def test_a_request_begins_no_turn_in_a_session_that_its_transcript_orders(store, transcript):
+    transcript.turn(2)
+    given = {"session": session(store).id, "request": "something else", "items": [DECISION]}
+    answer = record(request(store), given)
+    assert answer.data["turn"] == 2
+    assert "its transcript" in answer.note
+    assert [c.turn for c in session(store).log() if c.kind == "decision"] == [2]
+    assert len([c for c in session(store).log() if c.kind == "turn"]) == 2
+
+
+def test_a_call_is_refused_where_the_transcript_has_it(store, transcript):
+    call = {"kind": "call", "tool": "bash", "status": "ok"}
+    head = session(store).head
+    with pytest.raises(WrongState, match="recorded by its transcript"):
+        record(request(store), {"session": session(store).id, "items": [DECISION, call]})
+    assert session(store).head == head
 
 
 def test_a_prompt_that_only_a_hook_has_seen_is_awaited(hooked, store, transcript):

@@ -54,6 +54,11 @@ def pages(store, tool, **arguments):
             return
 
 
+def rows_of(store, tool, **arguments):
+    """The rows of every page."""
+    return [row for page in pages(store, tool, **arguments) for row in page["rows"]]
+
+
 # -- search ---------------------------------------------------------------------------------------
 
 
@@ -176,12 +181,7 @@ def test_why_is_paged_and_the_pages_are_the_whole(store):
         for number in range(40):
             with session.turn(f"edit {number}") as t:
                 t.file("a.py", "modified", why=f"reason {number}")
-    whole = [
-        row for page in pages(store, "stator_why", thing="a.py", limit=100) for row in page["rows"]
-    ]
-    parts = [
-        row for page in pages(store, "stator_why", thing="a.py", limit=7) for row in page["rows"]
-    ]
+    whole, parts = (rows_of(store, "stator_why", thing="a.py", limit=limit) for limit in (100, 7))
     assert parts == whole
     assert len([row for row in whole if row["kind"] == "edit"]) == 40
 
@@ -214,11 +214,7 @@ def _split_like_pages(text: str) -> list[str]:
 @pytest.mark.parametrize("what", ["commits", "files", "decisions", "state", "turns", "calls"])
 @pytest.mark.parametrize("limit", [1, 7])
 def test_a_log_that_grows_between_two_pages_repeats_and_skips_nothing(store, fixed, what, limit):
-    before = [
-        row["key"]
-        for p in pages(store, "stator_log", session=fixed, what=what)
-        for row in p["rows"]
-    ]
+    before = [row["key"] for row in rows_of(store, "stator_log", session=fixed, what=what)]
     found: list[str] = []
     for number, page in enumerate(
         pages(store, "stator_log", session=fixed, what=what, limit=limit)
@@ -236,11 +232,7 @@ def test_a_log_of_many_commits_is_paged_from_end_to_end(store):
     with store.open("many") as session, session.turn("go") as t:
         for number in range(1200):
             t.note("n", number)
-    seqs = [
-        row["seq"]
-        for page in pages(store, "stator_log", session="many", limit=100)
-        for row in page["rows"]
-    ]
+    seqs = [row["seq"] for row in rows_of(store, "stator_log", session="many", limit=100)]
     assert seqs == list(range(store.read("many").head.seq, 0, -1))
 
 
@@ -252,20 +244,24 @@ def size(answer: Any) -> int:
     return len(made.model_dump_json(by_alias=True).encode())
 
 
-@pytest.fixture
-def hostile(store):
-    """A session in which every text is long and has to be escaped."""
-    with store.open("hostile", agent=HOSTILE[:200]) as session:
-        for number in range(3):
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """A store with a session in which every text is long and has to be escaped."""
+    path = tmp_path_factory.mktemp("hostile") / "agent.db"
+    with stator.connect(path, project="shop") as opened:
+        with opened.open("hostile", agent=HOSTILE[:200]) as session:
             with session.turn(HOSTILE) as t:
-                for place in range(60):
-                    name = f"{number} {place} {HOSTILE[:300]}"
-                    t.decide(HOSTILE, topic=name, why=HOSTILE, over=[HOSTILE] * 3)
-                    t.fact(name, {name: HOSTILE})
-                    t.file(f"{number}/{place}/{'é' * 200}.py", "modified", why=HOSTILE)
-                    t.try_call(_fail, HOSTILE)
-        session.compact(keep=1, summary=HOSTILE)
-    return session.id
+                for place in range(10):
+                    t.try_call(_fail, f"{place} {HOSTILE}")
+            for number in range(3):
+                with session.turn(HOSTILE) as t:
+                    for place in range(24):
+                        name = f"{number} {place} {HOSTILE[:300]}"
+                        t.decide(HOSTILE, topic=name, why=HOSTILE, over=[HOSTILE] * 3)
+                        t.fact(name, {name: HOSTILE})
+                        t.file(f"{number}/{place}/{'é' * 200}.py", "modified", why=HOSTILE)
+            session.compact(keep=1, summary=HOSTILE)
+        yield opened
 
 
 @stator.tool(effect="write", name='a"' * 100)
@@ -287,23 +283,17 @@ def _fail(text):
         ("stator_why", {"thing": f"0/1/{'é' * 200}.py", "limit": 100}),
     ],
 )
-def test_no_answer_is_larger_than_a_mebibyte(store, hostile, tool, given):
-    assert size(answered(store, tool, session=hostile, **given)) <= MIB
-    if tool == "stator_open":
-        assert size(answered(store, tool)) <= MIB
+def test_no_answer_is_larger_than_a_mebibyte(hostile, tool, given):
+    assert size(answered(hostile, tool, session="hostile", **given)) <= MIB
+
+
+def test_a_list_of_sessions_is_not_larger_than_a_mebibyte(hostile):
+    assert size(answered(hostile, "stator_open")) <= MIB
 
 
 @pytest.mark.parametrize("what", ["commits", "decisions", "state"])
-def test_pages_that_are_cut_by_size_lose_nothing(store, hostile, what):
-    every = [
-        row["seq"]
-        for p in pages(store, "stator_log", session=hostile, what=what, limit=100)
-        for row in p["rows"]
-    ]
-    single = [
-        row["seq"]
-        for p in pages(store, "stator_log", session=hostile, what=what, limit=20)
-        for row in p["rows"]
-    ]
-    assert every == single
-    assert len(every) >= 180
+def test_pages_that_are_cut_by_size_lose_nothing(hostile, what):
+    given = {"session": "hostile", "what": what}
+    large, small = (rows_of(hostile, "stator_log", **given, limit=limit) for limit in (100, 20))
+    assert large == small
+    assert len(large) >= 72

@@ -207,6 +207,15 @@ def test_what_follows_a_call_that_read_the_web_is_marked_unverified(store, begun
         assert found["unverified"].startswith("from web:") or "web" in found["unverified"]
 
 
+def test_what_read_the_web_stays_behind_what_is_decided_in_a_later_turn(store, begun):
+    read = {"kind": "call", "tool": "WebFetch", "status": "ok", "result": "use port 666"}
+    decision = {"kind": "decision", "what": "use port 666", "topic": "port"}
+    asking(store, "stator_record", session=begun, items=[read])
+    asking(store, "stator_record", session=begun, request="decide on a port", items=[decision])
+    (row,) = asking(store, "stator_log", session=begun, what="decisions")["rows"]
+    assert "web" in row["unverified"]
+
+
 async def test_calls_are_refused_in_a_session_that_a_program_drives(store):
     item = {"kind": "call", "tool": "bash", "status": "ok"}
     with store.open("driven") as session, session.turn("work"):

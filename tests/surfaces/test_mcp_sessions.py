@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from mcp_types import Implementation
@@ -106,7 +107,7 @@ async def test_a_blank_purpose_is_refused(store):
 
 def test_two_processes_that_begin_the_same_purpose_at_once_get_the_same_session(tmp_path):
     path = tmp_path / "agent.db"
-    servers = [started(path) for _ in range(3)]
+    servers: list[Any] = [started(path) for _ in range(3)]
     for server in servers:  # each is ready before the first is asked
         server.stdin.write(message("tools/list"))
         server.stdin.flush()

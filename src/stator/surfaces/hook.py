@@ -1,7 +1,7 @@
 """`stator-hook AGENT`: writes the input of an agent's hook to the spool as one line, and exits.
 
 It never gets in an agent's way: it always exits with 0, waits for no lock and prints nothing, except for what
-an agent is told: when a session starts, and once with its first prompt. Secrets are redacted before the input
+an agent is given: when a session starts, and once with its first prompt. Secrets are redacted before the input
 reaches the disk. Its cost is its start-up time, so it imports almost nothing: not `json` (only the
 C part of it), and `re` only if there may be something to redact.
 
@@ -137,7 +137,7 @@ def _give(reply: bytes, folder: str, agent: str, cwd: str, hook_input: dict[str,
 
 
 def _is_answered(name: str, hook_input: dict[str, Any], folder: str, brief: str) -> bool:
-    """Whether an agent is told something now. The store is opened only then."""
+    """Whether an agent gets an answer now. The store is opened only then."""
     if name in STARTS:
         return True
     if name not in PROMPTS or brief != "full" or hook_input.get("agent_id"):

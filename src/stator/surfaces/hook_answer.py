@@ -1,6 +1,6 @@
-"""Answers an agent's hooks with what its model is told: a dose when a session starts, and one with its first prompt.
+"""Answers an agent's hooks with what its model is given: a dose when a session starts, and one with its first prompt.
 
-A store that is not this user's own gives an agent nothing; the user is told so once.
+A store that is not this user's own gives an agent nothing; a message says so once.
 
 The spool is ingested only as far as an agent can wait. What each dose holds is decided in `runtime.brief.doses`.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stator.runtime.facade.store import Store
 
 SAID = "said"
-"""The file in a spool that shows that the user was told whose store it is for."""
+"""The file in a spool that shows that the user knows whose store it is for."""
 LIMITS = IngestLimits(lines=300, seconds=0.08, wait_s=0.05)
 COMPARING_S = 0.008
 """How long the agent's own list of sessions is compared with the store."""
@@ -71,7 +71,7 @@ def answer(
 def _start_dose(
     store: Store, hook_input: dict[str, Any], conversation: Conversation, spool: str
 ) -> Dose:
-    from stator.runtime.brief.starting import Starting, start_dose
+    from stator.runtime.brief.start import Starting, start_dose
 
     row = find(store.port, conversation)
     source = hook_input.get("source")

@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _index(store: Store) -> None:
-    """Bring the indexes up to date now, so that no agent waits for that with its first prompt."""
+    """Update the indexes now, so that no agent waits for that with its first prompt."""
     from stator.runtime.views import project_state, search
 
     project_state.ask(store.port, store.context, lambda index: None)

@@ -1,7 +1,7 @@
-"""Marks which conversations were told something already. Imports almost nothing, because the hook must start fast.
+"""Marks which conversations were given something already. Imports almost nothing, because the hook must start fast.
 
 A mark is an empty file in a folder of the spool. It is made by the process that answers, before it answers: of hooks
-that run at once one answers, and a conversation is never told twice. Old marks are removed.
+that run at once one answers, and no conversation is answered twice. Old marks are removed.
 """
 
 from __future__ import annotations

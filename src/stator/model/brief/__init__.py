@@ -1,1 +1,1 @@
-"""What an agent is told: the brief, the doses, and how recorded text is quoted in them. Pure."""
+"""What an agent is given: the brief, the doses, and how recorded text is quoted in them. Pure."""

@@ -1,4 +1,4 @@
-"""Renders the two doses: what an agent is told when a session starts, and with its first prompt. Pure.
+"""Renders the two doses: what an agent is given when a session starts, and with its first prompt. Pure.
 
 Neither ever exceeds its budget, counted with the wrapping. Recorded text is quoted, on one line, between delimiters
 that it cannot close. Lines are chosen by rank and shown in order; what a line says that is there already is left out.
@@ -14,7 +14,6 @@ import msgspec
 from stator.errors import BadBudget
 from stator.model.brief.envelope import NoteKind, wrapped
 from stator.model.brief.quotes import Quoting
-from stator.model.brief.relevance import stems
 from stator.model.values.escape import visible
 from stator.model.window.words import BYTES_PER_TOKEN, CountTokens
 
@@ -37,7 +36,7 @@ DAY, HOUR, MINUTE = 86_400_000_000, 3_600_000_000, 60_000_000
 
 
 class ToldLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that an agent may be told."""
+    """One thing that an agent may be given."""
 
     texts: tuple[str, ...]
     """Recorded: anything may be in it."""
@@ -59,7 +58,7 @@ class ToldLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToldSession(msgspec.Struct, frozen=True, kw_only=True):
-    """What is told of one session."""
+    """What is given of one session."""
 
     session: str
     name: str
@@ -80,7 +79,7 @@ class DoseLine(msgspec.Struct, frozen=True):
 
 
 class Dose(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent is told; `str(dose)` is the text, empty if there is nothing to tell."""
+    """What an agent is given; `str(dose)` is the text, empty if there is nothing to give."""
 
     kind: NoteKind
     text: str = ""
@@ -188,7 +187,7 @@ def _packed(
     max_tokens: int,
     count_tokens: CountTokens | None,
 ) -> Dose:
-    """The lines that fit, by rank; nothing if there is none and nothing closes the text."""
+    """The lines that fit, by rank; nothing if none does and nothing closes the text."""
     room = max_tokens if count_tokens is not None else max_tokens * BYTES_PER_TOKEN
     size: Callable[[str], int] = count_tokens or (lambda text: len(text.encode()))
     taken: dict[tuple[int, int], DoseLine] = {}
@@ -204,7 +203,7 @@ def _packed(
     )
     for _, group, place in order:
         line = groups[group][1][place]
-        says = set().union(*map(stems, line.texts)) if line.texts else set()
+        says = _words(line) if kind == "prompt" else set()
         if says and len(says & known) >= SAME * len(says):
             continue
         for limit in (line.limit, line.limit // 2):
@@ -222,6 +221,12 @@ def _packed(
     scale = 1 if count_tokens is not None else BYTES_PER_TOKEN
     found = [taken[where] for where in sorted(taken)]
     return Dose(kind=kind, text=text, tokens=-(-size(text) // scale), lines=found)
+
+
+def _words(line: ToldLine) -> set[str]:
+    from stator.model.brief.relevance import stems  # a start has no use for it, and must be fast
+
+    return {word for text in line.texts for word in stems(text)}
 
 
 def _lines(

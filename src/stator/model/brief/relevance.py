@@ -2,7 +2,7 @@
 
 Words that say nothing of a subject do not count; words that are in every prompt about code count little, and so do
 words that most sessions of a project have. Paths and names in code are compared as they are written. Below a
-threshold nothing bears on a prompt: an agent that is told nothing is better off than one that is told something else.
+threshold nothing bears on a prompt: an agent that gets nothing is better off than one that gets something else.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ The latest compaction commit says all of it (its boundaries, the summary, the ke
 is a function of the log alone. An undo is such a commit too: it says what is shown again. What the keys stand for is
 read from the log where the note is made, and is copied nowhere: what is erased leaves the note too.
 
-A commit with the status `window` is none of these: it records which turns did not fit into what an answer was made
+A commit with the status `window` is different: it records which turns did not fit into what an answer was made
 from (`model.window.left_out`), and changes no boundary.
 """
 
@@ -269,7 +269,7 @@ def left_record(entry: Entry) -> LeftKey | None:
 
 def use(item: LeftKey) -> tuple[int, ...]:
     """Sorts the most useful first: files that changed, then those that were read; within chatter what failed, what
-    changed something, what was read, what was said."""
+    changed something, reads, messages."""
     rank, group, newest, _ = order(item)
     return rank, group, item.place, newest
 

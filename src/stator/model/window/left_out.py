@@ -46,7 +46,7 @@ class _Overflow:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LeftItem:
     """A key and what it stands for."""
 
     item: LeftKey
@@ -64,7 +64,7 @@ class LeftOut:
     counts: dict[str, int] = field(default_factory=dict)
     _numbers: list[int] = field(default_factory=list)
     """The first and the last turn."""
-    _held: dict[tuple[int, int, int], dict[str, Held]] = field(default_factory=dict)
+    _held: dict[tuple[int, int, int], dict[str, LeftItem]] = field(default_factory=dict)
     """By kind, the newest last."""
     _kinds: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     """The kind of each key that is held."""
@@ -75,7 +75,7 @@ class LeftOut:
         self.turns += 1
         self.upto = max(self.upto, upto)
 
-    def take(self, held: Held) -> None:
+    def take(self, held: LeftItem) -> None:
         """What one of these turns holds."""
         item = held.item
         is_said = item.key.startswith("entry:") and item.rank < CHATTER
@@ -114,7 +114,7 @@ class LeftOut:
         return named
 
     def lines(self, budget: int, *, most: int | None = None) -> list[str]:
-        """What the model is told of them, within a budget of tokens."""
+        """The lines about them for the model, within a budget of tokens."""
         words = {
             held.item.key: held.words for kind in self._held.values() for held in kind.values()
         }

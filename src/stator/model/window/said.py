@@ -1,4 +1,4 @@
-"""The entries of a transcript: what was said where, and how each is rendered. Pure.
+"""The entries of a transcript, and how each is rendered. Pure.
 
 An entry is rendered once for each dialect, and again only if its view changes, or while what is known of its calls
 can still change.
@@ -27,7 +27,7 @@ from stator.model.window.compaction import (
     left_record,
 )
 from stator.model.window.dialects import Voice
-from stator.model.window.left_out import Held, LeftOut, note_room
+from stator.model.window.left_out import LeftItem, LeftOut, note_room
 from stator.model.window.messages import (
     ERASED,
     Answer,
@@ -62,7 +62,7 @@ _NOT_AT_ALL = 3
 
 @dataclass(frozen=True, slots=True)
 class Voiced:
-    """How entries are rendered: for whom, as which view shows them, with or without marks."""
+    """How entries are rendered: for which provider, as which view shows them, with or without marks."""
 
     provider: Dialect
     voice: Voice
@@ -73,7 +73,7 @@ class Voiced:
         return replace(result, marked=True) if self.marks and result.outside else result
 
     def note(self, left: LeftOut, max_tokens: int, count: CountTokens) -> list[Message]:
-        """What the model is told of the turns that are left out: as much as there is room for, at least that."""
+        """The note about the turns that are left out: as much as there is room for, at least how many there are."""
         room = note_room(max_tokens)
         lines = left.lines(room)
         most = len(lines)
@@ -291,10 +291,10 @@ class ShownTurn:
         """Add what it holds to what is left out."""
         left.take_turn(max((said.seq for said in self.said), default=0))
         for item in self.kept:
-            left.take(Held(item, str))
+            left.take(LeftItem(item, str))
         for said in self.said:
             for item in keys_of(said.thing(), _NOT_AT_ALL):
-                left.take(Held(item, functools.partial(said.words, item.key)))
+                left.take(LeftItem(item, functools.partial(said.words, item.key)))
 
 
 class ErasedMark:

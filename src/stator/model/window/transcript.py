@@ -357,7 +357,7 @@ class Transcript:
         if commit.status == WINDOW:
             self.window = left_upto(commit)
             return
-        self.window = 0  # it says anew what left the view
+        self.window = 0  # a compaction lists all that left the view
         if commit.seq <= self._asof:
             return
         view = view_of(commit, self._told)

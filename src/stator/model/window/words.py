@@ -32,7 +32,7 @@ ROUNDS = (2, 8)
 UNKNOWN = ("started", "in doubt")
 """Statuses of calls whose outcome is not known."""
 FAILED, WRITTEN, READ, SAID = range(4)
-"""What is missed most of what was done and said, first."""
+"""Kinds of calls and messages, the most missed first."""
 
 CountTokens = Callable[[str], int]
 """Tokens in a text."""
@@ -77,12 +77,12 @@ def call_words(
 
 
 def user_words(value: Any) -> str:
-    """What a user asked or said."""
+    """A prompt, or a note of a user."""
     return f"the user: {quoted(value)}"
 
 
 def model_words(value: Any) -> str:
-    """What a model said, or which tools it asked for."""
+    """The text of an answer, or which tools it asked for."""
     text = text_of(value)
     asked = ", ".join(request.name for request in requests(value)) if not text.strip() else ""
     return f"the model: {quoted(text or asked)}" if text.strip() or asked else "the model"

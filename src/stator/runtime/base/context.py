@@ -119,7 +119,7 @@ class Context:
     home_of: Callable[[str], tuple[str, str] | None] = lambda folder: None
     """The project of any folder of this machine, and that project's own folder; None where neither is known."""
     instructions: Callable[[], list[str]] = list
-    """The texts that agents load by themselves in this project: nothing in them is told again."""
+    """The texts that agents load by themselves in this project: nothing in them is given again."""
     launch: Launch | None = None
     """Set where a supervisor started this program."""
     index: OpenIndex | None = None

@@ -1,1 +1,1 @@
-"""Gathers what an agent is told from the store and the disk."""
+"""Gathers what an agent is given from the store and the disk."""

@@ -1,6 +1,6 @@
-"""Reads what an agent is told with its first prompt: what of the project's knowledge bears on it, or nothing.
+"""Reads what an agent is given with its first prompt: what the project knows about it, or nothing.
 
-Of the sessions that bear on the prompt: what they were asked, how they ended, what they know and their lines about it.
+Of the sessions that are about it: what they were asked, how they ended, what they know and their lines about it.
 Of other sessions: what they know about it. What the agent loads itself is left out.
 """
 
@@ -30,8 +30,8 @@ from stator.model.views.why import words_of
 from stator.model.window.words import CountTokens
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import commit_at
-from stator.runtime.brief.bearing import Bearing
-from stator.runtime.brief.starting import worked_in
+from stator.runtime.brief.relevant import Bearing
+from stator.runtime.brief.start import worked_in
 from stator.runtime.brief.unverified import unverified
 from stator.runtime.files import disk_check
 from stator.runtime.views import project_state
@@ -41,7 +41,7 @@ from stator.runtime.views.refs import arguments_of, intent_of
 from stator.store.port import StorePort
 
 SESSIONS = 2
-"""Sessions that are told of."""
+"""Sessions that a dose is about, at most."""
 NEAR = 0.6
 """The part of the best session's weight that another one needs."""
 PASSAGES = 20
@@ -91,7 +91,7 @@ def prompt_dose(
 
 
 class _Telling:
-    """Reads what is told of the sessions that bear on one prompt."""
+    """Reads what is given of the sessions that are about one prompt."""
 
     def __init__(self, port: StorePort, store: StorePort, context: Context, own: str) -> None:
         self._port, self._store, self._context, self._own = port, store, context, own
@@ -256,7 +256,7 @@ class _Telling:
         return ""
 
     def _plan(self, session: str, subject: PromptSubject) -> Iterator[ToldLine]:
-        """The steps that are open, and those that are said to be done and were not checked."""
+        """The steps that are open, and those that are claimed to be done and were not checked."""
         entries = self._store.entries(session, "plan", limit=ENTRIES)
         steps = [one for one in reversed(entries) if isinstance(one.record, PlanRecord)]
         roots = self._roots(session, {one.seq for one in steps})
@@ -321,7 +321,7 @@ class _Telling:
             yield _paths("changed files:", shown, session, 4 if subject.follows else 6)
 
     def _lines(self, session: str, subject: PromptSubject) -> Iterator[ToldLine]:
-        """Lines of what was said that have most of a prompt, one of each commit first."""
+        """Lines of messages that have most of a prompt, one of each commit first."""
         found = [
             one
             for each, lines in self._bearing.passages.items()
@@ -380,7 +380,7 @@ class _Telling:
 
 
 def _plain_ending(found: SessionRecap) -> list[str]:
-    """How a session ended, without what is told by itself."""
+    """How a session ended, without what has a line of its own."""
     return [one for one in found.ended if not one.startswith(("in doubt", "waiting"))]
 
 

@@ -257,12 +257,14 @@ class Loop:
 
         With `max_tokens`, the oldest turns are left out until the rest fits, and a note names what they hold; the
         answer records it. A line marks content from outside that nobody vouches for, unless `marks` is false. With
-        `brief`, the model is told before its first answer what earlier sessions of the project know that bears on the
+        `brief`, the model gets before its first answer what earlier sessions of the project know that bears on the
         first prompt, if there is any; that is recorded, and stays where it is."""
         if brief:
-            from stator.runtime.driving.telling import tell
+            from stator.runtime.brief.due import due
 
-            tell(self._open)
+            driver = self._open.driver
+            if fields := due(driver.store, driver.context, driver.id):
+                self._open.write([driver.draft("delivery", **fields)])
         return self._open.driver.render(
             provider, max_tokens=max_tokens, count_tokens=count_tokens, marks=marks
         )

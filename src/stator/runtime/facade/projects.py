@@ -61,7 +61,7 @@ class ProjectKeeper:
         max_tokens: int = 800,
         count_tokens: CountTokens | None = None,
     ) -> Dose:
-        """What earlier sessions of a project know that bears on a first prompt, as an agent is told it: `str(dose)` is
+        """What earlier sessions of a project know that bears on a first prompt, as an agent is given it: `str(dose)` is
         the text, `dose.lines` its lines with their sessions and keys. Empty, and false, if nothing does. What the
         agent loads itself (CLAUDE.md, AGENTS.md, GEMINI.md, MEMORY.md) is left out. Of one session: `view.brief()`.
         """

@@ -24,7 +24,7 @@ BRIEFS: dict[BriefMode, str] = {
     "start": "it is told what is in doubt when a session starts",
     "full": "it is told what is in doubt when a session starts, and with the first prompt what bears on it",
 }
-"""What an agent is told, in words."""
+"""What an agent is given, in words."""
 Kind = Literal["json", "toml", "file"]
 PLUGINS = Path(__file__).parents[2] / "plugins"
 """What agents load from us; it ships with the package."""
@@ -42,7 +42,7 @@ class Programs(msgspec.Struct, frozen=True):
     store: str = ""
     """The store given to them; "" means the nearest one to the agent's working folder."""
     brief: BriefMode = "full"
-    """What the agent is told: nothing, at the start of a session, or also with the first prompt."""
+    """What the agent is given: nothing, at the start of a session, or also with the first prompt."""
     handover: bool = False
     """Whether the agent is asked for a handover when it stops."""
 

@@ -83,7 +83,7 @@ def records_in(wanted: WantedSettings) -> bool:
 
 
 def brief_in(wanted: WantedSettings) -> BriefMode | None:
-    """What a settings file says that the agent is told; None if it does not turn on recording."""
+    """What a settings file says that the agent is given; None if it does not turn on recording."""
     text = _read_file(Path(os.path.realpath(wanted.path))) or ""
     if not has_hooks(text, wanted):
         return None

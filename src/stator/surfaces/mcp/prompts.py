@@ -6,10 +6,14 @@ from dataclasses import dataclass
 
 from stator.errors import InvalidInput, NotFound
 from stator.model.brief.compose import MAX_TOKENS, MIN_TOKENS, TARGETS
+from stator.model.log.shown_text import cut_short
+from stator.model.values.escape import visible
 from stator.surfaces.mcp.request_context import RequestContext
 from stator.surfaces.mcp.tools.answers import DATA_NOTE
 
 TOKENS_MAX = 20_000
+NAME_MAX = 80
+"""Characters of a recorded name among our words."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +38,9 @@ PROMPTS = {
             "Continue a session",
             "The current state, calls in doubt and next steps, to continue from.",
             {"session": SESSION, "max_tokens": TOKENS},
-            "Continue this session. Its handle is {handle}: pass it to the stator tools. First settle the "
-            "calls in doubt, then continue the plan, and record what you decide.",
+            "Continue the session «{name}», which «{agent}» began. Its handle is {handle}: pass it as `session` to the "
+            "stator_ tools. Find out first how the calls in doubt ended, and stator_settle them. Then continue the "
+            "plan, and stator_record what the user asks and what you decide, with why.",
         ),
         PromptDefinition(
             "handoff",
@@ -46,9 +51,9 @@ PROMPTS = {
                 "max_tokens": TOKENS,
                 "target": f"Who reads it: {', '.join(TARGETS)}",
             },
-            "Prepare session {handle} for another agent that has seen nothing of it. Compare the brief with "
-            "what you know; record with the stator tools what is missing (decisions with why, dead ends, "
-            "the next plan steps), then answer with what the next agent must do first.",
+            "Prepare the session «{name}» ({handle}) for another agent that has seen nothing of it. Compare the brief "
+            "with what you know; stator_record what is missing (decisions with why, dead ends, the next plan steps). "
+            "Then answer with what the next agent must do first.",
         ),
     )
 }
@@ -76,7 +81,12 @@ def get(request: RequestContext, name: str, given: dict[str, str]) -> str:
     brief = request.scope.view(row).brief(
         max_tokens=_tokens(given.get("max_tokens", "")), target=target
     )
-    return f"{prompt.instructions.format(handle=row.id)} {DATA_NOTE}\n\n{brief.text}"
+    asked = prompt.instructions.format(
+        handle=row.id,
+        name=visible(cut_short(row.record.name, NAME_MAX)),
+        agent=visible(cut_short(row.record.agent, NAME_MAX)) or "a program or a person",
+    )
+    return f"{asked} {DATA_NOTE}\n\n{brief.text}"
 
 
 def _tokens(text: str) -> int:

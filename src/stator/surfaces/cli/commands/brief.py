@@ -75,7 +75,7 @@ def brief(
 
 
 def _for_prompt(prompt: str, max_tokens: int, store: str | None, *, json: bool, pager: bool) -> int:
-    """Print what an agent is told with a first prompt."""
+    """Print what an agent is given with a first prompt."""
     with open_to_read(store) as opened, Screen(json=json, pager=pager) as screen:
         dose = opened.store.brief(prompt, max_tokens=max_tokens)
         if json:

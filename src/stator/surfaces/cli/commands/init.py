@@ -162,11 +162,11 @@ def init(
         where = SetupTarget(root, "user" if user else "project", shared, store, brief, handover)
         options = SetupOptions(remove=remove, force=force, dry_run=dry_run, yes=yes)
         return _agents(wanted, where, options, json=json)
-    return _made_project(root, store, json=json, pager=not no_pager)
+    return _init_project(root, store, json=json, pager=not no_pager)
 
 
-def _made_project(root: Path, store: str | None, *, json: bool, pager: bool) -> int:
-    """Make a folder a project, and say what was made."""
+def _init_project(root: Path, store: str | None, *, json: bool, pager: bool) -> int:
+    """Create the project's store, and say so."""
     made, file, project = _project(root, store)
     with Screen(json=json, pager=pager) as screen:
         if json:
@@ -234,7 +234,7 @@ class SetupTarget:
         return any(map(asks_handover, files))
 
     def brief_of(self, agent: Agent) -> BriefMode:
-        """What an agent is told: as asked for, else as its settings say."""
+        """What an agent is given: as asked for, else as its settings say."""
         if self.brief is not None:
             return self.brief
         files = self.files(agent, self.scope, shared=self.shared, brief="full", handover=True)
@@ -329,7 +329,7 @@ def _agents(agents: list[Agent], where: SetupTarget, options: SetupOptions, *, j
             _show_twice(screen, twice)
             done = [agent for agent in agents if agent.name in plans]
             _show_end(screen, done, made, bool(todo), options, written=written)
-            if not options.remove:
+            if not options.remove and not options.dry_run:
                 for agent in done:
                     mode = where.brief_of(agent)
                     screen.line(Line(f"{agent.name}: {BRIEFS[mode]} (--brief={mode})", "dim"))

@@ -228,7 +228,7 @@ def _heading(answer: WhyAnswer) -> dict[str, Any]:
 
 
 def _rows(request: RequestContext, found: Why) -> Iterator[dict[str, Any]]:
-    """Return every reason as a row, newest turn first: what was asked, then what was decided, said and done."""
+    """Return every reason as a row, newest turn first: the request, then decisions, words and calls."""
     turns = [turn for answer in found.answers for turn in answer.turns]
     seen = request.scope.visible_sessions(turn.session for turn in turns)
     for answer in found.answers:

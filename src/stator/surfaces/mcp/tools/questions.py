@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from stator.errors import BadPosition, InvalidInput
 from stator.model.log.commit import Commit
@@ -193,15 +193,18 @@ def _turn_row(view: SessionView, turn: TurnRow) -> dict[str, Any]:
 
 def _files(request: RequestContext, view: SessionView, given: Arguments) -> Page:
     found = view.files(last=given.get("last"), reads=True)
+    page, rest = _page(found, given, view.head.seq)
     rows = [
         {"path": file.path, "root": file.root, "op": file.op, "turn": file.turn, "seq": file.seq}
-        for file in found
+        for file in page
     ]
-    return _page(rows, given, _limit(given), view.head.seq)
+    return rows, rest
 
 
 def _decisions(request: RequestContext, view: SessionView, given: Arguments) -> Page:
     after = _seq_before_last_turns(view, given.get("last"))
+    found = [line for line in reversed(view.decisions()) if line.seq > after]
+    page, rest = _page(found, given, view.head.seq)
     rows = [
         {
             **(wire.record(line.recorded) or {}),
@@ -209,10 +212,9 @@ def _decisions(request: RequestContext, view: SessionView, given: Arguments) -> 
             "turn": line.turn,
             "seq": line.seq,
         }
-        for line in reversed(view.decisions())
-        if line.seq > after
+        for line in page
     ]
-    return _page(rows, given, _limit(given), view.head.seq)
+    return rows, rest
 
 
 def _calls(request: RequestContext, view: SessionView, given: Arguments) -> Page:
@@ -235,19 +237,20 @@ def _calls(request: RequestContext, view: SessionView, given: Arguments) -> Page
 
 
 def _state(request: RequestContext, view: SessionView, given: Arguments) -> Page:
-    place = read_cursor(given, 2)
-    upto = place[1] if place else view.head.seq
+    head = view.head.seq
+    upto = min((read_cursor(given, 2) or (0, head))[1], head)
+    found = [entry for name in LISTED for entry in view.entries(name, f"@{upto}", erased=True)]
+    page, rest = _page(found, given, upto)
     rows = [
         {
-            "collection": name,
-            "recalled_by": recall_key(name, entry.record, entry.id),
+            "collection": entry.collection,
+            "recalled_by": recall_key(entry.collection, entry.record, entry.id),
             **without_empty(name=entry.key),
             **{key: value for key, value in entry_row(entry).items() if key != "key"},
         }
-        for name in LISTED
-        for entry in view.entries(name, f"@{min(upto, view.head.seq)}", erased=True)
+        for entry in page
     ]
-    return _page(rows, given, _limit(given), upto)
+    return rows, rest
 
 
 def entry_row(entry: Entry) -> dict[str, Any]:
@@ -276,11 +279,22 @@ def _limit(given: Arguments) -> int:
     return int(given.get("limit", LIMIT))
 
 
-def _page(rows: Sequence[dict[str, Any]], given: Arguments, limit: int, head: int) -> Page:
-    """Return one page of rows that are all in memory: newer ones than those of the first page are left out, so that
-    what follows them does not move."""
+class _Placed(Protocol):
+    """Something that has a place in a log."""
+
+    @property
+    def seq(self) -> int: ...
+
+
+P = TypeVar("P", bound=_Placed)
+
+
+def _page(found: Sequence[P], given: Arguments, head: int) -> tuple[list[P], str | None]:
+    """Return one page of what is all in memory: what is newer than the first page is left out, so that what follows
+    it does not move."""
     first, upto = read_cursor(given, 2) or (0, head)
-    known = [row for row in rows if row["seq"] <= upto]
+    limit = _limit(given)
+    known = [one for one in found if one.seq <= upto]
     rest = cursor_text((first + limit, upto)) if first + limit < len(known) else None
     return known[first : first + limit], rest
 
@@ -355,7 +369,7 @@ def _record_fields(record: Record | None) -> dict[str, Any] | None:
 
 
 def _change(request: RequestContext, row: SessionRow, item: DiffItem) -> dict[str, Any]:
-    """Return a change as a row; its key is that of what is there now."""
+    """Return a change as a row; its key is that of the record it led to."""
     known = recall_key(item.collection, item.after, item.after_id) if item.after else ""
     return without_empty(
         key=request.key(row, known or f"@{item.seq}") if item.after else "",

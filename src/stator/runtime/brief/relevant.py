@@ -1,4 +1,4 @@
-"""Finds which sessions of a project, and which lines of what was said in them, bear on a prompt.
+"""Finds which sessions of a project, and which lines of their messages, are about a prompt.
 
 The index of words says where to look; how much is read after that does not grow with the store. An index that is far
 behind is asked as it is: an agent waits for the answer.
@@ -40,7 +40,7 @@ PLACES = 200
 DOCUMENTS, DOCUMENTS_EACH = 60, 36
 """Commits that are read for a prompt: altogether, and of one session."""
 BEHIND = 4000
-"""Commits that a search index may be behind and is brought up to date first."""
+"""Commits that a search index may be behind and is updated first."""
 ERROR_MAX = 400
 TEXTS = frozenset(
     "plan prompt description command message query pattern summary body title question explanation result".split()
@@ -62,7 +62,7 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bearing:
-    """Finds the sessions and the lines that bear on one prompt."""
+    """Finds the sessions and the lines that are about one prompt."""
 
     def __init__(self, port: StorePort, store: StorePort, context: Context, own: str) -> None:
         self._port, self._store, self._context, self._own = port, store, context, own
@@ -101,7 +101,7 @@ class Bearing:
         ), subject
 
     def _places(self, subject: PromptSubject) -> list[search.Places]:
-        """Where the words are: in what sessions are about, and in what was said; where the names are: in what sessions
+        """Where the words are: in what sessions are about, and in messages; where the names are: in what sessions
         are about or as files of calls, and anywhere."""
         terms = {word: Term((word,), prefix=len(word) >= 4) for word in subject.words}
         lasts = {name.rpartition("/")[2] for name in subject.names}
@@ -196,7 +196,7 @@ class Bearing:
         return self._in_force[session]
 
     def row(self, session: str) -> SessionRow | None:
-        """A session that may be told of: here, not in the trash, of this project, and not the one that asks."""
+        """A session that may be shown: here, not in the trash, of this project, and not the one that asks."""
         if session not in self._rows:
             try:
                 row = self._store.session(session)
@@ -210,7 +210,7 @@ class Bearing:
         return self._rows[session]
 
     def parent(self, session: str) -> str:
-        """The session whose sub-agent one is; itself if it is none."""
+        """The session whose sub-agent one is; itself if it has no parent."""
         row = self.row(session)
         parent = None if row is None else row.record.parent
         if parent is not None and parent.kind == "child" and self.row(parent.session) is not None:

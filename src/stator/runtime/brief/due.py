@@ -1,10 +1,12 @@
-"""Tells the model of a driven session what of its project bears on the first prompt, once, at one place of its log.
+"""Makes the commit that gives the model of a driven session what of its project bears on the first prompt.
 
-What it was told is a commit, so it has the same bytes in every later request. It is made from the commits that its
-lines quote: what rests on one of them that nobody vouches for, rests on it here too.
+It is made once, before the first answer, so it has the same bytes in every later request. It is made from the commits
+that its lines quote: what rests on one of them that nobody vouches for, rests on it here too.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from stator.errors import NotFound
 from stator.model.brief.doses import Dose
@@ -13,9 +15,9 @@ from stator.model.log.commit import Commit, Upsert
 from stator.model.log.delta import Put
 from stator.model.records.types import DeliveryRecord
 from stator.model.views.why import words_of
+from stator.runtime.base.context import Context
 from stator.runtime.base.pages import commit_at
 from stator.runtime.brief.doses import prompt_dose
-from stator.runtime.driving.open_turn import OpenTurn
 from stator.runtime.views.as_read import as_read
 from stator.store.port import StorePort
 
@@ -24,31 +26,28 @@ LOOKED = 50
 """Commits after the first prompt among which an answer or the text itself is looked for."""
 
 
-def tell(turn: OpenTurn) -> None:
-    """Record what bears on the session's first prompt, unless that was done or the model has answered before."""
-    driver = turn.driver
-    store, session, context = driver.store, driver.id, driver.context
+def due(store: StorePort, context: Context, session: str) -> dict[str, Any] | None:
+    """The fields of the commit with what bears on the session's first prompt; None if there is nothing, or that was
+    done, or the model has answered before."""
     first = _first_prompt(store, session)
     if first is None:
-        return
+        return None
     dose = prompt_dose(
         store, context, words_of(first, "input"), seen=as_read(store, context), own=session
     )
-    if dose:
-        records = [DeliveryRecord(note=note.id, kind=KIND) for note in notes_in(dose.text)]
-        changes = tuple(Upsert("deliveries", record) for record in records)
-        made = tuple(_sources(store, dose))
-        turn.write(
-            [
-                driver.draft(
-                    "delivery", actor="system", output=dose.text, changes=changes, inputs=made
-                )
-            ]
-        )
+    if not dose:
+        return None
+    records = [DeliveryRecord(note=note.id, kind=KIND) for note in notes_in(dose.text)]
+    return {
+        "actor": "system",
+        "output": dose.text,
+        "changes": tuple(Upsert("deliveries", record) for record in records),
+        "inputs": tuple(_sources(store, dose)),
+    }
 
 
 def _first_prompt(store: StorePort, session: str) -> Commit | None:
-    """The commit of the first prompt, if the model has neither answered it nor been told anything."""
+    """The commit of the first prompt, if the model has neither answered it nor received anything."""
     turns = store.turns(session, limit=1)
     if not turns:
         return None

@@ -1,6 +1,6 @@
-"""Reads what a session is told when it starts: what is in doubt, what waits for a person, which session was before.
+"""Reads what a session is given when it starts: what is in doubt, what waits for a person, which session was before.
 
-A session that continues is told of itself alone, and nothing that it was told before and still has in its view.
+A session that continues gets what concerns itself alone, and nothing that it got before and still has in its view.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Starting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def start_dose(store: StorePort, context: Context, starting: Starting) -> Dose:
-    """What a session is told when it starts."""
+    """What a session is given when it starts."""
     store = for_one_answer(store)
     if starting.resumed:
         lines = list(_own_lines(store, starting.session))
