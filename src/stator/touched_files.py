@@ -92,7 +92,7 @@ class Toucher:
         return self._locked(path, look)
 
     def news(self, path: str) -> FileTouch | None:
-        """The same of a file that this session is not about to write, until it is `told`."""
+        """The same of a file that this session is not about to write, until that is noted."""
         stamp = stamp_of(path)
         return self._locked(
             path, lambda known: (news_for(known, self.key, stamp, self._is_live), ""), create=False
@@ -273,7 +273,7 @@ def _digest(text: str) -> str:
 
 
 def _made(folder: str) -> bool:
-    """Whether the folder is there, made if necessary; a link from elsewhere is none."""
+    """Whether the folder is there, made if necessary; a link from elsewhere does not count."""
     if not os.path.lexists(folder):
         try:
             os.makedirs(folder, 0o700, exist_ok=True)

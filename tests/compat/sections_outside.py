@@ -19,6 +19,7 @@ from compat.place import Place, Section
 from stator.hooks.ingest import ingest
 from stator.importers import discover
 from stator.importers.run import import_transcripts
+from stator.model.brief.envelope import wrapped
 from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.items import (
     About,
@@ -43,6 +44,7 @@ from stator.model.exchange.items import (
     Unknown,
     Via,
 )
+from stator.model.extraction.handovers import HEADINGS
 from stator.runtime.base.context import Context
 from stator.runtime.facade.store import Store
 from stator.runtime.ingest.recorder import Recorder
@@ -168,6 +170,25 @@ def items(place: Place) -> None:
         for item in told[:8]:
             recorder.take(item)
         recorder.flush()
+
+
+def delivered(place: Place) -> None:
+    """Texts of ours that arrived: alone, beside others, cut, and the answer to a request for a handover."""
+    talk = Conversation(source="codex", id="talk", name="talk", cwd="/home/dev/demo")
+    answer = "\n".join(f"## {heading}\nnone" for heading in HEADINGS)
+    told: list[Item] = [
+        Noted(id="n1", content=wrapped("start", "the roses are in doubt")),
+        Prompted(id="p1", content="go"),
+        Noted(id="n2", content=f"another hook\n{wrapped('prompt', 'the roses were watered')}"),
+        Noted(id="n3", content=wrapped("file", "another agent changed it")[:-20]),
+        Answered(id="m1", reply="done"),
+        Noted(id="n4", content=wrapped("handover", "write it down")),
+        Answered(id="m2", reply=answer),
+        Compacted(id="c1", summary=answer),
+        Prompted(id="p2", content="on"),
+    ]
+    with place.open() as store:
+        _record(store, talk, told, "import")
 
 
 def _record(store: Store, about: Conversation, told: list[Item], via: Via) -> None:
@@ -401,6 +422,7 @@ SECTIONS: dict[str, Section] = {
         f"example-{source.name}": partial(imported, source) for source in sorted(EXAMPLES.iterdir())
     },
     **{f"hooks-{agent}": partial(hooked, agent) for agent in HOOKS},
+    "delivered": delivered,
     "items": items,
     "mcp": served,
     "mcp-requests": requested,

@@ -36,7 +36,7 @@ def notice(
     spool: str,
     process: tuple[int, int, int],
 ) -> list[tuple[str, FileTouch]]:
-    """Take in what a hook says about files. Returns the files that another session changed, each with that session."""
+    """Note what a hook says about files. Returns the files that another session changed, each with that session."""
     conversation = hook_input.get("session_id") or hook_input.get("conversation_id")
     if not isinstance(conversation, str) or not conversation:
         return []
@@ -78,7 +78,7 @@ def _of_call(
 
 
 def _is_file_below(path: str, folder: str) -> bool:
-    """Whether a word of a command is a file of the project: most words are none."""
+    """Whether a word of a command is a file of the project: most words name none."""
     return os.path.isfile(path) and os.path.realpath(path).startswith(
         os.path.join(os.path.realpath(folder), "")
     )
