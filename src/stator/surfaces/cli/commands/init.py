@@ -129,8 +129,8 @@ def init(
     yes
         Change the settings without asking.
     brief
-        What the agent is given: off (nothing), start (when a session starts), full (also with the first prompt). Without
-        this option, what its settings say, else full. $STATOR_BRIEF overrides it where the agent starts.
+        What the agent is given: off (nothing), start (when a session starts), full (also with the first prompt).
+        Without this option, what its settings say, else full. $STATOR_BRIEF overrides it where the agent starts.
     handover
         Ask the agent for a handover (goal, decisions, constraints, state, next, dead ends) when it stops, once for
         each conversation, after a compaction, and every 20 turns. It is kept as the artifact «handover», in the
