@@ -32,7 +32,7 @@ from stator.model.sessions.lifecycle import check_lease, check_transition
 from stator.model.sessions.retention import tier_of
 from stator.model.values import canon
 from stator.model.views.search_text import document
-from stator.runtime.brief.gather import Here, _Gathering
+from stator.runtime.brief.away import Away
 from stator.runtime.retention.policies import _is_kept
 from stator.runtime.views import reflog
 from stator.runtime.window.recall import _of_rank
@@ -86,7 +86,7 @@ def _allowed(kind: str) -> Iterator[str]:
         "searched": document(commit) is not None,
         "of retention": _is_kept(commit),
         "leaves the view": any(True for rank in range(5) for _ in _of_rank(commit, rank)),
-        "news": _Gathering._is_news(SimpleNamespace(_here=Here()), of_a_run, whole=True),  # type: ignore[arg-type]
+        "news": Away._is_news(SimpleNamespace(_run=""), of_a_run, whole=True),  # type: ignore[arg-type]
         "read on after a rewind": any(reflog.shown(_Log([commit]), "s_1", 0, 1, [])),  # type: ignore[arg-type]
         "in the background": kind != "turn" and _style(commit) == "dim",
     }

@@ -10,15 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stator.errors import BadBudget, InvalidInput
-from stator.model.brief.compose import (
-    MIN_TOKENS,
-    SECTIONS,
-    TARGETS,
-    BriefItem,
-    Gathered,
-    Topic,
-    compose,
-)
+from stator.model.brief.compose import MIN_TOKENS, compose
+from stator.model.brief.sections import SECTIONS, TARGETS, BriefItem, Gathered, Topic
 from stator.model.log.query import Head
 from stator.model.records.text import VALUE_MAX, arguments_text, value_text
 
@@ -72,15 +65,11 @@ def test_a_brief_stays_within_its_budget_for_any_records(topics, name, target, m
 )
 def test_recorded_text_never_leaves_its_delimiters_or_its_line(topics, target):
     made = compose(gathered(**topics), max_tokens=2000, target=target)
-    headings = [line for line in made.text.split("\n") if line.startswith(("## ", "<"))]
-    plain = compose(
-        gathered(**{name: ["x"] * len(found) for name, found in topics.items()}),
-        max_tokens=2000,
-        target=target,
-    )
-    assert headings == [line for line in plain.text.split("\n") if line.startswith(("## ", "<"))], (
-        "no heading but ours"
-    )
+    headings = [line for line in made.text.split("\n") if line.startswith("## ")]
+    ours = [line.removeprefix("## ").split(" (")[0] for line in headings]
+    assert ours == [part.title for part in made.sections] or target == "claude-code"
+    tags = re.findall(r"^</?([\w-]+)", made.text, re.MULTILINE)
+    assert set(tags) <= {*SECTIONS, "stator-brief"}, "no tag but ours"
     shown = sum(len(part.lines) for part in made.sections)
     quoted = inner(made.text, target)
     assert len(quoted) == shown
@@ -106,10 +95,11 @@ def test_the_smallest_brief_names_every_section_and_counts_what_it_omits():
     full = gathered("\u202e" * 4000, **{name: ["\u202e" * 4000] * 1_234 for name in SECTIONS})
     for target in TARGETS:
         made = compose(full, max_tokens=MIN_TOKENS, target=target)
-        assert [part.name for part in made.sections] == list(SECTIONS)
-        assert all(part.title in made.text for part in made.sections)
         assert set(made.left_out) == set(SECTIONS)
-        assert [part.name for part in made.sections if part.lines] == ["goal", "in_doubt", "away"]
+        assert [part.name for part in made.sections][:2] == ["goal", "in_doubt"]
+        shown = {part.name for part in made.sections}
+        for name in SECTIONS:
+            assert name in shown or f"{name.replace('_', ' ')} 1,234" in made.text
 
 
 def test_the_error_of_a_budget_that_is_too_small_names_the_minimum():
@@ -144,7 +134,7 @@ def test_a_thousand_decisions_do_not_crowd_out_the_goal_and_calls_in_doubt():
     )
     for text in ("make it work", "pay(amount=5)", "settled by ann"):
         assert f"«{text}»" in made.text
-    assert re.search(r"… and \d+ more \(stator decisions\)", made.text)
+    assert re.search(r"## Decisions that stand \(\d+ of 1,000\)", made.text)
 
 
 def test_a_full_section_shows_the_newest_records_and_counts_the_rest():
@@ -154,19 +144,19 @@ def test_a_full_section_shows_the_newest_records_and_counts_the_rest():
         f"- [model] «fact {n}»" for n in range(len(part.lines))
     ]
     assert made.left_out == {"facts": 500 - len(part.lines)}
-    assert f"and {part.left_out} more (stator state -c facts)" in made.text
+    assert f"## Facts ({len(part.lines)} of 500)" in made.text
 
 
 def test_a_long_text_is_shown_whole_when_other_records_leave_room():
-    long = "because " * 300
+    long = " ".join(f"because of reason {n}." for n in range(150))
     assert f"«{long}»" in compose(gathered(decisions=[long], facts=["x"])).text
     crowded = compose(gathered(decisions=[long], facts=["x" * 200] * 50)).text
     assert f"«{long}»" not in crowded
-    assert "«because because" in crowded
+    assert "«because of reason" in crowded
 
 
 def test_the_request_is_shown_whole_up_to_half_of_the_budget():
-    asked = "please " * 500
+    asked = ("please " * 500).strip()
     assert f"«{asked}»" in compose(gathered(goal=[asked], facts=["x"])).text
 
 
@@ -175,9 +165,17 @@ def test_a_text_too_long_to_show_whole_does_not_use_up_the_budget():
     assert made.tokens < 300
 
 
-def test_a_request_that_is_too_long_is_cut_and_the_cut_is_counted():
+def test_a_request_that_is_too_long_is_cut_where_a_sentence_ends_and_a_mark_shows_it():
+    asked = " ".join(f"Move the file number {n} to the folder {n % 7}." for n in range(500))
+    made = compose(gathered(goal=[asked]), max_tokens=MIN_TOKENS)
+    (line,) = made.sections[0].lines
+    assert re.match(r"- \[model\] «Move the file number 0 to the folder 0\. ", line.text)
+    assert re.search(r"\. …»\Z", line.text)
+
+
+def test_a_request_without_any_sentence_is_cut_at_a_word():
     made = compose(gathered(goal=["do " * 5000]), max_tokens=MIN_TOKENS)
-    assert re.search(r"- \[model\] «do do .*»… \(\+[\d,]+ characters\)", made.text)
+    assert re.search(r"- \[model\] «do do .*…", made.text)
 
 
 def test_an_empty_section_is_omitted():

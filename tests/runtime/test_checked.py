@@ -323,10 +323,11 @@ def test_a_brief_lists_claimed_steps_first_with_their_check_as_recorded_text(ses
         run(t, "make lint")
         t.plan("s", "done", check="make test", order=3)
         t.plan("bare", "done", order=4)
-    lines = [line for line in str(session.brief()).splitlines() if "«" in line and "t1" in line]
-    steps = [line.split("] ", 1)[1] for line in lines if line.startswith("- [model]")]
-    assert [line.split(" «")[0] for line in steps] == ["claimed", "claimed", "pending", "done"]
+    (plan,) = [part for part in session.brief().sections if part.name == "plan"]
+    steps = [line.text.removeprefix("- [model] ") for line in plan.lines]
+    assert [line.split(" «")[0] for line in steps] == ["claimed", "claimed", "pending"]
     assert "«s; check: make test»" in steps[0]
+    assert plan.title == "Plan (1 step done and checked)"
 
 
 def test_an_overview_counts_only_what_is_proved(store, session):

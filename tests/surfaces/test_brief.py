@@ -25,15 +25,37 @@ def documents(store):
     return store
 
 
+def without_rule(text):
+    """The text without the line that says how to read it, and that line."""
+    first, rule, rest = text.split("\n", 2)
+    return f"{first}\n{rest}", rule
+
+
 def test_a_brief_in_a_pipe_is_only_the_text(store, ask):
     answer = ask("brief")
     assert answer.code == 0
+    lines = normal(answer.out).split("\n", 2)
+    assert lines[1].startswith(
+        "Another session, not this one: s_… «fix-login» of demo-agent, last used "
+    )
+    text, rule = without_rule(lines[2])
+    assert rule.endswith("without a label, a verified user's.")
     assert (
-        normal(answer.out).split("\n", 2)[2]
-        == """
-## Goal: the current request
-- «finish, and pay the invoice» (t3, ended)
-- «fix the login bug» (t1, asked first)
+        text
+        == """\
+Its last turn, t3, ended without an answer. 2 files were changed.
+
+## What was asked
+- t1 «fix the login bug»
+- t2 «run the tests»
+- t3 «finish, and pay the invoice»
+
+## Calls in doubt: each may or may not have happened; do not assume, settle it first
+- [model] «pay(amount=5) — the tool does not know» t3, stator settle s_…:c_…
+
+## What the agent wrote earlier
+- [model] t1 «The login now verifies the token.»
+- [model] t2 «Two tests fail. Switching to sessions.»
 
 ## Decisions that stand
 - [model] «auth: use signed cookies — because works without a store» t3
@@ -41,29 +63,35 @@ def test_a_brief_in_a_pipe_is_only_the_text(store, ask):
 ## Facts
 - [model] unverified «test command = pytest -q tests» t3
 
-## Plan: what is done stays done
-- [model] pending «write the fix» t1
-- [model] pending «run the tests» t1
+## Plan
+- [model] pending «write the fix»
+- [model] pending «run the tests»
 
 ## Files
-- [model] created «cookies.py» t3, gone from disk
-- [model] modified «auth.py» t1, gone from disk
+- [model] created «cookies.py»
+- [model] modified «auth.py»
+- [model] created and deleted again «session.py»
 
 ## Dead ends: do not try these again
 - [model] «JWT with a blocklist — because needs the store anyway» t2
 
-## Calls that failed lately
-- [tool] «run_tests(command=pytest -q) — error: RuntimeError: 2 failed, 11 passed» t2
-
-## Calls in doubt: each may or may not have happened; do not assume, settle it first
-- [model] «pay(amount=5) — the tool does not know» t3, c_…: stator settle c_…
+## Failed and not repaired
+- [tool] t2 «run_tests: pytest -q — 2 failed, 11 passed»
 
 ## Pending: intended and not begun
 - [model] «rotate the keys (waits for ops)» t2
 
-Session s_… «fix-login», head @32 """
+More: stator log s_…; head @32 """
         + normal(answer.out).rsplit(" ", 1)[1]
     )
+
+
+def test_the_call_that_a_brief_names_is_settled_as_it_is_given(store, ask):
+    text = ask("brief").out
+    key = text.split("stator settle ", 1)[1].split()[0]
+    assert key.startswith("s_")
+    assert ask("settle", key, "--done").code == 0
+    assert "stator settle" not in ask("brief").out
 
 
 def test_a_brief_is_the_same_bytes_in_every_terminal_encoding(store):
@@ -107,7 +135,7 @@ def test_no_disk_leaves_out_remarks_about_files_on_disk(store, ask):
 
 def test_a_brief_on_a_terminal_shows_headings_and_no_control_characters(documents):
     shown = on_terminal("brief", "--no-pager", rows=60)
-    assert "## Goal" in shown
+    assert "## What was asked" in shown
     assert "\x1b[2J" not in shown
 
 

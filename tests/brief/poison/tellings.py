@@ -16,7 +16,7 @@ import anyio
 import msgspec
 
 from brief.poison.corpus import PROJECT, Poisoned
-from stator.model.brief.compose import SECTIONS, TARGETS
+from stator.model.brief.sections import SECTIONS, TARGETS
 from stator.model.window.messages import MARK
 from stator.runtime.brief.doses import prompt_dose
 from stator.runtime.facade.store import Store

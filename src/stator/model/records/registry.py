@@ -177,7 +177,7 @@ ROWS: tuple[CommitKind, ...] = (
             search=lambda r: (r.step, r.detail, r.evidence),
             listed=10,
             hot=Hot(20),
-            brief=Briefed(title="Plan: what is done stays done", place=50, room=60, weight=4),
+            brief=Briefed(title="Plan", place=50, room=60, weight=4),
             noted=NotedAs(50, "plan"),
         ),
         reported=reports.PLAN,

@@ -7,36 +7,37 @@ only for the lines that fit. No clock is read and no model asked.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from stator.errors import NotFound, StatorError
 from stator.model.brief import compose as briefs
-from stator.model.brief.compose import (
+from stator.model.brief import lines
+from stator.model.brief.path_groups import common_folder
+from stator.model.brief.sections import (
     Brief,
     BriefItem,
+    BriefOpening,
     Gathered,
+    Saying,
     SectionName,
     Target,
     Tell,
     Topic,
+    told,
+    unplaced_topic,
 )
-from stator.model.log.commit import Commit
+from stator.model.brief.story import NetFile, SessionStory
 from stator.model.log.delta import Put
-from stator.model.log.query import CallQuery, CallRow, TurnRow
-from stator.model.log.rewinds import TAG, visible
+from stator.model.log.shown_text import cut_short
 from stator.model.records.tables import (
-    BOOKKEEPING,
     BRIEFED,
-    CONTRIBUTIONS,
-    KINDS,
-    NEWS,
     record_text,
 )
-from stator.model.records.text import arguments_text, prompt_text, recorded_text, value_text
+from stator.model.records.text import arguments_text, recorded_text
 from stator.model.records.types import (
     CallRecord,
     Entry,
@@ -45,42 +46,36 @@ from stator.model.records.types import (
     FactRecord,
     FileRecord,
     PendingRecord,
-    file_key,
+    PlanRecord,
+    RevisionRecord,
+    SettingRecord,
 )
-from stator.model.sessions.lifecycle import split_cause
 from stator.model.values.ids import is_id, short
 from stator.model.views import checked, open_calls
-from stator.model.window.compaction import (
-    GROUPS_MAX,
-    KEYS_MAX,
-    RANKS,
-    order,
-)
-from stator.model.window.words import CountTokens
-from stator.runtime.base.provenance import imported_upto
+from stator.model.window.compaction import GROUPS_MAX, KEYS_MAX, RANKS, order
+from stator.model.window.words import BYTES_PER_TOKEN, CountTokens
+from stator.runtime.brief.away import Away, joined, said_by
+from stator.runtime.brief.newest import NewestCommits
 from stator.runtime.files import disk_check
-from stator.runtime.files import git as worktree
-from stator.runtime.views import reflog
-from stator.runtime.views.as_read import for_one_answer, to_settle, unplaced_in
-from stator.runtime.views.file_changes import FileChange, files_before, net_files
+from stator.runtime.views.as_read import for_one_answer, is_history, unplaced_in
 from stator.runtime.views.refs import Point, arguments_of, intent_of
 from stator.store.port import StorePort
 
 MODEL = "model"
 """The setting whose change a brief mentions."""
-FEW = 8
-"""Failed calls that are listed."""
 ITEMS_MAX = 500
-SCAN = 300
-"""Commits that are looked through for what happened while the agent was away."""
-WINDOW = 300
-"""Commits over which the net change of a file is known; before that, its last one."""
+JUDGED_MAX = 60
+"""Records of one collection of which it is asked what they rest on: more than a brief has room for."""
 DISK_BYTES = 8 * 1024 * 1024
 """Bytes of files that are read to see whether they changed; for more, a brief takes too long."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-DID_NOT_WORK = ("error", "timeout", "cancelled", "denied")
 EVICTED_MAX = len(RANKS) * (KEYS_MAX + GROUPS_MAX) + 1
 """Keys of one compaction that are ranked: more than one ever has."""
+CHATTER = len(RANKS) - 1
+"""The rank of messages that nobody has to be reminded of."""
+ORIGIN_MAX = 60
+_KEY = re.compile(r"[\w.:@/-]{1,120}")
+_ORIGIN = re.compile(r"[^\w.:/@ -]+")
 
 
 class Here(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,6 +86,8 @@ class Here(msgspec.Struct, frozen=True, kw_only=True):
     run: str = ""
     """The asking driver's own run, and the seq it began at."""
     began: int = 0
+    own: bool = False
+    """Whether the asker is the session itself."""
 
 
 def brief(
@@ -105,415 +102,380 @@ def brief(
     count_tokens: CountTokens | None,
 ) -> Brief:
     """The brief of a session; `at` says where a position is."""
-    items = min(ITEMS_MAX, 20 + max_tokens // 15) if type(max_tokens) is int else 0
-    gathered = _Gathering(for_one_answer(store), session, here, max(items, 1)).gather(since, at)
+    tokens = max_tokens if type(max_tokens) is int else 0
+    gathered = _Gathering(for_one_answer(store), session, here, tokens).gather(since, at)
     return briefs.compose(gathered, max_tokens=max_tokens, target=target, count_tokens=count_tokens)
 
 
 class _Gathering:
-    def __init__(self, store: StorePort, session: str, here: Here, items: int) -> None:
-        self._store, self._id, self._here, self._items = store, session, here, items
-        self._row = store.session(session)
-        self._head = store.head(session)
-        self._counts = store.counts(session)
-        self._is_fork = bool(self._row.record.lineage)
-        self._imported = imported_upto(store, self._row.record)
+    def __init__(self, store: StorePort, session: str, here: Here, tokens: int) -> None:
+        self._store, self._id, self._here = store, session, here
+        self._items = max(1, min(ITEMS_MAX, 20 + tokens // 15))
+        self._bytes = max(tokens, 1) * BYTES_PER_TOKEN
+        self._newest = NewestCommits(store, session)
+        self._row, self._head = self._newest.row, self._newest.head
         self._disk_left = DISK_BYTES
-        self._source = functools.cache(self._look_up_source)
+        self._entries = functools.cache(self._look_up_entries)
+        self._folder = ""
 
     def gather(self, since: str | None, at: Callable[[str], Point]) -> Gathered:
-        turns = self._store.turns(self._id, newest_first=True, limit=1)
-        calls = self._store.entries(self._id, "calls")
+        story = self._newest.story()
+        asked = [*self._newest.first_requests(), *story.asked]
+        files = self._files(story)
+        self._folder = common_folder([one.path for one in files])
+        on_disk = self._on_disks(files)
+        calls = self._calls()
+        last, said = lines.last_sayings(story), lines.earlier_sayings(story)
+        seqs = {entry.seq for name in JUDGED for entry in self._entries(name)[:JUDGED_MAX]}
+        asked_about = {
+            *seqs,
+            *(saying.seq for saying in last),
+            *([story.summary.seq] if story.summary else []),
+        }
+        doubtful = self._newest.unverified(sorted(asked_about))
+        reports = [saying.seq for saying in said if saying.source != "model"]
+        outside = self._newest.after_outside(said) | self._newest.reported(reports) | doubtful
         topics: dict[SectionName, Topic] = {
-            **{name: self._live(name, row.note) for name, row in BRIEFED.items()},
-            "goal": self._goal(turns),
-            "facts": self._facts(),
-            "plan": self._plan(),
-            "files": self._files(),
-            "failed": self._failed(),
-            "in_doubt": self._calls(to_settle(self._store, self._id), "stator settle"),
-            "pending": self._pending(),
-            "waiting": self._calls(_waiting(calls), "stator approve"),
+            **{name: self._live(name, row.note, doubtful) for name, row in BRIEFED.items()},
+            "goal": self._goal(asked, story),
+            "facts": self._facts(doubtful),
+            "plan": self._plan(doubtful),
+            "revisions": self._revisions(last),
+            "files": self._labelled(lines.changed_items(files, self._folder, on_disk)),
+            "read": self._labelled(lines.read_items(files, self._folder, on_disk)),
+            "pending": self._pending(doubtful),
             "model": self._model(),
             "evicted": self._evicted(),
-            "unplaced": briefs.unplaced_topic(unplaced_in(self._store, self._id), self._items),
-            "away": self._away(since, at, turns),
+            "checks": told(lines.check_items(story, self._folder)),
+            "failed": told(lines.failed_items(story, self._folder)),
+            "open": told(lines.open_items(story, self._folder, {record.call for record in calls})),
+            "did": told(lines.call_items(story, self._folder)),
+            "in_doubt": self._told_calls(
+                [record for record in calls if record.status == "in doubt"], "stator settle"
+            ),
+            "waiting": self._told_calls(
+                [record for record in calls if open_calls.waits(record)], "stator approve"
+            ),
+            "unplaced": unplaced_topic(unplaced_in(self._store, self._id), self._items),
+            "away": Away(
+                self._store, self._newest, self._here.run, self._here.began, self._here.root
+            ).topic(since, at),
+            "unverified": self._unverified(doubtful, story),
         }
         return Gathered(
-            session=self._id, name=self._row.record.name, head=self._head, topics=topics
+            session=self._id,
+            name=self._row.record.name,
+            head=self._head,
+            topics=topics,
+            opening=self._opening(story, files),
+            last=[_resting(saying, doubtful) for saying in last],
+            said=[_resting(saying, outside) for saying in said],
+            showed=lines.results(story, self._folder),
         )
 
-    # -- where things came from -------------------------------------------------------------------
+    def _look_up_entries(self, collection: str) -> list[Entry]:
+        """The live records of a collection, the newest first; asked for only if there are any."""
+        if not self._newest.counts.live.get(collection):
+            return []
+        return self._store.entries(self._id, collection, limit=self._items)
 
-    def _look_up_source(self, seq: int) -> str:
-        found = self._store.commits(self._id, after=seq - 1, upto=seq, limit=1, load=False)
-        return self._label(found[0]) if found and seq > 0 else "unknown"
+    # -- the opening ------------------------------------------------------------------------------
 
-    def _label(self, commit: Commit) -> str:
-        """Where a commit came from; nothing where that is a verified user."""
-        if commit.seq <= self._imported:
-            return "import"
-        source = commit.provenance
-        if source.source == "user" and source.trust == "verified":
-            return ""
-        # What a contributor records, a person or a program that acts for one.
-        return "user" if commit.actor == "user" else source.source
-
-    def _commit(self, seq: int) -> Commit | None:
-        found = self._store.commits(self._id, after=seq - 1, upto=seq, limit=1)
-        return found[0] if found else None
+    def _opening(self, story: SessionStory, files: Sequence[NetFile]) -> BriefOpening:
+        record, shown = self._row.record, self._row.shown
+        known = record.labels.get("times") != "unknown"
+        sentences = lines.ended(
+            story,
+            at_work=shown == "active" and not self._here.own,
+            unfinished=shown == "interrupted",
+        )
+        if story.deeds or files:
+            sentences.append(lines.changed(files))
+        return BriefOpening(
+            own=self._here.own,
+            agent=record.agent,
+            used=_minute(self._row.updated) if known else "at an unknown time",
+            ended=sentences,
+            about=[("branch", record.labels.get("branch", "")), ("folder", self._folder)],
+        )
 
     # -- the state --------------------------------------------------------------------------------
 
-    def _live(self, collection: str, note: Callable[[Any], str]) -> Topic:
+    def _live(
+        self, collection: str, note: Callable[[Any], str], doubtful: Mapping[int, str]
+    ) -> Topic:
         """Records of a collection, the newest first."""
-        entries = self._store.entries(self._id, collection, limit=self._items)
+        entries = self._entries(collection)
         return self._topic(
             collection,
             entries,
-            entries,
-            lambda entry: self._told(entry, note=_joined(f"t{entry.turn}", note(entry.record))),
+            lambda entry: self._told(entry, note=joined(f"t{entry.turn}", note(entry.record))),
+            doubtful,
         )
 
     def _topic(
         self,
         collection: str,
-        entries: Sequence[Entry],
-        chosen: Iterable[Entry],
+        chosen: Sequence[Entry],
         tell: Callable[[Entry], BriefItem],
+        doubtful: Mapping[int, str],
+        title: str = "",
     ) -> Topic:
-        """Chosen entries of those that were read, and how many there are altogether."""
-        tells = [functools.partial(_unless_erased, tell, entry) for entry in chosen]
+        """Chosen entries of those that were read, and how many there are altogether; without what rests on something
+        that nobody vouches for."""
+        entries = self._entries(collection)
+        kept = [entry for entry in chosen if entry.seq not in doubtful]
+        tells = [functools.partial(_unless_erased, tell, entry) for entry in kept]
         cut = len(entries) >= self._items
-        known = self._counts.live.get(collection, 0)
+        known = self._newest.counts.live.get(collection, 0)
         total = max(known - (len(entries) - len(tells)), len(tells))
-        return Topic(tells=tells, total=total if cut else len(tells))
+        return Topic(tells=tells, total=total if cut else len(tells), title=title)
 
     def _told(self, entry: Entry, *, mark: str = "", note: str = "") -> BriefItem:
         return BriefItem(
             text=record_text(entry.record),
             mark=mark,
             note=note,
-            source=self._source(entry.seq),
+            source=self._newest.source(entry.seq),
             seq=entry.seq,
         )
 
-    def _facts(self) -> Topic:
+    def _facts(self, doubtful: Mapping[int, str]) -> Topic:
         """Those that were verified first."""
-        entries = self._store.entries(self._id, "facts", limit=self._items)
-        ordered = sorted(entries, key=lambda entry: not _is_verified(entry))
+        ordered = sorted(self._entries("facts"), key=lambda entry: not _is_verified(entry))
         return self._topic(
             "facts",
-            entries,
             ordered,
             lambda entry: self._told(
                 entry,
                 mark="verified" if _is_verified(entry) else "unverified",
                 note=f"t{entry.turn}",
             ),
+            doubtful,
         )
 
-    def _plan(self) -> Topic:
-        """What is claimed to be done; what is to be done, in order; then what is done, the newest first."""
-        entries = self._store.entries(self._id, "plan", limit=self._items)
+    def _plan(self, doubtful: Mapping[int, str]) -> Topic:
+        """What is claimed to be done, and what is to be done, in order; of what is done, only how much."""
+        entries = sorted(self._entries("plan"), key=checked.in_plan)
+        shown = [entry for entry in entries if _status(entry) not in ("done", "dropped")]
+        done = sum(_status(entry) == "done" for entry in entries)
+        title = (
+            f"{BRIEFED['plan'].title} ({done:,} step{'s' * (done != 1)} done and checked)"
+            if done
+            else ""
+        )
         return self._topic(
             "plan",
-            entries,
-            sorted(entries, key=checked.in_plan),
+            shown,
             lambda entry: self._told(
                 entry,
-                mark=str(getattr(entry.record, "status", "")).replace("_", " "),
-                note=_joined(f"t{entry.turn}", checked.reason(entry.record)),
+                mark=_status(entry).replace("_", " "),
+                note=_bracketed(checked.reason(entry.record)),
             ),
+            doubtful,
+            title,
         )
 
-    def _pending(self) -> Topic:
+    def _pending(self, doubtful: Mapping[int, str]) -> Topic:
         """What is intended; a call to settle is listed among the calls."""
-        entries = self._store.entries(self._id, "pending", limit=self._items)
-        chosen = [entry for entry in entries if not _is_to_settle(entry)]
+        chosen = [entry for entry in self._entries("pending") if not _is_to_settle(entry)]
         return self._topic(
-            "pending", entries, chosen, lambda entry: self._told(entry, note=f"t{entry.turn}")
+            "pending", chosen, lambda entry: self._told(entry, note=f"t{entry.turn}"), doubtful
         )
+
+    def _revisions(self, said: Sequence[Saying]) -> Topic:
+        """Revisions that no later one replaced."""
+        kept = [
+            (entry.record, entry.seq)
+            for entry in self._entries("revisions")
+            if isinstance(entry.record, RevisionRecord) and not entry.record.replaced
+        ]
+        return self._labelled(lines.revision_items(kept, " ".join(saying.text for saying in said)))
 
     def _model(self) -> Topic:
-        """The model and the one before it, where it changed; the other settings are not the next session's."""
-        now = self._store.find(self._id, "settings", MODEL)
-        before = now and self._store.find(self._id, "settings", MODEL, at=now.seq - 1)
-        if now is None or before is None:
+        """The model and the one before it, where it changed lately; other settings are not the next session's."""
+        found = [
+            (commit, op)
+            for commit in self._newest.commits
+            for op in commit.delta
+            if isinstance(op, Put)
+            and isinstance(op.record, SettingRecord)
+            and op.record.name == MODEL
+        ]
+        if not found or not found[-1][1].was:
             return Topic(tells=[])
-        return Topic(tells=[functools.partial(_unless_erased, self._told_model(before), now)])
-
-    def _told_model(self, before: Entry) -> Callable[[Entry], BriefItem]:
-        def told(now: Entry) -> BriefItem:
-            text = " → ".join(
-                recorded_text(getattr(entry.record, "value", "(erased)")) for entry in (before, now)
-            )
-            return BriefItem(
-                text=text, note=f"t{now.turn}", source=self._source(now.seq), seq=now.seq
-            )
-
-        return told
+        commit, op = found[-1]
+        if len(found) > 1:
+            before: Any = found[-2][1].record
+        else:
+            entry = self._store.find(self._id, "settings", MODEL, at=commit.seq - 1)
+            before = entry.record if entry else None
+        text = " → ".join(
+            recorded_text(getattr(record, "value", "(erased)")) for record in (before, op.record)
+        )
+        return told(
+            [
+                BriefItem(
+                    text=text,
+                    note=f"t{commit.turn}",
+                    source=self._newest.label(commit),
+                    seq=commit.seq,
+                )
+            ]
+        )
 
     def _evicted(self) -> Topic:
-        """What left the agent's view, what matters most first."""
+        """What left the view of the agent that asks, what matters most first; never messages alone."""
+        if not self._here.own or not self._newest.counts.live.get("evicted"):
+            return Topic(tells=[])
         # All of one seq: the newest few are not those that matter.
         entries = self._store.entries(self._id, "evicted", limit=EVICTED_MAX)
-        chosen = sorted(entries, key=_rank)[: self._items]
-        tells = [functools.partial(_unless_erased, self._told_evicted, entry) for entry in chosen]
-        return Topic(tells=tells, total=len(entries), exact=len(entries) < EVICTED_MAX)
+        ranked = [entry for entry in sorted(entries, key=_rank) if _rank(entry)[0] < CHATTER]
+        tells = [
+            functools.partial(_unless_erased, self._told_evicted, entry)
+            for entry in ranked[: self._items]
+        ]
+        return Topic(tells=tells, total=len(ranked))
 
     def _told_evicted(self, entry: Entry) -> BriefItem:
-        held = int(getattr(entry.record, "seq", 0))
+        record = entry.record
+        assert isinstance(record, EvictedRecord)
+        held = self._newest.commit(record.seq)
+        what = "" if held is None else said_by(held)
         return BriefItem(
-            text=record_text(entry.record), note=f"@{held}", source=self._source(held), seq=held
+            text=what or record.key,
+            note=f"{short(self._id)}:{record.key}" if _is_plain_key(record.key) else "",
+            source=self._newest.source(record.seq),
+            seq=record.seq,
+        )
+
+    def _unverified(self, doubtful: Mapping[int, str], story: SessionStory) -> Topic:
+        """What rests on something that nobody vouches for: quoted, with what it claims to be and where it is from."""
+        entries = [
+            entry for name in JUDGED for entry in self._entries(name) if entry.seq in doubtful
+        ]
+        items = [
+            BriefItem(
+                text=record_text(entry.record),
+                mark=f"claimed {entry.collection.replace('_', ' ')}, from {_origin(doubtful[entry.seq])}:",
+                source=self._newest.source(entry.seq),
+                seq=entry.seq,
+            )
+            for entry in sorted(entries, key=lambda entry: -entry.seq)
+            if not isinstance(entry.record, ErasedRecord)
+        ]
+        items += lines.web_items(story, self._bytes // 5)
+        origins = list(dict.fromkeys(_origin(where) for where in doubtful.values()))
+        return told(
+            items,
+            title=f"Unverified, from {', '.join(origins[:3]) or 'the web'}: nobody vouches for it",
         )
 
     # -- files ------------------------------------------------------------------------------------
 
-    def _files(self) -> Topic:
-        entries = self._store.entries(self._id, "files", limit=self._items)
-        start = max(0, self._head.seq - WINDOW)
-        versions = self._store.versions(
-            self._id, after=start, upto=self._head.seq, collections=("files",)
-        )
-        there = files_before(self._store, self._id, versions)
-        net = {
-            file_key(change.root, change.path): change
-            for change in net_files(versions, there=there, reads=True)
-        }
-        # A file that was created and deleted since is left out.
-        chosen = [entry for entry in entries if entry.seq <= start or entry.key in net]
-        return self._topic(
-            "files", entries, chosen, lambda entry: self._told_file(entry, net.get(entry.key))
+    def _files(self, story: SessionStory) -> list[NetFile]:
+        """The files that the newest commits touched; before those, what the state has of others."""
+        found = [one for one in story.files if self._newest.counts_for(one.seq)]
+        if self._newest.is_whole:
+            return found
+        seen = {(one.root, one.path) for one in story.files}
+        for entry in self._entries("files"):
+            record = entry.record
+            if isinstance(record, FileRecord) and (record.root, record.path) not in seen:
+                found.append(
+                    NetFile(
+                        path=record.path, root=record.root, op=record.op,
+                        edits=int(record.op not in ("read", "skipped")), seq=entry.seq, after=record.after,
+                    )
+                )  # fmt: skip
+        return found
+
+    def _on_disks(self, files: Sequence[NetFile]) -> Callable[[NetFile], str]:
+        """How files differ from what was recorded of them."""
+        found = {(one.root, one.path): self._on_disk(one) for one in files}
+        if len(found) > 1 and all(how == GONE for how in found.values()):  # the folder is not here
+            return lambda one: ""
+        return lambda one: found[one.root, one.path]
+
+    def _labelled(self, items: Sequence[BriefItem]) -> Topic:
+        """Items with the label of where their newest commit came from."""
+        return told(
+            [msgspec.structs.replace(item, source=self._newest.source(item.seq)) for item in items]
         )
 
-    def _told_file(self, entry: Entry, net: FileChange | None) -> BriefItem:
-        record = entry.record
-        assert isinstance(record, FileRecord)
-        op = net.op if net is not None else record.op
-        told = self._told(entry, mark=op, note=_joined(f"t{entry.turn}", self._on_disk(record)))
-        digest = f"{told.text} (digest {record.after})" if record.after else told.text
-        return msgspec.structs.replace(told, text=digest)
-
-    def _on_disk(self, record: FileRecord) -> str:
-        """How a file compares with what was recorded of it; empty where that is not known."""
+    def _on_disk(self, one: NetFile) -> str:
+        """How a file differs from what was recorded of it; empty where it does not, or that is not known."""
         root = self._here.root
-        if not root or record.root != "." or record.op in ("deleted", "skipped"):
+        if not root or one.root != "." or one.op in ("deleted", "skipped"):
             return ""
-        found = disk_check.compare(root, record.path, record.after, self._disk_left)
+        found = disk_check.compare(root, one.path, one.after, self._disk_left)
         self._disk_left -= found.read
-        return found.said
+        return DIFFERS.get(found.said, "")
 
     # -- calls ------------------------------------------------------------------------------------
 
-    def _calls(self, records: Sequence[CallRecord], command: str) -> Topic:
-        """Calls without a known outcome, the newest first."""
-        newest = records[::-1]
+    def _calls(self) -> list[CallRecord]:
+        """Calls without a known outcome that a person or the next agent has to do with, the newest first."""
+        if not self._newest.counts.live.get("calls"):
+            return []
+        found = [
+            entry.record
+            for entry in self._store.entries(self._id, "calls")
+            if isinstance(entry.record, CallRecord)
+            and (
+                open_calls.waits(entry.record)
+                or (
+                    entry.record.status == "in doubt"
+                    and not entry.record.elsewhere
+                    and not is_history(self._store, self._id, entry.seq)
+                )
+            )
+        ]
+        return sorted(found, key=lambda record: (record.since, record.call), reverse=True)
+
+    def _told_calls(self, records: Sequence[CallRecord], command: str) -> Topic:
         tells: list[Tell] = [
-            functools.partial(self._told_call, record, command) for record in newest[: self._items]
+            functools.partial(self._told_call, record, command) for record in records[: self._items]
         ]
         return Topic(tells=tells, total=len(records))
 
     def _told_call(self, record: CallRecord, command: str) -> BriefItem:
-        intent = intent_of(self._store, self._id, record.call)
+        intent = self._newest.intent(record.call) or intent_of(self._store, self._id, record.call)
         call = short(record.call) if is_id(record.call, "call") else "c_?"
         turn = f"t{intent.turn}, " if intent is not None else ""
         return BriefItem(
-            text=_joined(arguments_text(record.tool, arguments_of(intent)), record.cause, by=" — "),
-            note=f"{turn}{call}: {command} {call}",
-            source=self._label(intent) if intent is not None else "unknown",
+            text=joined(arguments_text(record.tool, arguments_of(intent)), record.cause, by=" — "),
+            note=f"{turn}{command} {short(self._id)}:{call}",
+            source=self._newest.label(intent) if intent is not None else "unknown",
             seq=intent.seq if intent is not None else 0,
-        )
-
-    def _failed(self) -> Topic:
-        # What a fork inherits has no index of failures, so only its last part is looked through.
-        after = max(0, self._head.seq - WINDOW) if self._is_fork else 0
-        query = CallQuery(session=self._id, statuses=DID_NOT_WORK, after=after)
-        page = self._store.calls(query, limit=FEW)
-        tells = [functools.partial(self._told_failed, row) for row in page.rows]
-        more = page.cursor is not None
-        return Topic(tells=tells, total=len(tells) + more, exact=not more)
-
-    def _told_failed(self, row: CallRow) -> BriefItem:
-        intent = self._commit(row.seq)
-        outcome = self._commit(row.outcome) if row.outcome else None
-        output = outcome.known("output") if outcome is not None else None
-        said = output.get("message", "") if isinstance(output, Mapping) else output
-        cause = split_cause(row.cause)[1]
-        how = ": ".join(filter(None, [row.status, cause, value_text(said) if said else ""]))
-        told = outcome or intent
-        return BriefItem(
-            text=f"{arguments_text(row.tool, arguments_of(intent))} — {how}",
-            note=f"t{row.turn}",
-            source=self._label(told) if told is not None else "unknown",
-            seq=row.seq,
         )
 
     # -- the goal ---------------------------------------------------------------------------------
 
-    def _goal(self, turns: Sequence[TurnRow]) -> Topic:
-        """The current request, how its turn ended, and what was asked first."""
-        current = self._current(turns)
-        if current is None:
-            return Topic(tells=[])
-        tells: list[Tell] = [functools.partial(self._asked, current, self._how(current))]
-        if current.status in ("interrupted", "aborted"):
-            end = self._end_of(current)
-            if end is not None and end.cause:
-                tells.append(
-                    lambda: BriefItem(
-                        text=end.cause, mark="it was left with", source="system", seq=end.seq
-                    )
-                )
-        if current.turn > 1:
-            first = self._store.turns(self._id, upto=1, limit=1)
-            tells += [functools.partial(self._asked, row, "asked first") for row in first]
-        return Topic(tells=tells)
-
-    def _current(self, turns: Sequence[TurnRow]) -> TurnRow | None:
-        """The last turn, or the one that the session has been rewound to since."""
-        newest = turns[0] if turns else None
-        tags = self._store.entries(self._id, "tags", limit=self._items)
-        back = next((tag.seq for tag in tags if tag.key.startswith(TAG)), 0)
-        if newest is None or back <= newest.first:
-            return newest
-        stretches = visible(reflog.rewinds(self._store, self._id), self._head.seq)
-        return reflog.standing_turn(self._store, self._id, self._head.seq, stretches)
-
-    def _asked(self, row: TurnRow, how: str) -> BriefItem:
-        commit = self._commit(row.first)
-        prompt = commit.known("input") if commit is not None else None
-        text = "" if prompt is None else prompt_text(prompt)
-        return BriefItem(
-            text=text,
-            mark="" if text else "(no prompt on record)",
-            note=f"(t{row.turn}, {how})",
-            source=self._label(commit) if commit is not None else "unknown",
-            seq=row.first,
-        )
-
-    def _how(self, row: TurnRow) -> str:
-        said = {"ok": "ended", "aborted": "given up", "interrupted": "interrupted: not finished"}
-        if row.status:
-            return said.get(row.status, "ended")
-        return said["interrupted"] if self._row.shown == "interrupted" else "open: not finished"
-
-    def _end_of(self, row: TurnRow) -> Commit | None:
-        """The commit that ended a turn."""
-        last = self._store.commits(
-            self._id, after=row.first, upto=row.last, newest_first=True, limit=FEW, load=False
-        )
-        return next((commit for commit in last if commit.kind == "turn_end"), None)
-
-    # -- while away -------------------------------------------------------------------------------
-
-    def _away(
-        self, since: str | None, at: Callable[[str], Point], turns: Sequence[TurnRow]
-    ) -> Topic:
-        """What others did since the last run, or everything since a position; and a position that is
-        not there."""
-        start, tells = self._left(), list[Tell]()
-        if since is not None:
-            found = self._known(since, at)
-            if found is None:
-                tells.append(functools.partial(_gap, since))
-            else:
-                start = found
-                tells.append(functools.partial(self._since, found))
-        tells += self._git(turns)
-        if start is None:
-            return Topic(tells=tells)
-        between, cut = self._between(start)
-        wanted = [c for c in between if self._is_news(c, whole=since is not None)]
-        tells += [functools.partial(self._news, commit.seq) for commit in wanted]
-        return Topic(tells=tells, total=len(tells) + cut, exact=not cut)
-
-    def _known(self, since: str, at: Callable[[str], Point]) -> int | None:
-        """The seq of a position, if it is in this log."""
-        try:
-            point = at(since)
-        except NotFound:
-            return None
-        lent = {part.session: part.upto for part in self._row.record.lineage}
-        inside = point.session == self._id or point.seq <= lent.get(point.session, -1)
-        return point.seq if inside else None
-
-    def _left(self) -> int | None:
-        """Where the last run that is not the asker's own ended."""
-        if self._row.record.mode != "driven":
-            return None
-        upto = self._here.began - 1 if self._here.began else None
-        for limit in (FEW, SCAN):  # as a rule the last commits are how the last run ended
-            page = self._store.commits(
-                self._id, upto=upto, newest_first=True, limit=limit, load=False
+    def _goal(self, asked: Sequence[Any], story: SessionStory) -> Topic:
+        """The newest request that says something, the first, and those between; what the last turn was left with."""
+        items = lines.request_items(asked, self._newest.source)
+        if not items and story.turn:
+            items = [BriefItem(text="", mark="(no prompt on record)", seq=0)]
+        if story.ended in ("interrupted", "aborted") and story.cause:
+            left = BriefItem(
+                text=story.cause, mark="it was left with", source="system", seq=self._head.seq
             )
-            for commit in page:
-                if commit.run and commit.run != self._here.run:
-                    return commit.seq
-        return None
-
-    def _between(self, start: int) -> tuple[list[Commit], bool]:
-        """The newest commits since, and those from before the asker's own run began."""
-        found = self._store.commits(
-            self._id, after=start, newest_first=True, limit=SCAN, load=False
-        )
-        cut = len(found) == SCAN and found[-1].seq > start + 1
-        if cut and self._here.began > start:
-            upto = min(self._here.began, found[-1].seq - 1)
-            found += self._store.commits(
-                self._id, after=start, upto=upto, newest_first=True, limit=SCAN, load=False
-            )
-        return found, cut
-
-    def _is_news(self, commit: Commit, *, whole: bool) -> bool:
-        if commit.run and commit.run == self._here.run:
-            return False
-        if not commit.run and commit.kind in CONTRIBUTIONS:
-            return True
-        return whole and commit.kind in NEWS
-
-    def _since(self, start: int) -> BriefItem:
-        commits = self._head.seq - start
-        return BriefItem(text="", mark=f"since @{start}: {commits:,} commit{'s' * (commits != 1)}")
-
-    def _news(self, seq: int) -> BriefItem:
-        commit = self._commit(seq)
-        assert commit is not None
-        by = value_text(commit.known("principal", ""))
-        text = _joined(_said_by(commit), by and f"by {by}", by=", ")
-        return BriefItem(
-            text=text,
-            mark=commit.kind.replace("_", " ") if commit.kind in KINDS else "commit",
-            note=_joined(f"@{seq}", _day(commit.when)),
-            source=self._label(commit),
-            seq=seq,
-        )
-
-    def _git(self, turns: Sequence[TurnRow]) -> list[Tell]:
-        """Where the work tree was when the last turn ended, if it is elsewhere now."""
-        end = self._end_of(turns[0]) if turns and self._here.root else None
-        if end is None or not end.has("input"):
-            return []
-        try:
-            found = end.known("input")
-        except StatorError:
-            return []
-        then = found.get("git") if isinstance(found, Mapping) else None
-        now = worktree.place(self._here.root) if isinstance(then, Mapping) else None
-        if now is None or not isinstance(then, Mapping) or _at(then) == _at(now):
-            return []
-        return [
-            lambda: BriefItem(
-                text=f"{_at(then)} → {_at(now)}", mark="git has moved:", source="file"
-            )
-        ]
+            items.insert(1, left)
+        return told(items, in_order=True)
 
 
 # -- our words ------------------------------------------------------------------------------------
 
+GONE = "gone from disk"
+DIFFERS = {GONE: GONE, "changed on disk since": "changed since"}
+"""What is said of a file that is not as it was recorded."""
+JUDGED = tuple(name for name in BRIEFED if name not in ("files", "evicted"))
+"""Collections of which nothing is told that rests on what nobody vouches for."""
 
-def _joined(*parts: str, by: str = ", ") -> str:
-    return by.join(part for part in parts if part)
+
+def _bracketed(words: str) -> str:
+    return f"({words})" if words else ""
 
 
 def _unless_erased(tell: Callable[[Entry], BriefItem], entry: Entry) -> BriefItem:
@@ -524,6 +486,10 @@ def _unless_erased(tell: Callable[[Entry], BriefItem], entry: Entry) -> BriefIte
 
 def _is_verified(entry: Entry) -> bool:
     return isinstance(entry.record, FactRecord) and entry.record.verified
+
+
+def _status(entry: Entry) -> str:
+    return str(entry.record.status) if isinstance(entry.record, PlanRecord) else ""
 
 
 def _is_to_settle(entry: Entry) -> bool:
@@ -539,45 +505,27 @@ def _rank(entry: Entry) -> tuple[int, int, int, str]:
     return order(record) if isinstance(record, EvictedRecord) else (0, 0, 0, "")
 
 
-def _waiting(calls: Sequence[Entry]) -> list[CallRecord]:
-    """Calls that wait for a person's word, oldest first."""
-    found = [
-        entry.record
-        for entry in calls
-        if isinstance(entry.record, CallRecord) and open_calls.waits(entry.record)
-    ]
-    return sorted(found, key=lambda record: (record.since, record.call))
+def _is_plain_key(key: str) -> bool:
+    """Whether a key can be given as it is: recorded text could be anything."""
+    return _KEY.fullmatch(key) is not None
 
 
-def _gap(since: str) -> BriefItem:
-    return BriefItem(
-        text=since,
-        mark="a gap: the expected head",
-        note="is not in this log; what you remember from there may not be on record",
-    )
+def _origin(where: str) -> str:
+    """Where something came from, without what could be mistaken for our words."""
+    return cut_short(_ORIGIN.sub("?", where), ORIGIN_MAX)
 
 
-def _said_by(commit: Commit) -> str:
-    """What a commit says: its records, what was asked, or what it is about."""
-    if commit.kind == "turn":
-        return prompt_text(commit.known("input", ""))
-    told = [
-        record_text(op.record)
-        for op in commit.delta
-        if isinstance(op, Put) and op.collection not in BOOKKEEPING
-    ]
-    return "; ".join(told) or _joined(
-        commit.tool, commit.status, commit.cause and f"({commit.cause})", by=" "
-    )
+def _resting(saying: Saying, doubtful: Mapping[int, str]) -> Saying:
+    """The agent's words, with a label of what they rest on."""
+    if saying.seq not in doubtful:
+        return saying
+    source = f"{saying.source}, rests on {_origin(doubtful[saying.seq])}"
+    return msgspec.structs.replace(saying, source=source)
 
 
-def _at(git: Mapping[str, Any]) -> str:
-    return f"{git.get('branch') or 'detached'}@{str(git.get('head'))[:12]}"
-
-
-def _day(when: int) -> str:
-    """The day of a commit, in UTC; nothing for a time that no calendar has."""
+def _minute(when: int) -> str:
+    """A time in UTC; nothing for one that no calendar has."""
     try:
-        return f"{EPOCH + timedelta(microseconds=when):%Y-%m-%d}"
+        return f"{EPOCH + timedelta(microseconds=when):%Y-%m-%d %H:%M} UTC"
     except OverflowError:
         return ""

@@ -21,7 +21,7 @@ from stator.runtime.views.tail import Tailing, tail
 from stator.store.port import StorePort
 
 if TYPE_CHECKING:  # loaded when they are asked for
-    from stator.model.brief.compose import Brief, Target
+    from stator.model.brief.sections import Brief, Target
     from stator.model.views.compare import Comparison
     from stator.model.views.patch import FilePatch
     from stator.model.views.tree import Tree
@@ -167,11 +167,18 @@ class SessionView(SessionReader):
         since: str | None = None,
         count_tokens: CountTokens | None = None,
         disk: bool = True,
+        own: bool = False,
     ) -> Brief:
-        """A brief of what the next session or another agent must know, within a token budget."""
+        """A brief of what the next session or another agent must know, within a token budget. It speaks of "this
+        session" only where the asker is that session: a driver, or who says so with `own`."""
         from stator.runtime.brief import gather as briefs
 
-        here = briefs.Here(root=self._root if disk else "", run=self._run, began=self._began)
+        here = briefs.Here(
+            root=self._root if disk else "",
+            run=self._run,
+            began=self._began,
+            own=own or bool(self._run),
+        )
         return briefs.brief(
             self._store, self._id, here, self.at,
             max_tokens=max_tokens, target=target, since=since, count_tokens=count_tokens,

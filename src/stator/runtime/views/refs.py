@@ -140,7 +140,16 @@ def rows_of(
 
 
 def find_call(store: StorePort, text: str, *, session: str | None = None) -> Commit:
-    """The intent of the call a person means: its id, or the end of one; in a session, or anywhere."""
+    """The intent of the call a person means: its id, or the end of one, also with its session, as a brief gives it; in
+    a session, or anywhere."""
+    named, text = with_session(text)
+    if named:
+        holder = find_session(store, named).id
+        if session not in (None, holder):
+            raise NotFound(
+                f"no call {text!r:.60} in this session", hint=f"it names {holder}", call=text
+            )
+        session = holder
     digits = suffix_of(text, "call")
     wanted = f"k_{digits}" if is_id(text, "call") else digits
     places = store.locate(wanted, session) if wanted else []

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stator.errors import InvalidInput, NotFound
-from stator.model.brief.compose import MAX_TOKENS, MIN_TOKENS, TARGETS
+from stator.model.brief.compose import MAX_TOKENS, MIN_TOKENS
+from stator.model.brief.sections import TARGETS
 from stator.model.log.shown_text import cut_short
 from stator.model.values.escape import visible
 from stator.surfaces.mcp.request_context import RequestContext

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from stator.errors import BadQuery
-from stator.model.brief.compose import MAX_TOKENS, Target
+from stator.model.brief.compose import MAX_TOKENS
 from stator.model.brief.doses import PROMPT_TOKENS
+from stator.model.brief.sections import Target
 from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render.escape import EscapedText
 from stator.surfaces.cli.render.lines import Line

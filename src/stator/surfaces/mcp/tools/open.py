@@ -57,7 +57,7 @@ def open_session(request: RequestContext, given: Arguments) -> ToolAnswer:
         "evicted_count": len(evicted),
     }
     if given.get("brief", True):
-        brief = view.brief(max_tokens=given.get("max_tokens", MAX_TOKENS))
+        brief = view.brief(max_tokens=given.get("max_tokens", MAX_TOKENS), own=is_own(request, row))
         data["brief"] = ReadyText(brief.text)
     note = "" if data["yours"] else f"This is {whose}: continue it, or fork it to try another way."
     return ToolAnswer(line, data, appended=created, note=note)

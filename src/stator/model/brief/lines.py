@@ -1,0 +1,452 @@
+"""Makes the lines of a brief from a session's story: requests, checks, failures, files, how it ended. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from stator.model.brief import story as stories
+from stator.model.brief.condense import (
+    SourceText,
+    Unit,
+    beginning,
+    chosen,
+    is_code,
+    joined,
+    plain,
+    terms,
+    units_of,
+)
+from stator.model.brief.path_groups import grouped
+from stator.model.brief.sections import BriefItem, Saying
+from stator.model.brief.story import Deed, NetFile, PersonRequest, Said, SessionStory
+from stator.model.calls.vocabulary import is_idle
+from stator.model.records.types import RevisionRecord
+from stator.model.values.paths import outside
+
+REQUESTS_MAX = 12
+FEW = 3
+"""Requests that are all told."""
+TELLING = 2
+"""Terms from which on a request says what is wanted; `ls` does not."""
+STALE = 10
+"""Calls after which what a summary calls open is obsolete."""
+CHECKS_MAX, FAILED_MAX, OPEN_MAX, CALLS_MAX, MESSAGES_MAX, REPORTS_MAX = 5, 4, 5, 8, 6, 3
+REFERENCED_MAX = 2
+SAYINGS_MAX = 40
+"""Earlier answers that are chosen from, the newest."""
+REPORT, NEAR = 400, 6
+"""Characters of an answer from which on it reports something, and answers at the end among which a report is."""
+RESULT_TEXT, RESULT_SHOWN = 4_000, 200
+"""Characters of a result that are looked at, and of a line of it that is shown."""
+WRITTEN_LINES = 4
+"""Lines of what a call wrote or showed that are chosen from."""
+LOOKED_MAX = 30
+"""Calls whose results are looked at, the newest."""
+REVISIONS, SUBJECT_MAX = 5, 100
+"""Revisions that are shown with their id, and characters of a subject."""
+FILES_SHOWN, FILE_LINES = 300, 4
+"""Characters of a line of files, and lines of one kind."""
+COMMAND_SHOWN, RAN_SHOWN = 90, 340
+"""Characters of one command beside others, and of all of them."""
+PATHS_MAX = 12
+_PATH = re.compile(
+    r"^\s*(?:\d+[:→])?((?:\.{0,2}/)?(?:[\w.@()\[\]+-]+/)+[\w.@()\[\]+-]+\.\w+)", re.MULTILINE
+)
+_LINK = re.compile(r'"title":\s*"([^"]{3,120})",\s*"url":\s*"(https?://[^"\s]{3,160})"')
+_REMINDER = re.compile(r"<(system-reminder|environment_details)>.*?(?:</\1>|\Z)", re.DOTALL)
+_NUMBERED = re.compile(r"^\s*\d+\s*(?:→|\||:|\t)\s?")
+_CODE = re.compile(
+    r"[;{}]\s*\Z|=>|^\s*(?:import|export|const|let|var|return|from|def|class|if|for|}|\)|//|\*)"
+)
+
+
+# -- what was asked -------------------------------------------------------------------------------
+
+
+def request_items(asked: Sequence[PersonRequest], label: Callable[[int], str]) -> list[BriefItem]:
+    """The newest request that says something, the first, then those between: what says most in few words, and is new,
+    first."""
+    found = stories.requests(asked)
+    telling = [
+        one for one in found if len(found) <= FEW or len(terms(one.text)) >= TELLING
+    ] or found[-1:]
+    if not telling:
+        return []
+    newest, first = telling[-1], telling[0]
+    places = {one.seq: place for place, one in enumerate(telling)}
+    between = sorted(
+        (one for one in telling if one not in (newest, first)),
+        key=lambda one: -_request_worth(one) * (1 + places[one.seq] / len(telling)),
+    )
+    ordered = [newest, *([first] if first is not newest else []), *between]
+    return [
+        BriefItem(text=one.text, mark=f"t{one.turn}", source=label(one.seq), seq=one.seq)
+        for one in ordered[:REQUESTS_MAX]
+    ]
+
+
+def _request_worth(one: PersonRequest) -> float:
+    return sum(terms(one.text).values()) / (min(len(one.text), 400) + 60)
+
+
+# -- what the agent said --------------------------------------------------------------------------
+
+
+def last_sayings(story: SessionStory) -> list[Saying]:
+    """The last words that say something, else the last; before them, where they are few, the last report. Words of an
+    earlier turn than the one that was stopped are no last words."""
+    last = _last(story)
+    if last is None or (last.turn < story.turn and not story.answered):
+        return []
+    found = [last]
+    if len(last.text) < REPORT:
+        near = [one for one in story.said if one.seq < last.seq][-NEAR:]
+        found = [*[one for one in near if len(one.text) >= REPORT][-1:], last]
+    return [Saying(text=one.text, seq=one.seq, mark=_by(one)) for one in found]
+
+
+def _last(story: SessionStory) -> Said | None:
+    telling = (one for one in reversed(story.said) if len(terms(one.text)) >= TELLING)
+    return next(telling, story.last)
+
+
+def earlier_sayings(story: SessionStory) -> list[Saying]:
+    """The agent's own summary and its earlier answers, in order: those that end a turn, and the newest, count most."""
+    last = last_sayings(story)
+    shown = {one.text for one in last}
+    before = [
+        one for one in story.said if not last or (one.seq < last[-1].seq and one.text not in shown)
+    ][-SAYINGS_MAX:]
+    found = [_earlier(one, (place + 1) / len(before)) for place, one in enumerate(before)]
+    if story.summary is not None:
+        summary = story.summary
+        since = sum(deed.seq > summary.seq for deed in story.deeds)
+        mark = f"t{summary.turn}, its own summary"
+        found.append(
+            Saying(
+                text=summary.text,
+                seq=summary.seq,
+                mark=mark,
+                weight=1.2 if since < STALE else 0.7,
+                newest=since < STALE,
+            )
+        )
+    by_turn: dict[int, list[tuple[str, Deed]]] = {}
+    for text, deed in stories.messages(story.deeds)[-MESSAGES_MAX:]:
+        by_turn.setdefault(deed.turn, []).append((text, deed))
+    for turn, messages in by_turn.items():
+        text = "\n\n".join(text for text, _ in messages)
+        mark = f"t{turn}, in commit messages"
+        found.append(Saying(text=text, seq=messages[-1][1].seq, mark=mark, weight=1.4))
+    for deed in stories.referenced(story)[:REFERENCED_MAX]:
+        mark = f"t{deed.turn}, what the request names:"
+        found.append(
+            Saying(text=deed.result, seq=deed.seq, mark=mark, source=deed.source, weight=0.6)
+        )
+    for text, deed in stories.reports(story.deeds)[-REPORTS_MAX:]:
+        mark = f"t{deed.turn}, a sub-agent reported"
+        found.append(Saying(text=text, seq=deed.ended, mark=mark, source=deed.source, weight=0.35))
+    return sorted(found, key=lambda saying: saying.seq)
+
+
+def _earlier(said: Said, age: float) -> Saying:
+    """An earlier answer; `age` is from 0, the first, to 1."""
+    weight = (0.6 + 0.4 * age) * (1.0 if said.last_of_turn or said.by else 0.8)
+    return Saying(text=said.text, seq=said.seq, mark=_by(said), weight=weight)
+
+
+def _by(said: Said) -> str:
+    return f"t{said.turn}, by {said.by}" if said.by and said.by.isidentifier() else f"t{said.turn}"
+
+
+# -- how it ended ---------------------------------------------------------------------------------
+
+
+def ended(story: SessionStory, *, at_work: bool, unfinished: bool) -> list[str]:
+    """How a session ended, in sentences."""
+    turn = f"t{story.turn}"
+    if at_work:
+        return ["It is still at work."]
+    if story.ended in ("interrupted", "aborted", "cancelled"):
+        how = "given up" if story.ended == "aborted" else "interrupted"
+        return [f"Its last turn, {turn}, was {how}: not finished."]
+    if not story.turn:
+        return []
+    if story.answered:
+        handed = story.last is not None and story.last.by and _is_open(story, story.last.seq)
+        if handed:
+            return [
+                f"It ended in {turn} with what the agent handed over for approval; there is no answer to it."
+            ]
+        return [f"It ended with the agent's answer in {turn}; nobody replied."]
+    if open_calls(story):
+        return [
+            f"It stops in the middle of {turn}: not finished, no answer followed its last calls."
+        ]
+    if story.ended == "error":
+        return [f"Its last turn, {turn}, failed."]
+    if story.ended:
+        return [f"Its last turn, {turn}, ended" + (" without an answer." if story.deeds else ".")]
+    last = max((deed.seq for deed in story.deeds), default=0)
+    if unfinished or last:
+        return [f"It stops in the middle of {turn}: not finished, no answer followed."]
+    return [f"Its last turn, {turn}, is open: not finished."]
+
+
+def _is_open(story: SessionStory, seq: int) -> bool:
+    return any(deed.seq == seq and not deed.status for deed in story.deeds)
+
+
+CHANGES = ("created", "modified", "renamed", "deleted")
+
+
+def changed(files: Sequence[NetFile]) -> str:
+    """What became of files, in a sentence."""
+    count = sum(one.op in CHANGES for one in files)
+    if not count:
+        gone = any("again" in one.op for one in files)
+        return "No file is different in the end." if gone else "No file was changed."
+    return f"{count:,} file{'s were' if count > 1 else ' was'} changed."
+
+
+# -- calls ----------------------------------------------------------------------------------------
+
+
+def open_calls(story: SessionStory) -> list[Deed]:
+    """Calls of the last turn whose result is not recorded, the newest first."""
+    if story.ended:
+        return []
+    return [deed for deed in story.deeds[::-1] if deed.turn == story.turn and not deed.status]
+
+
+def open_items(story: SessionStory, folder: str, known: Collection[str]) -> list[BriefItem]:
+    """Calls without a result, except those that another line is about."""
+    return [
+        BriefItem(
+            text=_near(deed.shown, folder), mark=f"t{deed.turn}", source="model", seq=deed.seq
+        )
+        for deed in open_calls(story)
+        if deed.call not in known and not is_idle(deed.tool)
+    ][:OPEN_MAX]
+
+
+def check_items(story: SessionStory, folder: str) -> list[BriefItem]:
+    """The newest run of each check and how it ended, and whether files changed since: as many in a line as fit."""
+    edits = [one.seq for one in story.files if one.op in CHANGES]
+    found: list[tuple[str, int]] = []
+    for command, deed in stories.checks(story.deeds)[:CHECKS_MAX]:
+        since = sum(seq > deed.seq for seq in edits)
+        note = f" (not rerun since {since} file{'s' * (since != 1)} changed)" if since else ""
+        found.append((f"{_near(command, folder)}: {stories.check_ending(deed)}{note}", deed.seq))
+    return listed(found)
+
+
+def listed(found: Sequence[tuple[str, int]], mark: str = "") -> list[BriefItem]:
+    """Short texts and their seqs, as many in a line as fit."""
+    items: list[BriefItem] = []
+    text, last = "", 0
+    for one, seq in [*found, ("", 0)]:
+        if text and (not one or len(text) + len(one) > FILES_SHOWN):
+            items.append(BriefItem(text=text, mark=mark, source="tool", seq=last))
+            text, last = "", 0
+        text, last = (f"{text}; {one}" if text else one), max(last, seq)
+    return items
+
+
+def failed_items(story: SessionStory, folder: str) -> list[BriefItem]:
+    """Failures that nothing repaired, the newest first; not those that a line about a check tells."""
+    shown = {deed.seq for _, deed in stories.checks(story.deeds)[:CHECKS_MAX]}
+    found: list[BriefItem] = []
+    for deed, times in stories.unrepaired(story.deeds):
+        if deed.seq in shown:
+            continue
+        how = stories.failure(deed)
+        text = f"{_near(deed.shown, folder)} — {how or deed.status}"
+        often = f"{times}× (failed again each time), t{deed.turn}" if times > 1 else f"t{deed.turn}"
+        found.append(BriefItem(text=text, mark=often, source=deed.source or "tool", seq=deed.seq))
+    return found[:FAILED_MAX]
+
+
+def call_items(story: SessionStory, folder: str) -> list[BriefItem]:
+    """Commands that did something, in one line; then calls of other tools than shells and file tools, and what they
+    gave, unless that is from the web."""
+    found: list[BriefItem] = []
+    ran = stories.commands(story.deeds)
+    if ran:
+        text, seq, turns = "", ran[0].seq, {deed.turn for deed in ran}
+        for deed in ran:
+            one = beginning(_near(deed.shown, folder), COMMAND_SHOWN)
+            if len(text) + len(one) > RAN_SHOWN:
+                break
+            text = f"{one} ; {text}" if text else one
+        mark = f"t{min(turns)}" + (f" to t{max(turns)}" if len(turns) > 1 else "")
+        found.append(BriefItem(text=text, mark=f"{mark}, it ran", source="model", seq=seq))
+    searches = [deed for deed in stories.questions(story.deeds) if stories.is_web(deed)]
+    found += listed([(_near(deed.shown, folder), deed.seq) for deed in searches[:CALLS_MAX]])[:2]
+    for deed in [one for one in stories.questions(story.deeds) if one not in searches][:CALLS_MAX]:
+        gave = ""
+        if deed.status == "ok":
+            rows = [plain(line) for line in deed.result.split("\n") if line.strip()]
+            gave = rows[0] if len(rows) == 1 else ""
+        asked = _near(deed.shown, folder)
+        text = f"{asked} → {beginning(gave, 120)}" if gave and gave not in asked else asked
+        source = deed.source if gave and deed.source else "model"
+        found.append(BriefItem(text=text, mark=f"t{deed.turn}", source=source, seq=deed.seq))
+    return found
+
+
+def results(story: SessionStory, folder: str) -> list[Saying]:
+    """What the newest calls wrote and showed, to choose from. If the agent said what it found, only what they wrote."""
+    found: list[Saying] = []
+    for deed in _looked_at(story, web=False):
+        units = list(_result_units(deed, folder, said=story.answered))
+        if units:
+            lead = beginning(_near(deed.shown, folder), COMMAND_SHOWN)
+            mark = f"t{deed.turn}"
+            found.append(
+                Saying(text="", units=units, lead=lead, seq=deed.seq, mark=mark, source=deed.source)
+            )
+    return found
+
+
+def web_items(story: SessionStory, room: int) -> list[BriefItem]:
+    """What pages and searches of the web gave, of a session that stops before the agent says what it found."""
+    if story.answered:
+        return []
+    deeds = _looked_at(story, web=True)
+    passages = [SourceText(units=_web_units(deed.result)) for deed in deeds]
+    best = chosen(passages, room, wanted=_wanted(story), least=0.03)
+    return [
+        BriefItem(
+            text=f"{beginning(deed.shown, COMMAND_SHOWN)} → {joined(units, [])}",
+            mark=f"t{deed.turn}",
+            source=deed.source,
+            seq=deed.ended,
+        )
+        for deed, units in zip(deeds, best, strict=True)
+        if units
+    ]
+
+
+def _wanted(story: SessionStory) -> frozenset[str]:
+    """Terms of what was asked and said last."""
+    asked = " ".join(one.text for one in stories.requests(story.asked)[-3:])
+    said = " ".join(one.text for one in story.said[-3:])
+    return frozenset(terms(f"{asked} {said}"))
+
+
+def _looked_at(story: SessionStory, *, web: bool) -> list[Deed]:
+    """The newest calls whose results are looked at."""
+    return [
+        deed for deed in reversed(story.deeds)
+        if deed.status == "ok" and not is_idle(deed.tool) and stories.is_web(deed) is web
+        and not stories.is_check(deed) and not stories.is_report(deed)
+    ][:LOOKED_MAX]  # fmt: skip
+
+
+def _near(text: str, folder: str) -> str:
+    """A call without the folder that the brief names already."""
+    return text.replace(f"{folder}/", "").replace(f"cd {folder} && ", "") if folder else text
+
+
+def _result_units(deed: Deed, folder: str, *, said: bool) -> Iterator[Unit]:
+    """What a call wrote into a document, and what a command showed in few lines; if the agent did not say what it
+    found, also the beginning of a document and the paths that a search found."""
+    act = deed.act
+    if act is None:
+        return
+    document = act.path.lower().endswith(stories.DOCUMENTS)
+    if act.kind in ("write", "edit"):
+        text = act.text or "\n".join(edit.new for edit in act.edits)
+        yield from list(_word_lines(text))[:WRITTEN_LINES] if document else ()
+    elif act.kind == "shell" and not deed.only_looks:
+        shown = list(_word_lines(deed.result))
+        yield from shown if len(shown) <= WRITTEN_LINES else ()
+    elif not said and document:
+        yield from list(_word_lines(_REMINDER.sub("", deed.result)))[:WRITTEN_LINES]
+    elif not said and act.kind in ("grep", "glob", "list", "shell"):
+        near = _near(beginning(deed.result, RESULT_TEXT), folder)
+        paths = list(dict.fromkeys(_PATH.findall(near)))[:PATHS_MAX]
+        if len(paths) > 1:
+            yield Unit(grouped([(path, "") for path in paths], RESULT_SHOWN)[0], 0)
+
+
+def _word_lines(text: str) -> Iterator[Unit]:
+    """Lines that are words more than code."""
+    for place, line in enumerate(beginning(text, RESULT_TEXT).split("\n")):
+        words = plain(_NUMBERED.sub("", line)).lstrip("# ")
+        if 6 <= len(words) <= RESULT_SHOWN and not _CODE.search(words) and not is_code(words):
+            yield Unit(words, place)
+
+
+def _web_units(text: str) -> list[Unit]:
+    """The sentences of a page, and the titles and addresses that a search found."""
+    text = beginning(text, RESULT_TEXT)
+    links = [f"{title} ({url})" for title, url in _LINK.findall(text)]
+    told = [unit.text for unit in units_of(_LINK.sub("", text)) if not is_code(unit.text)]
+    units = [words for words in [*links, *told] if 30 <= len(words) <= 2 * RESULT_SHOWN]
+    return [Unit(words, place) for place, words in enumerate(units)]
+
+
+# -- revisions ------------------------------------------------------------------------------------
+
+
+def revision_items(found: Sequence[tuple[RevisionRecord, int]], said: str) -> list[BriefItem]:
+    """Revisions, the newest first, as many in a line as fit; not those that the agent's last words name. Of older ones
+    only the subject."""
+    texts: list[tuple[str, int]] = []
+    for place, (record, seq) in enumerate(found):
+        if record.sha and record.sha in said:
+            continue
+        pushed = " (pushed)" if record.pushed else ""
+        sha = f"{record.sha} " if place < REVISIONS else ""
+        texts.append((f"{sha}{beginning(record.subject, SUBJECT_MAX)}{pushed if sha else ''}", seq))
+    return listed(texts)
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+def changed_items(
+    files: Sequence[NetFile], folder: str, on_disk: Callable[[NetFile], str]
+) -> list[BriefItem]:
+    """Changed files by what became of them, with the number of changes, grouped by folder; the newest first."""
+    found: list[list[BriefItem]] = []
+    for op in ("created", "modified", "renamed", "deleted", "created and deleted again", "skipped"):
+        group = [one for one in files if one.op == op]
+        names = [(_name(one, folder), _file_mark(one, on_disk(one))) for one in group]
+        found.append(_grouped(names, op, max((one.seq for one in group), default=0)))
+    return [items[place] for place in range(FILE_LINES) for items in found if place < len(items)]
+
+
+def read_items(
+    files: Sequence[NetFile], folder: str, on_disk: Callable[[NetFile], str]
+) -> list[BriefItem]:
+    """Files that were only read, grouped by folder; the newest first."""
+    group = [one for one in files if one.op == "read"]
+    names = [(_name(one, folder), _file_mark(one, on_disk(one))) for one in group]
+    return _grouped(names, "", max((one.seq for one in group), default=0))
+
+
+def _grouped(names: Sequence[tuple[str, str]], mark: str, seq: int) -> list[BriefItem]:
+    """Lines of names, each as long as one line may be."""
+    found: list[BriefItem] = []
+    while names and len(found) < FILE_LINES:
+        text, left = grouped(names, FILES_SHOWN)
+        names = names[len(names) - left :]
+        note = f"and {left:,} more" if left and len(found) == FILE_LINES - 1 else ""
+        found.append(BriefItem(text=text, mark=mark, note=note, source="tool", seq=seq))
+    return found
+
+
+def _name(one: NetFile, folder: str) -> str:
+    if folder and one.path.startswith(f"{folder}/"):
+        return one.path[len(folder) + 1 :]
+    return posixpath.normpath(one.path) + outside(one.root, one.path)
+
+
+def _file_mark(one: NetFile, disk: str) -> str:
+    times = f"×{one.edits}" if one.edits > 1 and "again" not in one.op else ""
+    return " ".join(filter(None, [times, disk and f"({disk})"]))

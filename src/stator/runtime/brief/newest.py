@@ -1,0 +1,180 @@
+"""Reads what a brief needs of a session's log: its newest commits, in one read, and the little before that matters.
+
+A brief costs the same whatever the length of the session. What lies before the newest commits is known by the state,
+by the summary of a compaction and by the first request.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from stator.model.brief.sections import Saying
+from stator.model.brief.story import PersonRequest, SessionStory, story
+from stator.model.log.commit import UNTRUSTED, Commit, Large
+from stator.model.log.query import SessionRow
+from stator.model.log.rewinds import Stretch, stands, visible
+from stator.model.values.ids import is_id
+from stator.runtime.base.provenance import imported_upto
+from stator.runtime.brief.unverified import unverified
+from stator.runtime.views import reflog
+from stator.runtime.views.trust.outside import brought_in
+from stator.store.port import StorePort
+
+WINDOW = 600
+"""The newest commits that are read."""
+BEGINNING = 8
+"""The first commits, in which the first request is looked for."""
+LARGE_MAX = 3
+"""Texts that lie outside of their commits and are loaded."""
+
+
+class NewestCommits:
+    """The newest commits of a session, and what is looked up of others."""
+
+    def __init__(self, store: StorePort, session: str) -> None:
+        self._store, self.session = store, session
+        self.row: SessionRow = store.session(session)
+        self.head = store.head(session)
+        self.counts = store.counts(session)
+        self.imported = imported_upto(store, self.row.record)
+        page = store.commits(session, newest_first=True, limit=WINDOW, load=False)
+        self.is_whole = not page or page[-1].seq <= 1
+        self.stretches: list[Stretch] | None = self._rewound()
+        self.read: Sequence[Commit] = page
+        """The newest first, what was rewound too."""
+        self._by_seq = {commit.seq: commit for commit in page}
+        shown = [*self._compaction(page), *reversed(page)]
+        self.commits = self._with_texts([c for c in shown if self.counts_for(c.seq)])
+        self.source = functools.cache(self._look_up_source)
+
+    def _rewound(self) -> list[Stretch] | None:
+        """The stretches of the log that are in force; None if it was never rewound."""
+        if not self.counts.live.get("tags"):
+            return None
+        known = reflog.rewinds(self._store, self.session)
+        return list(visible(known, self.head.seq)) if known else None
+
+    def _compaction(self, page: Sequence[Commit]) -> list[Commit]:
+        """The last compaction, if it is before the newest commits: its summary tells of those before it."""
+        if self.is_whole or any(commit.kind == "compaction" for commit in page):
+            return []
+        live = self.counts.live.get("evicted")
+        newest = self._store.entries(self.session, "evicted", limit=1) if live else []
+        found = [self._read(entry.seq, load=False) for entry in newest]
+        return [commit for commit in found if commit is not None]
+
+    def counts_for(self, seq: int) -> bool:
+        """Whether a commit was not rewound since."""
+        return self.stretches is None or stands(self.stretches, seq)
+
+    def _with_texts(self, commits: list[Commit]) -> list[Commit]:
+        """The same, with the newest long requests, answers and summaries loaded."""
+        left = LARGE_MAX
+        for place in range(len(commits) - 1, -1, -1):
+            commit = commits[place]
+            if (
+                left
+                and _is_spoken(commit)
+                and any(isinstance(i, Large) for i in commit.content.values())
+            ):
+                commits[place] = self._read(commit.seq, load=True) or commit
+                left -= 1
+        return commits
+
+    # -- single commits ---------------------------------------------------------------------------
+
+    def commit(self, seq: int) -> Commit | None:
+        """A commit, with its content as far as that is at hand."""
+        return self._by_seq.get(seq) or self._read(seq, load=False)
+
+    def loaded(self, seq: int) -> Commit | None:
+        """A commit with all of its content."""
+        known = self._by_seq.get(seq)
+        if known is not None and not any(isinstance(i, Large) for i in known.content.values()):
+            return known
+        return self._read(seq, load=True)
+
+    def _read(self, seq: int, *, load: bool) -> Commit | None:
+        found = self._store.commits(self.session, after=seq - 1, upto=seq, limit=1, load=load)
+        return found[0] if found and seq > 0 else None
+
+    def intent(self, call: str) -> Commit | None:
+        """The commit that began a call, if it is among the newest."""
+        found = (c for c in self._by_seq.values() if c.kind == "call" and c.call == call)
+        return max(found, key=lambda commit: commit.seq, default=None)
+
+    def _look_up_source(self, seq: int) -> str:
+        commit = self.commit(seq)
+        return "unknown" if commit is None else self.label(commit)
+
+    def label(self, commit: Commit) -> str:
+        """Where a commit came from; nothing where that is a verified user."""
+        if commit.seq <= self.imported:
+            return "import"
+        source = commit.provenance
+        if source.source == "user" and source.trust == "verified":
+            return ""
+        # What a contributor records, a person or a program that acts for one.
+        return "user" if commit.actor == "user" else source.source
+
+    # -- what they tell ---------------------------------------------------------------------------
+
+    def story(self) -> SessionStory:
+        return story(self.commits)
+
+    def first_requests(self) -> list[PersonRequest]:
+        """Requests at the beginning of a log that is longer than what was read."""
+        if self.is_whole:
+            return []
+        page = self._store.commits(self.session, limit=BEGINNING, load=False)
+        for commit in page:
+            self._by_seq.setdefault(commit.seq, commit)
+        return story([c for c in page if self.counts_for(c.seq)]).asked
+
+    def unverified(self, seqs: Sequence[int]) -> dict[int, str]:
+        """Of these commits, those that rest on something that nobody vouches for, and from where."""
+        if not seqs or not self._may_be_unverified():
+            return {}
+        return unverified(self._store, self.session, seqs)
+
+    def reported(self, seqs: Sequence[int]) -> dict[int, str]:
+        """Of these results, those whose own content came from outside, such as a sub-agent's report of a page."""
+        found = [commit for seq in seqs if (commit := self.commit(seq)) is not None]
+        return brought_in(self._store, self.session, found, self.intent) if found else {}
+
+    def after_outside(self, sayings: Sequence[Saying]) -> dict[int, str]:
+        """The seqs of those that came after something from outside: the model had seen it. Asking each what it rests
+        on would read the log many times."""
+        first = min(
+            (c for c in self.read if c.provenance.source in UNTRUSTED),
+            key=lambda c: c.seq,
+            default=None,
+        )
+        if first is None:
+            return {}
+        origin = f"{first.provenance.source}:{first.tool or first.kind}"
+        return {saying.seq: origin for saying in sayings if saying.seq > first.seq}
+
+    def _may_be_unverified(self) -> bool:
+        """Whether anything untrusted can be behind a commit: not if all commits were read, all are from here, and no
+        person said of one that it is not believed."""
+        return (
+            not self.is_whole
+            or self.imported > 0
+            or bool(self.counts.live.get("trust"))
+            or any(_leads_out(commit) for commit in self._by_seq.values())
+        )
+
+
+def _is_spoken(commit: Commit) -> bool:
+    return commit.kind in ("turn", "compaction") or (
+        commit.kind == "entry" and commit.actor == "model"
+    )
+
+
+def _leads_out(commit: Commit) -> bool:
+    """Whether a commit came from outside, or was made from one that is elsewhere."""
+    return commit.provenance.source in UNTRUSTED or any(
+        isinstance(edge, str) and is_id(edge) for edge in commit.inputs
+    )

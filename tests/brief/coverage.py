@@ -1,0 +1,131 @@
+"""Measures how much of what the next agent must know is in a brief.
+
+    STATOR_TRANSCRIPTS=DIR python -m tests.brief.coverage [--out DIR] [NAME …]
+
+Each list in `items` names a recorded session and what the next agent must know of it, as groups of words: an item is
+in a text if each of its groups has a member in it, regardless of case. The lists were written by people who had not
+seen a brief. The brief was tuned on the lists up to `LAST_TUNED` in alphabetical order; of the lists after it,
+only the share was looked at.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+
+import stator
+from stator.importers.discover import discover
+from stator.importers.run import import_transcripts
+
+ITEMS = Path(__file__).parent / "items"
+RECORDINGS = Path(os.environ.get("STATOR_TRANSCRIPTS") or "/nonexistent")
+MAX_TOKENS = 1000
+LAST_TUNED = "generated-9d4f"
+
+
+class MeasuredSession(msgspec.Struct, frozen=True, kw_only=True):
+    """The brief of one recorded session, and which items are in it."""
+
+    name: str
+    short: bool
+    text: str
+    tokens: int
+    present: list[str]
+    missing: list[str]
+
+    @property
+    def tuned(self) -> bool:
+        return self.name <= LAST_TUNED
+
+    @property
+    def share(self) -> float:
+        return len(self.present) / (len(self.present) + len(self.missing))
+
+
+def item_lists() -> dict[str, dict[str, Any]]:
+    """The lists of what the next agent must know, by name."""
+    found = {path.stem: json.loads(path.read_bytes()) for path in sorted(ITEMS.glob("*.json"))}
+    return {name: one for name, one in found.items() if "session" in one}
+
+
+def is_in(item: dict[str, Any], text: str) -> bool:
+    """Whether a text says what an item asks for."""
+    folded = " ".join(text.casefold().split())
+    return all(
+        any(" ".join(way.casefold().split()) in folded for way in ways) for ways in item["all"]
+    )
+
+
+def measured(
+    folder: Path, names: Sequence[str] = (), max_tokens: int = MAX_TOKENS
+) -> Iterator[MeasuredSession]:
+    """The briefs of the recorded sessions that the lists are about, each imported by itself."""
+    for name, one in item_lists().items():
+        if names and name not in names:
+            continue
+        with TemporaryDirectory() as place:
+            briefs = briefs_of(Path(place), folder / one["session"], max_tokens)
+        text, tokens = max(
+            briefs, key=lambda brief: sum(is_in(item, brief[0]) for item in one["items"])
+        )
+        there = [item["id"] for item in one["items"] if is_in(item, text)]
+        yield MeasuredSession(
+            name=name,
+            short=one["short"],
+            text=text,
+            tokens=tokens,
+            present=there,
+            missing=[item["id"] for item in one["items"] if item["id"] not in there],
+        )
+
+
+def briefs_of(place: Path, transcript: Path, max_tokens: int) -> list[tuple[str, int]]:
+    """The brief of each conversation in a transcript, imported into a store of its own, and its tokens. A file with
+    several conversations has one list, about one of them: the one that it fits best."""
+    with stator.connect(place / "store.db") as store:
+        taken = import_transcripts(store, discover([transcript])).taken
+        views = [store.read(session) for session in dict.fromkeys(one.session for one in taken)]
+        roots = [view for view in views if store.port.session(view.id).record.parent is None]
+        briefs = [view.brief(max_tokens=max_tokens) for view in roots or views]
+        return [(brief.text, brief.tokens) for brief in briefs]
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser(description="measure the coverage of briefs")
+    asked.add_argument("names", nargs="*", help="lists to measure; without any, all")
+    asked.add_argument("--out", type=Path, help="a folder to write the briefs to")
+    asked.add_argument("--max-tokens", type=int, default=MAX_TOKENS)
+    given = asked.parse_args()
+    if not RECORDINGS.is_dir():
+        raise SystemExit("set STATOR_TRANSCRIPTS to a folder of recorded sessions")
+    found = []
+    for one in measured(RECORDINGS, given.names, given.max_tokens):
+        found.append(one)
+        half = "tuned" if one.tuned else "other"
+        lacks = ", ".join(one.missing) if one.tuned else ""
+        size = len(one.present) + len(one.missing)
+        kind = "short" if one.short else ""
+        print(
+            f"{one.name:20} {half} {kind:5} {len(one.present):2}/{size:2} {one.share:4.0%}"
+            f" {one.tokens:5} {lacks}",
+            flush=True,
+        )
+        if given.out is not None:
+            (given.out / f"{one.name}.txt").write_text(f"{one.text}\n")
+    for tuned in (True, False):
+        long = [one for one in found if one.tuned is tuned and not one.short]
+        total = sum(len(one.present) + len(one.missing) for one in long)
+        there = sum(len(one.present) for one in long)
+        if total:
+            print(f"{'tuned' if tuned else 'other'} half: {there}/{total} {there / total:.1%}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""The parts of a text that carry most are chosen, nothing is said twice, and the room is never exceeded."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stator.model.brief.condense import (
+    GAP,
+    SourceText,
+    chosen,
+    condensed,
+    joined,
+    terms,
+    units_of,
+)
+
+LONG = st.text(st.sampled_from("ab .,\n-*#`|1X_/é—"), max_size=2000)
+
+
+@given(LONG, st.integers(0, 400))
+def test_a_condensed_text_takes_no_more_than_its_room(text, room):
+    assert len(condensed(text, room)) <= max(room, 1) + 2 * len(GAP)
+
+
+@given(LONG, st.integers(1, 400))
+def test_the_same_text_is_condensed_to_the_same_words(text, room):
+    assert condensed(text, room) == condensed(text, room)
+
+
+def test_a_text_that_fits_stays_as_it_is():
+    assert condensed("fix the  login\nand test it", 100) == "fix the login and test it"
+
+
+def test_headings_lists_and_sentences_are_units_and_code_is_none():
+    text = "## Next\n- run `make test`\n- push it to origin\n\n```\nsecret = 1\n```\nIt works now. All 12 tests pass."
+    units = units_of(text)
+    assert [unit.text for unit in units] == [
+        "run make test",
+        "push it to origin",
+        "It works now.",
+        "All 12 tests pass.",
+    ]
+    assert {unit.heading for unit in units} == {"Next"}
+
+
+def test_what_was_said_already_is_not_chosen_again():
+    same = [
+        SourceText(units=units_of("The parser in parse.py drops the header line."))
+        for _ in range(2)
+    ]
+    first, second = chosen(same, 500)
+    assert len(first) + len(second) == 1
+
+
+def test_what_an_older_text_calls_open_gives_way_to_what_it_found():
+    text = "Next steps: rename config.yml to settings.yml. The cache in store.py was never cleared."
+    (units,) = chosen([SourceText(units=units_of(text), newest=False)], 60)
+    assert [unit.text for unit in units] == ["The cache in store.py was never cleared."]
+
+
+def test_left_out_parts_are_marked():
+    units = units_of("One thing is here. Another thing is there. A third thing is gone.")
+    assert joined(units[:1], units) == "One thing is here. …"
+    assert joined([units[0], units[2]], units) == "One thing is here. … A third thing is gone."
+
+
+@pytest.mark.parametrize(
+    ("long", "short"), [("src/app/auth.py", "auth.py"), ("src/app/auth.py:12", "auth.py")]
+)
+def test_a_path_is_known_by_its_last_part(long, short):
+    assert terms(short).keys() <= terms(long).keys()

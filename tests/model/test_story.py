@@ -1,0 +1,117 @@
+"""Requests, failures, checks and files are read from structure; what was repaired since does not count."""
+
+from __future__ import annotations
+
+import pytest
+
+from stator.model.brief import story as stories
+from stator.model.brief.command_words import parts
+from stator.model.brief.path_groups import common_folder, grouped
+from stator.model.brief.story import Deed, PersonRequest
+from stator.model.calls.vocabulary import act_of
+
+
+def ran(command, status="ok", seq=1, result=""):
+    act = act_of("Bash", {"command": command})
+    return Deed(
+        seq=seq, turn=1, call=f"c_{seq}", tool="Bash", status=status, result=result, act=act,
+        steps=parts(command), shown=command, source="tool",
+    )  # fmt: skip
+
+
+def test_a_request_that_says_nothing_is_none():
+    asked = [
+        PersonRequest(text, seq, seq)
+        for seq, text in enumerate(["fix the login", "ok", "continue", "yes"])
+    ]
+    assert [one.text for one in stories.requests(asked)] == ["fix the login"]
+
+
+@pytest.mark.parametrize(
+    ("failed", "later"),
+    [
+        ("git push 2>&1", "git push -u origin main 2>&1 | tail -3"),
+        ("npm run build", "cd app && npm run build"),
+        ("cp a fixtures/b.json", "mkdir -p fixtures && cp a fixtures/b.json"),
+    ],
+)
+def test_a_failure_that_a_later_call_repaired_is_not_told(failed, later):
+    assert stories.unrepaired([ran(failed, "error", 1), ran(later, "ok", 2)]) == []
+
+
+def test_a_failure_that_nothing_repaired_is_told_once_with_how_often():
+    deeds = [
+        ran("make deploy", "error", 1),
+        ran("make lint", "ok", 2),
+        ran("make deploy", "error", 3),
+    ]
+    ((deed, times),) = stories.unrepaired(deeds)
+    assert (deed.seq, times) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    "command", ['grep -n "a\\|b" x.py', "ls missing", "cd src && cat x | head"]
+)
+def test_a_search_that_found_nothing_is_no_failure(command):
+    assert stories.unrepaired([ran(command, "error")]) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pytest -q",
+        "npm run lint",
+        "pnpm --filter @repo/app check-types",
+        "cargo test",
+        "uv run mypy src",
+    ],
+)
+def test_tests_linters_and_type_checkers_are_checks(command):
+    assert stories.is_check(ran(command))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat eslint.config.js",
+        'git commit -m "make the test pass"',
+        "ls tests",
+        "git push origin test",
+    ],
+)
+def test_a_command_that_only_names_a_check_is_none(command):
+    assert not stories.is_check(ran(command))
+
+
+def test_the_status_of_a_check_behind_a_pipe_is_not_believed():
+    assert stories.check_ending(ran("make test | tail -3")) == "ran"
+    assert (
+        stories.check_ending(ran("make test", result="== 3 failed, 9 passed"))
+        == "ok, 3 failed, 9 passed"
+    )
+
+
+def test_the_message_of_a_revision_is_told_without_its_trailers():
+    text = (
+        "Fix the login so that it works after a restart of the whole service\n\nCo-Authored-By: A"
+    )
+    ((message, _),) = stories.messages([ran(f"git commit -m \"$(cat <<'EOF'\n{text}\nEOF\n)\"")])
+    assert message == "Fix the login so that it works after a restart of the whole service"
+
+
+def test_files_are_grouped_by_folder_and_what_does_not_fit_is_counted():
+    names = [("src/a.py", "×3"), ("src/b.py", ""), ("docs/c.md", "")]
+    assert grouped(names, 100) == ("src/{a.py ×3, b.py}; docs/c.md", 0)
+    assert grouped(names, 20) == ("src/a.py ×3", 2)
+
+
+@pytest.mark.parametrize(
+    ("paths", "folder"),
+    [
+        (["/home/u/w/p/a.py", "/home/u/w/p/src/b.py"], "/home/u/w/p"),
+        (["/home/u/x.py", "/home/v/y.py"], ""),
+        (["a.py", "b.py"], ""),
+    ],
+)
+def test_the_folder_of_absolute_paths_is_found_unless_it_is_a_home(paths, folder):
+    assert common_folder(paths) == folder
