@@ -8,9 +8,11 @@ from stator.errors import StoreError
 from stator.model.views.untrusted import NOT_KNOWN, SessionTaint
 from stator.runtime.base.context import Context
 from stator.runtime.views import project_state
+from stator.runtime.views.trust.outside import brought_in
 from stator.runtime.views.trust.untrusted import TaintReader
 from stator.store.port import IndexLost, StorePort
 
+__all__ = ["brought_in", "unverified"]
 READ_MAX = 20_000
 """Commits that are read where no index is at hand. What lies behind more is not trusted."""
 FEW = 500
