@@ -23,8 +23,8 @@ from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
 from surfaces.agents import Refused, talking
 
-LABEL = "nverified"
-"""What every label has, at the beginning of a sentence or within it."""
+LABEL = re.compile("[Uu]nverified, from|[Uu]nverified from|rests on (web|import|a )")
+"""What every label says, and then from where."""
 BRIEF_TOKENS = 1_500
 HAS_BRIEF = "unverified" in SECTIONS
 PROMPTS = (
@@ -125,7 +125,7 @@ def _in_text(text: str, marker: str) -> Iterator[str]:
             heading = line
         if marker not in line:
             continue
-        if LABEL not in line and LABEL not in heading:
+        if not LABEL.search(line) and not LABEL.search(heading):
             yield f"not labelled, under {heading!r}: {line[:200]!r}"
         if not _is_quoted(line, marker):
             yield f"not quoted: {line[:200]!r}"
