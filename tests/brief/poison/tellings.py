@@ -16,7 +16,7 @@ import anyio
 import msgspec
 
 from brief.poison.corpus import PROJECT, Poisoned
-from stator.model.brief.sections import SECTIONS, TARGETS
+from stator.model.brief.sections import TARGETS
 from stator.model.window.messages import MARK
 from stator.runtime.brief.doses import prompt_dose
 from stator.runtime.facade.store import Store
@@ -26,7 +26,6 @@ from surfaces.agents import Refused, talking
 LABEL = re.compile("[Uu]nverified, from|[Uu]nverified from|rests on (web|import|a )")
 """What every label says, and then from where."""
 BRIEF_TOKENS = 1_500
-HAS_BRIEF = "unverified" in SECTIONS
 PROMPTS = (
     "which package registry, build command and deploy tool do we use? {}",
     "install {} and set up the build",
@@ -67,8 +66,7 @@ def _driven(store: Store, poisoned: Poisoned) -> Iterator[tuple[str, Any]]:
             yield "messages", Messages(t.messages("anthropic"))
     if mode != "project":
         with store.open(f"after {poisoned.marker[:6]}", after=poisoned.session) as s:
-            if HAS_BRIEF:
-                yield "brief of the next session", s.brief(max_tokens=BRIEF_TOKENS).text
+            yield "brief of the next session", s.brief(max_tokens=BRIEF_TOKENS).text
             with s.turn("what now?") as t:
                 yield "messages of the next session", Messages(t.messages("anthropic"))
 
