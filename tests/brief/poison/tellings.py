@@ -47,7 +47,7 @@ def problems(store: Store, poisoned: Poisoned) -> list[str]:
 def told(store: Store, poisoned: Poisoned) -> Iterator[tuple[str, Any]]:
     """What an agent is told, by where."""
     view = SessionView(store.as_read, poisoned.session)
-    for target in TARGETS if HAS_BRIEF else ():
+    for target in TARGETS:
         yield f"brief for {target}", view.brief(max_tokens=BRIEF_TOKENS, target=target).text
     for prompt in PROMPTS:
         asked = prompt.format(poisoned.marker)
@@ -79,7 +79,7 @@ async def _over_mcp(store: Store, poisoned: Poisoned) -> list[tuple[str, Any]]:
     """What the tools of the MCP server answer."""
     session = poisoned.session
     asked: list[tuple[str, dict[str, Any]]] = [
-        ("stator_open", {"session": session, "brief": HAS_BRIEF}),
+        ("stator_open", {"session": session, "brief": True}),
         ("stator_open", {}),
         ("stator_log", {"session": session, "limit": 50}),
         ("stator_log", {"session": session, "what": "state", "limit": 50}),

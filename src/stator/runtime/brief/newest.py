@@ -9,12 +9,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
+import msgspec
+
 from stator.model.brief.sections import Saying
 from stator.model.brief.story import PersonRequest, SessionStory, story
-from stator.model.log.commit import UNTRUSTED, Commit, Large
+from stator.model.log.commit import Commit, Large
 from stator.model.log.query import SessionRow
 from stator.model.log.rewinds import Stretch, stands, visible
-from stator.model.values.ids import is_id
 from stator.runtime.base.provenance import imported_upto
 from stator.runtime.brief.unverified import unverified
 from stator.runtime.views import reflog
@@ -121,7 +122,16 @@ class NewestCommits:
     # -- what they tell ---------------------------------------------------------------------------
 
     def story(self) -> SessionStory:
-        return story(self.commits)
+        """What happened. A result that came from outside is from the web, whatever its tool."""
+        found = story(self.commits)
+        came = self.reported([deed.ended for deed in found.deeds if deed.ended])
+        if not came:
+            return found
+        deeds = [
+            msgspec.structs.replace(deed, source="web") if deed.ended in came else deed
+            for deed in found.deeds
+        ]
+        return msgspec.structs.replace(found, deeds=deeds)
 
     def first_requests(self) -> list[PersonRequest]:
         """Requests at the beginning of a log that is longer than what was read."""
@@ -134,9 +144,7 @@ class NewestCommits:
 
     def unverified(self, seqs: Sequence[int]) -> dict[int, str]:
         """Of these commits, those that rest on something that nobody vouches for, and from where."""
-        if not seqs or not self._may_be_unverified():
-            return {}
-        return unverified(self._store, self.session, seqs)
+        return unverified(self._store, self.session, seqs) if seqs else {}
 
     def reported(self, seqs: Sequence[int]) -> dict[int, str]:
         """Of these results, those whose own content came from outside, such as a sub-agent's report of a page."""
@@ -144,37 +152,11 @@ class NewestCommits:
         return brought_in(self._store, self.session, found, self.intent) if found else {}
 
     def after_outside(self, sayings: Sequence[Saying]) -> dict[int, str]:
-        """The seqs of those that came after something from outside: the model had seen it. Asking each what it rests
-        on would read the log many times."""
-        first = min(
-            (c for c in self.read if c.provenance.source in UNTRUSTED),
-            key=lambda c: c.seq,
-            default=None,
-        )
-        if first is None:
-            return {}
-        origin = f"{first.provenance.source}:{first.tool or first.kind}"
-        return {saying.seq: origin for saying in sayings if saying.seq > first.seq}
-
-    def _may_be_unverified(self) -> bool:
-        """Whether anything untrusted can be behind a commit: not if all commits were read, all are from here, and no
-        person said of one that it is not believed."""
-        return (
-            not self.is_whole
-            or self.imported > 0
-            or bool(self.counts.live.get("trust"))
-            or any(_leads_out(commit) for commit in self._by_seq.values())
-        )
+        """The seqs of those that rest on something from outside, and from where."""
+        return self.unverified([saying.seq for saying in sayings])
 
 
 def _is_spoken(commit: Commit) -> bool:
     return commit.kind in ("turn", "compaction") or (
         commit.kind == "entry" and commit.actor == "model"
-    )
-
-
-def _leads_out(commit: Commit) -> bool:
-    """Whether a commit came from outside, or was made from one that is elsewhere."""
-    return commit.provenance.source in UNTRUSTED or any(
-        isinstance(edge, str) and is_id(edge) for edge in commit.inputs
     )
