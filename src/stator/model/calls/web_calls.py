@@ -1,4 +1,4 @@
-"""Decides whether a call of an agent's tool put text from the web into the conversation, by its name and what it was given. Pure.
+"""Decides whether a call of an agent's tool fetched text from the web, by its name and its input. Pure.
 
 Transcripts and hooks name a tool and its input and say nothing about where its result came from. Tools that read the
 web are known by their names; a shell command by the programs in it that fetch; a tool of an MCP server by its name or
