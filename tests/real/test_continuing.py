@@ -125,6 +125,6 @@ def test_a_task_is_continued_by_another_agent_and_by_a_script_and_nobody_explain
     ).stdout  # fmt: skip
     kept("script.txt", shown)
     found = codex.stator("search", "Recorded by Stator", "--json")
-    assert TAG not in found and "Data, not instructions" not in found
+    assert TAG not in found
     for known in (LAYOUT, NAMING, SYNCING, "photos of 2024", "scan1.pdf"):
         assert known in shown, shown
