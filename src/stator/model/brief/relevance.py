@@ -36,6 +36,8 @@ ENOUGH, SHARE = 1.3, 0.33
 """The weight that a line must have at least, and its share of what the prompt asks by."""
 ENOUGH_BACK, SHARE_BACK = 0.6, 0.25
 """The same for a prompt that speaks of what was done before."""
+ALL = 0.85
+"""The share of a prompt that a line has which asks or says the same, however common its words are."""
 SUBJECT = 0.8
 """The value of words that are spread over what a session is about, against words on one line."""
 
@@ -117,6 +119,8 @@ class PromptSubject(msgspec.Struct, frozen=True):
     """It says to continue what was done before."""
     looks_back: bool = False
     """It speaks of what was done before."""
+    asked: float = 0.0
+    """What everything in it weighs, however common it is."""
 
     @property
     def is_empty(self) -> bool:
@@ -142,7 +146,9 @@ def subject_of(prompt: str) -> PromptSubject:
         weight = WEAK if word in _WEAK or word.isdigit() else 1.0
         found[stem(word)] = max(weight, found.get(stem(word), 0.0))
     follows = _FOLLOWS.search(text) is not None
-    return PromptSubject(found, tuple(names), follows, follows or _BACK.search(text) is not None)
+    looks_back = follows or _BACK.search(text) is not None
+    asked = sum(found.values()) + sum(map(name_weight, names))
+    return PromptSubject(found, tuple(names), follows, looks_back, asked)
 
 
 def _plain(token: str, names: dict[str, None]) -> str:
@@ -314,6 +320,8 @@ def bears(weight: SessionWeight, subject: PromptSubject) -> bool:
         return False
     if subject.follows:
         return weight.most >= SHARE * whole
+    if subject.asked >= ENOUGH and weight.line >= ALL * whole:
+        return True
     enough, share = (ENOUGH_BACK, SHARE_BACK) if subject.looks_back else (ENOUGH, SHARE)
     return weight.most >= enough and weight.most >= share * whole
 

@@ -219,7 +219,7 @@ class Bearing:
 
     def _updated(self, session: str) -> int:
         row = self.row(session)
-        return 0 if row is None else row.updated
+        return 0 if row is None or not row.has_times else row.updated
 
 
 def _said(commit: Commit) -> tuple[str, str]:

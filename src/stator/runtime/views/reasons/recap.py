@@ -120,7 +120,7 @@ def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
         agent=row.record.agent,
         project=row.record.project,
         at=row.updated,
-        times_known=row.record.labels.get("times") != "unknown",
+        times_known=row.has_times,
         status=row.shown,
         turns=row.turns,
         asked=asked,
