@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from stator.model.extraction.extractor import subject
 from stator.model.log.shown_text import cut_short
@@ -117,6 +117,14 @@ def _spelled(char: str) -> str:
 # -- lines ----------------------------------------------------------------------------------------
 
 
+class FittingLines(NamedTuple):
+    """Lines that fit a budget."""
+
+    lines: Sequence[str] = ()
+    named: Sequence[str] = ()
+    """The keys that they name."""
+
+
 @dataclass(frozen=True, slots=True)
 class LeftLines:
     """The lines about what left a view, the most useful first."""
@@ -131,12 +139,12 @@ class LeftLines:
     """By rank, a key that lists all of it."""
     told: Told
 
-    def within(self, budget: int = LEFT_TOKENS, *, most: int | None = None) -> list[str]:
+    def within(self, budget: int = LEFT_TOKENS, *, most: int | None = None) -> FittingLines:
         """As many lines as fit the budget, with a last one that counts the others; none if not even those two do.
         `most` is how many keys may be named."""
         room = budget - tokens(f"{self.header}\n{self._others(self.total, self.lists)}\n")
         if room < 0:
-            return []
+            return FittingLines()
         named: dict[str, str] = {}
         for record in self._rounds():
             if most is not None and len(named) >= most:
@@ -150,7 +158,7 @@ class LeftLines:
         more = self.total - len(lines)
         rest = {record.rank for record in self.records if record.key not in named}
         others = [self._others(more, rest or self.lists)] if more > 0 else []
-        return [self.header, *lines, *others]
+        return FittingLines([self.header, *lines, *others], list(named))
 
     def _rounds(self) -> list[EvictedRecord]:
         """The first few of each rank, then some more of each, then the rest."""
