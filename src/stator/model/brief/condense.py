@@ -275,6 +275,8 @@ _HEADINGS: tuple[tuple[re.Pattern[str], float], ...] = tuple(
     (re.compile(rf"\b(?:{words})", re.IGNORECASE), weight)
     for words, weight in (
         (r"all user messages|conversation|tool results?", 0.35),
+        (r"no-?gos?\b|non-?goals?|out of scope|exclu(?:ded|sions?)", 2.2),
+        (r"acceptance|scenarios?|examples?", 0.7),
         (r"key technical concepts|tech(?:nology)? stack", 0.6),
         (
             r"pending|next|current|remaining|to ?do|open|status|state|progress|outstanding|blocked",

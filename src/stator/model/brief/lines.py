@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from stator.model.brief import lessons
 from stator.model.brief import story as stories
 from stator.model.brief.condense import (
     SourceText,
@@ -33,7 +34,9 @@ TELLING = 2
 STALE = 10
 """Calls after which what a summary calls open is obsolete."""
 CHECKS_MAX, FAILED_MAX, OPEN_MAX, CALLS_MAX, MESSAGES_MAX, REPORTS_MAX = 5, 4, 5, 8, 6, 3
-REFERENCED_MAX = 2
+REFERENCED_MAX, LESSONS_MAX = 2, 3
+ABOUT = 0.7
+"""What the agent's words about its commands count for."""
 SAYINGS_MAX = 40
 """Earlier answers that are chosen from, the newest."""
 REPORT, NEAR = 400, 6
@@ -140,6 +143,10 @@ def earlier_sayings(story: SessionStory) -> list[Saying]:
         text = "\n\n".join(text for text, _ in messages)
         mark = f"t{turn}, in commit messages"
         found.append(Saying(text=text, seq=messages[-1][1].seq, mark=mark, weight=1.4))
+    if about := lessons.of_commands(story.deeds):
+        last_call = story.deeds[-1]
+        mark = f"t{last_call.turn}, of its commands"
+        found.append(Saying(text="", units=about, seq=last_call.seq, mark=mark, weight=ABOUT))
     for deed in stories.referenced(story)[:REFERENCED_MAX]:
         mark = f"t{deed.turn}, what the request names:"
         found.append(
@@ -202,6 +209,13 @@ def _is_open(story: SessionStory, seq: int) -> bool:
 CHANGES = ("created", "modified", "renamed", "deleted")
 
 
+def unchecked(story: SessionStory, files: Sequence[NetFile]) -> str:
+    """That files were changed and nothing was run that checks them."""
+    if not any(one.op in CHANGES for one in files) or any(map(stories.is_check, story.deeds)):
+        return ""
+    return "No test, linter or build was run."
+
+
 def changed(files: Sequence[NetFile]) -> str:
     """What became of files, in a sentence."""
     count = sum(one.op in CHANGES for one in files)
@@ -236,6 +250,11 @@ def check_items(story: SessionStory, folder: str) -> list[BriefItem]:
     """The newest run of each check and how it ended, and whether files changed since: as many in a line as fit."""
     edits = [one.seq for one in story.files if one.op in CHANGES]
     found: list[tuple[str, int]] = []
+    if (left := lessons.left_as(story.deeds)) is not None:
+        shown, deed = left
+        since = sum(seq > deed.seq for seq in edits)
+        note = f" ({since} file{'s' * (since != 1)} changed since)" if since else ""
+        found.append((f"git status: {shown}{note}", deed.seq))
     for command, deed in stories.checks(story.deeds)[:CHECKS_MAX]:
         since = sum(seq > deed.seq for seq in edits)
         note = f" (not rerun since {since} file{'s' * (since != 1)} changed)" if since else ""
@@ -267,6 +286,15 @@ def failed_items(story: SessionStory, folder: str) -> list[BriefItem]:
         often = f"{times}× (failed again each time), t{deed.turn}" if times > 1 else f"t{deed.turn}"
         found.append(BriefItem(text=text, mark=often, source=deed.source or "tool", seq=deed.seq))
     return found[:FAILED_MAX]
+
+
+def lesson_items(story: SessionStory, folder: str) -> list[BriefItem]:
+    """What failed and then worked in another way, the newest first."""
+    found: list[tuple[str, int]] = []
+    for failed, worked in lessons.turned(story.deeds)[:LESSONS_MAX]:
+        before, after = lessons.ways(failed, worked, folder)
+        found.append((f"{before} — {lessons.why(failed)} → {after}", failed.ended))
+    return listed(found)
 
 
 def call_items(story: SessionStory, folder: str) -> list[BriefItem]:

@@ -148,6 +148,7 @@ class _Gathering:
             "evicted": self._evicted(),
             "checks": told(lines.check_items(story, self._folder)),
             "failed": told(lines.failed_items(story, self._folder)),
+            "lessons": told(lines.lesson_items(story, self._folder)),
             "open": told(lines.open_items(story, self._folder, {record.call for record in calls})),
             "did": told(lines.call_items(story, self._folder)),
             "in_doubt": self._told_calls(
@@ -191,12 +192,17 @@ class _Gathering:
         )
         if story.deeds or files:
             sentences.append(lines.changed(files))
+        if self._newest.is_whole and (never := lines.unchecked(story, files)):
+            sentences.append(never)
         return BriefOpening(
             own=self._here.own,
             agent=record.agent,
             used=_minute(self._row.updated) if known else "at an unknown time",
             ended=sentences,
-            about=[("branch", record.labels.get("branch", "")), ("folder", self._folder)],
+            about=[
+                ("branch", record.labels.get("branch", "")), ("folder", self._folder),
+                ("forked from", record.labels.get("forked from", "")),
+            ],
         )
 
     # -- the state --------------------------------------------------------------------------------
