@@ -254,9 +254,18 @@ class _Packing:
                 left -= self._take(name, min(left, part // 8), most=few)
         left -= self._take_words(left)
         for name in names:
+            if name == "unverified":
+                left -= self._take_seen(left // 2)
             left -= self._take(name, left)
-        self._say(self._gathered.showed, SEEN, left, least=0.04)
+        if SEEN not in self._taken:
+            self._take_seen(left)
         return [self._section(name) for name in SECTIONS if name in self._taken]
+
+    def _take_seen(self, room: int) -> int:
+        """Add what the calls wrote and showed; return what it costs."""
+        spare = room * self._scale > self._bytes * SPARE
+        least, worth = (0.01, 1.0) if spare else (0.04, 3.0)
+        return self._say(self._gathered.showed, SEEN, room, least=least, worth=worth)
 
     def _take(self, name: SectionName, room: int, most: int = 1000) -> int:
         """Add at most so many lines to a section while there is room; return what they cost."""

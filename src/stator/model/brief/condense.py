@@ -38,6 +38,8 @@ SAME_PART = 0.85
 """What each unit counts for after another one under the same heading, so that every part of a text has its say."""
 
 _FENCE = re.compile(r"^\s*(```|~~~).*?(?:^\s*\1\s*$|\Z)", re.DOTALL | re.MULTILINE)
+_LINE_OF_CODE = re.compile(r":\s*\n\s*(```|~~~)\w*\s*\n([^\n`]{3,100}?)\s*\n\s*\1(?=\s)")
+"""A code block of one line, which a sentence announces."""
 _CLOSING = re.compile(r"</([a-z][a-z_-]{1,30})>")
 _HEADING = re.compile(
     r"\s{0,3}(?:#{1,6}\s+(?P<hash>.+)|(?:\d+[.)]\s+)?\*\*(?P<bold>[^*]{2,80})\*\*:?|\d+[.)]\s+(?P<plain>[A-Z][^.`]{2,60}):)\s*\Z"
@@ -129,11 +131,18 @@ def units_of(text: str) -> list[Unit]:
     for heading, words, whole in _lines(_bounded(text)):
         for sentence in _SENTENCE.split(words) if not whole else [words]:
             for place, part in enumerate(_pieces(plain(sentence))):
-                if len(part) >= UNIT_MIN or (whole and part):
+                if _announces(found, heading) and len(found[-1].text) + len(part) < UNIT_MAX:
+                    found[-1] = msgspec.structs.replace(found[-1], text=f"{found[-1].text} {part}")
+                elif len(part) >= UNIT_MIN or (whole and part):
                     found.append(Unit(part, len(found), heading, place == 0))
     return (
         found if len(found) <= UNITS_MAX else [*found[: UNITS_MAX // 2], *found[-UNITS_MAX // 2 :]]
     )
+
+
+def _announces(found: Sequence[Unit], heading: str) -> bool:
+    """Whether the last unit only says that something follows: it is none without the next."""
+    return bool(found) and found[-1].text.endswith(":") and found[-1].heading == heading
 
 
 def plain(text: str) -> str:
@@ -150,7 +159,7 @@ def _bounded(text: str) -> str:
     if len(text) > TEXT_MAX:
         half = TEXT_MAX // 2
         text = f"{beginning(text, half)}\n\n{text[-half:]}"
-    text = _FENCE.sub("\n", text)
+    text = _FENCE.sub("\n", _LINE_OF_CODE.sub(r": \2\n", text))
     for name in set(_CLOSING.findall(text)):
         text = text.replace(f"<{name}>", "\n").replace(f"</{name}>", "\n")
     return text

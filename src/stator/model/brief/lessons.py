@@ -18,6 +18,8 @@ WHY_SHOWN = 100
 PATHS_SHOWN = 6
 ABOUT_MIN, ABOUT_MAX = 16, 160
 """Characters of what an agent wrote of a command."""
+ABOUT_LEAST = 12
+"""Commands from which on what was written of them is chosen from; fewer are shown as they are."""
 _MOVES = frozenset("commit checkout switch merge rebase reset stash pull restore add".split())
 """What git is told after which a `git status` is obsolete."""
 _BRANCH = re.compile(r"^On branch (\S+)$|^## (\S+?)(?:\.\.\.|$)", re.MULTILINE)
@@ -152,4 +154,6 @@ def of_commands(deeds: Sequence[Deed]) -> list[Unit]:
         about = given.get("description")
         if isinstance(about, str) and ABOUT_MIN <= len(about) <= ABOUT_MAX:
             found.setdefault(" ".join(about.split()))
+    if len(found) < ABOUT_LEAST:
+        return []
     return [Unit(text, place) for place, text in enumerate(found)]

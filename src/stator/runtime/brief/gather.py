@@ -370,7 +370,7 @@ class _Gathering:
             for entry in sorted(entries, key=lambda entry: -entry.seq)
             if not isinstance(entry.record, ErasedRecord)
         ]
-        items += lines.web_items(story, self._bytes // 5)
+        items += lines.web_items(story, self._bytes // 2)
         origins = list(dict.fromkeys(_origin(where) for where in doubtful.values()))
         return told(
             items,

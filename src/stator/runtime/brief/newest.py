@@ -26,6 +26,8 @@ WINDOW = 600
 """The newest commits that are read."""
 BEGINNING = 8
 """The first commits, in which the first request is looked for."""
+ENDING = 4
+"""Commits at the end whose results are loaded too: nobody may have said yet what they show."""
 LARGE_MAX = 3
 """Texts that lie outside of their commits and are loaded."""
 
@@ -70,13 +72,13 @@ class NewestCommits:
         return self.stretches is None or stands(self.stretches, seq)
 
     def _with_texts(self, commits: list[Commit]) -> list[Commit]:
-        """The same, with the newest long requests, answers and summaries loaded."""
-        left = LARGE_MAX
+        """The same, with the newest long requests, answers and summaries loaded, and the results at the end."""
+        left, end = LARGE_MAX, len(commits) - ENDING
         for place in range(len(commits) - 1, -1, -1):
             commit = commits[place]
             if (
                 left
-                and _is_spoken(commit)
+                and (_is_spoken(commit) or (place >= end and commit.kind == "outcome"))
                 and any(isinstance(i, Large) for i in commit.content.values())
             ):
                 commits[place] = self._read(commit.seq, load=True) or commit
