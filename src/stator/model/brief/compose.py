@@ -14,7 +14,17 @@ from collections.abc import Sequence
 import msgspec
 
 from stator.errors import BadBudget, InvalidInput
-from stator.model.brief.condense import SourceText, Unit, chosen, condensed, joined, terms, units_of
+from stator.model.brief.condense import (
+    SourceText,
+    Unit,
+    WeighedText,
+    chosen,
+    condensed,
+    joined,
+    terms,
+    units_of,
+    weighed,
+)
 from stator.model.brief.quotes import Quoting
 from stator.model.brief.sections import (
     FIRST,
@@ -195,6 +205,7 @@ class _Packing:
         self._told: dict[tuple[SectionName, int], BriefItem] = {}
         self._lines: dict[tuple[SectionName, int, int, int], BriefLine] = {}
         self._taken: dict[SectionName, list[BriefLine]] = {}
+        self._passages: dict[SectionName, list[WeighedText]] = {}
         self._footer: list[SectionName] = []
         """Sections that the footer has room to name."""
 
@@ -365,14 +376,7 @@ class _Packing:
         known = {term for text in named for term in terms(text)}
         goal = (line.text for line in self._taken.get(GOAL, ()))
         wanted = {term for text in goal for term in terms(text)}
-        passages = [
-            SourceText(
-                units=saying.units or _units(saying.text),
-                weight=saying.weight,
-                newest=name == LAST or saying.newest,
-            )
-            for saying in sayings
-        ]
+        passages = self._weighed(sayings, name)
         chars = space
         if name == LAST and (whole := self._whole_words(sayings, room - frame)):
             self._taken[name] = whole
@@ -400,6 +404,21 @@ class _Packing:
         if lines:
             self._taken[name] = lines
         return cost if lines else 0
+
+    def _weighed(self, sayings: Sequence[Saying], name: SectionName) -> list[WeighedText]:
+        """The texts of a section, with what their terms are worth; made once."""
+        if name not in self._passages:
+            self._passages[name] = [
+                weighed(
+                    SourceText(
+                        units=saying.units or _units(saying.text),
+                        weight=saying.weight,
+                        newest=name == LAST or saying.newest,
+                    )
+                )
+                for saying in sayings
+            ]
+        return self._passages[name]
 
     def _whole_words(self, sayings: Sequence[Saying], room: int) -> list[BriefLine]:
         """Texts as they are, without their marks; none if there is no room for that."""

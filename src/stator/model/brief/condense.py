@@ -53,6 +53,7 @@ _CLAUSE = re.compile(
     r"(?<=[;:])\s+|\s+[—–]\s+|,\s+(?=(?:and|but|so|which|while|with)\b)|(?<=\)),\s+"
 )
 _MARKUP = re.compile(r"\*\*|\\*`|\\{2,}|(?<=\])\([^)\s]*\)|<br>|[\x00-\x08]")
+_SIGN = re.compile(r"[^\w ./,:`'-]")
 _SPACES = re.compile(r"\s+")
 _TERM = re.compile(r"[A-Za-z0-9_@$#~][\w@$#~./:+*\-\[\]()]*[\w)\]*]|\w+")
 _WORD = re.compile(r"[A-Za-z]+\Z")
@@ -120,6 +121,13 @@ class SourceText(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its beginning says what it is about, as that of a request does."""
     newest: bool = True
     """Whether nothing was done after it; else what it announces, asks or calls open is obsolete."""
+
+
+class WeighedText(msgspec.Struct, frozen=True):
+    """A text to choose from, and what the terms of each of its units are worth."""
+
+    units: Sequence[Unit]
+    worths: Sequence[Mapping[str, float]]
 
 
 # -- splitting ------------------------------------------------------------------------------------
@@ -273,8 +281,7 @@ def _factor(unit: Unit, passage: SourceText) -> float:
 
 def is_code(text: str) -> bool:
     """Whether a text has too many signs for one of words, names and paths."""
-    signs = sum(not (char.isalnum() or char in " ./-_,:`'") for char in text)
-    return signs * 8 > len(text)
+    return len(_SIGN.findall(text)) * 8 > len(text)
 
 
 _OPEN_THEN = re.compile(
@@ -310,8 +317,13 @@ def heading_weight(heading: str, newest: bool) -> float:
 # -- choosing -------------------------------------------------------------------------------------
 
 
+def weighed(passage: SourceText) -> WeighedText:
+    """A text to choose from with what each term of its units is worth, which is made once."""
+    return WeighedText(passage.units, [_worths(unit, passage) for unit in passage.units])
+
+
 def chosen(
-    passages: Sequence[SourceText],
+    passages: Sequence[WeighedText],
     room: int,
     *,
     wanted: Collection[str] = (),
@@ -325,9 +337,9 @@ def chosen(
     `worth`, or than `least` a character, is left out, even if there is room.
     """
     candidates = [
-        _Candidate(number, unit, _worths(unit, passage, wanted, known))
+        _Candidate(number, unit, _beside(worths, wanted, known))
         for number, passage in enumerate(passages)
-        for unit in passage.units
+        for unit, worths in zip(passage.units, passage.worths, strict=True)
     ]
     named: set[str] = set()
     parts: Counter[tuple[int, str]] = Counter()
@@ -369,9 +381,7 @@ class _Candidate:
         return new * SAME_PART ** parts[self.part] / (self.size + OVERHEAD)
 
 
-def _worths(
-    unit: Unit, passage: SourceText, wanted: Collection[str], known: Collection[str]
-) -> dict[str, float]:
+def _worths(unit: Unit, passage: SourceText) -> dict[str, float]:
     """What each term of a unit is worth, until another unit with it is chosen."""
     factor = _factor(unit, passage)
     found: dict[str, float] = {}
@@ -379,8 +389,17 @@ def _worths(
     for term, weight in terms(unit.text).items():
         names += weight > 1
         found[term] = weight * factor * (NAMES_MORE if weight > 1 and names > NAMES else 1.0)
-        found[term] *= (WANTED if term in wanted else 1.0) * (KNOWN if term in known else 1.0)
     return found
+
+
+def _beside(
+    worths: Mapping[str, float], wanted: Collection[str], known: Collection[str]
+) -> dict[str, float]:
+    """What terms are worth beside what was asked and what is in the text already."""
+    return {
+        term: worth * (WANTED if term in wanted else 1.0) * (KNOWN if term in known else 1.0)
+        for term, worth in worths.items()
+    }
 
 
 def joined(units: Sequence[Unit], whole: Sequence[Unit]) -> str:
@@ -406,7 +425,7 @@ def condensed(
         return " ".join(text.split())
     units = units_of(text)
     (units_chosen,) = chosen(
-        [SourceText(units=units, lead=True)], room, wanted=wanted, known=known, least=0.0
+        [weighed(SourceText(units=units, lead=True))], room, wanted=wanted, known=known, least=0.0
     )
     return (
         joined(units_chosen, units)

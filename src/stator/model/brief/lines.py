@@ -18,6 +18,7 @@ from stator.model.brief.condense import (
     plain,
     terms,
     units_of,
+    weighed,
 )
 from stator.model.brief.path_groups import common_folder, grouped
 from stator.model.brief.sections import BriefItem, Saying
@@ -347,8 +348,8 @@ def web_items(story: SessionStory, room: int) -> list[BriefItem]:
     if story.answered:
         return []
     deeds = _looked_at(story, web=True)
-    passages = [SourceText(units=_web_units(deed.result)) for deed in deeds]
-    passages += [SourceText(units=_links(deed.result), weight=LINKS) for deed in deeds]
+    passages = [weighed(SourceText(units=_web_units(deed.result))) for deed in deeds]
+    passages += [weighed(SourceText(units=_links(deed.result), weight=LINKS)) for deed in deeds]
     asked = {term for deed in deeds for term in terms(deed.shown)}
     best = chosen(passages, room, wanted=_wanted(story), known=asked, least=0.02)
     return [

@@ -132,9 +132,10 @@ class _Gathering:
             *(saying.seq for saying in last),
             *([story.summary.seq] if story.summary else []),
         }
-        doubtful = self._newest.unverified(sorted(asked_about))
+        resting = self._newest.unverified(sorted({*asked_about, *(one.seq for one in said)}))
+        doubtful = {seq: where for seq, where in resting.items() if seq in asked_about}
         reports = [saying.seq for saying in said if saying.source != "model"]
-        outside = self._newest.after_outside(said) | self._newest.reported(reports) | doubtful
+        outside = resting | self._newest.reported(reports)
         topics: dict[SectionName, Topic] = {
             **{name: self._live(name, row.note, doubtful) for name, row in BRIEFED.items()},
             "goal": self._goal(asked, story),
