@@ -76,9 +76,15 @@ _EXIT = re.compile(
 )
 _FAILED_LINE = re.compile(
     r"error|fail|fatal|denied|not found|no such|cannot|can't|unable|refused|rejected|invalid|unexpected|exception"
-    r"|timed? ?out|nothing to commit",
+    r"|timed? ?out|nothing to commit|ignored",
     re.IGNORECASE,
 )
+_SPREAD = re.compile(r":\n\s*(?=\S)")
+"""Where a line that announces something ends."""
+_REFUSED = re.compile(r"\W{0,3}Your proposed edit has introduced new syntax error", re.IGNORECASE)
+"""Results of edits that were not made though the call succeeded."""
+_CALLED = re.compile(r"\s*([A-Za-z_]\w*)\(\s*['\"]([^'\"\n]{1,160})['\"]")
+"""A program of one call that is about a file."""
 _ABOUT = ("description", "query", "url")
 """Arguments that say what a call is about, whatever else it is given."""
 _EMPTY_LINE = re.compile(
@@ -282,6 +288,7 @@ def _source(commit: Commit) -> str:
 def _deed(commit: Commit, outcome: Commit | None) -> Deed:
     given = _content(commit, "input")
     output = None if outcome is None else _content(outcome, "output")
+    shown = "" if output is None else result_text(output)
     act = act_of(commit.tool, given) if isinstance(given, Mapping) else None
     return Deed(
         seq=commit.seq,
@@ -289,14 +296,18 @@ def _deed(commit: Commit, outcome: Commit | None) -> Deed:
         call=commit.call,
         tool=commit.tool,
         arguments=given,
-        status="" if outcome is None else outcome.status,
-        result="" if output is None else result_text(output),
+        status="" if outcome is None else _status(outcome, shown),
+        result=shown,
         source="" if outcome is None else outcome.provenance.source,
         ended=0 if outcome is None else outcome.seq,
         act=act,
         steps=parts(act.text) if act is not None and act.kind == "shell" else [],
         shown=_shown(commit.tool, given, act),
     )
+
+
+def _status(outcome: Commit, shown: str) -> str:
+    return "error" if outcome.status == "ok" and _REFUSED.match(shown) else outcome.status
 
 
 def _shown(tool: str, given: Any, act: Act | None) -> str:
@@ -314,6 +325,8 @@ def _shown(tool: str, given: Any, act: Act | None) -> str:
         for name, value in given.items()
         if isinstance(value, (str, int, float)) and not isinstance(value, bool)
     }
+    if called := _CALLED.match(str(words.get("code", ""))):
+        return f"{called[1]} {called[2]}"
     about = next((words[name] for name in _ABOUT if isinstance(words.get(name), str)), None)
     if about is None and len(words) == 1:
         about = next(iter(words.values()))
@@ -382,7 +395,7 @@ def unrepaired(deeds: Sequence[Deed]) -> list[tuple[Deed, int]]:
 
 def failure(deed: Deed) -> str:
     """How a call failed, in the words of its result."""
-    lines = [plain(line) for line in deed.result.split("\n") if line.strip()]
+    lines = [plain(line) for line in _SPREAD.sub(": ", deed.result).split("\n") if line.strip()]
     code = _EXIT.search(beginning(deed.result, RESULT_MAX))
     told = [line for line in lines if not _EMPTY_LINE.match(line)] or lines
     telling = next((line for line in told if _FAILED_LINE.search(line)), told[-1] if told else "")
