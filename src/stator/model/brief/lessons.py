@@ -51,8 +51,7 @@ def turned(deeds: Sequence[Deed]) -> list[tuple[Deed, Deed]]:
         later = (
             other
             for other in shells[place + 1 : place + 1 + SOON]
-            if other.status == "ok"
-            and verbs & _verbs(other)
+            if other.status == "ok" and verbs & _verbs(other)
         )
         if (instead := next(later, None)) is None or not failure(deed):
             continue
@@ -130,7 +129,9 @@ def _status(shown: str) -> str:
     if track := _TRACKS.search(shown):
         if track[2]:
             by = f" by {track[3]}" if track[3] else ""
-            parts.append(f"{track[1].removeprefix('is ').replace('and', 'diverged from')} {track[2]}{by}")
+            parts.append(
+                f"{track[1].removeprefix('is ').replace('and', 'diverged from')} {track[2]}{by}"
+            )
         else:
             parts.append(f"follows {track[4]}{track[5] or ''}")
     paths = [(one or other).strip() for one, other in _CHANGED.findall(shown)]

@@ -403,7 +403,9 @@ def _result_units(deed: Deed, folder: str, *, said: bool) -> Iterator[Unit]:
     elif not said and document:
         yield from list(_word_lines(_REMINDER.sub("", deed.result)))[:WRITTEN_LINES]
     elif not said and act.kind in ("grep", "glob", "list", "shell"):
-        paths = list(dict.fromkeys(_PATH.findall(beginning(deed.result, SEARCHED_TEXT))))[:PATHS_MAX]
+        paths = list(dict.fromkeys(_PATH.findall(beginning(deed.result, SEARCHED_TEXT))))[
+            :PATHS_MAX
+        ]
         base = common_folder(paths)
         below = f"{base}/" if base and base != folder else ""
         near = [(path.removeprefix(f"{base or folder}/"), "") for path in paths]
@@ -429,7 +431,9 @@ def _web_units(text: str) -> list[Unit]:
 def _links(text: str) -> list[Unit]:
     """The titles and addresses that a search found."""
     found = _LINK.findall(beginning(text, RESULT_TEXT))
-    return [Unit(f"{title} ({url})", LINK_PLACE + place) for place, (title, url) in enumerate(found)]
+    return [
+        Unit(f"{title} ({url})", LINK_PLACE + place) for place, (title, url) in enumerate(found)
+    ]
 
 
 # -- revisions ------------------------------------------------------------------------------------

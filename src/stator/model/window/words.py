@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from stator.model.extraction.extractor import subject
+from stator.model.exchange.tool_files import subject
 from stator.model.log.shown_text import cut_short
 from stator.model.records.types import EvictedRecord
 from stator.model.values.escape import guarded
