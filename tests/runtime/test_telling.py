@@ -68,6 +68,23 @@ def test_a_skipped_file_is_told_with_the_reason(store):
     assert "skipped: «inbox/scan1.pdf (it names no client)»" in str(store.brief("go on"))
 
 
+def test_of_a_long_path_the_end_is_told(store):
+    with store.open("deep") as session, session.turn("Lay out the zebra pages") as turn:
+        for number in range(8):
+            name = f"zebra_page_component_{number}.tsx"
+            turn.file(f"packages/administration-frontend/source/components/{name}", "modified")
+    text = str(store.brief("Lay out more zebra pages"))
+    assert "zebra_page_component_0.tsx (modified)»" in text
+    assert "zebra_page_component_7.tsx (modified)»" in text
+
+
+def test_a_sign_without_words_is_no_last_word(store):
+    with store.open("files-monday") as session, session.turn("thanks") as turn:
+        turn.say("👍")
+    text = str(store.brief(PROMPT))
+    assert "last words: [model] «The contracts are sorted" in text
+
+
 def test_work_that_was_continued_once_is_followed_to_where_it_began(store):
     with store.open("files-tuesday") as session, session.turn(PROMPT) as turn:
         turn.say("The photos of 2023 are sorted too.")
@@ -107,6 +124,16 @@ def test_what_many_sessions_were_asked_in_the_same_words_is_told(store):
             turn.say(f"Draft {number} is done.")
     assert "Draft 5 is done." in str(store.brief("Lay out the zebra invoice"))
     assert not store.brief("Lay out the zebra crossing of the new harbour bridge")
+
+
+def test_sessions_that_were_only_asked_the_same_do_not_displace_the_answer(store):
+    asked = "How are the contracts organised by client, in which layout?"
+    for number in range(8):
+        with store.open(f"again {number}") as session, session.turn(asked):
+            pass
+    text = str(store.brief(asked))
+    assert "one folder per client" in text
+    assert "again" not in text
 
 
 def test_a_session_whose_times_are_unknown_is_not_the_one_before(store, tmp_path):

@@ -56,8 +56,8 @@ PATHS = 8
 FEW = 5
 DISK_BYTES = 1_000_000
 """Bytes of files that are read to see whether they changed."""
-TAIL = 4
-"""Parts of a path that are shown of one elsewhere."""
+TAIL, TAIL_BYTES = 4, 58
+"""Parts of a path that are shown of one elsewhere, at most, and how long they may be together."""
 MEMORY = "memory/"
 LEFT_OUT = ("working_set", "candidates")
 MARKS = {
@@ -439,8 +439,10 @@ def _paths(mark: str, found: Sequence[str], session: str, rank: int) -> ToldLine
 
 
 def _tail(path: str) -> str:
-    """The end of a path that is not below the project's folder."""
+    """The end of a path that is not below the project's folder, or that is long: its beginning says the least."""
     parts = path.split("/")
-    return (
-        path if not path.startswith("/") or len(parts) <= TAIL else "…/" + "/".join(parts[-TAIL:])
-    )
+    if path.startswith("/") and len(parts) > TAIL:
+        parts = ["…", *parts[-TAIL:]]
+    while len("/".join(parts).encode()) > TAIL_BYTES and len(parts) > 2:
+        parts = ["…", *parts[2 if parts[0] == "…" else 1 :]]
+    return "/".join(parts)
