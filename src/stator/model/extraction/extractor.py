@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from stator.model.exchange.extraction_state import ExtractionState, HeldCall
-from stator.model.exchange.item_commits import legible
 from stator.model.exchange.tool_files import shell_command
 from stator.model.extraction import (
     adoptions,
@@ -34,7 +33,7 @@ from stator.model.extraction.evidence import (
     string,
 )
 from stator.model.log.commit import Commit, Draft
-from stator.model.log.shown_text import cut_short
+from stator.model.log.shown_text import cut_short, legible
 
 RULES: tuple[ExtractionRule, ...] = (
     checks.RULE,  # the first: no position of a log is between a call and what is found of its checks, but one
