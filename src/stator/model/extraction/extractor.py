@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from stator.model.exchange.extraction_state import ExtractionState, HeldCall
-from stator.model.exchange.item_commits import legible
 from stator.model.exchange.tool_files import subject
 from stator.model.extraction import (
     adoptions,
@@ -32,7 +31,7 @@ from stator.model.extraction.evidence import (
     seen_draft,
 )
 from stator.model.log.commit import Commit, Draft
-from stator.model.log.shown_text import cut_short
+from stator.model.log.shown_text import cut_short, legible
 
 RULES: tuple[ExtractionRule, ...] = (
     checks.RULE,  # the first: no position of a log is between a call and what is found of its checks, but one
