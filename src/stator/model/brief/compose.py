@@ -69,7 +69,7 @@ FULL = 0.9
 NAME_MAX = 80
 ABOUT_MAX = 100
 """Bytes of a branch, a folder or a model in the opening."""
-LAST_PART = 0.6
+LAST_PART = 0.55
 """The part of the room for the agent's words that its last ones may take."""
 SPARE = 0.3
 """The part of the budget that must be left before what says less is told too."""

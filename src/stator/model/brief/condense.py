@@ -20,7 +20,7 @@ TEXT_MAX = 16_000
 """Characters of one text that are looked at: its beginning and its end."""
 UNITS_MAX = 300
 """Units of one text that are chosen from."""
-UNIT_MAX = 240
+UNIT_MAX = 180
 """Characters of a unit; a longer one is split where a clause ends."""
 UNIT_MIN = 12
 WORTH_MIN = 1.5
@@ -28,7 +28,7 @@ WORTH_MIN = 1.5
 OVERHEAD = 30
 """Characters that a unit counts for besides its own, so that scraps do not win."""
 GAP = " … "
-WANTED, KNOWN = 1.6, 0.35
+WANTED, KNOWN = 1.35, 0.35
 """What a term counts for that is in a request, and one that a line of the text has already."""
 NAMES, NAMES_MORE = 7, 0.4
 """Names of one unit that count in full, and what each after them counts for: a long list of names says little."""
