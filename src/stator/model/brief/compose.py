@@ -60,6 +60,8 @@ TEXT_MIN, TEXT_MAX = 120, 4000
 """Bytes one recorded text is cut to: at least, at most; in between, a twentieth of the budget."""
 WHOLE = (2, 5, 10)
 """Parts of the budget up to which a text is not cut, tried in turn until nothing else is left out."""
+FEW_REQUESTS = 4
+"""Requests up to which the first and the newest have room for much of their text."""
 REQUESTS_SEEN = 3
 """Requests of which it is looked whether the session's name is how one begins."""
 FULL = 0.9
@@ -67,7 +69,7 @@ FULL = 0.9
 NAME_MAX = 80
 ABOUT_MAX = 100
 """Bytes of a branch, a folder or a model in the opening."""
-LAST_PART = 0.6
+LAST_PART = 0.55
 """The part of the room for the agent's words that its last ones may take."""
 SPARE = 0.3
 """The part of the budget that must be left before what says less is told too."""
@@ -266,15 +268,15 @@ class _Packing:
         left -= self._take_words(left)
         for name in names:
             if name == "unverified":
-                left -= self._take_seen(left // 2)
+                left -= self._take_seen(left, left // 2)
             left -= self._take(name, left)
         if SEEN not in self._taken:
-            self._take_seen(left)
+            self._take_seen(left, left)
         return [self._section(name) for name in SECTIONS if name in self._taken]
 
-    def _take_seen(self, room: int) -> int:
+    def _take_seen(self, left: int, room: int) -> int:
         """Add what the calls wrote and showed; return what it costs."""
-        spare = room * self._scale > self._bytes * SPARE
+        spare = left * self._scale > self._bytes * SPARE
         least, worth = (0.01, 1.0) if spare else (0.04, 3.0)
         return self._say(self._gathered.showed, SEEN, room, least=least, worth=worth)
 
@@ -342,7 +344,9 @@ class _Packing:
 
     def _limit(self, name: SectionName, place: int) -> int:
         """Bytes a text is cut to; the newest and the first request are the reason for everything else."""
-        return self._text_max * (5 if name == GOAL and place < 2 else 2 if name in LISTS else 1)
+        if name == GOAL and place < 2:
+            return self._text_max * (5 if len(self._tells(GOAL)) <= FEW_REQUESTS else 3)
+        return self._text_max * (2 if name in LISTS else 1)
 
     # -- the agent's words ------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ TEXT_MAX = 16_000
 """Characters of one text that are looked at: its beginning and its end."""
 UNITS_MAX = 300
 """Units of one text that are chosen from."""
-UNIT_MAX = 240
+UNIT_MAX = 180
 """Characters of a unit; a longer one is split where a clause ends."""
 UNIT_MIN = 12
 WORTH_MIN = 1.5
@@ -28,7 +28,7 @@ WORTH_MIN = 1.5
 OVERHEAD = 30
 """Characters that a unit counts for besides its own, so that scraps do not win."""
 GAP = " … "
-WANTED, KNOWN = 1.6, 0.35
+WANTED, KNOWN = 1.35, 0.35
 """What a term counts for that is in a request, and one that a line of the text has already."""
 NAMES, NAMES_MORE = 7, 0.4
 """Names of one unit that count in full, and what each after them counts for: a long list of names says little."""
@@ -40,6 +40,8 @@ SAME_PART = 0.85
 _FENCE = re.compile(r"^\s*(```|~~~).*?(?:^\s*\1\s*$|\Z)", re.DOTALL | re.MULTILINE)
 _LINE_OF_CODE = re.compile(r":\s*\n\s*(```|~~~)\w*\s*\n([^\n`]{3,100}?)\s*\n\s*\1(?=\s)")
 """A code block of one line, which a sentence announces."""
+_DATA = re.compile(r"^\s*\{\".{160,}$", re.MULTILINE)
+"""A line of data, such as one of a log."""
 _CLOSING = re.compile(r"</([a-z][a-z_-]{1,30})>")
 _HEADING = re.compile(
     r"\s{0,3}(?:#{1,6}\s+(?P<hash>.+)|(?:\d+[.)]\s+)?\*\*(?P<bold>[^*]{2,80})\*\*:?|\d+[.)]\s+(?P<plain>[A-Z][^.`]{2,60}):)\s*\Z"
@@ -167,6 +169,7 @@ def _bounded(text: str) -> str:
     if len(text) > TEXT_MAX:
         half = TEXT_MAX // 2
         text = f"{beginning(text, half)}\n\n{text[-half:]}"
+    text = _DATA.sub("", text)
     text = _FENCE.sub("\n", _LINE_OF_CODE.sub(r": \2\n", text))
     for name in set(_CLOSING.findall(text)):
         text = text.replace(f"<{name}>", "\n").replace(f"</{name}>", "\n")

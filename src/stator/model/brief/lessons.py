@@ -1,13 +1,12 @@
-"""Finds what calls taught: what failed first and then worked in another way, how the working tree was left, and what
-the agent wrote of its commands. Pure."""
+"""Finds what calls taught: what failed first and then worked in another way, and how the working tree was left. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from stator.model.brief.command_words import LOOKERS, check_in, gist
-from stator.model.brief.condense import Unit, beginning
+from stator.model.brief.condense import beginning
 from stator.model.brief.story import DID_NOT_WORK, Deed, failure
 
 SOON = 12
@@ -16,10 +15,6 @@ WAY_SHOWN = 110
 """Characters of a command that is shown."""
 WHY_SHOWN = 100
 PATHS_SHOWN = 6
-ABOUT_MIN, ABOUT_MAX = 16, 160
-"""Characters of what an agent wrote of a command."""
-ABOUT_LEAST = 12
-"""Commands from which on what was written of them is chosen from; fewer are shown as they are."""
 _MOVES = frozenset("commit checkout switch merge rebase reset stash pull restore add".split())
 """What git is told after which a `git status` is obsolete."""
 _BRANCH = re.compile(r"^On branch (\S+)$|^## (\S+?)(?:\.\.\.|$)", re.MULTILINE)
@@ -143,18 +138,3 @@ def _status(shown: str) -> str:
     elif _CLEAN.search(shown):
         parts.append("clean")
     return ", ".join(parts)
-
-
-def of_commands(deeds: Sequence[Deed]) -> list[Unit]:
-    """What the agent wrote of its commands that did more than look, each once, in order."""
-    found: dict[str, None] = {}
-    for deed in deeds:
-        given = deed.arguments
-        if not deed.is_shell or deed.only_looks or not isinstance(given, Mapping):
-            continue
-        about = given.get("description")
-        if isinstance(about, str) and ABOUT_MIN <= len(about) <= ABOUT_MAX:
-            found.setdefault(" ".join(about.split()))
-    if len(found) < ABOUT_LEAST:
-        return []
-    return [Unit(text, place) for place, text in enumerate(found)]

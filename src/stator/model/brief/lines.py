@@ -36,8 +36,9 @@ STALE = 10
 """Calls after which what a summary calls open is obsolete."""
 CHECKS_MAX, FAILED_MAX, OPEN_MAX, CALLS_MAX, MESSAGES_MAX, REPORTS_MAX = 5, 4, 5, 8, 6, 3
 REFERENCED_MAX, LESSONS_MAX = 2, 3
-ABOUT = 0.7
-"""What the agent's words about its commands count for."""
+SUMMARY, SUMMARY_OLD, MESSAGE, REFERENCED, REPORTED = 1.2, 0.8, 1.4, 0.5, 0.35
+"""What texts count for beside an answer: a summary, and one after which much was done; messages of revisions; what a
+request names; the reports of sub-agents."""
 SAYINGS_MAX = 40
 """Earlier answers that are chosen from, the newest."""
 REPORT, NEAR = 400, 6
@@ -138,7 +139,7 @@ def earlier_sayings(story: SessionStory) -> list[Saying]:
                 text=summary.text,
                 seq=summary.seq,
                 mark=mark,
-                weight=1.2 if since < STALE else 0.7,
+                weight=SUMMARY if since < STALE else SUMMARY_OLD,
                 newest=since < STALE,
             )
         )
@@ -148,19 +149,15 @@ def earlier_sayings(story: SessionStory) -> list[Saying]:
     for turn, messages in by_turn.items():
         text = "\n\n".join(text for text, _ in messages)
         mark = f"t{turn}, in commit messages"
-        found.append(Saying(text=text, seq=messages[-1][1].seq, mark=mark, weight=1.4))
-    if about := lessons.of_commands(story.deeds):
-        last_call = story.deeds[-1]
-        mark = f"t{last_call.turn}, of its commands"
-        found.append(Saying(text="", units=about, seq=last_call.seq, mark=mark, weight=ABOUT))
+        found.append(Saying(text=text, seq=messages[-1][1].seq, mark=mark, weight=MESSAGE))
     for deed in stories.referenced(story)[:REFERENCED_MAX]:
         mark = f"t{deed.turn}, what the request names:"
         found.append(
-            Saying(text=deed.result, seq=deed.seq, mark=mark, source=deed.source, weight=0.6)
+            Saying(text=deed.result, seq=deed.seq, mark=mark, source=deed.source, weight=REFERENCED)
         )
     for text, deed in stories.reports(story.deeds)[-REPORTS_MAX:]:
         mark = f"t{deed.turn}, a sub-agent reported"
-        found.append(Saying(text=text, seq=deed.ended, mark=mark, source=deed.source, weight=0.35))
+        found.append(Saying(text=text, seq=deed.ended, mark=mark, source=deed.source, weight=REPORTED))
     return sorted(found, key=lambda saying: saying.seq)
 
 
@@ -442,14 +439,14 @@ def _links(text: str) -> list[Unit]:
 def revision_items(found: Sequence[tuple[RevisionRecord, int]], said: str) -> list[BriefItem]:
     """Revisions, the newest first, as many in a line as fit; not those that the agent's last words name. Of older ones
     only the subject."""
+    told = [(record, seq) for record, seq in found if not (record.sha and record.sha in said)]
+    every = len(told) > 1 and all(record.pushed for record, _ in told)
     texts: list[tuple[str, int]] = []
-    for place, (record, seq) in enumerate(found):
-        if record.sha and record.sha in said:
-            continue
-        pushed = " (pushed)" if record.pushed else ""
+    for place, (record, seq) in enumerate(told):
+        pushed = " (pushed)" if record.pushed and not every else ""
         sha = f"{record.sha} " if place < REVISIONS else ""
         texts.append((f"{sha}{beginning(record.subject, SUBJECT_MAX)}{pushed if sha else ''}", seq))
-    return listed(texts)
+    return listed(texts, "all pushed:" if every else "")
 
 
 # -- files ----------------------------------------------------------------------------------------

@@ -100,6 +100,7 @@ _PROGRAM = re.compile(
     re.MULTILINE,
 )
 """Lines that an agent's program puts around the summary, for the model that goes on."""
+_COMPACT = re.compile(r"/compact\s+(\S[^\n]{0,400})")
 _TRAILERS = re.compile(r"^\s*(?:Co-Authored-By:|Signed-off-by:|🤖|Generated with).*$", re.MULTILINE)
 _FILE_WORDS = frozenset(
     "edit create open find search view read write scroll goto list ls glob grep apply str replace insert undo"
@@ -225,6 +226,8 @@ def story(commits: Sequence[Commit]) -> SessionStory:
         elif commit.kind == "entry" and commit.actor == "model":
             if words := answer_of(commit):
                 said.append(Said(words, commit.seq, commit.turn))
+        elif commit.kind == "entry" and (words := _wish(commit)):
+            asked.append(PersonRequest(words, commit.seq, commit.turn, _source(commit)))
         elif commit.kind == "compaction":
             summary = summary_of(commit) or summary
         elif commit.kind == "call":
@@ -279,6 +282,13 @@ def _content(commit: Commit, name: str) -> Any:
 def _prompt(commit: Commit) -> str:
     given = _content(commit, "input")
     return "" if given is None else beginning(without_notes(prompt_text(given)), TEXT_MAX)
+
+
+def _wish(commit: Commit) -> str:
+    """What a person typed after the command that compacts a session: what is to be kept."""
+    said = _content(commit, "output") if commit.actor == "system" else None
+    found = _COMPACT.fullmatch(said.strip()) if isinstance(said, str) else None
+    return "" if found is None else f"compact: {found[1]}"
 
 
 def _source(commit: Commit) -> str:
