@@ -426,12 +426,17 @@ def test_a_start_is_answered_the_same_whether_or_not_its_line_is_ingested_first(
 def test_a_start_reads_no_transcript_for_calls_that_are_history(settled):
     settled.write(prompt(), before_tool("t1", command="ls"), process=DEAD)
     asked = []
+
+    def unplaced(port, row):
+        asked.append(row.id)
+        return []
+
     with stator.connect(settled.path) as store:
         later = store.context.clock() + 2 * HISTORY_US
         context = dataclasses.replace(
             store.context,
             clock=lambda: later,
-            unplaced=lambda port, row: asked.append(row.id) or [],
+            unplaced=unplaced,
         )
         (row,) = store.port.calls(CallQuery(statuses=("started",))).rows
         told = str(start_dose(as_read(store.port, context), context, Starting(session="s_1")))

@@ -64,7 +64,7 @@ def call_words(
     tool: str, given: Any, status: str, size: int | None = None, *, recall: str = ""
 ) -> str:
     """A call with its path or command, how it ended and the length of what it gave."""
-    from stator.model.extraction.extractor import subject  # many need other words of this module
+    from stator.model.exchange.tool_files import subject  # many need other words of this module
 
     about = subject(tool, given) or (canonical(given) if given else "")
     ended = (
