@@ -161,7 +161,18 @@ def test_a_prompt_that_continues_is_recognized(prompt):
 
 @pytest.mark.parametrize(
     "prompt",
+    ["weiter", "Mach bitte weiter", "Continuez", "continúa", "продолжай", "请继续", "続けて"],
+)
+def test_a_plain_request_to_continue_is_recognized_in_other_languages(prompt):
+    subject = subject_of(prompt)
+    assert subject.follows
+    assert subject.is_empty
+
+
+@pytest.mark.parametrize(
+    "prompt",
     [
+        "Weitere Tests schreiben",
         "Make the importer continue after an error",
         "Add a resume page",
         "The video does not go on playing",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from datetime import UTC, datetime
 
 import pytest
 
@@ -134,6 +135,22 @@ def test_sessions_that_were_only_asked_the_same_do_not_displace_the_answer(store
     text = str(store.brief(asked))
     assert "one folder per client" in text
     assert "again" not in text
+
+
+def test_a_session_whose_answer_has_no_place_in_the_log_yet_is_told(store, tmp_path):
+    common = {"sessionId": "live", "cwd": str(tmp_path), "isSidechain": False, "version": "2.0.0"}
+    common["timestamp"] = datetime.now(UTC).isoformat()
+    asked = {"role": "user", "content": "Paint the zebra fence"}
+    said = [{"type": "text", "text": "It is painted."}]
+    answer = {"role": "assistant", "id": "m1", "model": "m", "content": said}
+    lines = [
+        {"type": "user", "uuid": "u1", "parentUuid": None, "message": asked, **common},
+        {"type": "assistant", "uuid": "u2", "parentUuid": "u1", "message": answer, **common},
+    ]
+    path = tmp_path / "live.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    import_transcripts(store, discover([path]), project="desk")
+    assert "Paint the zebra fence" in str(store.brief("Paint the zebra fence in green"))
 
 
 def test_a_session_whose_times_are_unknown_is_not_the_one_before(store, tmp_path):

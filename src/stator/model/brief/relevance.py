@@ -52,6 +52,8 @@ _NO_SUBJECT = frozenset(
     wants need needs must may might ill well too very really much many way ways get gets got give gives yet back down
     only own each every both between while during because since until another such sure thanks thank ok okay yes hi
     hello hey don t s re ve ll d m proceed resume pick keep kept nothing something everything someone where did
+    weiter mach mache machen weitermachen bitte fahre fort continuer continuez poursuis reprends continua continúa sigue
+    mit prosegui продолжаи продолжить продолжи 继续 请继续 繼續 接着 続けて 계속 계속해
     whether without within against per via etc eg ie first second next see seen know known think try tried
     """.split()
 )
@@ -82,8 +84,8 @@ _PLAIN_FILES = frozenset(
 _BRANDS = frozenset(
     "typescript javascript github gitlab graphql postgresql mysql sqlite openai openapi macos ios devops youtube"
     " linkedin oauth websocket nodejs mongodb dynamodb rabbitmq clickhouse latex powershell next.js node.js vue.js"
-    " react.js d3.js three.js console.log console.error console.warn process.env"
-    " express.js nuxt.js ember.js asp.net vb.net fastapi pytorch tensorflow".split()
+    " console.log console.error console.warn process.env"
+    " react.js d3.js three.js express.js nuxt.js ember.js asp.net vb.net fastapi pytorch tensorflow".split()
 )
 """Names of products, and names that all code has, that look like names in code."""
 
@@ -98,9 +100,13 @@ _FOLLOWS = re.compile(
     r"|\bwhere (?:we|you|i) (?:left|stopped|were|ended)\b|\bleft off\b"
     r"|\b(?:like|as|same as) (?:yesterday|last time|the last time|we (?:said|discussed|planned|agreed))\b"
     r"|\bfrom (?:yesterday|last (?:time|week|session))\b|\bthe same\b.{0,60}\bagain\b"
-    r"|\bas (?:planned|discussed|agreed)\b",
+    r"|\bas (?:planned|discussed|agreed)\b"
+    r"|^\W*(?:bitte\W+)?(?:mach(?:e|en)? (?:bitte )?weiter|weiter(?:machen)?|fahre? fort)\b"
+    r"|^\W*(?:continue[rz]|on continue|poursui[st]|reprends|contin[uú]a|sigue|prosegui|продолж\w+)\b"
+    r"|^\W*(?:请|請)?(?:继续|繼續|接着)|^\W*(?:続け|계속)",
     re.IGNORECASE | re.DOTALL,
 )
+"""Requests to continue: in English, and the plain ones of other languages."""
 _BACK = re.compile(
     r"\b(?:did|had|have) (?:we|you|the|it|that|they|i)\b|\b(?:were|was) (?:we|you|anything|it|the)\b"
     r"|\b(?:we|you) (?:did|had|were|wrote|made|decided|found|tried|used|said|changed|talked|chose|picked)\b"

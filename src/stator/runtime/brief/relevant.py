@@ -27,6 +27,7 @@ from stator.runtime.base.context import Context
 from stator.runtime.base.pages import commit_at
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.views import search
+from stator.runtime.views.as_read import unplaced_in
 from stator.runtime.views.reflog import rewinds
 from stator.store.port import StorePort
 
@@ -231,6 +232,7 @@ class Bearing:
                     commit.kind in DONE and (commit.kind != "entry" or commit.actor != "user")
                     for commit in self._store.commits(session, limit=FEWEST)
                 )
+                and not any(one.kind in DONE for one in unplaced_in(self._store, session))
             )
         return self._bare[session]
 
