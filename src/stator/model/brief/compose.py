@@ -14,7 +14,17 @@ from collections.abc import Sequence
 import msgspec
 
 from stator.errors import BadBudget, InvalidInput
-from stator.model.brief.condense import SourceText, Unit, chosen, condensed, joined, terms, units_of
+from stator.model.brief.condense import (
+    SourceText,
+    Unit,
+    WeighedText,
+    chosen,
+    condensed,
+    joined,
+    terms,
+    units_of,
+    weighed,
+)
 from stator.model.brief.quotes import Quoting
 from stator.model.brief.sections import (
     FIRST,
@@ -50,10 +60,16 @@ TEXT_MIN, TEXT_MAX = 120, 4000
 """Bytes one recorded text is cut to: at least, at most; in between, a twentieth of the budget."""
 WHOLE = (2, 5, 10)
 """Parts of the budget up to which a text is not cut, tried in turn until nothing else is left out."""
+FEW_REQUESTS = 4
+"""Requests up to which the first and the newest have room for much of their text."""
+REQUESTS_SEEN = 3
+"""Requests of which it is looked whether the session's name is how one begins."""
+FULL = 0.9
+"""The part of the room from which on it counts as spent."""
 NAME_MAX = 80
 ABOUT_MAX = 100
 """Bytes of a branch, a folder or a model in the opening."""
-LAST_PART = 0.6
+LAST_PART = 0.55
 """The part of the room for the agent's words that its last ones may take."""
 SPARE = 0.3
 """The part of the budget that must be left before what says less is told too."""
@@ -157,6 +173,12 @@ def _size(text: str) -> int:
     return len(text.encode())
 
 
+def _holds(sections: Sequence[Section], others: Sequence[Section]) -> bool:
+    """Whether no section has fewer lines than another time."""
+    lines = {section.name: len(section.lines) for section in sections}
+    return all(lines.get(other.name, 0) >= len(other.lines) for other in others)
+
+
 def _led(saying: Saying, units: Sequence[Unit], whole: Sequence[Unit]) -> str:
     return f"{saying.lead} → {joined(units, [])}" if saying.lead else joined(units, whole)
 
@@ -185,7 +207,7 @@ class _Packing:
         self._told: dict[tuple[SectionName, int], BriefItem] = {}
         self._lines: dict[tuple[SectionName, int, int, int], BriefLine] = {}
         self._taken: dict[SectionName, list[BriefLine]] = {}
-        self._words_cut = False
+        self._passages: dict[SectionName, list[WeighedText]] = {}
         self._footer: list[SectionName] = []
         """Sections that the footer has room to name."""
 
@@ -193,19 +215,15 @@ class _Packing:
         """Texts as long as they are, where that costs nothing else its place."""
         self._whole = 0
         cut = self._fill(room)
-        if self._lacks(cut):
+        if self._size(self.text(cut)) > room * FULL:
             return cut
         for part in WHOLE:
             self._whole = self._bytes // part
             sections = self._fill(room)
-            if not self._lacks(sections):
+            if _holds(sections, cut):
                 return sections
         self._whole = 0
         return self._fill(room)
-
-    def _lacks(self, sections: Sequence[Section]) -> bool:
-        """Whether something was left out for lack of room."""
-        return self._words_cut or any(section.left_out for section in sections)
 
     def _fill(self, room: int) -> list[Section]:
         """The sections; first with room for a footer that names all of them, then only those that were left out."""
@@ -213,7 +231,13 @@ class _Packing:
         cautious = self._packed(room)
         self._footer = [part.name for part in cautious if part.left_out and not part.lines]
         sections = self._packed(room)
-        if self._size(self.text(sections)) <= room:
+        left = room - self._size(self.text(sections))
+        if left * self._scale > SHORTEST // 3:
+            # Headings take less than what was kept for them.
+            more = self._packed(room + left)
+            if self._size(self.text(more)) <= room:
+                return more
+        if left >= 0:
             return sections
         self._footer = [name for name in FIRST if self._tells(name)]
         return self._packed(room)
@@ -243,9 +267,18 @@ class _Packing:
                 left -= self._take(name, min(left, part // 8), most=few)
         left -= self._take_words(left)
         for name in names:
+            if name == "unverified":
+                left -= self._take_seen(left, left // 2)
             left -= self._take(name, left)
-        self._say(self._gathered.showed, SEEN, left, least=0.04)
+        if SEEN not in self._taken:
+            self._take_seen(left, left)
         return [self._section(name) for name in SECTIONS if name in self._taken]
+
+    def _take_seen(self, left: int, room: int) -> int:
+        """Add what the calls wrote and showed; return what it costs."""
+        spare = left * self._scale > self._bytes * SPARE
+        least, worth = (0.01, 1.0) if spare else (0.04, 3.0)
+        return self._say(self._gathered.showed, SEEN, room, least=least, worth=worth)
 
     def _take(self, name: SectionName, room: int, most: int = 1000) -> int:
         """Add at most so many lines to a section while there is room; return what they cost."""
@@ -311,14 +344,15 @@ class _Packing:
 
     def _limit(self, name: SectionName, place: int) -> int:
         """Bytes a text is cut to; the newest and the first request are the reason for everything else."""
-        return self._text_max * (5 if name == GOAL and place < 2 else 2 if name in LISTS else 1)
+        if name == GOAL and place < 2:
+            return self._text_max * (5 if len(self._tells(GOAL)) <= FEW_REQUESTS else 3)
+        return self._text_max * (2 if name in LISTS else 1)
 
     # -- the agent's words ------------------------------------------------------------------------
 
     def _take_words(self, room: int) -> int:
         """Add what the agent said last and before, as much as there is room for; return what it costs."""
         last, before = self._gathered.last, self._gathered.said
-        self._words_cut = False
         spent = self._say(last, LAST, int(room * LAST_PART) if before else room, least=0.0)
         earlier = self._say(before, SAID, room - spent, least=0.03)
         if (room - spent - earlier) * self._scale > self._bytes * SPARE:
@@ -340,25 +374,14 @@ class _Packing:
         frame = self._frame(name)
         space = (room - frame) * self._scale
         if not sayings or space < SHORTEST:
-            self._words_cut |= bool(sayings) and name != SEEN
             return 0
         self._taken.pop(name, None)
         named = [line.text for lines in self._taken.values() for line in lines]
         known = {term for text in named for term in terms(text)}
         goal = (line.text for line in self._taken.get(GOAL, ()))
         wanted = {term for text in goal for term in terms(text)}
-        passages = [
-            SourceText(
-                units=saying.units or _units(saying.text),
-                weight=saying.weight,
-                newest=name == LAST or saying.newest,
-            )
-            for saying in sayings
-        ]
-        marks = sum(
-            len(saying.mark) + len(saying.note) + len(saying.lead) + 24 for saying in sayings[:6]
-        )
-        chars = space - marks
+        passages = self._weighed(sayings, name)
+        chars = space
         if name == LAST and (whole := self._whole_words(sayings, room - frame)):
             self._taken[name] = whole
             return frame + sum(self._cost(line.text) for line in whole)
@@ -379,16 +402,27 @@ class _Packing:
             cost = frame + sum(self._cost(line.text) for line in lines)
             if cost <= room:
                 break
-            chars = chars * 7 // 8
+            chars -= max((cost - room) * self._scale, 24)
         else:
             lines, cost = [], 0
-        if name != SEEN:
-            self._words_cut |= not lines or sum(map(len, parts)) < sum(
-                len(one.units) for one in passages
-            )
         if lines:
             self._taken[name] = lines
         return cost if lines else 0
+
+    def _weighed(self, sayings: Sequence[Saying], name: SectionName) -> list[WeighedText]:
+        """The texts of a section, with what their terms are worth; made once."""
+        if name not in self._passages:
+            self._passages[name] = [
+                weighed(
+                    SourceText(
+                        units=saying.units or _units(saying.text),
+                        weight=saying.weight,
+                        newest=name == LAST or saying.newest,
+                    )
+                )
+                for saying in sayings
+            ]
+        return self._passages[name]
 
     def _whole_words(self, sayings: Sequence[Saying], room: int) -> list[BriefLine]:
         """Texts as they are, without their marks; none if there is no room for that."""
@@ -460,14 +494,22 @@ class _Packing:
         """A branch, a folder or an agent: as it is, if it is only a name, else quoted."""
         return name if _NAME.fullmatch(name) else self._style.cut(name, ABOUT_MAX)
 
+    def _repeats(self, name: str) -> bool:
+        """Whether the name of the session is how a request that is shown begins."""
+        words = " ".join(name.rstrip("…").split())
+        told = (self._told.get((GOAL, place)) for place in range(REQUESTS_SEEN))
+        return bool(words) and any(
+            " ".join(item.text.split()).startswith(words) for item in told if item is not None
+        )
+
     def _opening(self) -> list[str]:
         style, gathered, opening = self._style, self._gathered, self._gathered.opening
-        name = style.cut(gathered.name, NAME_MAX)
+        name = "" if self._repeats(gathered.name) else f" {style.cut(gathered.name, NAME_MAX)}"
         whose = "This session" if opening.own else "Another session, not this one"
         agent = f" of {self._named(opening.agent)}" if opening.agent else ""
         used = f", last used {opening.used}" if opening.used else ""
         about = "".join(f", {word} {self._named(text)}" for word, text in opening.about if text)
-        first = f"{whose}: {short(gathered.session)} {name}{agent}{used}{about}."
+        first = f"{whose}: {short(gathered.session)}{name}{agent}{used}{about}."
         told = " ".join(opening.ended)
         advice = "" if opening.own else style.advice
         return [style.before, *filter(None, [first, told, advice]), style.rule]

@@ -20,7 +20,7 @@ TEXT_MAX = 16_000
 """Characters of one text that are looked at: its beginning and its end."""
 UNITS_MAX = 300
 """Units of one text that are chosen from."""
-UNIT_MAX = 240
+UNIT_MAX = 180
 """Characters of a unit; a longer one is split where a clause ends."""
 UNIT_MIN = 12
 WORTH_MIN = 1.5
@@ -28,7 +28,7 @@ WORTH_MIN = 1.5
 OVERHEAD = 30
 """Characters that a unit counts for besides its own, so that scraps do not win."""
 GAP = " … "
-WANTED, KNOWN = 1.6, 0.35
+WANTED, KNOWN = 1.35, 0.35
 """What a term counts for that is in a request, and one that a line of the text has already."""
 NAMES, NAMES_MORE = 7, 0.4
 """Names of one unit that count in full, and what each after them counts for: a long list of names says little."""
@@ -38,6 +38,10 @@ SAME_PART = 0.85
 """What each unit counts for after another one under the same heading, so that every part of a text has its say."""
 
 _FENCE = re.compile(r"^\s*(```|~~~).*?(?:^\s*\1\s*$|\Z)", re.DOTALL | re.MULTILINE)
+_LINE_OF_CODE = re.compile(r":\s*\n\s*(```|~~~)\w*\s*\n([^\n`]{3,100}?)\s*\n\s*\1(?=\s)")
+"""A code block of one line, which a sentence announces."""
+_DATA = re.compile(r"^\s*\{\".{160,}$", re.MULTILINE)
+"""A line of data, such as one of a log."""
 _CLOSING = re.compile(r"</([a-z][a-z_-]{1,30})>")
 _HEADING = re.compile(
     r"\s{0,3}(?:#{1,6}\s+(?P<hash>.+)|(?:\d+[.)]\s+)?\*\*(?P<bold>[^*]{2,80})\*\*:?|\d+[.)]\s+(?P<plain>[A-Z][^.`]{2,60}):)\s*\Z"
@@ -51,6 +55,7 @@ _CLAUSE = re.compile(
     r"(?<=[;:])\s+|\s+[—–]\s+|,\s+(?=(?:and|but|so|which|while|with)\b)|(?<=\)),\s+"
 )
 _MARKUP = re.compile(r"\*\*|\\*`|\\{2,}|(?<=\])\([^)\s]*\)|<br>|[\x00-\x08]")
+_SIGN = re.compile(r"[^\w ./,:`'-]")
 _SPACES = re.compile(r"\s+")
 _TERM = re.compile(r"[A-Za-z0-9_@$#~][\w@$#~./:+*\-\[\]()]*[\w)\]*]|\w+")
 _WORD = re.compile(r"[A-Za-z]+\Z")
@@ -120,6 +125,13 @@ class SourceText(msgspec.Struct, frozen=True, kw_only=True):
     """Whether nothing was done after it; else what it announces, asks or calls open is obsolete."""
 
 
+class WeighedText(msgspec.Struct, frozen=True):
+    """A text to choose from, and what the terms of each of its units are worth."""
+
+    units: Sequence[Unit]
+    worths: Sequence[Mapping[str, float]]
+
+
 # -- splitting ------------------------------------------------------------------------------------
 
 
@@ -129,11 +141,18 @@ def units_of(text: str) -> list[Unit]:
     for heading, words, whole in _lines(_bounded(text)):
         for sentence in _SENTENCE.split(words) if not whole else [words]:
             for place, part in enumerate(_pieces(plain(sentence))):
-                if len(part) >= UNIT_MIN or (whole and part):
+                if _announces(found, heading) and len(found[-1].text) + len(part) < UNIT_MAX:
+                    found[-1] = msgspec.structs.replace(found[-1], text=f"{found[-1].text} {part}")
+                elif len(part) >= UNIT_MIN or (whole and part):
                     found.append(Unit(part, len(found), heading, place == 0))
     return (
         found if len(found) <= UNITS_MAX else [*found[: UNITS_MAX // 2], *found[-UNITS_MAX // 2 :]]
     )
+
+
+def _announces(found: Sequence[Unit], heading: str) -> bool:
+    """Whether the last unit only says that something follows: it is none without the next."""
+    return bool(found) and found[-1].text.endswith(":") and found[-1].heading == heading
 
 
 def plain(text: str) -> str:
@@ -150,7 +169,8 @@ def _bounded(text: str) -> str:
     if len(text) > TEXT_MAX:
         half = TEXT_MAX // 2
         text = f"{beginning(text, half)}\n\n{text[-half:]}"
-    text = _FENCE.sub("\n", text)
+    text = _DATA.sub("", text)
+    text = _FENCE.sub("\n", _LINE_OF_CODE.sub(r": \2\n", text))
     for name in set(_CLOSING.findall(text)):
         text = text.replace(f"<{name}>", "\n").replace(f"</{name}>", "\n")
     return text
@@ -264,8 +284,7 @@ def _factor(unit: Unit, passage: SourceText) -> float:
 
 def is_code(text: str) -> bool:
     """Whether a text has too many signs for one of words, names and paths."""
-    signs = sum(not (char.isalnum() or char in " ./-_,:`'") for char in text)
-    return signs * 8 > len(text)
+    return len(_SIGN.findall(text)) * 8 > len(text)
 
 
 _OPEN_THEN = re.compile(
@@ -275,6 +294,8 @@ _HEADINGS: tuple[tuple[re.Pattern[str], float], ...] = tuple(
     (re.compile(rf"\b(?:{words})", re.IGNORECASE), weight)
     for words, weight in (
         (r"all user messages|conversation|tool results?", 0.35),
+        (r"no-?gos?\b|non-?goals?|out of scope|exclu(?:ded|sions?)", 2.2),
+        (r"acceptance|scenarios?|examples?", 0.7),
         (r"key technical concepts|tech(?:nology)? stack", 0.6),
         (
             r"pending|next|current|remaining|to ?do|open|status|state|progress|outstanding|blocked",
@@ -299,8 +320,13 @@ def heading_weight(heading: str, newest: bool) -> float:
 # -- choosing -------------------------------------------------------------------------------------
 
 
+def weighed(passage: SourceText) -> WeighedText:
+    """A text to choose from with what each term of its units is worth, which is made once."""
+    return WeighedText(passage.units, [_worths(unit, passage) for unit in passage.units])
+
+
 def chosen(
-    passages: Sequence[SourceText],
+    passages: Sequence[WeighedText],
     room: int,
     *,
     wanted: Collection[str] = (),
@@ -314,9 +340,9 @@ def chosen(
     `worth`, or than `least` a character, is left out, even if there is room.
     """
     candidates = [
-        _Candidate(number, unit, _worths(unit, passage, wanted, known))
+        _Candidate(number, unit, _beside(worths, wanted, known))
         for number, passage in enumerate(passages)
-        for unit in passage.units
+        for unit, worths in zip(passage.units, passage.worths, strict=True)
     ]
     named: set[str] = set()
     parts: Counter[tuple[int, str]] = Counter()
@@ -358,9 +384,7 @@ class _Candidate:
         return new * SAME_PART ** parts[self.part] / (self.size + OVERHEAD)
 
 
-def _worths(
-    unit: Unit, passage: SourceText, wanted: Collection[str], known: Collection[str]
-) -> dict[str, float]:
+def _worths(unit: Unit, passage: SourceText) -> dict[str, float]:
     """What each term of a unit is worth, until another unit with it is chosen."""
     factor = _factor(unit, passage)
     found: dict[str, float] = {}
@@ -368,8 +392,17 @@ def _worths(
     for term, weight in terms(unit.text).items():
         names += weight > 1
         found[term] = weight * factor * (NAMES_MORE if weight > 1 and names > NAMES else 1.0)
-        found[term] *= (WANTED if term in wanted else 1.0) * (KNOWN if term in known else 1.0)
     return found
+
+
+def _beside(
+    worths: Mapping[str, float], wanted: Collection[str], known: Collection[str]
+) -> dict[str, float]:
+    """What terms are worth beside what was asked and what is in the text already."""
+    return {
+        term: worth * (WANTED if term in wanted else 1.0) * (KNOWN if term in known else 1.0)
+        for term, worth in worths.items()
+    }
 
 
 def joined(units: Sequence[Unit], whole: Sequence[Unit]) -> str:
@@ -395,7 +428,7 @@ def condensed(
         return " ".join(text.split())
     units = units_of(text)
     (units_chosen,) = chosen(
-        [SourceText(units=units, lead=True)], room, wanted=wanted, known=known, least=0.0
+        [weighed(SourceText(units=units, lead=True))], room, wanted=wanted, known=known, least=0.0
     )
     return (
         joined(units_chosen, units)

@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from stator.model.brief import lessons
 from stator.model.brief import story as stories
 from stator.model.brief.condense import (
     SourceText,
@@ -17,8 +18,9 @@ from stator.model.brief.condense import (
     plain,
     terms,
     units_of,
+    weighed,
 )
-from stator.model.brief.path_groups import grouped
+from stator.model.brief.path_groups import common_folder, grouped
 from stator.model.brief.sections import BriefItem, Saying
 from stator.model.brief.story import Deed, NetFile, PersonRequest, Said, SessionStory
 from stator.model.calls.vocabulary import is_idle
@@ -33,13 +35,16 @@ TELLING = 2
 STALE = 10
 """Calls after which what a summary calls open is obsolete."""
 CHECKS_MAX, FAILED_MAX, OPEN_MAX, CALLS_MAX, MESSAGES_MAX, REPORTS_MAX = 5, 4, 5, 8, 6, 3
-REFERENCED_MAX = 2
+REFERENCED_MAX, LESSONS_MAX = 2, 3
+SUMMARY, SUMMARY_OLD, MESSAGE, REFERENCED, REPORTED = 1.2, 0.8, 1.4, 0.5, 0.35
+"""What texts count for beside an answer: a summary, and one after which much was done; messages of revisions; what a
+request names; the reports of sub-agents."""
 SAYINGS_MAX = 40
 """Earlier answers that are chosen from, the newest."""
 REPORT, NEAR = 400, 6
 """Characters of an answer from which on it reports something, and answers at the end among which a report is."""
-RESULT_TEXT, RESULT_SHOWN = 4_000, 200
-"""Characters of a result that are looked at, and of a line of it that is shown."""
+RESULT_TEXT, RESULT_SHOWN, SEARCHED_TEXT = 4_000, 200, 24_000
+"""Characters of a result that are looked at, of a line of it that is shown, and of what a search found."""
 WRITTEN_LINES = 4
 """Lines of what a call wrote or showed that are chosen from."""
 LOOKED_MAX = 30
@@ -51,10 +56,13 @@ FILES_SHOWN, FILE_LINES = 300, 4
 COMMAND_SHOWN, RAN_SHOWN = 90, 340
 """Characters of one command beside others, and of all of them."""
 PATHS_MAX = 12
+LINKS, LINK_PLACE = 0.4, 1_000
+"""What titles and addresses count for beside the sentences of a page, and where they are: after those."""
 _PATH = re.compile(
     r"^\s*(?:\d+[:→])?((?:\.{0,2}/)?(?:[\w.@()\[\]+-]+/)+[\w.@()\[\]+-]+\.\w+)", re.MULTILINE
 )
 _LINK = re.compile(r'"title":\s*"([^"]{3,120})",\s*"url":\s*"(https?://[^"\s]{3,160})"')
+_LINKS = re.compile(r'\[\{"title":.*?\}\]', re.DOTALL)
 _REMINDER = re.compile(r"<(system-reminder|environment_details)>.*?(?:</\1>|\Z)", re.DOTALL)
 _NUMBERED = re.compile(r"^\s*\d+\s*(?:→|\||:|\t)\s?")
 _CODE = re.compile(
@@ -66,12 +74,14 @@ _CODE = re.compile(
 
 
 def request_items(asked: Sequence[PersonRequest], label: Callable[[int], str]) -> list[BriefItem]:
-    """The newest request that says something, the first, then those between: what says most in few words, and is new,
-    first."""
+    """The newest request that is more than a word of assent, the first, then those between: what says most in few
+    words, and is new, first."""
     found = stories.requests(asked)
     telling = [
-        one for one in found if len(found) <= FEW or len(terms(one.text)) >= TELLING
-    ] or found[-1:]
+        one
+        for one in found
+        if len(found) <= FEW or len(terms(one.text)) >= TELLING or one is found[-1]
+    ]
     if not telling:
         return []
     newest, first = telling[-1], telling[0]
@@ -129,7 +139,7 @@ def earlier_sayings(story: SessionStory) -> list[Saying]:
                 text=summary.text,
                 seq=summary.seq,
                 mark=mark,
-                weight=1.2 if since < STALE else 0.7,
+                weight=SUMMARY if since < STALE else SUMMARY_OLD,
                 newest=since < STALE,
             )
         )
@@ -139,15 +149,15 @@ def earlier_sayings(story: SessionStory) -> list[Saying]:
     for turn, messages in by_turn.items():
         text = "\n\n".join(text for text, _ in messages)
         mark = f"t{turn}, in commit messages"
-        found.append(Saying(text=text, seq=messages[-1][1].seq, mark=mark, weight=1.4))
+        found.append(Saying(text=text, seq=messages[-1][1].seq, mark=mark, weight=MESSAGE))
     for deed in stories.referenced(story)[:REFERENCED_MAX]:
         mark = f"t{deed.turn}, what the request names:"
         found.append(
-            Saying(text=deed.result, seq=deed.seq, mark=mark, source=deed.source, weight=0.6)
+            Saying(text=deed.result, seq=deed.seq, mark=mark, source=deed.source, weight=REFERENCED)
         )
     for text, deed in stories.reports(story.deeds)[-REPORTS_MAX:]:
         mark = f"t{deed.turn}, a sub-agent reported"
-        found.append(Saying(text=text, seq=deed.ended, mark=mark, source=deed.source, weight=0.35))
+        found.append(Saying(text=text, seq=deed.ended, mark=mark, source=deed.source, weight=REPORTED))
     return sorted(found, key=lambda saying: saying.seq)
 
 
@@ -202,6 +212,13 @@ def _is_open(story: SessionStory, seq: int) -> bool:
 CHANGES = ("created", "modified", "renamed", "deleted")
 
 
+def unchecked(story: SessionStory, files: Sequence[NetFile]) -> str:
+    """That files were changed and nothing was run that checks them."""
+    if not any(one.op in CHANGES for one in files) or any(map(stories.is_check, story.deeds)):
+        return ""
+    return "No test, linter or build was run."
+
+
 def changed(files: Sequence[NetFile]) -> str:
     """What became of files, in a sentence."""
     count = sum(one.op in CHANGES for one in files)
@@ -236,6 +253,11 @@ def check_items(story: SessionStory, folder: str) -> list[BriefItem]:
     """The newest run of each check and how it ended, and whether files changed since: as many in a line as fit."""
     edits = [one.seq for one in story.files if one.op in CHANGES]
     found: list[tuple[str, int]] = []
+    if (left := lessons.left_as(story.deeds)) is not None:
+        shown, deed = left
+        since = sum(seq > deed.seq for seq in edits)
+        note = f" ({since} file{'s' * (since != 1)} changed since)" if since else ""
+        found.append((f"git status: {shown}{note}", deed.seq))
     for command, deed in stories.checks(story.deeds)[:CHECKS_MAX]:
         since = sum(seq > deed.seq for seq in edits)
         note = f" (not rerun since {since} file{'s' * (since != 1)} changed)" if since else ""
@@ -267,6 +289,15 @@ def failed_items(story: SessionStory, folder: str) -> list[BriefItem]:
         often = f"{times}× (failed again each time), t{deed.turn}" if times > 1 else f"t{deed.turn}"
         found.append(BriefItem(text=text, mark=often, source=deed.source or "tool", seq=deed.seq))
     return found[:FAILED_MAX]
+
+
+def lesson_items(story: SessionStory, folder: str) -> list[BriefItem]:
+    """What failed and then worked in another way, the newest first."""
+    found: list[tuple[str, int]] = []
+    for failed, worked in lessons.turned(story.deeds)[:LESSONS_MAX]:
+        before, after = lessons.ways(failed, worked, folder)
+        found.append((f"{before} — {lessons.why(failed)} → {after}", failed.ended))
+    return listed(found)
 
 
 def call_items(story: SessionStory, folder: str) -> list[BriefItem]:
@@ -316,17 +347,19 @@ def web_items(story: SessionStory, room: int) -> list[BriefItem]:
     if story.answered:
         return []
     deeds = _looked_at(story, web=True)
-    passages = [SourceText(units=_web_units(deed.result)) for deed in deeds]
-    best = chosen(passages, room, wanted=_wanted(story), least=0.03)
+    passages = [weighed(SourceText(units=_web_units(deed.result))) for deed in deeds]
+    passages += [weighed(SourceText(units=_links(deed.result), weight=LINKS)) for deed in deeds]
+    asked = {term for deed in deeds for term in terms(deed.shown)}
+    best = chosen(passages, room, wanted=_wanted(story), known=asked, least=0.02)
     return [
         BriefItem(
-            text=f"{beginning(deed.shown, COMMAND_SHOWN)} → {joined(units, [])}",
+            text=f"{beginning(deed.shown, COMMAND_SHOWN)} → {joined([*told, *links], [])}",
             mark=f"t{deed.turn}",
             source=deed.source,
             seq=deed.ended,
         )
-        for deed, units in zip(deeds, best, strict=True)
-        if units
+        for deed, told, links in zip(deeds, best, best[len(deeds) :], strict=False)
+        if told or links
     ]
 
 
@@ -367,10 +400,14 @@ def _result_units(deed: Deed, folder: str, *, said: bool) -> Iterator[Unit]:
     elif not said and document:
         yield from list(_word_lines(_REMINDER.sub("", deed.result)))[:WRITTEN_LINES]
     elif not said and act.kind in ("grep", "glob", "list", "shell"):
-        near = _near(beginning(deed.result, RESULT_TEXT), folder)
-        paths = list(dict.fromkeys(_PATH.findall(near)))[:PATHS_MAX]
+        paths = list(dict.fromkeys(_PATH.findall(beginning(deed.result, SEARCHED_TEXT))))[
+            :PATHS_MAX
+        ]
+        base = common_folder(paths)
+        below = f"{base}/" if base and base != folder else ""
+        near = [(path.removeprefix(f"{base or folder}/"), "") for path in paths]
         if len(paths) > 1:
-            yield Unit(grouped([(path, "") for path in paths], RESULT_SHOWN)[0], 0)
+            yield Unit(f"{below}: {grouped(near, RESULT_SHOWN)[0]}".removeprefix(": "), 0)
 
 
 def _word_lines(text: str) -> Iterator[Unit]:
@@ -382,12 +419,18 @@ def _word_lines(text: str) -> Iterator[Unit]:
 
 
 def _web_units(text: str) -> list[Unit]:
-    """The sentences of a page, and the titles and addresses that a search found."""
-    text = beginning(text, RESULT_TEXT)
-    links = [f"{title} ({url})" for title, url in _LINK.findall(text)]
-    told = [unit.text for unit in units_of(_LINK.sub("", text)) if not is_code(unit.text)]
-    units = [words for words in [*links, *told] if 30 <= len(words) <= 2 * RESULT_SHOWN]
-    return [Unit(words, place) for place, words in enumerate(units)]
+    """The sentences of a page."""
+    bare = _LINKS.sub("", beginning(text, RESULT_TEXT))
+    told = (unit for unit in units_of(bare) if not is_code(unit.text))
+    return [unit for unit in told if 30 <= len(unit.text) <= 2 * RESULT_SHOWN]
+
+
+def _links(text: str) -> list[Unit]:
+    """The titles and addresses that a search found."""
+    found = _LINK.findall(beginning(text, RESULT_TEXT))
+    return [
+        Unit(f"{title} ({url})", LINK_PLACE + place) for place, (title, url) in enumerate(found)
+    ]
 
 
 # -- revisions ------------------------------------------------------------------------------------
@@ -396,14 +439,14 @@ def _web_units(text: str) -> list[Unit]:
 def revision_items(found: Sequence[tuple[RevisionRecord, int]], said: str) -> list[BriefItem]:
     """Revisions, the newest first, as many in a line as fit; not those that the agent's last words name. Of older ones
     only the subject."""
+    told = [(record, seq) for record, seq in found if not (record.sha and record.sha in said)]
+    every = len(told) > 1 and all(record.pushed for record, _ in told)
     texts: list[tuple[str, int]] = []
-    for place, (record, seq) in enumerate(found):
-        if record.sha and record.sha in said:
-            continue
-        pushed = " (pushed)" if record.pushed else ""
+    for place, (record, seq) in enumerate(told):
+        pushed = " (pushed)" if record.pushed and not every else ""
         sha = f"{record.sha} " if place < REVISIONS else ""
         texts.append((f"{sha}{beginning(record.subject, SUBJECT_MAX)}{pushed if sha else ''}", seq))
-    return listed(texts)
+    return listed(texts, "all pushed:" if every else "")
 
 
 # -- files ----------------------------------------------------------------------------------------

@@ -25,20 +25,19 @@ def common_folder(paths: Sequence[str]) -> str:
 
 
 def grouped(names: Sequence[tuple[str, str]], limit: int) -> tuple[str, int]:
-    """(path, mark) pairs as one text by folder, `src/{a.py ×3, b.py}; docs/c.md`, in at most `limit` characters; and
-    how many did not fit."""
+    """(path, mark) pairs as one text by folder, `src/a.py ×3, b.py; docs/c.md`, in at most `limit` characters; and how
+    many did not fit. A name after a comma is in the folder of the path before it."""
     folders: dict[str, list[str]] = {}
     kept, size = 0, 0
     for path, mark in names:
         folder, _, name = path.rpartition("/")
-        cost = len(name) + len(mark) + 3 + (len(folder) + 4 if folder not in folders else 0)
+        cost = len(name) + len(mark) + 3 + (len(folder) + 2 if folder not in folders else 0)
         if size + cost > limit and kept:
             break
         folders.setdefault(folder, []).append(f"{name} {mark}".rstrip())
         kept, size = kept + 1, size + cost
     parts = [
-        f"{folder}/{{{', '.join(group)}}}" if folder and len(group) > 1
-        else ", ".join(f"{folder}/{one}" if folder else one for one in group)
+        f"{folder}/{', '.join(group)}" if folder else ", ".join(group)
         for folder, group in folders.items()
-    ]  # fmt: skip
+    ]
     return "; ".join(parts), len(names) - kept

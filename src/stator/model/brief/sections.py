@@ -39,6 +39,7 @@ _OTHERS: dict[SectionName, Briefed] = {
     "checks": _other("Checks, the newest run of each", 66, 85, 4),
     "open": _other("Calls without a result", 88, 36, 3),
     "failed": _other("Failed and not repaired", 90, 95, 3),
+    "lessons": _other("Failed, then worked in another way", 91, 90, 3),
     "did": _other("Other calls", 92, 150, 2),
     "read": _other("Files it only read", 72, 155, 2),
     SEEN: _other("What its calls wrote and showed", 94, 230, 0),
@@ -57,7 +58,7 @@ FIRST: tuple[SectionName, ...] = tuple(sorted(SECTIONS, key=lambda name: SECTION
 """In the order in which they are given room."""
 LATE = frozenset({"did", "unverified", "read"})
 """Sections that get no room before the agent's words have theirs."""
-LISTS = frozenset({"files", "read", "did", "revisions", "checks"})
+LISTS = frozenset({"files", "read", "did", "revisions", "checks", "lessons"})
 """Sections whose lines are lists: they may be twice as long."""
 TWICE = frozenset({"files", "revisions", "checks", "failed"})
 """Sections that get two lines before the agent's words have theirs."""

@@ -76,9 +76,15 @@ _EXIT = re.compile(
 )
 _FAILED_LINE = re.compile(
     r"error|fail|fatal|denied|not found|no such|cannot|can't|unable|refused|rejected|invalid|unexpected|exception"
-    r"|timed? ?out|nothing to commit",
+    r"|timed? ?out|nothing to commit|ignored",
     re.IGNORECASE,
 )
+_SPREAD = re.compile(r":\n\s*(?=\S)")
+"""Where a line that announces something ends."""
+_REFUSED = re.compile(r"\W{0,3}Your proposed edit has introduced new syntax error", re.IGNORECASE)
+"""Results of edits that were not made though the call succeeded."""
+_CALLED = re.compile(r"\s*([A-Za-z_]\w*)\(\s*['\"]([^'\"\n]{1,160})['\"]")
+"""A program of one call that is about a file."""
 _ABOUT = ("description", "query", "url")
 """Arguments that say what a call is about, whatever else it is given."""
 _EMPTY_LINE = re.compile(
@@ -94,6 +100,7 @@ _PROGRAM = re.compile(
     re.MULTILINE,
 )
 """Lines that an agent's program puts around the summary, for the model that goes on."""
+_COMPACT = re.compile(r"/compact\s+(\S[^\n]{0,400})")
 _TRAILERS = re.compile(r"^\s*(?:Co-Authored-By:|Signed-off-by:|🤖|Generated with).*$", re.MULTILINE)
 _FILE_WORDS = frozenset(
     "edit create open find search view read write scroll goto list ls glob grep apply str replace insert undo"
@@ -219,6 +226,8 @@ def story(commits: Sequence[Commit]) -> SessionStory:
         elif commit.kind == "entry" and commit.actor == "model":
             if words := answer_of(commit):
                 said.append(Said(words, commit.seq, commit.turn))
+        elif commit.kind == "entry" and (words := _wish(commit)):
+            asked.append(PersonRequest(words, commit.seq, commit.turn, _source(commit)))
         elif commit.kind == "compaction":
             summary = summary_of(commit) or summary
         elif commit.kind == "call":
@@ -275,6 +284,13 @@ def _prompt(commit: Commit) -> str:
     return "" if given is None else beginning(without_notes(prompt_text(given)), TEXT_MAX)
 
 
+def _wish(commit: Commit) -> str:
+    """What a person typed after the command that compacts a session: what is to be kept."""
+    said = _content(commit, "output") if commit.actor == "system" else None
+    found = _COMPACT.fullmatch(said.strip()) if isinstance(said, str) else None
+    return "" if found is None else f"compact: {found[1]}"
+
+
 def _source(commit: Commit) -> str:
     return commit.provenance.source
 
@@ -282,6 +298,7 @@ def _source(commit: Commit) -> str:
 def _deed(commit: Commit, outcome: Commit | None) -> Deed:
     given = _content(commit, "input")
     output = None if outcome is None else _content(outcome, "output")
+    shown = "" if output is None else result_text(output)
     act = act_of(commit.tool, given) if isinstance(given, Mapping) else None
     return Deed(
         seq=commit.seq,
@@ -289,14 +306,18 @@ def _deed(commit: Commit, outcome: Commit | None) -> Deed:
         call=commit.call,
         tool=commit.tool,
         arguments=given,
-        status="" if outcome is None else outcome.status,
-        result="" if output is None else result_text(output),
+        status="" if outcome is None else _status(outcome, shown),
+        result=shown,
         source="" if outcome is None else outcome.provenance.source,
         ended=0 if outcome is None else outcome.seq,
         act=act,
         steps=parts(act.text) if act is not None and act.kind == "shell" else [],
         shown=_shown(commit.tool, given, act),
     )
+
+
+def _status(outcome: Commit, shown: str) -> str:
+    return "error" if outcome.status == "ok" and _REFUSED.match(shown) else outcome.status
 
 
 def _shown(tool: str, given: Any, act: Act | None) -> str:
@@ -314,6 +335,8 @@ def _shown(tool: str, given: Any, act: Act | None) -> str:
         for name, value in given.items()
         if isinstance(value, (str, int, float)) and not isinstance(value, bool)
     }
+    if called := _CALLED.match(str(words.get("code", ""))):
+        return f"{called[1]} {called[2]}"
     about = next((words[name] for name in _ABOUT if isinstance(words.get(name), str)), None)
     if about is None and len(words) == 1:
         about = next(iter(words.values()))
@@ -382,7 +405,7 @@ def unrepaired(deeds: Sequence[Deed]) -> list[tuple[Deed, int]]:
 
 def failure(deed: Deed) -> str:
     """How a call failed, in the words of its result."""
-    lines = [plain(line) for line in deed.result.split("\n") if line.strip()]
+    lines = [plain(line) for line in _SPREAD.sub(": ", deed.result).split("\n") if line.strip()]
     code = _EXIT.search(beginning(deed.result, RESULT_MAX))
     told = [line for line in lines if not _EMPTY_LINE.match(line)] or lines
     telling = next((line for line in told if _FAILED_LINE.search(line)), told[-1] if told else "")

@@ -30,8 +30,8 @@ from typing import Any, get_args
 import msgspec
 
 from stator.errors import InvalidInput
-from stator.model.exchange.item_commits import legible
 from stator.model.log.commit import UNTRUSTED, Commit, Gone
+from stator.model.log.shown_text import legible
 from stator.model.sessions.lifecycle import split_cause
 from stator.model.window.compaction import (
     WHOLE,

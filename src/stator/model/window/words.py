@@ -1,8 +1,8 @@
 """Says in words what a key stands for, to a model that does not see it any more. Pure.
 
 Our words are ours; text from the record is between « and », cut short, on one line, and cannot close them. A key is
-spelled so that `recall` takes it as it is given: plain, or as a JSON string. Results are never quoted here: of them a
-model is told how they ended and how long they are.
+spelled so that `recall` takes it as it is given: plain, or as a JSON string. Results are never quoted here: a model
+reads how they ended and how long they are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from stator.model.extraction.extractor import subject
 from stator.model.log.shown_text import cut_short
 from stator.model.records.types import EvictedRecord
 from stator.model.values.escape import guarded
@@ -37,7 +36,7 @@ FAILED, WRITTEN, READ, SAID = range(4)
 CountTokens = Callable[[str], int]
 """Tokens in a text."""
 Told = Callable[[EvictedRecord], str]
-"""What a key stands for, in words; "" if nothing more than the key is to be said."""
+"""What a key stands for, in words; "" if the key says enough."""
 
 
 def place_of(status: str, effect: str) -> int:
@@ -65,6 +64,8 @@ def call_words(
     tool: str, given: Any, status: str, size: int | None = None, *, recall: str = ""
 ) -> str:
     """A call with its path or command, how it ended and the length of what it gave."""
+    from stator.model.extraction.extractor import subject  # many need other words of this module
+
     about = subject(tool, given) or (canonical(given) if given else "")
     ended = (
         "outcome unknown, it may or may not have happened"

@@ -133,9 +133,10 @@ class _Gathering:
             *(saying.seq for saying in last),
             *([story.summary.seq] if story.summary else []),
         }
-        doubtful = self._newest.unverified(sorted(asked_about))
+        resting = self._newest.unverified(sorted({*asked_about, *(one.seq for one in said)}))
+        doubtful = {seq: where for seq, where in resting.items() if seq in asked_about}
         reports = [saying.seq for saying in said if saying.source != "model"]
-        outside = self._newest.after_outside(said) | self._newest.reported(reports) | doubtful
+        outside = resting | self._newest.reported(reports)
         topics: dict[SectionName, Topic] = {
             **{name: self._live(name, row.note, doubtful) for name, row in BRIEFED.items()},
             "goal": self._goal(asked, story, doubtful),
@@ -149,6 +150,7 @@ class _Gathering:
             "evicted": self._evicted(),
             "checks": told(lines.check_items(story, self._folder)),
             "failed": told(lines.failed_items(story, self._folder)),
+            "lessons": told(lines.lesson_items(story, self._folder)),
             "open": told(lines.open_items(story, self._folder, {record.call for record in calls})),
             "did": told(lines.call_items(story, self._folder)),
             "in_doubt": self._told_calls(
@@ -192,12 +194,18 @@ class _Gathering:
         )
         if story.deeds or files:
             sentences.append(lines.changed(files))
+        if self._newest.is_whole and (never := lines.unchecked(story, files)):
+            sentences.append(never)
         return BriefOpening(
             own=self._here.own,
             agent=record.agent,
             used=_minute(self._row.updated) if known else "at an unknown time",
             ended=sentences,
-            about=[("branch", record.labels.get("branch", "")), ("folder", self._folder)],
+            about=[
+                ("branch", record.labels.get("branch", "")),
+                ("folder", self._folder),
+                ("forked from", record.labels.get("forked from", "")),
+            ],
         )
 
     # -- the state --------------------------------------------------------------------------------
@@ -365,7 +373,7 @@ class _Gathering:
             for entry in sorted(entries, key=lambda entry: -entry.seq)
             if not isinstance(entry.record, ErasedRecord)
         ]
-        items += lines.web_items(story, self._bytes // 5)
+        items += lines.web_items(story, self._bytes // 2)
         origins = list(dict.fromkeys(_origin(where) for where in doubtful.values()))
         return told(
             items,

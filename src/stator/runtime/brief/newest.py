@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from stator.model.brief.sections import Saying
 from stator.model.brief.story import PersonRequest, SessionStory, story
 from stator.model.log.commit import Commit, Large
 from stator.model.log.query import SessionRow
@@ -26,6 +25,8 @@ WINDOW = 600
 """The newest commits that are read."""
 BEGINNING = 8
 """The first commits, in which the first request is looked for."""
+ENDING = 4
+"""Commits at the end whose results are loaded too: nobody may have said yet what they show."""
 LARGE_MAX = 3
 """Texts that lie outside of their commits and are loaded."""
 
@@ -45,6 +46,7 @@ class NewestCommits:
         self.read: Sequence[Commit] = page
         """The newest first, what was rewound too."""
         self._by_seq = {commit.seq: commit for commit in page}
+        self._intents = {c.call: c for c in reversed(page) if c.kind == "call"}
         shown = [*self._compaction(page), *reversed(page)]
         self.commits = self._with_texts([c for c in shown if self.counts_for(c.seq)])
         self.source = functools.cache(self._look_up_source)
@@ -70,13 +72,13 @@ class NewestCommits:
         return self.stretches is None or stands(self.stretches, seq)
 
     def _with_texts(self, commits: list[Commit]) -> list[Commit]:
-        """The same, with the newest long requests, answers and summaries loaded."""
-        left = LARGE_MAX
+        """The same, with the newest long requests, answers and summaries loaded, and the results at the end."""
+        left, end = LARGE_MAX, len(commits) - ENDING
         for place in range(len(commits) - 1, -1, -1):
             commit = commits[place]
             if (
                 left
-                and _is_spoken(commit)
+                and (_is_spoken(commit) or (place >= end and commit.kind == "outcome"))
                 and any(isinstance(i, Large) for i in commit.content.values())
             ):
                 commits[place] = self._read(commit.seq, load=True) or commit
@@ -102,8 +104,7 @@ class NewestCommits:
 
     def intent(self, call: str) -> Commit | None:
         """The commit that began a call, if it is among the newest."""
-        found = (c for c in self._by_seq.values() if c.kind == "call" and c.call == call)
-        return max(found, key=lambda commit: commit.seq, default=None)
+        return self._intents.get(call)
 
     def _look_up_source(self, seq: int) -> str:
         commit = self.commit(seq)
@@ -140,6 +141,8 @@ class NewestCommits:
         page = self._store.commits(self.session, limit=BEGINNING, load=False)
         for commit in page:
             self._by_seq.setdefault(commit.seq, commit)
+            if commit.kind == "call":
+                self._intents.setdefault(commit.call, commit)
         return story([c for c in page if self.counts_for(c.seq)]).asked
 
     def unverified(self, seqs: Sequence[int]) -> dict[int, str]:
@@ -150,10 +153,6 @@ class NewestCommits:
         """Of these results, those whose own content came from outside, such as a sub-agent's report of a page."""
         found = [commit for seq in seqs if (commit := self.commit(seq)) is not None]
         return brought_in(self._store, self.session, found, self.intent) if found else {}
-
-    def after_outside(self, sayings: Sequence[Saying]) -> dict[int, str]:
-        """The seqs of those that rest on something from outside, and from where."""
-        return self.unverified([saying.seq for saying in sayings])
 
 
 def _is_spoken(commit: Commit) -> bool:

@@ -25,7 +25,7 @@ class OutsideJudge:
         session: str,
         intent: Callable[[str], Commit | None] | None = None,
     ) -> None:
-        """`intent` gives the commit of a call where that is at hand."""
+        """`intent` gives the commit of a call where that was read already."""
         self._store, self._id = store, session
         self._intent = intent or (lambda call: intent_of(store, session, call))
         self._judge = judge_of(store, session, self._intent)
@@ -51,10 +51,17 @@ class OutsideJudge:
             if known is not None:
                 yield known
         if self._children and commit.call:
-            for _, place in self._store.locate(retype(commit.call, "commit"), self._id)[:1]:
-                for child in self._children.get(place, []):
-                    if (rooted := self._reader.anywhere(child)) is not None:
-                        yield Rooted(0, f"a sub-agent's report of {rooted.origin}")
+            for child in self._children.get(self._place(commit.call), []):
+                if (rooted := self._reader.anywhere(child)) is not None:
+                    yield Rooted(0, f"a sub-agent's report of {rooted.origin}")
+
+    def _place(self, call: str) -> int:
+        """The seq of the commit that began a call; 0 if there is none."""
+        identifier = retype(call, "commit")
+        intent = self._intent(call)
+        if intent is not None and intent.id == identifier:
+            return intent.seq
+        return next((place for _, place in self._store.locate(identifier, self._id)), 0)
 
     def _named(self, identifier: str) -> Rooted | None:
         known = self._reader.named(retype(identifier, "commit"))
