@@ -82,7 +82,8 @@ _PLAIN_FILES = frozenset(
 _BRANDS = frozenset(
     "typescript javascript github gitlab graphql postgresql mysql sqlite openai openapi macos ios devops youtube"
     " linkedin oauth websocket nodejs mongodb dynamodb rabbitmq clickhouse latex powershell next.js node.js vue.js"
-    " react.js d3.js three.js console.log console.error console.warn process.env express.js nuxt.js ember.js asp.net vb.net fastapi pytorch tensorflow".split()
+    " react.js d3.js three.js console.log console.error console.warn process.env"
+    " express.js nuxt.js ember.js asp.net vb.net fastapi pytorch tensorflow".split()
 )
 """Names of products, and names that all code has, that look like names in code."""
 
