@@ -111,6 +111,7 @@ def test_every_section_writes_the_same_commits_as_the_release_that_last_changed_
     an adoption is a decision ("branched").
 
     From 0.10.0 on: a driven compaction names its turns and lists the most useful keys first ("awaited", "branched").
+    The first turn of a sub-agent that an agent reports rests on what its parent had been shown ("mcp", "reported").
 
     What each commit was made from is recorded since 0.8.0: in sections of earlier releases it is not compared."""
     run("compat.wording", tmp_path / "run", str(tmp_path))

@@ -40,7 +40,7 @@ def problems(store: Store, poisoned: Poisoned) -> list[str]:
     return [
         f"{where}: {what}"
         for where, found in told(store, poisoned)
-        for what in _unlabelled(found, poisoned.marker)
+        for what in unlabelled(found, poisoned.marker)
     ]
 
 
@@ -107,7 +107,7 @@ def mentions(store: Store, poisoned: Poisoned) -> int:
     )
 
 
-def _unlabelled(found: Any, marker: str) -> Iterator[str]:
+def unlabelled(found: Any, marker: str) -> Iterator[str]:
     if isinstance(found, str):
         yield from _in_text(found, marker)
     elif isinstance(found, Messages):

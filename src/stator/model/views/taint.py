@@ -181,6 +181,8 @@ def is_outside(commit: Commit) -> bool:
 
 MEMORIES = "memory/"
 """What the names of the artifacts begin with that are notes of agents."""
+REPORTED = DERIVED | {"flag"}
+"""What an agent reports was made from what it was shown."""
 EXTRACTED = "extract"
 """The origin of what rules found in a log."""
 
@@ -194,7 +196,7 @@ def edges_in(record: SessionRecord) -> Edges:
     def edges(commit: Commit) -> list[Edge]:
         found = edges_of(commit)
         is_report = commit.origin is None and commit.provenance.source == "model"
-        if is_report and commit.kind in DERIVED and commit.seq > 2:
+        if is_report and commit.kind in REPORTED and commit.seq > 2:
             found.append(Edge(1, commit.seq - 1))
         return found
 

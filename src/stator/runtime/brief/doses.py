@@ -198,9 +198,10 @@ class _Telling:
     def _asked(self, found: SessionRecap, session: str) -> Iterator[ToldLine]:
         """What it was asked first and last."""
         if found.asked:
+            first = self._store.turns(session, after=found.asked_turn - 1, upto=found.asked_turn)
             yield ToldLine(
                 texts=(found.asked,), mark="asked:", source="user", rank=1, limit=280,
-                session=session, key="",
+                session=session, key="", seq=first[0].first if first else 0,
             )  # fmt: skip
         for turn in self._store.turns(session, newest_first=True, limit=FEW):
             prompt = typed(
@@ -403,7 +404,7 @@ class _Telling:
         everything = [line for one in sessions for line in one.lines]
         wanted: dict[str, set[int]] = {}
         for line in everything:
-            if not line.unverified and line.source != "user" and line.seq:
+            if not line.unverified and line.seq:
                 wanted.setdefault(line.session, set()).add(line.seq)
         roots = {session: self._roots(session, seqs) for session, seqs in wanted.items()}
 

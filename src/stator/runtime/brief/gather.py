@@ -129,6 +129,7 @@ class _Gathering:
         seqs = {entry.seq for name in JUDGED for entry in self._entries(name)[:JUDGED_MAX]}
         asked_about = {
             *seqs,
+            *(request.seq for request in asked),
             *(saying.seq for saying in last),
             *([story.summary.seq] if story.summary else []),
         }
@@ -138,7 +139,7 @@ class _Gathering:
         outside = resting | self._newest.reported(reports)
         topics: dict[SectionName, Topic] = {
             **{name: self._live(name, row.note, doubtful) for name, row in BRIEFED.items()},
-            "goal": self._goal(asked, story),
+            "goal": self._goal(asked, story, doubtful),
             "facts": self._facts(doubtful),
             "plan": self._plan(doubtful),
             "revisions": self._revisions(last),
@@ -460,9 +461,19 @@ class _Gathering:
 
     # -- the goal ---------------------------------------------------------------------------------
 
-    def _goal(self, asked: Sequence[Any], story: SessionStory) -> Topic:
-        """The newest request that says something, the first, and those between; what the last turn was left with."""
-        items = lines.request_items(asked, self._newest.source)
+    def _goal(
+        self, asked: Sequence[Any], story: SessionStory, doubtful: Mapping[int, str]
+    ) -> Topic:
+        """The newest request that says something, the first, and those between; what the last turn was left with. What
+        an agent asked of its sub-agent may rest on what it had read."""
+
+        def source(seq: int) -> str:
+            found = self._newest.source(seq)
+            if seq not in doubtful:
+                return found
+            return f"{found or 'agent'}, rests on {_origin(doubtful[seq])}"
+
+        items = lines.request_items(asked, source)
         if not items and story.turn:
             items = [BriefItem(text="", mark="(no prompt on record)", seq=0)]
         if story.ended in ("interrupted", "aborted") and story.cause:

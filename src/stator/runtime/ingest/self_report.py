@@ -21,7 +21,6 @@ from stator.model.log.commit import Commit, Draft, Named, Provenance, Upsert
 from stator.model.log.query import SessionQuery, SessionRow
 from stator.model.log.shown_text import without_secrets
 from stator.model.records.reports import OUTCOMES
-from stator.model.records.tables import DERIVED
 from stator.model.records.text import prompt_text
 from stator.model.records.types import (
     ChildRecord,
@@ -33,6 +32,7 @@ from stator.model.records.types import (
 )
 from stator.model.sessions.lifecycle import ENDED, check_name, lent_upto
 from stator.model.values.ids import derived, retype, short
+from stator.model.views.taint import REPORTED
 from stator.runtime.base.arguments import text
 from stator.runtime.base.context import Context
 from stator.runtime.base.first_commit import opening
@@ -47,6 +47,8 @@ SAID: dict[str, Any] = {"actor": "agent", "provenance": FROM_MODEL}
 """Fields of every commit made here."""
 FROM_WEB = Provenance("web", "unverified")
 """Of the result of a call that reads the web, or was given an address."""
+CHILDREN_MAX = 100
+"""Sub-agents, from the newest, whose ends a report names."""
 NAME_MAX = 48
 """Characters of a purpose that a session is named by."""
 KEY_MAX = 200
@@ -96,9 +98,18 @@ class Reporter(StateWriter):
 
     def _draft(self, kind: str, **fields: Any) -> Draft:
         said = {**SAID, "principal": self._context.principal, **fields}
-        if kind in DERIVED and "inputs" not in said:
-            said["inputs"] = (*self._made_from, *self._results)
+        if kind in REPORTED and "inputs" not in said:
+            said["inputs"] = (*self._made_from, *self._heard, *self._results)
         return Draft(id=self._next_id(), session=self._id, kind=kind, **said)
+
+    @functools.cached_property
+    def _heard(self) -> tuple[Named, ...]:
+        """The ends of the sub-agents whose work the agent knows."""
+        return tuple(
+            entry.seq
+            for entry in self._store.entries(self._id, "children", limit=CHILDREN_MAX)
+            if getattr(entry.record, "status", "") == "closed"
+        )
 
     @functools.cached_property
     def _made_from(self) -> tuple[Named, ...]:
@@ -262,8 +273,10 @@ def begin(
     purpose: str = "",
     parent: Parent | None = None,
     identifier: str = "",
+    inputs: tuple[Named, ...] = (),
 ) -> tuple[SessionRow, bool]:
-    """A session for an agent to report to, with what it is for as its first turn; and whether it is new."""
+    """A session for an agent to report to, with what it is for as its first turn; and whether it is new. `inputs` is
+    what that was made from."""
     identifier = identifier or context.mint("session")
     record = SessionRecord(
         id=identifier,
@@ -277,7 +290,7 @@ def begin(
     )
     drafts = [msgspec.structs.replace(opening(context, record), **SAID)]
     if purpose:
-        drafts.append(_draft(context, identifier, "turn", input=purpose))
+        drafts.append(_draft(context, identifier, "turn", input=purpose, inputs=inputs))
     return store.create(drafts)
 
 
@@ -353,15 +366,18 @@ def begin_child(
         raise _taken(known[0])
     head = store.head(above.id)
     link = Parent(session=above.id, seq=head.seq, hash=head.hash, kind="child")
-    _tell_parent(store, context, link, ChildRecord(session=identifier, name=short_name), "started")
+    child = ChildRecord(session=identifier, name=short_name)
+    # What the agent had read when it asked, its sub-agent rests on too: the first turn says so.
+    begun = _tell_parent(store, context, link, child, "started")
     row, made = begin(
         store,
         context,
         agent=agent,
         name=whole,
-        purpose=purpose,
+        purpose=purpose or name,
         parent=link,
         identifier=identifier,
+        inputs=(begun,),
     )
     if not made:
         raise _taken(row)
@@ -378,12 +394,14 @@ def _taken(row: SessionRow) -> Conflict:
 
 def _tell_parent(
     store: StorePort, context: Context, parent: Parent, child: ChildRecord, status: str
-) -> None:
+) -> str:
+    """Record in a parent how its child is; the id of the commit."""
     stands = msgspec.structs.replace(child, status=status)
     said = {**SAID, "principal": context.principal}
     with lifecycle.held(store, context, parent.session) as hold:
         draft = hold.draft("child", status=status, changes=(Upsert("children", stands),), **said)
         store.append(parent.session, [*hold.left_behind(), draft], barrier=True)
+    return draft.id
 
 
 def begun_by(store: StorePort, row: SessionRow) -> str:

@@ -131,7 +131,7 @@ def _log(
         row.id, after=address.after, limit=COMMITS_MAX, load=False
     )
     rest = found[-1].seq if found and found[-1].seq < head["seq"] else None
-    commits = [questions.commit_row(c) for c in found]
+    commits = request.marked(row.id, [questions.commit_row(c) for c in found])
     unplaced = questions.unplaced_rows(view) if rest is None else []
     return {"head": head, "commits": commits, "after": rest, "unplaced": unplaced}
 
@@ -144,7 +144,8 @@ def _state(
     collections: dict[str, Any] = {}
     for name in (*tables.LISTED, "calls", "children"):
         entries = view.entries(name, at, limit=ENTRIES_MAX + 1, erased=True)
-        collections[name] = [questions.entry_row(entry) for entry in entries[:ENTRIES_MAX]]
+        rows = [questions.entry_row(entry) for entry in entries[:ENTRIES_MAX]]
+        collections[name] = request.marked(row.id, rows)
         if len(entries) > ENTRIES_MAX:
             collections[name].append(
                 {"what": "more records exist: stator_log with what=state lists them"}

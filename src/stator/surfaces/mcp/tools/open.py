@@ -144,12 +144,15 @@ def listed_row(request: RequestContext, row: SessionRow) -> dict[str, Any]:
     """Return a session as a model chooses it: whose it is, how old, and what it is for."""
     store = request.scope.store
     goal = self_report.asked_in(store.as_read, row.id, 1)
+    began = store.as_read.turns(row.id, limit=1) if goal and row.record.parent is not None else []
+    (marked,) = request.marked(row.id, [{"seq": began[0].first if began else 0}])
     return {
         **session_row(row),
         **without_empty(
             yours=is_own(request, row) or None,
             used=ago(row.updated, store.context.clock()),
             goal=cut_short(" ".join(goal.split()), GOAL_MAX),
+            unverified=marked.get("unverified", ""),
         ),
     }
 

@@ -43,7 +43,7 @@ APPLIES_TO = {
     "last": ("commits", "turns", "files", "decisions", "calls"),
 }
 """By argument: the only logs that accept it. Ignoring it elsewhere would answer another question."""
-MARKED_IN = ("commits", "decisions", "state")
+MARKED_IN = ("commits", "turns", "files", "decisions", "state")
 """Logs whose rows say whether they rest on something that nobody vouches for."""
 SUMMARY_MAX = 400
 UNPLACED_BYTES = 32 * 1024
