@@ -101,7 +101,7 @@ def test_the_message_of_a_revision_is_told_without_its_trailers():
 
 def test_files_are_grouped_by_folder_and_what_does_not_fit_is_counted():
     names = [("src/a.py", "×3"), ("src/b.py", ""), ("docs/c.md", "")]
-    assert grouped(names, 100) == ("src/{a.py ×3, b.py}; docs/c.md", 0)
+    assert grouped(names, 100) == ("src/a.py ×3, b.py; docs/c.md", 0)
     assert grouped(names, 20) == ("src/a.py ×3", 2)
 
 

@@ -40,6 +40,7 @@ SAME_PART = 0.85
 _FENCE = re.compile(r"^\s*(```|~~~).*?(?:^\s*\1\s*$|\Z)", re.DOTALL | re.MULTILINE)
 _LINE_OF_CODE = re.compile(r":\s*\n\s*(```|~~~)\w*\s*\n([^\n`]{3,100}?)\s*\n\s*\1(?=\s)")
 """A code block of one line, which a sentence announces."""
+_CITED = re.compile(r"^[ \t]{0,3}(?:>[ \t]?)+", re.MULTILINE)
 _DATA = re.compile(r"^\s*\{\".{160,}$", re.MULTILINE)
 """A line of data, such as one of a log."""
 _CLOSING = re.compile(r"</([a-z][a-z_-]{1,30})>")
@@ -169,7 +170,7 @@ def _bounded(text: str) -> str:
     if len(text) > TEXT_MAX:
         half = TEXT_MAX // 2
         text = f"{beginning(text, half)}\n\n{text[-half:]}"
-    text = _DATA.sub("", text)
+    text = _DATA.sub("", _CITED.sub("", text))
     text = _FENCE.sub("\n", _LINE_OF_CODE.sub(r": \2\n", text))
     for name in set(_CLOSING.findall(text)):
         text = text.replace(f"<{name}>", "\n").replace(f"</{name}>", "\n")

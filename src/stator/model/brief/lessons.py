@@ -1,4 +1,4 @@
-"""Finds what calls taught: what failed first and then worked in another way, and how the working tree was left. Pure."""
+"""Finds what calls taught: what failed and then worked in another way, and how the working tree was left. Pure."""
 
 from __future__ import annotations
 
@@ -46,8 +46,7 @@ def turned(deeds: Sequence[Deed]) -> list[tuple[Deed, Deed]]:
         later = (
             other
             for other in shells[place + 1 : place + 1 + SOON]
-            if other.status == "ok"
-            and verbs & _verbs(other)
+            if other.status == "ok" and verbs & _verbs(other)
         )
         if (instead := next(later, None)) is None or not failure(deed):
             continue
@@ -87,8 +86,11 @@ def _news(commands: Sequence[str], others: Sequence[str]) -> str:
     found = []
     for one in commands:
         words = one.split()
-        new = [*words[:2], *(word for word in words[2:] if word not in known)]
-        found.append(one if len(one) <= WAY_SHOWN // 2 else " ".join(new))
+        new = [word for word in words[2:] if word not in known]
+        if len(one) <= WAY_SHOWN // 2:
+            found.append(one)
+        elif new or len(commands) == 1:
+            found.append(" ".join([*words[:2], *new]))
     return beginning(" && ".join(found), WAY_SHOWN)
 
 
@@ -125,7 +127,9 @@ def _status(shown: str) -> str:
     if track := _TRACKS.search(shown):
         if track[2]:
             by = f" by {track[3]}" if track[3] else ""
-            parts.append(f"{track[1].removeprefix('is ').replace('and', 'diverged from')} {track[2]}{by}")
+            parts.append(
+                f"{track[1].removeprefix('is ').replace('and', 'diverged from')} {track[2]}{by}"
+            )
         else:
             parts.append(f"follows {track[4]}{track[5] or ''}")
     paths = [(one or other).strip() for one, other in _CHANGED.findall(shown)]

@@ -155,7 +155,9 @@ def earlier_sayings(story: SessionStory) -> list[Saying]:
         )
     for text, deed in stories.reports(story.deeds)[-REPORTS_MAX:]:
         mark = f"t{deed.turn}, a sub-agent reported"
-        found.append(Saying(text=text, seq=deed.ended, mark=mark, source=deed.source, weight=REPORTED))
+        found.append(
+            Saying(text=text, seq=deed.ended, mark=mark, source=deed.source, weight=REPORTED)
+        )
     return sorted(found, key=lambda saying: saying.seq)
 
 
@@ -211,8 +213,12 @@ CHANGES = ("created", "modified", "renamed", "deleted")
 
 
 def unchecked(story: SessionStory, files: Sequence[NetFile]) -> str:
-    """That files were changed and nothing was run that checks them."""
-    if not any(one.op in CHANGES for one in files) or any(map(stories.is_check, story.deeds)):
+    """That an agent with a shell changed files other than documents and ran nothing that checks them."""
+    changed = [one.path for one in files if one.op in CHANGES]
+    if all(path.lower().endswith(stories.DOCUMENTS) for path in changed):
+        return ""
+    shells = [deed for deed in story.deeds if deed.is_shell]
+    if not shells or any(map(stories.is_check, shells)):
         return ""
     return "No test, linter or build was run."
 
@@ -398,7 +404,9 @@ def _result_units(deed: Deed, folder: str, *, said: bool) -> Iterator[Unit]:
     elif not said and document:
         yield from list(_word_lines(_REMINDER.sub("", deed.result)))[:WRITTEN_LINES]
     elif not said and act.kind in ("grep", "glob", "list", "shell"):
-        paths = list(dict.fromkeys(_PATH.findall(beginning(deed.result, SEARCHED_TEXT))))[:PATHS_MAX]
+        paths = list(dict.fromkeys(_PATH.findall(beginning(deed.result, SEARCHED_TEXT))))[
+            :PATHS_MAX
+        ]
         base = common_folder(paths)
         below = f"{base}/" if base and base != folder else ""
         near = [(path.removeprefix(f"{base or folder}/"), "") for path in paths]
@@ -424,7 +432,9 @@ def _web_units(text: str) -> list[Unit]:
 def _links(text: str) -> list[Unit]:
     """The titles and addresses that a search found."""
     found = _LINK.findall(beginning(text, RESULT_TEXT))
-    return [Unit(f"{title} ({url})", LINK_PLACE + place) for place, (title, url) in enumerate(found)]
+    return [
+        Unit(f"{title} ({url})", LINK_PLACE + place) for place, (title, url) in enumerate(found)
+    ]
 
 
 # -- revisions ------------------------------------------------------------------------------------

@@ -201,7 +201,8 @@ class _Gathering:
             used=_minute(self._row.updated) if known else "at an unknown time",
             ended=sentences,
             about=[
-                ("branch", record.labels.get("branch", "")), ("folder", self._folder),
+                ("branch", record.labels.get("branch", "")),
+                ("folder", self._folder),
                 ("forked from", record.labels.get("forked from", "")),
             ],
         )
