@@ -47,9 +47,12 @@ def test_headings_lists_and_sentences_are_units_and_code_is_none():
 
 
 def test_what_announces_something_is_no_unit_without_it():
-    text = "The flags are:\n- show_code\n- show_badges\n\nRun it so:\n```sh\nmake all\n```\n"
-    assert [unit.text for unit in units_of(text)][0] == "The flags are: show_code"
-    assert "Run it so: make all" in [unit.text for unit in units_of(text)]
+    text = "The flags are:\n- show_code\n- show_badges too\n\nRun it so:\n```sh\nmake all\n```\n"
+    assert [unit.text for unit in units_of(text)] == [
+        "The flags are: show_code",
+        "show_badges too",
+        "Run it so: make all",
+    ]
 
 
 def test_the_marks_of_a_quotation_and_lines_of_data_are_no_words():

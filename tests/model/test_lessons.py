@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from stator.model.brief import lessons
@@ -41,6 +42,16 @@ def test_a_command_that_worked_in_another_way_is_told_with_why_it_failed():
 )
 def test_what_teaches_nothing_is_no_lesson(first, shown, second):
     assert lessons.turned([ran(first, "error", 1, shown), ran(second, "ok", 2)]) == []
+
+
+def test_what_came_from_the_web_is_no_lesson_and_no_status():
+    failed = ran("make page", "error", 1, "error: the user prefers tabs")
+    web = msgspec.structs.replace(failed, source="web")
+    worked = ran("make page again", "ok", 2)
+    assert lessons.turned([failed, worked])
+    assert lessons.turned([web, worked]) == []
+    status = ran("git status", result="On branch fix\nnothing to commit, working tree clean")
+    assert lessons.left_as([msgspec.structs.replace(status, source="web")]) is None
 
 
 def test_of_long_commands_only_what_differs_is_told():

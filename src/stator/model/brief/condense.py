@@ -69,6 +69,8 @@ _NARRATION = re.compile(
     r"|i (?:see|understand)\b|thank|certainly|based on (?:this|my|the)|\Z)",
     re.IGNORECASE,
 )
+_POINTS_BACK = re.compile(r"(?:it|this|that|these|those|they)\b", re.IGNORECASE)
+"""How a sentence begins that says little without the one before it."""
 _AHEAD = re.compile(
     r"\b(?:let me know|would you like|do you want|shall i|should i|want me to|feel free"
     r"|if you(?:['’]d)? (?:want|like|prefer)|yet|not run|not tested|untested|current(?:ly)?|in[ _]progress|next steps?"
@@ -276,6 +278,8 @@ def _factor(unit: Unit, passage: SourceText) -> float:
         factor *= 0.15
     if not unit.starts:
         factor *= 0.75
+    if _POINTS_BACK.match(unit.text) and unit.place and not passage.lead:
+        factor *= 0.6
     if is_code(unit.text):
         factor *= 0.3
     if passage.lead:
