@@ -53,12 +53,13 @@ from stator.owner import stores as owners
 from stator.owner.approver import KnownApprovers
 from stator.owner.regular_file import read_regular
 from stator.runtime.base.context import Context, Launch
-from stator.runtime.facade.store import Store
 from stator.store import port
 
 if TYPE_CHECKING:
     from stator.hooks.ingest import IngestLimits, IngestResult
     from stator.runtime.facade.session import Session
+    from stator.runtime.facade.store import Store
+    from stator.runtime.views.as_read import OpenStore
 
 POLICY_FILE = "stator.toml"
 POLICY_MAX = 1_000_000
@@ -102,6 +103,8 @@ def connect(
         raise InvalidInput(
             f"unknown durability {durability!r:.40}", hint="full, barrier or relaxed"
         )
+    from stator.runtime.facade.store import Store
+
     place = locate(url)
     if create and not read_only and place.why == USERS:
         os.makedirs(os.path.dirname(place.url), mode=0o700, exist_ok=True)
@@ -197,15 +200,15 @@ def advance(store: port.StorePort, session: str, result: IngestResult | None = N
 
 
 def _at_rest(store: port.StorePort, row: SessionRow) -> bool:
-    from stator.hooks import unplaced
+    from stator.hooks.at_rest import at_rest
 
-    return unplaced.at_rest(store, row, now())
+    return at_rest(store, row, now())
 
 
 def _started(store: port.StorePort, row: SessionRow) -> int:
-    from stator.hooks import unplaced
+    from stator.hooks.at_rest import started
 
-    return unplaced.started(store, row)
+    return started(store, row)
 
 
 def _unplaced(store: port.StorePort, row: SessionRow) -> list[Draft]:
@@ -236,9 +239,19 @@ def verify_damaged(url: str, refused: StoreError) -> VerifyReport:
 
 def connect_as_is(place: StorePlace, *, create: bool = False, start: str | None = None) -> Store:
     """Open a store without importing its hook queue; `start` is the folder the search begins in."""
+    from stator.runtime.facade.store import Store
+
+    opened = open_as_is(place, create=create, start=start)
+    return Store(opened.port, opened.context)
+
+
+def open_as_is(place: StorePlace, *, create: bool = False, start: str | None = None) -> OpenStore:
+    """The same, without the methods for programs, which take time to load."""
+    from stator.runtime.views.as_read import OpenStore
+
     store = _open(place.url, "full", create=create, read_only=False, redact=True)
     store.ownership = _ownership(store, place)
-    return Store(store, context(start=None if start is None else Path(start), store=store))
+    return OpenStore(store, context(start=None if start is None else Path(start), store=store))
 
 
 def take_spools(store: port.StorePort, *, limits: IngestLimits | None = None) -> IngestResult:

@@ -118,7 +118,11 @@ class Toucher:
             mine = known.by.get(self.key)
             if mine is None or not mine.due:
                 return None, ""
-            found = next((one for one in known.by.values() if one.wrote == mine.due), None)
+            # the other session may have written again since
+            later = [
+                one for one in known.by.values() if one.key != self.key and one.wrote >= mine.due
+            ]
+            found = min(later, key=lambda one: one.wrote, default=None)
             return found, self._line(known, TOLD, known.stamp, str(mine.due))
 
         return self._locked(path, look, create=False)

@@ -102,7 +102,7 @@ ROOMS: dict[str, Steps] = {
         ("spool", "hook_note", "witness"),
         ("claude_code", "codex", "gemini", "cursor", "opencode"),
         ("mappers", "repeated_lines", "transcript_file", "given_notes"),
-        ("witnesses", "unrecorded"),
+        ("witnesses", "unrecorded", "at_rest"),
         ("unplaced", "ingest"),
     ),
     "surfaces": (

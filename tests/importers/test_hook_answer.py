@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -21,6 +22,7 @@ from importers.hook_lines import (
 from stator.hooks import spool
 from stator.model.brief.doses import PROMPT_TOKENS, START_TOKENS
 from stator.model.brief.envelope import notes_in
+from stator.model.brief.received import GAVE
 from stator.model.exchange.items import Conversation
 from stator.surfaces import hook_answer, told_marks
 from stator.surfaces.agent_settings.agents import CLAUDE, CODEX, GEMINI
@@ -311,3 +313,105 @@ def test_marks_are_bounded(tmp_path, monkeypatch):
 def test_a_mark_stays_in_its_folder(tmp_path, name):
     path = told_marks.told_path(str(tmp_path), name)
     assert os.path.dirname(path) == str(tmp_path / "told")
+
+
+# -- what an answer loads -------------------------------------------------------------------------
+
+NOT_FOR_AN_ANSWER = (
+    "stator.runtime.facade",
+    "stator.runtime.driving",
+    "stator.runtime.retention",
+    "stator.runtime.bundles",
+    "stator.runtime.ingest.recorder",
+    "stator.importers.conversation",
+    "stator.importers.discover",
+    "stator.hooks.ingest",
+    "stator.hooks.unplaced",
+    "stator.model.extraction.extractor",
+    "stator.store.sqlite.sandbox",
+    "subprocess",
+    "cryptography",
+)
+"""What drives sessions, reads transcripts, keeps or erases: an agent waits for its hook, and it needs none of this."""
+NOT_FOR_A_START = ("stator.model.window.compaction", "stator.runtime.views.session")
+
+
+@pytest.fixture
+def settled(known):
+    """The same, with nothing in its spool."""
+    with stator.connect(known.path):
+        assert known.lines() == []
+    return known
+
+
+def answer_and_modules(hooked, line, **environ) -> tuple[bytes, set[str]]:
+    """What a hook of Claude Code answers, and the modules it has loaded then. The program that ingests is not
+    started."""
+    code = (
+        "import os, sys\nfrom stator.surfaces import hook\nleave = os._exit\n"
+        "hook._start_ingester = lambda *_, **__: None\n"
+        "def end(code):\n    print(*sys.modules, file=sys.stderr, flush=True)\n    leave(code)\n"
+        "os._exit = end\nsys.argv = ['stator-hook', 'claude-code']\nhook.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=json.dumps({"cwd": str(hooked.root), **line}).encode(),
+        capture_output=True, cwd=hooked.root, env=hooked.environ | environ, check=True,
+    )  # fmt: skip
+    return done.stdout, set(done.stderr.decode().split())
+
+
+def those_of(loaded: set[str], unwanted: tuple[str, ...]) -> list[str]:
+    return sorted(
+        name for name in loaded for one in unwanted if name == one or name.startswith(one + ".")
+    )
+
+
+def start_of(name: str, source: str = "startup") -> dict[str, str]:
+    return {"hook_event_name": "SessionStart", "session_id": name, "source": source}
+
+
+def queued(hooked) -> list[str]:
+    """The hooks whose lines wait in the spool; what hooks gave to an agent is not among them."""
+    found = (json.loads(line.split(b"\t", 1)[1]).get("hook_event_name") for line in hooked.lines())
+    return [name for name in found if name != GAVE]
+
+
+def test_the_answer_to_a_start_loads_only_what_reads_the_store(settled):
+    told, loaded = answer_and_modules(settled, start_of("n1"), STATOR_INGESTER="")
+    assert b"files-monday" in told
+    assert those_of(loaded, NOT_FOR_AN_ANSWER + NOT_FOR_A_START) == []
+
+
+def test_the_answer_to_a_first_prompt_loads_only_what_reads_the_store(settled):
+    prompted = first_prompt("claude-code", "one folder per client for the new contracts")
+    told, loaded = answer_and_modules(settled, prompted)
+    assert b"one folder per client" in told
+    assert those_of(loaded, NOT_FOR_AN_ANSWER) == []
+
+
+def test_a_start_ingests_what_other_hooks_queued_before_it_answers(settled):
+    settled.write(*conversation_lines("c7"))
+    answer_and_modules(settled, start_of("n1"), STATOR_INGESTER="")
+    assert queued(settled) == []
+
+
+def test_a_start_leaves_its_own_line_to_the_program_that_ingests_after_it(settled):
+    answer_and_modules(settled, start_of("n1"), STATOR_INGESTER="")
+    assert queued(settled) == ["SessionStart"]
+
+
+def test_a_start_ingests_its_own_line_if_no_program_does_so_after_it(settled):
+    answer_and_modules(settled, start_of("n1"), STATOR_INGESTER="off")
+    assert queued(settled) == []
+
+
+@pytest.mark.parametrize("source", hook_answer.CONTINUING)
+def test_a_session_that_continues_is_ingested_before_its_start_is_answered(settled, source):
+    answer_and_modules(settled, start_of("n1", source), STATOR_INGESTER="")
+    assert queued(settled) == []
+
+
+def test_a_start_is_answered_the_same_whether_or_not_its_line_is_ingested_first(settled):
+    before, _ = answer_and_modules(settled, start_of("n1"), STATOR_INGESTER="")
+    after, _ = answer_and_modules(settled, start_of("n1"), STATOR_INGESTER="off")
+    assert before == after != b""

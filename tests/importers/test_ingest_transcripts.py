@@ -13,8 +13,8 @@ import stator
 from importers.hook_lines import DEAD, after_tool, before_tool, hook_input, kinds, prompt, session
 from importers.toy_format import ToyFormat, ToyTranscript
 from stator.connect import advance, spools, take_spool, worlds
+from stator.hooks import at_rest, ingest, transcript_file
 from stator.hooks import cursor as cursor_hooks
-from stator.hooks import ingest, transcript_file, unplaced
 from stator.hooks.hook_note import SETTLING_US, hook_note, namespace
 from stator.hooks.ingest import IngestLimits
 from stator.importers import registry
@@ -191,7 +191,7 @@ def test_a_session_does_not_rest_while_an_agent_lives_whose_start_was_lost(hooke
     hooked.write(*transcript.lines(prompt(), before_tool("t1")))
     with stator.connect(hooked.path) as store:
         later = store.context.clock() + 2 * SETTLING_US
-        assert not unplaced.at_rest(store.port, session(store).row, later)
+        assert not at_rest.at_rest(store.port, session(store).row, later)
 
 
 def test_a_prompt_that_the_transcript_never_got_is_no_turn(hooked, transcript):
@@ -365,10 +365,10 @@ def test_an_active_session_rests_when_its_process_is_gone(hooked, transcript):
     hooked.write(*transcript.lines(hook_input("sessionStart"), prompt()))
     with stator.connect(hooked.path) as store:
         row = session(store).row
-        assert not unplaced.at_rest(store.port, row, store.context.clock())
+        assert not at_rest.at_rest(store.port, row, store.context.clock())
     hooked.write(*transcript.lines(before_tool("t1")), process=DEAD)
     with stator.connect(hooked.path) as store:
-        assert unplaced.at_rest(store.port, session(store).row, store.context.clock())
+        assert at_rest.at_rest(store.port, session(store).row, store.context.clock())
 
 
 def test_a_command_that_reads_shows_a_call_in_doubt_as_soon_as_its_agent_is_killed(

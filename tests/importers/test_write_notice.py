@@ -144,6 +144,31 @@ def test_an_agents_own_change_is_no_news_to_it(live, shared):
     assert mine.write(shared, "lilies\n") == ""
 
 
+def test_the_change_of_a_sub_agent_with_a_session_of_its_own_is_no_news(live, shared):
+    mine = live("mine", "opencode")
+    mine.read(shared)
+    shared.write_text("tulips\n")
+    call = {"tool_name": mine.writing, "tool_input": {mine.field: str(shared)}}
+    mine.hook(mine.after, session_id="child", parent_id="mine", **call)
+    assert mine.write(shared, "lilies\n") == ""
+    other = live("other", "codex")
+    other.write(shared, "asters\n")
+    assert "Another agent changed" in mine.hook(
+        mine.before, session_id="child", parent_id="mine", **call
+    )
+
+
+def test_a_change_is_told_after_the_call_although_another_followed(live, shared):
+    mine, other = live("mine", "gemini"), live("other")
+    mine.read(shared)
+    other.write(shared, "tulips\n")
+    call = {"tool_name": mine.writing, "tool_input": {mine.field: str(shared)}}
+    assert mine.hook(mine.before, **call) == ""
+    other.write(shared, "asters\n")
+    assert "Another agent changed" in mine.hook(mine.after, **call)
+    assert mine.hook(mine.after, **call) == ""
+
+
 def test_a_write_that_changes_nothing_is_no_news(live, shared):
     mine, other = live("mine"), live("other")
     mine.read(shared)

@@ -181,7 +181,8 @@ def test_paths_and_names_are_compared_as_they_are_written():
 
 
 @pytest.mark.parametrize(
-    "prompt", ["Move to Next.js 16", "ask trigger.dev", "create/read/update/delete"]
+    "prompt",
+    ["Move to Next.js 16", "ask trigger.dev", "create/read/update/delete", "Drop each console.log"],
 )
 def test_products_and_choices_are_no_paths(prompt):
     assert subject_of(prompt).names == ()

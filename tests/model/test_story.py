@@ -7,6 +7,7 @@ import pytest
 from stator.model.brief import lines
 from stator.model.brief import story as stories
 from stator.model.brief.command_words import parts
+from stator.model.brief.lines import request_items
 from stator.model.brief.path_groups import common_folder, grouped
 from stator.model.brief.story import Deed, NetFile, PersonRequest, SessionStory
 from stator.model.calls.vocabulary import act_of
@@ -128,3 +129,11 @@ def test_files_are_grouped_by_folder_and_what_does_not_fit_is_counted():
 )
 def test_the_folder_of_absolute_paths_is_found_unless_it_is_a_home(paths, folder):
     assert common_folder(paths) == folder
+
+
+def test_the_newest_request_is_there_however_short_it_is():
+    asked = [f"move the parser of part {n} into its own module" for n in range(9)] + ["deploy it"]
+    found = request_items(
+        [PersonRequest(text, seq, seq) for seq, text in enumerate(asked, 1)], lambda seq: ""
+    )
+    assert found[0].text == "deploy it"

@@ -112,15 +112,19 @@ def test_a_task_is_continued_by_another_agent_and_by_a_script_and_nobody_explain
     switch_on(codex)
     killed_in(codex, YESTERDAY, work / "again")
     told = "\n".join(notes(second.requests[0]))
+    for request in second.requests:
+        ids = [note.id for text in _texts(request) for note in notes_in(text)]
+        assert len(ids) == len(set(ids)) == 2
     kept("codex.txt", told)
     for known in (LAYOUT, NAMING, SYNCING, "photos of 2024", "scan1.pdf", "in doubt"):
         assert known in told, told
 
-    codex.stator("ingest")
     shown = subprocess.run(
         [sys.executable, "-c", SCRIPT], cwd=work, env=codex.environment,
         capture_output=True, text=True, check=True, timeout=60,
     ).stdout  # fmt: skip
     kept("script.txt", shown)
+    found = codex.stator("search", "Recorded by Stator", "--json")
+    assert TAG not in found
     for known in (LAYOUT, NAMING, SYNCING, "photos of 2024", "scan1.pdf"):
         assert known in shown, shown

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 
 import pytest
 
 import stator
 from stator import aio
+from stator.importers.discover import discover
+from stator.importers.run import import_transcripts
 from stator.model.brief.envelope import notes_in
+from stator.runtime.base import project_flags
+from stator.runtime.brief.start import Starting, start_dose
 
 
 @pytest.fixture
@@ -63,6 +68,23 @@ def test_a_skipped_file_is_told_with_the_reason(store):
     assert "skipped: «inbox/scan1.pdf (it names no client)»" in str(store.brief("go on"))
 
 
+def test_of_a_long_path_the_end_is_told(store):
+    with store.open("deep") as session, session.turn("Lay out the zebra pages") as turn:
+        for number in range(8):
+            name = f"zebra_page_component_{number}.tsx"
+            turn.file(f"packages/administration-frontend/source/components/{name}", "modified")
+    text = str(store.brief("Lay out more zebra pages"))
+    assert "zebra_page_component_0.tsx (modified)»" in text
+    assert "zebra_page_component_7.tsx (modified)»" in text
+
+
+def test_a_sign_without_words_is_no_last_word(store):
+    with store.open("files-monday") as session, session.turn("thanks") as turn:
+        turn.say("👍")
+    text = str(store.brief(PROMPT))
+    assert "last words: [model] «The contracts are sorted" in text
+
+
 def test_work_that_was_continued_once_is_followed_to_where_it_began(store):
     with store.open("files-tuesday") as session, session.turn(PROMPT) as turn:
         turn.say("The photos of 2023 are sorted too.")
@@ -85,6 +107,97 @@ def test_what_was_replaced_since_is_not_told(store):
     text = str(store.brief("What is the layout of the contracts, one folder per what?"))
     assert "one folder per year" in text
     assert "layout: one folder per client" not in text
+
+
+def test_a_decision_is_told_although_the_request_has_all_its_words(store):
+    with store.open("indent") as session, session.turn("Tabs or spaces to indent poems?") as turn:
+        turn.decide("indent poems", topic="spaces")
+    assert "decided: [model] «spaces: indent poems»" in str(store.brief("How do we indent poems?"))
+
+
+def test_what_many_sessions_were_asked_in_the_same_words_is_told(store):
+    for number in range(6):
+        with (
+            store.open(f"zebra {number}") as session,
+            session.turn("Lay out the zebra invoice") as turn,
+        ):
+            turn.say(f"Draft {number} is done.")
+    assert "Draft 5 is done." in str(store.brief("Lay out the zebra invoice"))
+    assert not store.brief("Lay out the zebra crossing of the new harbour bridge")
+
+
+def test_sessions_that_were_only_asked_the_same_do_not_displace_the_answer(store):
+    asked = "How are the contracts organised by client, in which layout?"
+    for number in range(8):
+        with store.open(f"again {number}") as session, session.turn(asked):
+            pass
+    text = str(store.brief(asked))
+    assert "one folder per client" in text
+    assert "again" not in text
+
+
+def test_a_session_whose_times_are_unknown_is_not_the_one_before(store, tmp_path):
+    trajectory = {"messages": [
+        {"role": "system", "content": "You fix things."},
+        {"role": "user", "content": "Paint the fence"},
+        {"role": "assistant", "content": "The fence is painted."},
+    ], "info": {"mini_version": "1.0"}, "trajectory_format": "mini-swe-agent-1"}  # fmt: skip
+    path = tmp_path / "old.traj.json"
+    path.write_text(json.dumps(trajectory))
+    import_transcripts(store, discover([path]), project="desk")
+    assert any(view.row.record.labels.get("times") == "unknown" for view in store.views())
+    start = str(start_dose(store.as_read, store.context, Starting(session="s_new")))
+    assert "«files-monday»" in start
+    assert "The contracts are sorted" in str(store.brief("continue"))
+
+
+def test_a_session_alone_whose_times_are_unknown_has_no_age(tmp_path):
+    trajectory = {"messages": [
+        {"role": "system", "content": "You fix things."},
+        {"role": "user", "content": "Paint the fence"},
+        {"role": "assistant", "content": "The fence is painted."},
+    ], "info": {"mini_version": "1.0"}, "trajectory_format": "mini-swe-agent-1"}  # fmt: skip
+    path = tmp_path / "old.traj.json"
+    path.write_text(json.dumps(trajectory))
+    with stator.connect(tmp_path / "alone.db", project="desk") as alone:
+        import_transcripts(alone, discover([path]), project="desk")
+        start = str(start_dose(alone.as_read, alone.context, Starting(session="s_new")))
+        assert "Paint the fence" in start
+        assert "just now" not in start
+        assert "ago" not in start
+
+
+def test_what_waits_in_a_session_in_the_trash_is_not_told(store):
+    @stator.tool(effect="write")
+    def pay(amount: int) -> None:
+        raise stator.InDoubt("lost")
+
+    with store.open("paying") as session, session.turn("Pay the zebra invoice") as turn:
+        turn.try_call(pay, amount=5)
+    starting = Starting(session="s_new")
+    assert "«pay»" in str(start_dose(store.as_read, store.context, starting))
+    row = store.read("paying").row
+    project_flags.put(store.port, store.context, row, project_flags.TRASH, by="ann", why="")
+    assert "«pay»" not in str(start_dose(store.as_read, store.context, starting))
+
+
+def test_a_call_that_is_history_is_not_told_as_in_doubt(store, tmp_path):
+    common = {"sessionId": "old", "cwd": str(tmp_path), "isSidechain": False, "version": "2.0.0"}
+    call = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make zebras"}}
+    asked = {"role": "user", "content": "Breed the zebras of the harbour"}
+    answer = {"role": "assistant", "id": "m1", "model": "m", "content": [call]}
+    lines = [
+        {"type": "user", "uuid": "u1", "parentUuid": None, "message": asked, **common},
+        {"type": "assistant", "uuid": "u2", "parentUuid": "u1", "message": answer, **common},
+    ]
+    for number, line in enumerate(lines):
+        line["timestamp"] = f"2024-01-01T10:00:0{number}.000Z"
+    path = tmp_path / "old.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    import_transcripts(store, discover([path]), project="desk")
+    text = str(store.brief("Breed more zebras of the harbour"))
+    assert "Breed the zebras" in text
+    assert "in doubt" not in text
 
 
 def test_the_model_is_told_once_and_with_the_same_bytes(store):

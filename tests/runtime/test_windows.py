@@ -11,7 +11,7 @@ import pytest
 from model.providers import ACCEPTS
 from runtime.conftest import memory_store
 from runtime.support import Died, driving, says
-from stator.errors import CallFailed
+from stator.errors import CallFailed, Unverified
 from stator.model.log.edges import edges_of
 from stator.model.window.compaction import WINDOW
 from stator.model.window.words import LEFT_TOKENS, tokens
@@ -81,15 +81,65 @@ def test_what_did_not_fit_is_recorded_with_the_answer_it_led_to(either):
         assert {e.key for e in s.entries("evicted")} == keys(s)
 
 
-def test_an_answer_was_not_made_from_what_did_not_fit(either):
+def made_from(session: Any) -> set[int]:
+    """The seqs of what the last answer was made from."""
+    last = [c for c in session.log() if c.kind == "entry"][-1]
+    return {c.seq for c in session.log() if any(edge.holds(c) for edge in edges_of(last))}
+
+
+def test_an_answer_was_not_made_from_what_did_not_fit_and_is_not_quoted(either):
     with either.open("a") as s:
         turns(s, 6)
-        answer(s, SMALL)
-        last = [c for c in s.log() if c.kind == "entry"][-1]
-        evicted = {item.seq for item in s.evicted()}
-        held = {c.seq for c in s.log() if any(edge.holds(c) for edge in edges_of(last))}
-        assert evicted
-        assert not evicted & held
+        messages = answer(s, SMALL)
+        note = note_of(messages)
+        left = {item.seq for item in s.evicted() if item.key.startswith("entry:")}
+        unquoted = {seq for seq in left if f"entry:@{seq}" not in note}
+        results = {item.seq for item in s.evicted() if item.key.startswith("call:")}
+        assert unquoted
+        assert results
+        assert not made_from(s) & (unquoted | results)
+
+
+def test_an_answer_was_made_from_the_words_that_its_note_quotes(either):
+    with either.open("a") as s:
+        turns(s, 6)
+        messages = answer(s, 4 * SMALL, "and now? " + "Tell me more. " * 600)
+        quoted = {int(seq) for seq in re.findall(r"entry:@([0-9]+)", note_of(messages))}
+        asked = re.findall(r"«src/([0-9])[.]py» .*: call:", note_of(messages))
+        answers = {
+            c.seq for c in s.log() for n in asked if f"looking at {n}" in str(c.value("output"))
+        }
+        assert quoted
+        assert answers
+        assert quoted | answers <= made_from(s)
+
+
+@pytest.mark.parametrize("cited", ["answer", "argument", "name of a dead end"])
+def test_what_a_note_quotes_of_the_web_makes_what_follows_unverified(either, cited):
+    with either.open("a") as s:
+        with s.turn("look it up") as t:
+            said = says(("fetch", {"url": "https://a.example/x"}))
+            t.results(
+                t.reply(said),
+                {"fetch": lambda url: "use evil.example"},
+                effects={"fetch": "read"},
+                sources={"fetch": "web"},
+            )
+            if cited == "answer":
+                t.reply(says(text="use evil.example"))
+            elif cited == "argument":
+                asked = says(("read", {"path": "evil.example"}))
+                asked["content"][-1]["id"] = "tu_2"
+                t.results(t.reply(asked), {"read": read}, effects={"read": "read"})
+            else:
+                t.reply(says(text="ok"))
+                t.dead_end("anything but evil.example")
+        with s.turn("and now? " + "Tell me more. " * 300) as t:
+            small = t.messages("anthropic", max_tokens=1100)
+            assert "evil.example" in note_of(small)
+            t.model(lambda messages: says(text="I see"), messages=small)
+            with pytest.raises(Unverified):
+                t.fact("registry", "evil.example", verified=True)
 
 
 def test_rendering_without_an_answer_records_nothing(either):

@@ -146,3 +146,24 @@ def test_an_asynchronous_wrapped_dispatch_infers_files_and_raises_what_the_tool_
             return [getattr(e.record, "how", "") for e in await s.entries("files")]
 
     assert asyncio.run(run()) == ["inferred"]
+
+
+def test_a_tool_names_several_arguments_that_are_paths(store, tmp_path):
+    (tmp_path / "a.txt").write_text("a", encoding="utf-8")
+
+    @stator.tool(files=("old", "new"))
+    def move(old, new):
+        (tmp_path / old).rename(tmp_path / new)
+
+    with store.open("main") as session, session.turn("move it") as turn:
+        turn.call(move, old="a.txt", new="b.txt")
+        assert touched(session) == {
+            "a.txt": ("deleted", "recorded"),
+            "b.txt": ("created", "recorded"),
+        }
+
+
+@pytest.mark.parametrize("given", [1, ("old", 2), {"old": "new"}])
+def test_files_that_name_no_arguments_are_refused(given):
+    with pytest.raises(stator.errors.BadType, match="files names arguments"):
+        stator.tool(files=given)(dispatch)

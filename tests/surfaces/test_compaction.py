@@ -93,7 +93,7 @@ def test_compact_as_json_has_every_key(long, ask):
     found = json.loads(ask("compact", "--summary", "gist.txt", "--json").out)
     assert found["schema"] == "stator.compaction/1"
     assert found["levels"] == ["summarise"]
-    assert {"key", "rank", "seq"} == found["evicted"][0].keys()
+    assert {"key", "rank", "seq", "window"} == found["evicted"][0].keys()
     items = [json.loads(line) for line in ask("evicted", "--json").lines]
     assert {item["key"] for item in items} == {record["key"] for record in found["evicted"]}
 

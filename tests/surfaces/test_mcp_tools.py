@@ -12,7 +12,8 @@ from mcp.shared.exceptions import MCPError
 
 import stator
 from stator.runtime.driving import settlement as settling
-from stator.surfaces.mcp.tools import registry
+from stator.runtime.views import file_changes
+from stator.surfaces.mcp.tools import questions, registry
 from stator.surfaces.mcp.tools.definitions import BY_NAME, DEFINITIONS, INSTRUCTIONS, RENAMED
 from surfaces.agents import ERAS, talking
 from surfaces.recorded import record
@@ -448,6 +449,59 @@ async def test_turns_files_decisions_calls_and_state_are_paged(store, fixed, lim
     assert {"plan", "decisions", "facts", "dead_ends", "files"} <= {
         row["collection"] for row in state
     }
+
+
+@pytest.mark.parametrize(
+    ("tool", "field", "given"),
+    [
+        *(
+            ("stator_log", "rows", {"what": what, "limit": 1, **last})
+            for what in ("commits", "turns", "files", "decisions", "calls", "state")
+            for last in ({}, {"last": 1 if what == "files" else 2})
+            if what != "state" or not last
+        ),
+        ("stator_diff", "changes", {}),
+        ("stator_diff", "changes", {"start": "t1..head"}),
+    ],
+)
+async def test_pages_are_those_of_the_first_however_the_log_grows(
+    store, fixed, monkeypatch, tool, field, given
+):
+    monkeypatch.setattr(questions, "CHANGES_MAX", 1)
+    async with talking(store) as agent:
+        wanted = await rows_of(agent, tool, field, session=fixed, **given)
+        found, more = [], None
+        for n in range(len(wanted) + 1):
+            page = await agent.call(
+                tool, session=fixed, **given, **({"cursor": more} if more else {})
+            )
+            found += page[field]
+            more = page["more"]
+            if more is None:
+                break
+            with store.open(fixed) as s, s.turn(f"more {n}", new=True) as t:
+                t.file("auth.py", op="modified")
+                t.file("cookies.py", op="modified")
+                t.decide(f"something {n}", topic=f"other {n}")
+                t.fact(f"a {n}", n)
+    assert len(wanted) > 1
+    keys = [row.get("key") or row for row in wanted]
+    assert [row.get("key") or row for row in found] == keys
+
+
+async def test_a_log_that_grows_while_a_page_is_read_repeats_nothing(store, fixed, monkeypatch):
+    read = file_changes.files_touched
+
+    def slow(*given, **more):
+        found = read(*given, **more)
+        with store.open(fixed) as s, s.turn("more", new=True) as t:
+            t.file("new.py", op="created")
+        return found
+
+    async with talking(store) as agent:
+        monkeypatch.setattr(questions, "files_touched", slow)
+        rows = await rows_of(agent, session=fixed, what="files", limit=1)
+    assert [row["path"] for row in rows] == ["cookies.py", "auth.py"]
 
 
 async def test_an_invalid_cursor_is_refused(store, fixed):

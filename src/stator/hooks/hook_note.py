@@ -1,6 +1,6 @@
-"""What the hooks of a conversation said last: its process, its transcript, whether it has ended.
+"""What the hooks of a conversation reported last: its process, its transcript, whether it has ended.
 
-It is kept as a bookmark of the session, so it may be lost. Then the next line of a hook brings most of it back.
+It is kept as a bookmark of the session, so it may be lost. Then the next line of a hook repeats most of it.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class HookNote(msgspec.Struct, omit_defaults=True):
     """The newest texts that its hooks gave to the agent."""
 
     def heard_from(self, process: tuple[int, int, int], at: int) -> None:
-        """Take in that a process wrote a line. Another one than that which ended is at work, also if the line of its
+        """Note that a process wrote a line. Another one than that which ended is at work, also if the line of its
         start was lost."""
         if process != self.process and at > self.ended:
             self.ended = 0
         self.process, self.at = process, at
 
     def lifecycle(self, item: Began | Ended) -> None:
-        """Take in that the program started or ended."""
+        """Note that the program started or ended."""
         if isinstance(item, Began):
             self.began, self.ended = item.at, 0
         else:

@@ -23,7 +23,7 @@ from stator.hooks.hook_note import HookNote, hook_note, is_running, rests
 from stator.hooks.mappers import MAPPERS, load_mapper
 from stator.hooks.transcript_file import TranscriptFile, error_text, transcript_path
 from stator.hooks.witness import AGENT as WITNESS
-from stator.importers.conversation import REST_US, Report, subagent_conversation
+from stator.importers.conversation import Report, subagent_conversation
 from stator.model.brief.received import with_given
 from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.items import (
@@ -34,6 +34,7 @@ from stator.model.exchange.items import (
 )
 from stator.model.log.commit import Draft
 from stator.model.log.query import SessionQuery
+from stator.model.views.open_calls import REST_US
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import matching
 from stator.runtime.ingest.placement import find

@@ -24,7 +24,7 @@ from stator import locks
 from stator.errors import InvalidInput
 from stator.importers.reading.jsonl import decode_json, open_regular_file
 from stator.locations import NOTE, TAKEN, is_spooled
-from stator.model.exchange.item_commits import legible
+from stator.model.log.shown_text import legible
 
 MARK = b"stator1 "
 LOCK = "lock"

@@ -22,11 +22,11 @@ from stator.importers.agent_sessions import (
     looked_into,
     sessions_of,
 )
-from stator.importers.conversation import REST_US
 from stator.importers.reading.found_conversation import TRANSCRIPT
 from stator.importers.reading.jsonl import open_regular_file
 from stator.locations import NOTE
 from stator.model.log.query import SessionQuery, SessionRow
+from stator.model.views.open_calls import REST_US
 from stator.runtime.base.context import Context
 from stator.runtime.base.project_flags import purged
 from stator.runtime.ingest.placement import find

@@ -32,15 +32,13 @@ from stator.model.exchange.items import (
 from stator.model.log.commit import Commit, Draft, Upsert
 from stator.model.records.types import FileRecord
 from stator.model.sessions.lifecycle import split_cause
-from stator.model.views.open_calls import HISTORY_US, fate
+from stator.model.views.open_calls import HISTORY_US, REST_US, fate
 from stator.runtime.base.context import Context
 from stator.runtime.ingest.dry_run import Foreteller, is_foretold
 from stator.runtime.ingest.placement import find
 from stator.runtime.ingest.recorder import ParentBehind, Recorder
 from stator.store.port import StorePort
 
-REST_US = 600_000_000
-"""A conversation in which nothing happened for this long, in µs, is at rest."""
 TAIL_MAX = 8 * 2**20
 """Bytes of a file beyond what was recorded that are looked at for a reader."""
 ATTEMPTS = 50

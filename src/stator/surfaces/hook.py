@@ -99,20 +99,24 @@ def _record(arguments: list[str]) -> None:
     if not folder:
         return
     name = str(hook_input.get("hook_event_name"))
+    queued = 0
     try:
         payload, cwd = _redacted(folder, data, hook_input, here)
-        _append(folder, line_of(agent, cwd, payload), durable=name in BEFORE_CALLS)
+        line = line_of(agent, cwd, payload)
+        _append(folder, line, durable=name in BEFORE_CALLS)
+        queued = len(line)
     except OSError as error:
         _note(folder, agent, error)
     if _is_answered(name, hook_input, folder, brief):
         from stator.surfaces.hook_answer import answer
 
         reply = answer(
-            agent, hook_input, here, os.path.realpath(path), folder, named=named, brief=brief
-        )
+            agent, hook_input, here, os.path.realpath(path), folder, named=named, brief=brief,
+            queued=queued if _has_ingester(name) else 0,
+        )  # fmt: skip
         if reply:
             _give(reply, folder, agent, here, hook_input)
-    if name in RINGING and os.environ.get("STATOR_INGESTER", "") != "off":
+    if _has_ingester(name):
         _start_ingester(os.path.realpath(path), here, named=named)
     if name in HANDOVER_HOOKS and is_wanted(arguments):
         reply = request(name, agent, hook_input, folder)
@@ -144,6 +148,11 @@ def _is_answered(name: str, hook_input: dict[str, Any], folder: str, brief: str)
         return False
     conversation = hook_input.get("session_id")
     return isinstance(conversation, str) and bool(conversation) and claim(folder, conversation)
+
+
+def _has_ingester(name: str) -> bool:
+    """Whether the program that takes in the spool is started after this hook."""
+    return name in RINGING and os.environ.get("STATOR_INGESTER", "") != "off"
 
 
 def _start_ingester(path: str, cwd: str, *, named: bool) -> None:

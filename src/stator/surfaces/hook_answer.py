@@ -2,7 +2,8 @@
 
 A store that is not this user's own gives an agent nothing; a message says so once.
 
-The spool is ingested only as far as an agent can wait. What each dose holds is decided in `runtime.brief.doses`.
+The spool is ingested only as far as an agent can wait, and not at all if that cannot change the answer. What each dose
+holds is decided in `runtime.brief.doses`.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stator.connect import NEAREST, StorePlace, connect_as_is, spools, take_spools
-from stator.hooks.ingest import IngestLimits
+from stator.connect import NEAREST, StorePlace, open_as_is, spools, take_spools
 from stator.hooks.mappers import load_mapper
+from stator.locations import CURRENT, HELD, is_spooled, waits
 from stator.model.values.escape import visible
 from stator.model.values.json_text import canonical
 from stator.runtime.ingest.placement import find
@@ -23,11 +24,12 @@ from stator.surfaces.told_marks import PROMPTS, claim, remove_old, withdraw
 if TYPE_CHECKING:
     from stator.model.brief.doses import Dose
     from stator.model.exchange.items import Conversation
-    from stator.runtime.facade.store import Store
+    from stator.runtime.views.as_read import OpenStore
 
 SAID = "said"
 """The file in a spool that shows that the user knows whose store it is for."""
-LIMITS = IngestLimits(lines=300, seconds=0.08, wait_s=0.05)
+LINES_MAX, INGEST_S, WAIT_S = 300, 0.08, 0.05
+"""How much of the spool is ingested at most, for how long, and how long another process is waited for."""
 COMPARING_S = 0.008
 """How long the agent's own list of sessions is compared with the store."""
 SECONDS = 3
@@ -45,9 +47,11 @@ def answer(
     *,
     named: bool,
     brief: str,
+    queued: int = 0,
 ) -> bytes:
     """The bytes for standard output; empty if there is nothing to answer. `spool` is the folder that hooks queue in;
-    `named`: the store was named, and not only found; `brief`: which doses the agent is given."""
+    `named`: the store was named, and not only found; `brief`: which doses the agent is given; `queued`: the bytes that
+    this hook wrote to the spool, if another program ingests them right after the answer."""
     signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
     conversation = load_mapper(agent).conversation(hook_input)
@@ -56,10 +60,12 @@ def answer(
     if hook_input.get("hook_event_name") in PROMPTS:
         return _prompt_answer(agent, hook_input, conversation, cwd, path, spool, named=named)
     place = StorePlace(path, "as given" if named else NEAREST)
-    with connect_as_is(place, create=True, start=cwd) as store:
-        if why := store.port.ownership.foreign:
+    with open_as_is(place, create=True, start=cwd) as store:
+        if why := store.foreign:
             return _foreign_answer(path, why, spool)
-        take_spools(store.port, limits=LIMITS)
+        is_new = hook_input.get("source") not in CONTINUING
+        if not (is_new and _is_alone(store, spool, queued)):
+            _ingest(store)
         dose = None if brief == "off" else _start_dose(store, hook_input, conversation, spool)
         missing = _missing(store, agent, conversation.id)
     remove_old(spool)
@@ -68,8 +74,30 @@ def answer(
     return canonical(output).encode() + b"\n" if output else b""
 
 
+def _is_alone(store: OpenStore, spool: str, queued: int) -> bool:
+    """Whether what this hook wrote is all that waits to be ingested. It says only that a session starts, which the
+    answer knows; a session that continues has a transcript that may say more."""
+    try:
+        with os.scandir(spool) as entries:
+            found = [one for one in entries if is_spooled(one.name) or one.name == HELD]
+            sizes = [one.stat(follow_symlinks=False).st_size for one in found]
+    except OSError:
+        return False
+    is_own = [one.name for one in found] == [CURRENT] and sizes == [queued]
+    return is_own and not any(waits(folder) for folder in spools(store.port) if folder != spool)
+
+
+def _ingest(store: OpenStore) -> None:
+    from stator.hooks.ingest import IngestLimits  # takes time to load
+
+    take_spools(store.port, limits=IngestLimits(lines=LINES_MAX, seconds=INGEST_S, wait_s=WAIT_S))
+
+
 def _start_dose(
-    store: Store, hook_input: dict[str, Any], conversation: Conversation, spool: str
+    store: OpenStore,
+    hook_input: dict[str, Any],
+    conversation: Conversation,
+    spool: str,
 ) -> Dose:
     from stator.runtime.brief.start import Starting, start_dose
 
@@ -109,8 +137,8 @@ def _prompt_answer(
     if not os.path.exists(path):
         return b""
     place = StorePlace(path, "as given" if named else NEAREST)
-    with connect_as_is(place, start=cwd) as store:
-        if store.port.ownership.foreign:
+    with open_as_is(place, start=cwd) as store:
+        if store.foreign:
             return b""
         from stator.runtime.brief.doses import prompt_dose
 
@@ -137,7 +165,7 @@ def _prompt(hook_input: dict[str, Any]) -> str:
     return "\n".join(text for text in found if isinstance(text, str))
 
 
-def _missing(store: Store, agent: str, beginning: str) -> str:
+def _missing(store: OpenStore, agent: str, beginning: str) -> str:
     """A message for the user about sessions of this project that the agent keeps and that are not recorded."""
     from stator.hooks.unrecorded import missing_sessions
 

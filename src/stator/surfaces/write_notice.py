@@ -37,7 +37,12 @@ def notice(
     process: tuple[int, int, int],
 ) -> list[tuple[str, FileTouch]]:
     """Note what a hook says about files. Returns the files that another session changed, each with that session."""
-    conversation = hook_input.get("session_id") or hook_input.get("conversation_id")
+    # a sub-agent counts as the session that started it, also where it has a session of its own
+    conversation = (
+        hook_input.get("parent_id")
+        or hook_input.get("session_id")
+        or hook_input.get("conversation_id")
+    )
     if not isinstance(conversation, str) or not conversation:
         return []
     me = Toucher(spool, f"{agent}:{conversation}", agent, process)

@@ -13,7 +13,6 @@ import msgspec
 
 from stator.importers.reading.attachments import DEPTH_MAX, decoded_bytes
 from stator.model.exchange.hunks import Hunk, Swap, applied, from_records
-from stator.model.exchange.item_commits import legible
 from stator.model.exchange.items import (
     Planned,
     Returned,
@@ -24,7 +23,7 @@ from stator.model.exchange.items import (
 )
 from stator.model.exchange.shell_effects import files_touched
 from stator.model.log.commit import Source
-from stator.model.log.shown_text import cut_short
+from stator.model.log.shown_text import cut_short, legible
 from stator.model.records.types import Effect, StepStatus
 
 READS = frozenset(

@@ -55,6 +55,8 @@ class ToldLine(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes that each text is cut to."""
     unverified: str = ""
     """The untrusted root that it rests on."""
+    is_entry: bool = False
+    """It is something that the project knows: a request with the same words does not say it."""
 
 
 class ToldSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,6 +194,7 @@ def _packed(
     size: Callable[[str], int] = count_tokens or (lambda text: len(text.encode()))
     taken: dict[tuple[int, int], DoseLine] = {}
     known: set[str] = set()
+    known_by_entries: set[str] = set()
 
     def text_with(more: dict[tuple[int, int], DoseLine]) -> str:
         return wrapped(kind, "\n".join(_lines(opening, groups, closing, more)))
@@ -204,7 +207,8 @@ def _packed(
     for _, group, place in order:
         line = groups[group][1][place]
         says = _words(line) if kind == "prompt" else set()
-        if says and len(says & known) >= SAME * len(says):
+        there = known_by_entries if line.is_entry else known
+        if says and len(says & there) >= SAME * len(says):
             continue
         for limit in (line.limit, line.limit // 2):
             shown = _shown(line, limit)
@@ -212,6 +216,7 @@ def _packed(
             if limit >= TEXT_LEAST and size(text_with(tried)) <= room:
                 taken = tried
                 known |= says
+                known_by_entries |= says if line.is_entry else set()
                 break
     if not taken and kind == "prompt":
         return Dose(kind=kind)

@@ -1,4 +1,4 @@
-"""The text that tells an agent that another one changed its file. Pure."""
+"""The notice for an agent that another one changed its file. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ForeignChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def notice_text(changes: list[ForeignChange]) -> str:
-    """What the agent is told: who changed what and when, and what to do."""
+    """The notice: who changed what and when, and what to do."""
     quoting = Quoting()
     lines = []
     for change in changes[:LISTED]:

@@ -74,12 +74,14 @@ _CODE = re.compile(
 
 
 def request_items(asked: Sequence[PersonRequest], label: Callable[[int], str]) -> list[BriefItem]:
-    """The newest request that says something, the first, then those between: what says most in few words, and is new,
-    first."""
+    """The newest request that is more than a word of assent, the first, then those between: what says most in few
+    words, and is new, first."""
     found = stories.requests(asked)
     telling = [
-        one for one in found if len(found) <= FEW or len(terms(one.text)) >= TELLING
-    ] or found[-1:]
+        one
+        for one in found
+        if len(found) <= FEW or len(terms(one.text)) >= TELLING or one is found[-1]
+    ]
     if not telling:
         return []
     newest, first = telling[-1], telling[0]

@@ -36,6 +36,9 @@ ENOUGH, SHARE = 1.3, 0.33
 """The weight that a line must have at least, and its share of what the prompt asks by."""
 ENOUGH_BACK, SHARE_BACK = 0.6, 0.25
 """The same for a prompt that speaks of what was done before."""
+MUCH, ALL = 2.0, 0.85
+"""What a prompt must weigh, and the share of it that a line must have that asks or says the same, however common its
+words are."""
 SUBJECT = 0.8
 """The value of words that are spread over what a session is about, against words on one line."""
 
@@ -79,9 +82,10 @@ _PLAIN_FILES = frozenset(
 _BRANDS = frozenset(
     "typescript javascript github gitlab graphql postgresql mysql sqlite openai openapi macos ios devops youtube"
     " linkedin oauth websocket nodejs mongodb dynamodb rabbitmq clickhouse latex powershell next.js node.js vue.js"
-    " react.js d3.js three.js express.js nuxt.js ember.js asp.net vb.net fastapi pytorch tensorflow".split()
+    " react.js d3.js three.js console.log console.error console.warn process.env"
+    " express.js nuxt.js ember.js asp.net vb.net fastapi pytorch tensorflow".split()
 )
-"""Names of products that look like names in code."""
+"""Names of products, and names that all code has, that look like names in code."""
 
 _TOKEN = re.compile(r"[\w@./~+-]*\w[\w/]*")
 _FILE = re.compile(r"[^/]*[^/.]\.[A-Za-z][A-Za-z0-9]{0,5}\Z|\.[a-z][\w.]+\Z")
@@ -117,6 +121,8 @@ class PromptSubject(msgspec.Struct, frozen=True):
     """It says to continue what was done before."""
     looks_back: bool = False
     """It speaks of what was done before."""
+    asked: float = 0.0
+    """What everything in it weighs, however common it is."""
 
     @property
     def is_empty(self) -> bool:
@@ -142,7 +148,9 @@ def subject_of(prompt: str) -> PromptSubject:
         weight = WEAK if word in _WEAK or word.isdigit() else 1.0
         found[stem(word)] = max(weight, found.get(stem(word), 0.0))
     follows = _FOLLOWS.search(text) is not None
-    return PromptSubject(found, tuple(names), follows, follows or _BACK.search(text) is not None)
+    looks_back = follows or _BACK.search(text) is not None
+    asked = sum(found.values()) + sum(map(name_weight, names))
+    return PromptSubject(found, tuple(names), follows, looks_back, asked)
 
 
 def _plain(token: str, names: dict[str, None]) -> str:
@@ -314,6 +322,8 @@ def bears(weight: SessionWeight, subject: PromptSubject) -> bool:
         return False
     if subject.follows:
         return weight.most >= SHARE * whole
+    if subject.asked >= MUCH and weight.line >= ALL * whole:
+        return True
     enough, share = (ENOUGH_BACK, SHARE_BACK) if subject.looks_back else (ENOUGH, SHARE)
     return weight.most >= enough and weight.most >= share * whole
 

@@ -1,6 +1,6 @@
-"""When an agent is told that another one changed the file that it is about to write. Pure.
+"""Decides when an agent learns that another one changed the file that it is about to write. Pure.
 
-Each read and write of a file is one line, with a stamp of what the file held afterwards. An agent is told once: if
+Each read and write of a file is one line, with a stamp of what the file held afterwards. An agent learns it once: if
 another live session wrote the file after this one last saw it, and it holds something else than it did then. Hooks load
 this module, so it imports nothing.
 """
@@ -94,7 +94,7 @@ def touches_in(text: str) -> KnownTouches:
 def news_for(
     known: KnownTouches, key: str, stamp: str, is_live: Callable[[FileTouch], bool]
 ) -> FileTouch | None:
-    """The session whose write this one must be told of; None if there is none."""
+    """The session whose write this one must hear of, if there is one."""
     mine = known.by.get(key)
     if mine is None or not mine.seen or mine.stamp == stamp:
         return None

@@ -1,4 +1,4 @@
-"""Decides whether a call of an agent's tool brought in text from the web, by its name and what it was given. Pure.
+"""Decides whether a call of an agent's tool fetched text from the web, by its name and its input. Pure.
 
 Transcripts and hooks name a tool and its input and say nothing about where its result came from. Tools that read the
 web are known by their names; a shell command by the programs in it that fetch; a tool of an MCP server by its name or
@@ -27,7 +27,7 @@ _OUTSIDE = frozenset(
     " linear notion outlook perplexity playwright puppeteer scrape sentry slack stackoverflow tavily url web"
     " webfetch websearch wikipedia".split()
 )
-"""Words in the names of MCP servers and their tools that bring texts of other people."""
+"""Words in the names of MCP servers and their tools that return texts of other people."""
 _FETCH = re.compile(
     r"(?:^|[;&|(`'\"\n]|\b(?:sudo|time|xargs|env|exec|nohup|then|do|timeout\s+\S+)\s)\s*(?:\w+=\S*\s+)*(?:[\w./-]*/)?"
     r"(?:curl|wget|http|https|httpie|xh|lynx|w3m|elinks|aria2c|Invoke-WebRequest|Invoke-RestMethod|iwr|irm)"
@@ -50,7 +50,7 @@ UNNAMED = ""
 
 
 def fetched_hosts(tool: str, given: Any) -> list[str]:
-    """The hosts that a call brought text from, `UNNAMED` where it names none; empty if it brought none."""
+    """The hosts whose text a call returned, `UNNAMED` where it names no host; empty if it fetched nothing."""
     found = list(_fetched(tool, given))
     return list(dict.fromkeys(found))
 

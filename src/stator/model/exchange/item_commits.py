@@ -56,7 +56,7 @@ from stator.model.log.commit import (
     Source,
     Upsert,
 )
-from stator.model.log.shown_text import cut_short
+from stator.model.log.shown_text import legible
 from stator.model.records.types import (
     ChildRecord,
     DeliveryRecord,
@@ -70,8 +70,6 @@ from stator.model.records.types import (
 from stator.model.values import paths
 from stator.model.values.ids import derived, retype
 
-TEXT_MAX = 2_000
-"""Characters of what goes into a record's texts: a path, a step, a name."""
 RECENT_MAX = 64
 """The newest items whose commits are remembered, for a compaction that keeps some of them in view."""
 BEGUN_MAX = 256
@@ -562,10 +560,3 @@ def lifecycle_draft(
 def _settled(status: str) -> str:
     """A settlement says whether it happened."""
     return "ok" if status == "ok" else "error"
-
-
-def legible(text: object) -> str:
-    """Text that a record can hold: bounded, no NUL, a lone surrogate as its escape."""
-    whole = text if isinstance(text, str) else str(text)
-    plain = whole.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
-    return plain if len(plain) <= TEXT_MAX else cut_short(plain, TEXT_MAX - 1) + "…"

@@ -89,7 +89,7 @@ def apart(item: Item) -> Iterator[Item]:
     """An item without our texts, and before it each of these as an item of its own.
 
     What a person typed is ours altogether or theirs. In what a program added, a text that was cut counts only where
-    the program's own text begins with it: anybody can write the beginning of one.
+    the program's own text begins with it: any text may begin like one.
     """
     if not isinstance(item, (Prompted, Noted)):
         yield item

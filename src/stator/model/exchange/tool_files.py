@@ -59,6 +59,12 @@ _TARGETS = ("destination", "dest", "dst", "new_path", "to", "to_path", "destinat
 _CONTENTS = ("content", "contents", "text", "file_text")
 PATH_MAX = 2_000
 """Characters of a path; a longer text is none."""
+WORDS_MAX = 20_000
+"""Characters of an argument that may say what a call is about; a longer one says nothing in a few words."""
+_ABOUT = ("file_path", "path", "url", "pattern", "query", "prompt", "description")
+"""Arguments that say in a few words what a call is about."""
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+"""The first file that a patch in a command names."""
 
 
 def files_of_call(tool: str, arguments: Mapping[str, Any], cwd: str = "") -> tuple[Touch, ...]:
@@ -152,3 +158,14 @@ def _path(arguments: Mapping[str, Any], names: tuple[str, ...]) -> str:
     path = _text(arguments, names)
     is_path = len(path) <= PATH_MAX and path.isprintable() and not path.endswith("/")
     return path if is_path and "://" not in path else ""
+
+
+def subject(tool: str, given: Any) -> str:
+    """What a call is about, as its arguments say: its command, path, address or question; "" if they do not."""
+    texts = given if isinstance(given, dict) else {}
+    words = shell_command(tool, texts) or next(
+        (text for name in _ABOUT if (text := _text(texts, (name,)).strip())), ""
+    )
+    words = "" if len(words) > WORDS_MAX else words
+    patched = _PATCHED.search(words)
+    return patched[1] if patched else words.strip().partition("\n")[0]

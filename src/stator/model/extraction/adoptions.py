@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from stator.model.exchange.extraction_state import ExtractionState, HeldCall
-from stator.model.exchange.item_commits import legible
 from stator.model.extraction.evidence import Evidence, ExtractionRule, Found
 from stator.model.log.commit import Upsert
+from stator.model.log.shown_text import legible
 from stator.model.records.types import DecisionRecord, SessionRecord
 from stator.model.values.ids import short
 

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from stator.model.exchange.extraction_state import ExtractionState, HeldCall
-from stator.model.exchange.item_commits import legible
 from stator.model.extraction.evidence import (
     Evidence,
     ExtractionRule,
@@ -25,7 +24,7 @@ from stator.model.extraction.evidence import (
     unique,
 )
 from stator.model.log.commit import Change, Upsert
-from stator.model.log.shown_text import cut_short
+from stator.model.log.shown_text import cut_short, legible
 from stator.model.records.types import DecisionRecord
 
 TOOLS = frozenset(

@@ -6,13 +6,11 @@ The findings are a function of the commits in their order. What is remembered is
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from stator.model.exchange.extraction_state import ExtractionState, HeldCall
-from stator.model.exchange.item_commits import legible
-from stator.model.exchange.tool_files import shell_command
+from stator.model.exchange.tool_files import subject
 from stator.model.extraction import (
     adoptions,
     answers,
@@ -31,10 +29,9 @@ from stator.model.extraction.evidence import (
     origin_parts,
     seen_commit,
     seen_draft,
-    string,
 )
 from stator.model.log.commit import Commit, Draft
-from stator.model.log.shown_text import cut_short
+from stator.model.log.shown_text import cut_short, legible
 
 RULES: tuple[ExtractionRule, ...] = (
     checks.RULE,  # the first: no position of a log is between a call and what is found of its checks, but one
@@ -66,12 +63,6 @@ ABOUT_CALLS = (*ENDS, "approval")
 CALLS_MAX = 64
 """Calls without an outcome that are remembered; of more, the oldest are given up."""
 ABOUT_MAX = 160
-WORDS_MAX = 20_000
-"""Characters of an argument that may say what a call is about; a longer one says nothing in a few words."""
-_ABOUT = ("file_path", "path", "url", "pattern", "query", "prompt", "description")
-"""Arguments that say in a few words what a call is about."""
-_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
-"""The first file that a patch in a command names."""
 
 
 class Extractor:
@@ -148,14 +139,3 @@ class Extractor:
 def about(tool: str, given: Any) -> str:
     """A call in a few words: its tool, and its command or what else says what it is about."""
     return legible(cut_short(f"{tool} {subject(tool, given)}".strip(), ABOUT_MAX))
-
-
-def subject(tool: str, given: Any) -> str:
-    """What a call is about, as its arguments say: its command, path, address or question; "" if they do not."""
-    texts = given if isinstance(given, dict) else {}
-    words = shell_command(tool, texts) or next(
-        (text for name in _ABOUT if (text := string(texts.get(name)).strip())), ""
-    )
-    words = "" if len(words) > WORDS_MAX else words
-    patched = _PATCHED.search(words)
-    return patched[1] if patched else words.strip().partition("\n")[0]

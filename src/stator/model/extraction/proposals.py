@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from stator.model.exchange.item_commits import legible
 from stator.model.exchange.items import text_id
 from stator.model.extraction.evidence import EXTRACT, as_json, string
 from stator.model.log.commit import Draft, Provenance, Upsert
+from stator.model.log.shown_text import legible
 from stator.model.records.types import CandidateRecord
 from stator.model.values.ids import derived
 

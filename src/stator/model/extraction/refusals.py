@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 
 from stator.model.exchange.extraction_state import ExtractionState, HeldCall
-from stator.model.exchange.item_commits import legible
 from stator.model.extraction.evidence import Evidence, ExtractionRule, Found, plain_text
 from stator.model.log.commit import Upsert
-from stator.model.log.shown_text import cut_short
+from stator.model.log.shown_text import cut_short, legible
 from stator.model.records.text import prompt_text
 from stator.model.records.types import CandidateRecord
 

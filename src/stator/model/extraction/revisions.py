@@ -12,7 +12,6 @@ import shlex
 from typing import Any
 
 from stator.model.exchange.extraction_state import ExtractionState, HeldCall
-from stator.model.exchange.item_commits import legible
 from stator.model.exchange.tool_files import shell_command
 from stator.model.extraction.evidence import (
     Evidence,
@@ -24,6 +23,7 @@ from stator.model.extraction.evidence import (
 )
 from stator.model.extraction.urls import without_credentials
 from stator.model.log.commit import Change, Upsert
+from stator.model.log.shown_text import legible
 from stator.model.records.types import RevisionRecord
 
 COMMAND_MAX = 20_000

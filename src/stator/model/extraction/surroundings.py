@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from stator.model.exchange.extraction_state import ExtractionState, HeldCall
-from stator.model.exchange.item_commits import legible
 from stator.model.exchange.shell_effects import simple_commands
 from stator.model.exchange.tool_files import shell_command
 from stator.model.extraction.evidence import Evidence, ExtractionRule, Found, string
 from stator.model.extraction.urls import host_of, place_of
 from stator.model.log.commit import Upsert
+from stator.model.log.shown_text import legible
 from stator.model.records.types import FileRecord, UseKind, WorkingRecord
 
 KNOWN_MAX = 256

@@ -57,6 +57,11 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
         return self.record.id
 
     @property
+    def has_times(self) -> bool:
+        """Whether it is known when it was used: not every transcript says that."""
+        return self.record.labels.get("times") != "unknown"
+
+    @property
     def shown(self) -> str:
         """The status people see: an active session without a live driver is interrupted. A recorded session
         without a known live agent counts as paused."""

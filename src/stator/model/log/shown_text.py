@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from stator.model.log.redact import Redactor
 
+LEGIBLE_MAX = 2_000
+"""Characters of what goes into a record's texts: a path, a step, a name."""
 _CUT: Final = (
     # a private key, which is the rest of the text
     r"(PRIVATE KEY(?: BLOCK)? ?-{0,5})[\s\S]{1,9999}",
@@ -65,3 +67,10 @@ def masking() -> Redactor:
 
 def _masked(text: str) -> str:
     return masking().scrub(text)
+
+
+def legible(text: object) -> str:
+    """Text that a record can hold: bounded, no NUL, a lone surrogate as its escape."""
+    whole = text if isinstance(text, str) else str(text)
+    plain = whole.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+    return plain if len(plain) <= LEGIBLE_MAX else cut_short(plain, LEGIBLE_MAX - 1) + "…"

@@ -15,6 +15,8 @@ DIED = "process died"
 """Cause of what the driver of a session left open."""
 AGENT_ENDED = "the agent's program ended"
 NO_RESULT = "no result was recorded"
+REST_US = 600_000_000
+"""A conversation in which nothing happened for this long, in µs, is at rest."""
 HISTORY_US = 14 * 24 * 3600 * 1_000_000
 """How old an imported call in doubt is, at least, for which nobody is asked any more."""
 IMPORTED = "import:"

@@ -417,7 +417,7 @@ def _left_lines(said: Mapping[str, Any], records: Sequence[EvictedRecord], told:
     total = max(len(records), sum(n for n in known if type(n) is int))
     spans = lists(ranked, turns) if isinstance(turns, list) else {}
     header = f"What left this view{counts_in(left)}, {HOW}"
-    return LeftLines(header, ranked, total, spans, told).within()
+    return list(LeftLines(header, ranked, total, spans, told).within().lines)
 
 
 HOW = (

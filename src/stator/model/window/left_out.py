@@ -7,7 +7,7 @@ the record and the note are bounded, however many turns are left out, and moving
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from stator.model.records.types import EvictedRecord
@@ -19,7 +19,7 @@ from stator.model.window.compaction import (
     counts_in,
     lists,
 )
-from stator.model.window.words import LEFT_TOKENS, LeftLines
+from stator.model.window.words import LEFT_TOKENS, FittingLines, LeftLines
 
 NAMED_OF_A_KIND = 24
 """Keys of each kind that are named one by one."""
@@ -51,6 +51,8 @@ class LeftItem:
 
     item: LeftKey
     words: Callable[[], str]
+    quotes: int
+    """The seq of the commit whose words these, or the key, are; 0 if they are no one's."""
 
 
 @dataclass(slots=True)
@@ -113,7 +115,7 @@ class LeftOut:
             ]
         return named
 
-    def lines(self, budget: int, *, most: int | None = None) -> list[str]:
+    def lines(self, budget: int, *, most: int | None = None) -> FittingLines:
         """The lines about them for the model, within a budget of tokens."""
         words = {
             held.item.key: held.words for kind in self._held.values() for held in kind.values()
@@ -128,6 +130,11 @@ class LeftOut:
             lambda record: words[record.key](),
         )
         return lines.within(budget, most=most)
+
+    def quotes(self, keys: Iterable[str]) -> list[int]:
+        """The seqs of the commits whose words are in the lines about these keys."""
+        held = (self._held[self._kinds[key]][key] for key in keys)
+        return sorted({each.quotes for each in held if each.quotes})
 
     def _named(self) -> list[LeftKey]:
         """The most useful first."""

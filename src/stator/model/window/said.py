@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -47,6 +47,7 @@ from stator.model.window.messages import (
 from stator.model.window.reply import Dialect, Request
 from stator.model.window.words import (
     CountTokens,
+    FittingLines,
     call_words,
     model_words,
     place_of,
@@ -58,6 +59,14 @@ _NOT_AT_ALL = 3
 
 
 # --- rendering -----------------------------------------------------------------------------------
+
+
+class WindowNote(NamedTuple):
+    """The note about turns that are left out."""
+
+    messages: list[Message]
+    quotes: Sequence[int] = ()
+    """The seqs of the commits whose words are in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +81,18 @@ class Voiced:
     def result(self, result: KnownResult) -> KnownResult:
         return replace(result, marked=True) if self.marks and result.outside else result
 
-    def note(self, left: LeftOut, max_tokens: int, count: CountTokens) -> list[Message]:
+    def note(self, left: LeftOut, max_tokens: int, count: CountTokens) -> WindowNote:
         """The note about the turns that are left out: as much as there is room for, at least how many there are."""
         room = note_room(max_tokens)
-        lines = left.lines(room)
+        lines, named = left.lines(room)
         most = len(lines)
         while lines:
             messages = self.voice.user(left_out_note(left.turns, lines))
             if count(msgspec.json.encode(messages).decode()) <= room:
-                return messages
+                return WindowNote(messages, left.quotes(named))
             most = most * 3 // 4
-            lines = left.lines(room, most=most) if most else []
-        return self.voice.user(left_out_note(left.turns))
+            lines, named = left.lines(room, most=most) if most else FittingLines()
+        return WindowNote(self.voice.user(left_out_note(left.turns)))
 
 
 # --- what was said, where --------------------------------------------------------------------
@@ -120,6 +129,11 @@ class SaidEntry:
     def words(self, key: str) -> str:
         """What is left out with one of its keys, in words."""
         raise NotImplementedError
+
+    @property
+    def quotes(self) -> int:
+        """The seq of the commit whose words these are; 0 if they are no one's."""
+        return self.seq
 
     def thing(self) -> Thing:
         return Thing(self.kind, self.seq, self.turn)
@@ -254,6 +268,10 @@ class LateEntry(SaidEntry):
         given = asks[self.slot.index].arguments if self.slot is not None and asks else None
         return call_words(legal(self.tool), given, self.result.status, self.result.size)
 
+    @property
+    def quotes(self) -> int:
+        return 0 if self.slot is None else self.slot.answered.seq
+
     def _named(self, view: TranscriptView) -> tuple[str, str]:
         """Its call as the model knows it: by the provider's id where that is still to be seen."""
         if self.slot is None or self.slot.answered.seq <= max(view.mask, view.summarise):
@@ -291,10 +309,10 @@ class ShownTurn:
         """Add what it holds to what is left out."""
         left.take_turn(max((said.seq for said in self.said), default=0))
         for item in self.kept:
-            left.take(LeftItem(item, str))
+            left.take(LeftItem(item, str, item.seq))
         for said in self.said:
             for item in keys_of(said.thing(), _NOT_AT_ALL):
-                left.take(LeftItem(item, functools.partial(said.words, item.key)))
+                left.take(LeftItem(item, functools.partial(said.words, item.key), said.quotes))
 
 
 class ErasedMark:

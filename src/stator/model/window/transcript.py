@@ -24,14 +24,14 @@ from before it are ignored.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 import msgspec
 
 from stator.errors import InvalidInput
-from stator.model.exchange.item_commits import legible
 from stator.model.log.commit import UNTRUSTED, Commit, Gone
+from stator.model.log.shown_text import legible
 from stator.model.sessions.lifecycle import split_cause
 from stator.model.window.compaction import (
     WHOLE,
@@ -85,6 +85,8 @@ class Transcript:
 
     rendered_from = 0
     """The seq of the first entry of the last rendering, if older ones were left out of it; 0: none were."""
+    quotes: Sequence[int] = ()
+    """The seqs of what was left out of the last rendering and is quoted in its note."""
     window = 0
     """The last seq that was left out of what the last answer was made from, as the log has it; 0: nothing was."""
     stale = False
@@ -167,7 +169,7 @@ class Transcript:
         voiced = Voiced(provider, voice, seen, marks)
         noted = [text_part(seen.note)] if seen.note else []
         messages: list[Message] = voice.user(noted) if noted else []
-        left_out = 0
+        left_out, self.quotes = 0, ()
         if max_tokens is not None:
             count = count_tokens or tokens
             if noted:
@@ -175,7 +177,9 @@ class Transcript:
             left_out = _left_out(turns, voiced, max_tokens, count)
             if left_out:
                 self._leave(left_out)
-                messages += voiced.note(self._left, max_tokens, count)
+                note = voiced.note(self._left, max_tokens, count)
+                messages += note.messages
+                self.quotes = note.quotes
         self._left_turns = left_out
         first = [said.seq for turn in turns[left_out:] for said in turn.said[:1]]
         self.rendered_from = (first[0] if first else self._left.upto + 1) if left_out else 0

@@ -1,8 +1,8 @@
 """Says in words what a key stands for, to a model that does not see it any more. Pure.
 
 Our words are ours; text from the record is between « and », cut short, on one line, and cannot close them. A key is
-spelled so that `recall` takes it as it is given: plain, or as a JSON string. Results are never quoted here: of them a
-model is told how they ended and how long they are.
+spelled so that `recall` takes it as it is given: plain, or as a JSON string. Results are never quoted here: a model
+reads how they ended and how long they are.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from stator.model.extraction.extractor import subject
+from stator.model.exchange.tool_files import subject
 from stator.model.log.shown_text import cut_short
 from stator.model.records.types import EvictedRecord
 from stator.model.values.escape import guarded
@@ -37,7 +37,7 @@ FAILED, WRITTEN, READ, SAID = range(4)
 CountTokens = Callable[[str], int]
 """Tokens in a text."""
 Told = Callable[[EvictedRecord], str]
-"""What a key stands for, in words; "" if nothing more than the key is to be said."""
+"""What a key stands for, in words; "" if the key says enough."""
 
 
 def place_of(status: str, effect: str) -> int:
@@ -117,6 +117,14 @@ def _spelled(char: str) -> str:
 # -- lines ----------------------------------------------------------------------------------------
 
 
+class FittingLines(NamedTuple):
+    """Lines that fit a budget."""
+
+    lines: Sequence[str] = ()
+    named: Sequence[str] = ()
+    """The keys that they name."""
+
+
 @dataclass(frozen=True, slots=True)
 class LeftLines:
     """The lines about what left a view, the most useful first."""
@@ -131,12 +139,12 @@ class LeftLines:
     """By rank, a key that lists all of it."""
     told: Told
 
-    def within(self, budget: int = LEFT_TOKENS, *, most: int | None = None) -> list[str]:
+    def within(self, budget: int = LEFT_TOKENS, *, most: int | None = None) -> FittingLines:
         """As many lines as fit the budget, with a last one that counts the others; none if not even those two do.
         `most` is how many keys may be named."""
         room = budget - tokens(f"{self.header}\n{self._others(self.total, self.lists)}\n")
         if room < 0:
-            return []
+            return FittingLines()
         named: dict[str, str] = {}
         for record in self._rounds():
             if most is not None and len(named) >= most:
@@ -150,7 +158,7 @@ class LeftLines:
         more = self.total - len(lines)
         rest = {record.rank for record in self.records if record.key not in named}
         others = [self._others(more, rest or self.lists)] if more > 0 else []
-        return [self.header, *lines, *others]
+        return FittingLines([self.header, *lines, *others], list(named))
 
     def _rounds(self) -> list[EvictedRecord]:
         """The first few of each rank, then some more of each, then the rest."""

@@ -36,7 +36,7 @@ from stator.runtime.brief.start import worked_in
 from stator.runtime.brief.unverified import unverified
 from stator.runtime.files import disk_check
 from stator.runtime.views import project_state
-from stator.runtime.views.as_read import for_one_answer
+from stator.runtime.views.as_read import for_one_answer, is_history
 from stator.runtime.views.reasons.recap import recap
 from stator.runtime.views.refs import arguments_of, intent_of
 from stator.store.port import StorePort
@@ -56,8 +56,8 @@ PATHS = 8
 FEW = 5
 DISK_BYTES = 1_000_000
 """Bytes of files that are read to see whether they changed."""
-TAIL = 4
-"""Parts of a path that are shown of one elsewhere."""
+TAIL, TAIL_BYTES = 4, 58
+"""Parts of a path that are shown of one elsewhere, at most, and how long they may be together."""
 MEMORY = "memory/"
 LEFT_OUT = ("working_set", "candidates")
 MARKS = {
@@ -267,7 +267,7 @@ class _Telling:
             texts=(record_text(record),), mark=mark, source=source, rank=rank, limit=260,
             note=f"({', '.join(filter(None, notes))})" if any(notes) else "",
             key=key_in(session, f"{prefix}:{entry.key}" if prefix else "\n", entry.seq),
-            session=entry.session, unverified=entry.unverified,
+            session=entry.session, unverified=entry.unverified, is_entry=True,
         )  # fmt: skip
 
     def _freshness(self, entry: StateEntry) -> str:
@@ -305,14 +305,19 @@ class _Telling:
     def _open(self, session: str) -> Iterator[ToldLine]:
         """What it was doing when it stopped: calls that have no outcome."""
         entries = self._store.entries(session, "calls", limit=FEW)
+        last = self._store.turns(session, newest_first=True, limit=1)
         for entry in entries[:STOPPED]:
             record = entry.record
             if not isinstance(record, CallRecord) or record.elsewhere:
                 continue
+            is_old = is_history(self._store, session, entry.seq)
+            if is_old and last and entry.seq < last[0].first:
+                continue  # the session went on after it
+            is_in_doubt = record.status == "in doubt" and not is_old
             intent = intent_of(self._store, session, record.call)
             yield ToldLine(
                 texts=(arguments_text(record.tool, arguments_of(intent)),), source="model", rank=3,
-                mark="no result is recorded of its call" if record.status != "in doubt" else "in doubt:",
+                mark="in doubt:" if is_in_doubt else "no result is recorded of its call",
                 limit=300, session=session, key=f"{short(session)}:call:{short(record.call)}",
             )  # fmt: skip
 
@@ -434,8 +439,10 @@ def _paths(mark: str, found: Sequence[str], session: str, rank: int) -> ToldLine
 
 
 def _tail(path: str) -> str:
-    """The end of a path that is not below the project's folder."""
+    """The end of a path that is not below the project's folder, or that is long: its beginning says the least."""
     parts = path.split("/")
-    return (
-        path if not path.startswith("/") or len(parts) <= TAIL else "…/" + "/".join(parts[-TAIL:])
-    )
+    if path.startswith("/") and len(parts) > TAIL:
+        parts = ["…", *parts[-TAIL:]]
+    while len("/".join(parts).encode()) > TAIL_BYTES and len(parts) > 2:
+        parts = ["…", *parts[2 if parts[0] == "…" else 1 :]]
+    return "/".join(parts)

@@ -35,6 +35,10 @@ SUBJECTS = (
 )  # fmt: skip
 """Commits that say what a session is about."""
 SPOKEN = ("entry", "compaction")
+DONE = frozenset((*SUBJECTS, *SPOKEN, "call", "outcome", "file")) - {"open", "turn"}
+"""Commits that show that something came of a request."""
+FEWEST = 12
+"""A session with more commits is one in which something was done."""
 PLACES = 200
 """Commits with a word that are looked at, the best."""
 DOCUMENTS, DOCUMENTS_EACH = 60, 36
@@ -69,13 +73,14 @@ class Bearing:
         self._rows: dict[str, SessionRow | None] = {}
         self._trash = Trash(store)
         self._in_force: dict[str, list[tuple[int, int]]] = {}
+        self._bare: dict[str, bool] = {}
         self.passages: dict[str, list[Passage]] = {}
 
     def weights(self, subject: PromptSubject) -> tuple[list[SessionWeight], PromptSubject]:
         """What sessions have of a prompt, most first; and the prompt, with less weight for common words."""
         if subject.is_empty:
             return [], subject
-        about, spoken, named, loose = self._places(subject)
+        about, spoken, named, loose = map(self._without_bare, self._places(subject))
         having = {
             word: len({session for session, _ in (*about.get(word, ()), *spoken.get(word, ()))})
             for word in subject.words
@@ -209,6 +214,26 @@ class Bearing:
                 self._rows[session] = None if is_left_out or row.record.adopted else row
         return self._rows[session]
 
+    def _without_bare(self, places: search.Places) -> search.Places:
+        return {
+            word: [one for one in found if not self._is_bare(one[0])]
+            for word, found in places.items()
+        }
+
+    def _is_bare(self, session: str) -> bool:
+        """Whether a session holds requests and nothing that came of them: a prompt that was typed again."""
+        if session not in self._bare:
+            row = self.row(session)
+            self._bare[session] = (
+                row is not None
+                and row.head <= FEWEST
+                and not any(
+                    commit.kind in DONE and (commit.kind != "entry" or commit.actor != "user")
+                    for commit in self._store.commits(session, limit=FEWEST)
+                )
+            )
+        return self._bare[session]
+
     def parent(self, session: str) -> str:
         """The session whose sub-agent one is; itself if it has no parent."""
         row = self.row(session)
@@ -219,7 +244,7 @@ class Bearing:
 
     def _updated(self, session: str) -> int:
         row = self.row(session)
-        return 0 if row is None else row.updated
+        return 0 if row is None or not row.has_times else row.updated
 
 
 def _said(commit: Commit) -> tuple[str, str]:

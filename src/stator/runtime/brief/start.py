@@ -47,9 +47,8 @@ def start_dose(store: StorePort, context: Context, starting: Starting) -> Dose:
     lines = list(_open_calls(store, context))
     previous = next(worked_in(store, context, starting.session), None)
     if previous is not None:
-        about = session_about(
-            previous.record.agent, age(context.clock(), previous.updated), _ended(store, previous)
-        )
+        when = age(context.clock(), previous.updated) if previous.has_times else ""
+        about = session_about(previous.record.agent, when, _ended(store, previous))
         lines.append(
             ToldLine(
                 texts=(previous.record.name,),
@@ -65,6 +64,7 @@ def start_dose(store: StorePort, context: Context, starting: Starting) -> Dose:
 
 def _open_calls(store: StorePort, context: Context) -> Iterator[ToldLine]:
     """What is in doubt in the project and what waits for a person, with the command for it."""
+    trash = Trash(store)
     for status, mark, command in (
         ("in doubt", "in doubt, it may or may not have happened:", "settle"),
         ("awaiting approval", "waits for a person:", "approve"),
@@ -74,6 +74,7 @@ def _open_calls(store: StorePort, context: Context) -> Iterator[ToldLine]:
             row
             for row in store.calls(query, limit=ROWS).rows
             if row.status == status
+            and store.session(row.session) not in trash
             and (status != "in doubt" or not is_history(store, row.session, row.outcome or row.seq))
         ]
         if found:
@@ -109,15 +110,22 @@ def _own_lines(store: StorePort, session: str) -> Iterator[ToldLine]:
 
 
 def worked_in(store: StorePort, context: Context, own: str) -> Iterator[SessionRow]:
-    """Sessions of the project that people worked in, the newest first, without this one."""
+    """Sessions of the project that people worked in, the newest first, without this one; at the end those of which
+    it is not known when that was."""
     trash = Trash(store)
+    undated = []
     for row in islice(matching(store, SessionQuery(project=context.project)), ROWS):
         record = row.record
         is_child = record.parent is not None and record.parent.kind == "child"
         if record.mode == "project" or record.adopted or is_child or not row.turns:
             continue
-        if row.id != own and row not in trash:
+        if row.id == own or row in trash:
+            continue
+        if row.has_times:
             yield row
+        else:
+            undated.append(row)
+    yield from undated
 
 
 def _ended(store: StorePort, row: SessionRow) -> str:

@@ -293,8 +293,10 @@ class Driver:
             ranges = self._shown.whole(self._rendering.upto, since=since)
             # Where turns were left out, the note about a compaction still comes first.
             noted = (Edge(note, note),) if since and note and transcript.view.note else ()
+            # What it quotes of these turns, the model was shown.
+            quoted = (Edge(seq, seq) for seq in transcript.quotes)
             self._rendered = RenderedMessages(
-                messages, as_inputs((*noted, *ranges)), cut_of(transcript)
+                messages, as_inputs((*noted, *quoted, *ranges)), cut_of(transcript)
             )
         return messages
 

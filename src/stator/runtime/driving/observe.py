@@ -87,8 +87,9 @@ class FilesBefore:
         self._root, self._tool, self._folder = root, tool, tree
         self._keeper = keeper if tool.effect != "read" else None
         self.kept: KeptContents | None = None
-        named = tool.files
-        known = [given[named]] if isinstance(named, str) and named in given else []
+        named = () if tool.files is None or callable(tool.files) else tool.files
+        names = (named,) if isinstance(named, str) else named
+        known = [given[name] for name in names if name in given]
         self._before = {
             path: self._look(path) for path in known if isinstance(path, str) and _is_usable(path)
         }

@@ -151,7 +151,7 @@ class StateWriter:
             after=after,
             from_path=paths.split(text(from_path, "from_path"), self._root)[1] if from_path else "",
             how=how,
-            reason=reason,
+            reason=reason or (why if op == "skipped" else ""),
             root=root,
         )
         return self._record_file(record, why, self._made(from_))

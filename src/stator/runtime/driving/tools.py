@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
@@ -21,8 +21,8 @@ from stator.model.records.types import Effect
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Files = str | Callable[[Mapping[str, Any], Any], Iterable[str]]
-"""Which files a call touches: the name of an argument, or a function of arguments and result."""
+Files = str | Sequence[str] | Callable[[Mapping[str, Any], Any], Iterable[str]]
+"""Which files a call touches: the name of an argument, names of several, or a function of arguments and result."""
 Approve = bool | Callable[[Mapping[str, Any]], bool]
 """Whether a person must approve first: always, or depending on the arguments."""
 Exhausted = Literal["error", "pause"]
@@ -102,7 +102,7 @@ class Tool(Generic[P, R]):
         self.on_exhausted: Exhausted = _known(on_exhausted, ("error", "pause"), "on_exhausted")
         self.reconcile = reconcile
         self.approve = approve
-        self.files = files
+        self.files = _files(files)
         self.detect = detect
         self.key = key
         self.source: Source | None = None if source is None else check_source(source, "$.source")
@@ -156,7 +156,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
     `timeout_s` and `attempts` bound it; `reconcile(intent)` says `"done"`, `"not_done"` or
     `"unknown"` of a call that a crash left in doubt (or `("done", value)`); `approve` asks a person
-    first; `files` names the argument that is a path; `detect(result)` says what is wrong with a
+    first; `files` names the arguments that are paths; `detect(result)` says what is wrong with a
     result that looks like success; `on_exhausted="pause"` stops the run when the attempts run out;
     `source` says where its results come from: "tool" (the program's own word), "file", "web" or "import".
     """
@@ -193,6 +193,19 @@ def _known(value: Any, among: tuple[str, ...], name: str) -> Any:
         hint = f"{', '.join(among[:-1])} or {among[-1]}"
         raise InvalidInput(f"unknown {name} {value!r:.40}", hint=hint, path=f"$.{name}")
     return value
+
+
+def _files(given: Files | None) -> Files | None:
+    if given is None or isinstance(given, str) or callable(given):
+        return given
+    found: list[object] = list(given) if isinstance(given, (list, tuple)) else [None]
+    if not all(isinstance(name, str) for name in found):
+        raise BadType(
+            f"files names arguments, got {given!r:.60}",
+            path="$.files",
+            hint='files="path", files=("old", "new") or a function of arguments and result',
+        )
+    return tuple(given)
 
 
 def _seconds(value: Any, name: str) -> float | None:

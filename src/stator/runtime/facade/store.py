@@ -22,7 +22,7 @@ from stator.model.records.types import ParentKind, SessionRecord
 from stator.model.sessions.lifecycle import check_budget, check_name
 from stator.model.values.ids import is_id
 from stator.runtime.base.arguments import mapping, pairs
-from stator.runtime.base.context import Context, warn_on_loop
+from stator.runtime.base.context import warn_on_loop
 from stator.runtime.base.pages import matching
 from stator.runtime.branches import fork as forks
 from stator.runtime.facade.doors import OutsideDoors
@@ -30,11 +30,10 @@ from stator.runtime.facade.projects import ProjectKeeper
 from stator.runtime.facade.retention import Keeper
 from stator.runtime.facade.runs import Runner
 from stator.runtime.facade.view import SessionView
-from stator.runtime.views.as_read import as_read
+from stator.runtime.views.as_read import OpenStore
 from stator.runtime.views.file_changes import FileChange
 from stator.runtime.views.refs import find_session
 from stator.runtime.views.session import DecisionLine, list_calls
-from stator.store import port
 
 if TYPE_CHECKING:  # what driving needs is loaded when a session is driven
     from stator.model.calls.approval import Rule
@@ -57,35 +56,15 @@ if TYPE_CHECKING:  # what driving needs is loaded when a session is driven
 BUSY = ("fail", "wait", "read", "fork", "take")
 
 
-class Store(Runner, Keeper, ProjectKeeper, OutsideDoors):
+class Store(OpenStore, Runner, Keeper, ProjectKeeper, OutsideDoors):
     """A store of sessions, as `stator.connect` returns it."""
-
-    def __init__(self, store: port.StorePort, context: Context) -> None:
-        self.port = store
-        self.context = context
-        self.as_read = as_read(store, context)
-        """The same store, as readers see it: with what became of calls that its logs have as open."""
 
     def info(self) -> StoreInfo:
         return self.port.info()
 
-    @property
-    def foreign(self) -> str:
-        """Why the store is not this user's own; empty if it is. A foreign store can be read, and nothing in it acts."""
-        return self.port.ownership.foreign
-
-    def close(self) -> None:
-        self.port.close()
-
     def sync(self) -> None:
         """A barrier: when this returns, everything recorded survives a power cut."""
         self.port.sync()
-
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     # -- opening ----------------------------------------------------------------------------------
 

@@ -8,17 +8,20 @@ next round finds the call. Only a parent that is at rest will not name it any mo
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from typing import TYPE_CHECKING
 
 from stator.errors import NotFound
-from stator.model.exchange.item_commits import legible
 from stator.model.exchange.items import Conversation, commit_id
 from stator.model.log.commit import Commit
 from stator.model.log.query import SessionQuery, SessionRow
+from stator.model.log.shown_text import legible
 from stator.model.records.types import Parent
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import commit_at, commits
-from stator.runtime.views.refs import Point
 from stator.store.port import StorePort
+
+if TYPE_CHECKING:
+    from stator.runtime.views.refs import Point
 
 TURNS_LOOKED_AT = 200
 """Turns of a parent among which the one is looked for in which a child began."""
@@ -69,6 +72,10 @@ def fork_point(store: StorePort, conversation: Conversation) -> Point | None:
     parent = known(store, conversation.source, conversation.fork_of)
     if parent is None:
         return None
+    from stator.runtime.views.refs import (
+        Point,  # forks are few, and a hook that asks for a session is in a hurry
+    )
+
     seq = last_of(commits(store, parent.id, load=False), conversation.fork_ids)
     return Point(parent.id, seq, f"@{seq}") if seq else None
 

@@ -21,7 +21,6 @@ from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.item_commits import (
     Drafter,
     DraftingState,
-    legible,
     lifecycle_draft,
 )
 from stator.model.exchange.items import (
@@ -39,7 +38,7 @@ from stator.model.extraction.evidence import origin_parts, seen_commit
 from stator.model.extraction.extractor import Extractor
 from stator.model.log.commit import Commit, Draft, Upsert
 from stator.model.log.query import SessionQuery, SessionRow
-from stator.model.log.shown_text import cut_short
+from stator.model.log.shown_text import cut_short, legible
 from stator.model.records.text import prompt_text
 from stator.model.records.types import ApprovalRecord, CallRecord, SessionRecord
 from stator.model.sessions.lifecycle import ENDED, check_transition

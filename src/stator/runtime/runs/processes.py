@@ -9,15 +9,16 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from stator.errors import InvalidInput, NotFound, StoreFailed
-from stator.model.sessions.detached_run import RunInfo
+
+if TYPE_CHECKING:
+    from stator.model.sessions.detached_run import RunInfo
 
 SUPERVISOR = "stator.surfaces.supervisor"
 TARGET = "stator.surfaces.target"
@@ -30,6 +31,8 @@ def start(folder: str, lock: int) -> None:
 
     If it could not be started, nothing runs and the reason is raised.
     """
+    import subprocess  # takes a while to load; a hook only asks here whether a process is there
+
     ours, theirs = os.pipe()
     words = [sys.executable, "-P", "-m", SUPERVISOR, folder, str(lock), str(theirs)]
     try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import msgspec
 
@@ -19,11 +19,12 @@ from stator.model.log.commit import Draft
 from stator.model.log.query import CallQuery, CallRow, Page, SessionQuery, SessionRow, TurnRow
 from stator.model.records.types import CallRecord, Entry
 from stator.model.views import open_calls
-from stator.model.views.unplaced import Unplaced, unplaced
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import commit_at
-from stator.runtime.views.checked import read_steps
 from stator.store.port import StorePort
+
+if TYPE_CHECKING:
+    from stator.model.views.unplaced import Unplaced
 
 Answer = TypeVar("Answer")
 LEFT = ("in doubt", "cancelled")
@@ -80,7 +81,7 @@ class AsRead:
     ) -> list[Entry]:
         found = self._below.entries(session, collection, at=at, limit=limit)
         if collection == "plan":
-            return read_steps(self._below, session, found, at, self._context.root)
+            return self._read_steps(session, found, at)
         if collection != "calls" or not self._is_now(session, at):
             return found
         return [entry for entry in self._seen(session, found) if _is_open(entry)]
@@ -90,11 +91,19 @@ class AsRead:
     ) -> Entry | None:
         found = self._below.find(session, collection, key, at=at)
         if collection == "plan" and found is not None:
-            return read_steps(self._below, session, [found], at, self._context.root)[0]
+            return self._read_steps(session, [found], at)[0]
         if collection != "calls" or found is None or not self._is_now(session, at):
             return found
         (seen,) = self._seen(session, [found])
         return seen if _is_open(seen) else None
+
+    def _read_steps(self, session: str, found: list[Entry], at: int | None) -> list[Entry]:
+        """Steps of a plan, as they read."""
+        if not found:
+            return found
+        from stator.runtime.views.checked import read_steps  # many answers have no plan
+
+        return read_steps(self._below, session, found, at, self._context.root)
 
     def _is_now(self, session: str, at: int | None) -> bool:
         """Whether a position is the present: the state of the past stays as it was."""
@@ -211,6 +220,8 @@ class AsRead:
         row = self._below.session(session)
         if row.record.mode != "recorded":
             return []
+        from stator.model.views.unplaced import unplaced  # only some questions are about that
+
         found = unplaced(self._unplaced(row))
         ended = {one.call for one in found if one.kind != "call"}
         before = self._lost_before(row)
@@ -231,6 +242,31 @@ class AsRead:
         commit = commit_at(self._below, session, seq, load=False)
         principal = commit.known("principal", "")
         return open_calls.is_history(row, str(principal), commit.when, self._context.clock())
+
+
+class OpenStore:
+    """A store that is open, and the context it is used in: all that a hook needs. `facade.store` adds the methods for
+    programs, which take longer to load."""
+
+    def __init__(self, store: StorePort, context: Context) -> None:
+        self.port = store
+        self.context = context
+        self.as_read = as_read(store, context)
+        """The same store, as readers see it: with what became of calls that its logs have as open."""
+
+    @property
+    def foreign(self) -> str:
+        """Why the store is not this user's own; empty if it is. A foreign store can be read, and nothing in it acts."""
+        return self.port.ownership.foreign
+
+    def close(self) -> None:
+        self.port.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
 
 
 def as_read(store: StorePort, context: Context) -> StorePort:

@@ -1,6 +1,6 @@
 """Records with an answer which turns it was made without, because they did not fit into the window.
 
-`t.messages(max_tokens=)` leaves out the oldest turns. That is no fact until an answer comes of it: then a commit with
+`t.messages(max_tokens=)` leaves out the oldest turns. That is no fact until an answer is made: then a commit with
 the status `window` is appended with the answer, if what was left out is not what the log has. It puts the keys of what
 left the view into `evicted`, and drops those of turns that are shown again.
 """

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from stator.errors import NotFound
-from stator.model.extraction.extractor import subject
+from stator.model.exchange.tool_files import subject
 from stator.model.log.commit import Commit, Gone, Large
 from stator.model.log.delta import Put, Version
 from stator.model.log.shown_text import cut_short

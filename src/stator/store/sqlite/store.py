@@ -69,7 +69,6 @@ from stator.store.sqlite.queries import keys as keyed
 from stator.store.sqlite.queries.lineage import SessionPlace
 from stator.store.sqlite.queries.state import exact_ledger, live_at
 from stator.store.sqlite.read_pool import ReadPool
-from stator.store.sqlite.sandbox import process
 from stator.store.sqlite.store_lock import ReadLock, WriteLock, check_log
 from stator.store.sqlite.writer import PATIENCE_S, AppendRequest, Writer
 
@@ -532,4 +531,6 @@ class SqliteStore:
         self._check()
         if not self._read_only:
             self._write(self._appender.flush_dirty)  # views show projections only
+        from stator.store.sqlite.sandbox import process  # few programs ask in SQL
+
         return process.run(self.path, query, row_limit=row_limit, seconds=seconds)

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stator.errors import InvalidInput
-from stator.model.exchange.item_commits import legible
 from stator.model.exchange.items import commit_id
 from stator.model.log.query import SessionRow
-from stator.model.log.shown_text import cut_short
+from stator.model.log.shown_text import cut_short, legible
 from stator.model.records.text import arguments_text
 from stator.model.values.escape import visible
 from stator.runtime.base.context import Context

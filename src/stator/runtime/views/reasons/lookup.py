@@ -123,7 +123,7 @@ class Lookup:
             at=max(each.at for each in [r for r in reasons if r.kind != "revision"] or reasons),
             asked="" if prompt is None else words_of(prompt, "input"),
             reasons=sorted(reasons, key=lambda reason: reason.seq),
-            times_known=row is None or row.record.labels.get("times") != "unknown",
+            times_known=row is None or row.has_times,
         )
 
     def commit(self, session: str, seq: int) -> Commit:

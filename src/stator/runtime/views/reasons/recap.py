@@ -111,7 +111,9 @@ def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
     page = store.commits(
         session, after=lent_upto(row.record.lineage), newest_first=True, limit=NEWEST
     )
-    words = next((c for c in page if c.kind == "entry" and _speaks(c)), None)
+    answers = [c for c in page if c.kind == "entry" and _speaks(c)]
+    in_words = (c for c in answers if any(char.isalnum() for char in words_of(c)))
+    words = next(in_words, answers[0] if answers else None)
     calls = [e.record for e in store.entries(session, "calls") if isinstance(e.record, CallRecord)]
     last = store.turns(session, newest_first=True, limit=1)
     return SessionRecap(
@@ -120,7 +122,7 @@ def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
         agent=row.record.agent,
         project=row.record.project,
         at=row.updated,
-        times_known=row.record.labels.get("times") != "unknown",
+        times_known=row.has_times,
         status=row.shown,
         turns=row.turns,
         asked=asked,

@@ -25,7 +25,7 @@ class OutsideJudge:
         session: str,
         intent: Callable[[str], Commit | None] | None = None,
     ) -> None:
-        """`intent` gives the commit of a call where that is at hand."""
+        """`intent` gives the commit of a call where that was read already."""
         self._store, self._id = store, session
         self._intent = intent or (lambda call: intent_of(store, session, call))
         self._judge = judge_of(store, session, self._intent)

@@ -25,7 +25,7 @@ REREAD = ("erasure", "rewind", "trust")
 NESTED_MAX = 40
 """Sessions that are read for one another at the same time. What lies behind more of them is not trusted."""
 RECENT_MAX = 2000
-"""Calls whose places and requests are at hand."""
+"""Calls whose places and requests are kept."""
 STREAMS_MAX = 2000
 """Sessions that a reader keeps."""
 

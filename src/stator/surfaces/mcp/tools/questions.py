@@ -14,8 +14,9 @@ from stator.model.records.types import Entry, Record
 from stator.model.views.diff import DiffItem
 from stator.model.views.unplaced import EXPLAINED
 from stator.runtime.facade.view import SessionView
-from stator.runtime.views.ranges import points
-from stator.runtime.views.refs import find_call
+from stator.runtime.views.file_changes import files_touched
+from stator.runtime.views.ranges import between, points
+from stator.runtime.views.refs import Point, find_call
 from stator.runtime.views.session import list_calls
 from stator.surfaces.cli.render import record_line, wire
 from stator.surfaces.mcp.keys import call_in, seq_in
@@ -119,8 +120,9 @@ def _commits(request: RequestContext, view: SessionView, given: Arguments) -> Pa
     limit = _limit(given)
     kinds = frozenset(given.get("kinds", ()))
     forward = "after" in given
-    place = read_cursor(given)
-    after, upto = _seq_before_last_turns(view, given.get("last")), view.head.seq
+    place = read_cursor(given, 2)
+    upto = view.head.seq
+    since = after = place[1] if place else _seq_before_last_turns(view, given.get("last"))
     if forward:
         after = max(after, place[0] if place else given["after"])
     elif place:
@@ -138,7 +140,7 @@ def _commits(request: RequestContext, view: SessionView, given: Arguments) -> Pa
         if len(found) == limit:
             break
     unseen = last < upto if forward else last > after + 1
-    return [commit_row(commit) for commit in found], cursor_text((last,)) if unseen else None
+    return [commit_row(commit) for commit in found], cursor_text((last, since)) if unseen else None
 
 
 def _seq_before_last_turns(view: SessionView, last: int | None) -> int:
@@ -165,17 +167,18 @@ def commit_row(commit: Commit) -> dict[str, Any]:
 
 def _turns(request: RequestContext, view: SessionView, given: Arguments) -> Page:
     limit = _limit(given)
-    place = read_cursor(given)
-    least = view.head.turn - given["last"] if "last" in given else 0
+    place = read_cursor(given, 2)
+    least = max(0, view.head.turn - given["last"]) if "last" in given else 0
+    since = place[1] if place else least
     turns = request.scope.store.as_read.turns(
         view.id,
-        after=max(0, least),
+        after=since,
         upto=place[0] - 1 if place else None,
         newest_first=True,
         limit=limit + 1,
     )
     rows = [_turn_row(view, turn) for turn in turns[:limit]]
-    return rows, cursor_text((turns[limit - 1].turn,)) if len(turns) > limit else None
+    return rows, cursor_text((turns[limit - 1].turn, since)) if len(turns) > limit else None
 
 
 def _turn_row(view: SessionView, turn: TurnRow) -> dict[str, Any]:
@@ -192,8 +195,10 @@ def _turn_row(view: SessionView, turn: TurnRow) -> dict[str, Any]:
 
 
 def _files(request: RequestContext, view: SessionView, given: Arguments) -> Page:
-    found = view.files(last=given.get("last"), reads=True)
-    page, rest = _page(found, given, view.head.seq)
+    window = _window(view, given)
+    store, (_, upto, after) = request.scope.store.as_read, window
+    found = files_touched(store, view.id, after=after, upto=upto, reads=True)
+    page, rest = _page(found, given, window)
     rows = [
         {"path": file.path, "root": file.root, "op": file.op, "turn": file.turn, "seq": file.seq}
         for file in page
@@ -202,9 +207,8 @@ def _files(request: RequestContext, view: SessionView, given: Arguments) -> Page
 
 
 def _decisions(request: RequestContext, view: SessionView, given: Arguments) -> Page:
-    after = _seq_before_last_turns(view, given.get("last"))
-    found = [line for line in reversed(view.decisions()) if line.seq > after]
-    page, rest = _page(found, given, view.head.seq)
+    window = _window(view, given)
+    page, rest = _page(view.decisions()[::-1], given, window)
     rows = [
         {
             **(wire.record(line.recorded) or {}),
@@ -218,8 +222,11 @@ def _decisions(request: RequestContext, view: SessionView, given: Arguments) -> 
 
 
 def _calls(request: RequestContext, view: SessionView, given: Arguments) -> Page:
-    query = CallQuery(session=view.id, after=_seq_before_last_turns(view, given.get("last")))
-    page = list_calls(request.scope.store.as_read, query, read_cursor(given), _limit(given))
+    place = read_cursor(given, 2)
+    since = place[1] if place else _seq_before_last_turns(view, given.get("last"))
+    query = CallQuery(session=view.id, after=since)
+    cursor = place[:1] if place else None
+    page = list_calls(request.scope.store.as_read, query, cursor, _limit(given))
     rows = [
         without_empty(
             call=call.call,
@@ -233,14 +240,13 @@ def _calls(request: RequestContext, view: SessionView, given: Arguments) -> Page
         )
         for call in page.rows
     ]
-    return rows, cursor_text(page.cursor)
+    return rows, cursor_text((*page.cursor, since)) if page.cursor else None
 
 
 def _state(request: RequestContext, view: SessionView, given: Arguments) -> Page:
-    head = view.head.seq
-    upto = min((read_cursor(given, 2) or (0, head))[1], head)
-    found = [entry for name in LISTED for entry in view.entries(name, f"@{upto}", erased=True)]
-    page, rest = _page(found, given, upto)
+    window = _window(view, given)
+    found = [entry for name in LISTED for entry in view.entries(name, f"@{window[1]}", erased=True)]
+    page, rest = _page(found, given, window)
     rows = [
         {
             "collection": entry.collection,
@@ -289,13 +295,24 @@ class _Placed(Protocol):
 P = TypeVar("P", bound=_Placed)
 
 
-def _page(found: Sequence[P], given: Arguments, head: int) -> tuple[list[P], str | None]:
+def _window(view: SessionView, given: Arguments) -> tuple[int, int, int]:
+    """Return how many rows came before, and the seqs between which rows count: those at the time of the first page. To
+    be asked before anything is read, since the log may grow at any time."""
+    head = view.head.seq
+    if place := read_cursor(given, 3):
+        return place[0], min(place[1], head), place[2]
+    return 0, head, _seq_before_last_turns(view, given.get("last"))
+
+
+def _page(
+    found: Sequence[P], given: Arguments, window: tuple[int, int, int]
+) -> tuple[list[P], str | None]:
     """Return one page of what is all in memory: what is newer than the first page is left out, so that what follows
     it does not move."""
-    first, upto = read_cursor(given, 2) or (0, head)
+    first, upto, after = window
     limit = _limit(given)
-    known = [one for one in found if one.seq <= upto]
-    rest = cursor_text((first + limit, upto)) if first + limit < len(known) else None
+    known = [one for one in found if after < one.seq <= upto]
+    rest = cursor_text((first + limit, upto, after)) if first + limit < len(known) else None
     return known[first : first + limit], rest
 
 
@@ -303,7 +320,7 @@ def _page(found: Sequence[P], given: Arguments, head: int) -> tuple[list[P], str
 
 
 def diff(request: RequestContext, given: Arguments) -> ToolAnswer:
-    row, view = request.find(given)
+    row, _ = request.find(given)
     start, end = given.get("start"), given.get("end")
     if end is not None and (start is None or ".." in start or ".." in end):
         raise BadPosition(
@@ -317,8 +334,11 @@ def diff(request: RequestContext, given: Arguments) -> ToolAnswer:
         )
     else:
         places = (scope.checked_range(start) if start is not None else None), None
-    found = view.diff(*places)
-    of = points(scope.store.as_read, row.id, *places)[1].session
+    ends = points(scope.store.as_read, row.id, *places)
+    if place := read_cursor(given, 3):  # as it was at the first page, however the log grew
+        ends = _at_seq(ends[0], place[1]), _at_seq(ends[1], place[2])
+    found = between(scope.store.as_read, *ends)
+    of = ends[1].session
     owner = request.scope.store.as_read.session(of)
     items = [_change(request, owner, item) for item in found.items if item.is_listed]
     calls = [
@@ -332,7 +352,7 @@ def diff(request: RequestContext, given: Arguments) -> ToolAnswer:
         )
         for c in found.calls
     ]
-    first = (read_cursor(given) or (0,))[0]
+    first = place[0] if place else 0
     size = CHANGES_MAX
     for rows in (items, calls):
         page = rows[first : first + size]
@@ -346,9 +366,16 @@ def diff(request: RequestContext, given: Arguments) -> ToolAnswer:
         "to": found.end,
         "changes": _marked(request, of, items[first:upto]),
         "calls": calls[first:upto],
-        "more": cursor_text((upto,)) if upto < max(len(items), len(calls)) else None,
+        "more": cursor_text((upto, ends[0].seq, ends[1].seq))
+        if upto < max(len(items), len(calls))
+        else None,
     }
     return ToolAnswer(line, data)
+
+
+def _at_seq(end: Point, seq: int) -> Point:
+    """Return an end of a diff, as it was at the first page."""
+    return end if end.seq <= seq else Point(end.session, seq, f"@{seq}")
 
 
 def _marked(
