@@ -4,8 +4,7 @@
 
 Each list in `items` names a recorded session and what the next agent must know of it, as groups of words: an item is
 in a text if each of its groups has a member in it, regardless of case. The lists were written by people who had not
-seen a brief. The brief was tuned on the lists up to `LAST_TUNED` in alphabetical order; of the lists after it,
-only the share was looked at.
+seen a brief. The brief was tuned twice: first on the lists up to `FIRST_ROUND` in alphabetical order, then on all.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from stator.importers.run import import_transcripts
 ITEMS = Path(__file__).parent / "items"
 RECORDINGS = Path(os.environ.get("STATOR_TRANSCRIPTS") or "/nonexistent")
 MAX_TOKENS = 1000
-LAST_TUNED = "generated-9d4f"
+FIRST_ROUND = "generated-9d4f"
 
 
 class MeasuredSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,8 +40,9 @@ class MeasuredSession(msgspec.Struct, frozen=True, kw_only=True):
     missing: list[str]
 
     @property
-    def tuned(self) -> bool:
-        return self.name <= LAST_TUNED
+    def half(self) -> str:
+        """`A` if the brief was tuned on its list in both rounds, `B` if only in the second."""
+        return "A" if self.name <= FIRST_ROUND else "B"
 
     @property
     def share(self) -> float:
@@ -108,23 +108,22 @@ def main() -> None:
     found = []
     for one in measured(RECORDINGS, given.names, given.max_tokens):
         found.append(one)
-        half = "tuned" if one.tuned else "other"
-        lacks = ", ".join(one.missing) if one.tuned else ""
+        lacks = ", ".join(one.missing)
         size = len(one.present) + len(one.missing)
         kind = "short" if one.short else ""
         print(
-            f"{one.name:20} {half} {kind:5} {len(one.present):2}/{size:2} {one.share:4.0%}"
+            f"{one.name:20} {one.half} {kind:5} {len(one.present):2}/{size:2} {one.share:4.0%}"
             f" {one.tokens:5} {lacks}",
             flush=True,
         )
         if given.out is not None:
             (given.out / f"{one.name}.txt").write_text(f"{one.text}\n")
-    for tuned in (True, False):
-        long = [one for one in found if one.tuned is tuned and not one.short]
+    for halves in ("A", "B", "AB"):
+        long = [one for one in found if one.half in halves and not one.short]
         total = sum(len(one.present) + len(one.missing) for one in long)
         there = sum(len(one.present) for one in long)
         if total:
-            print(f"{'tuned' if tuned else 'other'} half: {there}/{total} {there / total:.1%}")
+            print(f"{halves}: {there}/{total} {there / total:.1%}")
 
 
 if __name__ == "__main__":

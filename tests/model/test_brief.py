@@ -147,12 +147,19 @@ def test_a_full_section_shows_the_newest_records_and_counts_the_rest():
     assert f"## Facts ({len(part.lines)} of 500)" in made.text
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_name_that_is_how_a_shown_request_begins_is_not_told_twice(target):
+    told = compose(gathered("fix the login…", goal=["fix the login & test it"]), target=target)
+    assert told.text.count("fix the login") == 1
+    assert "fix the logout" in compose(gathered("fix the logout", goal=["fix it"])).text
+
+
 def test_a_long_text_is_shown_whole_when_other_records_leave_room():
     long = " ".join(f"because of reason {n}." for n in range(150))
     assert f"«{long}»" in compose(gathered(decisions=[long], facts=["x"])).text
     crowded = compose(gathered(decisions=[long], facts=["x" * 200] * 50)).text
     assert f"«{long}»" not in crowded
-    assert "«because of reason" in crowded
+    assert "because of reason" in crowded
 
 
 def test_the_request_is_shown_whole_up_to_half_of_the_budget():

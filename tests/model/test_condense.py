@@ -14,6 +14,7 @@ from stator.model.brief.condense import (
     joined,
     terms,
     units_of,
+    weighed,
 )
 
 LONG = st.text(st.sampled_from("ab .,\n-*#`|1X_/é—"), max_size=2000)
@@ -45,9 +46,24 @@ def test_headings_lists_and_sentences_are_units_and_code_is_none():
     assert {unit.heading for unit in units} == {"Next"}
 
 
+def test_what_announces_something_is_no_unit_without_it():
+    text = "The flags are:\n- show_code\n- show_badges too\n\nRun it so:\n```sh\nmake all\n```\n"
+    assert [unit.text for unit in units_of(text)] == [
+        "The flags are: show_code",
+        "show_badges too",
+        "Run it so: make all",
+    ]
+
+
+def test_the_marks_of_a_quotation_and_lines_of_data_are_no_words():
+    data = '{"type": "message", "content": "' + "x" * 200 + '"}'
+    text = f"> ## Limits\n> - never push to main\n\n{data}\n"
+    assert [(u.heading, u.text) for u in units_of(text)] == [("Limits", "never push to main")]
+
+
 def test_what_was_said_already_is_not_chosen_again():
     same = [
-        SourceText(units=units_of("The parser in parse.py drops the header line."))
+        weighed(SourceText(units=units_of("The parser in parse.py drops the header line.")))
         for _ in range(2)
     ]
     first, second = chosen(same, 500)
@@ -56,7 +72,7 @@ def test_what_was_said_already_is_not_chosen_again():
 
 def test_what_an_older_text_calls_open_gives_way_to_what_it_found():
     text = "Next steps: rename config.yml to settings.yml. The cache in store.py was never cleared."
-    (units,) = chosen([SourceText(units=units_of(text), newest=False)], 60)
+    (units,) = chosen([weighed(SourceText(units=units_of(text), newest=False))], 60)
     assert [unit.text for unit in units] == ["The cache in store.py was never cleared."]
 
 

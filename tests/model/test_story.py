@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from stator.model.brief import lines
 from stator.model.brief import story as stories
 from stator.model.brief.command_words import parts
 from stator.model.brief.lines import request_items
 from stator.model.brief.path_groups import common_folder, grouped
-from stator.model.brief.story import Deed, PersonRequest
+from stator.model.brief.story import Deed, NetFile, PersonRequest, SessionStory
 from stator.model.calls.vocabulary import act_of
 
 
@@ -100,9 +101,21 @@ def test_the_message_of_a_revision_is_told_without_its_trailers():
     assert message == "Fix the login so that it works after a restart of the whole service"
 
 
+def test_changed_code_that_nothing_checked_is_told_if_there_was_a_shell():
+    def unchecked(path, *deeds):
+        files = [NetFile(path=path, root=".", op="modified", edits=1, seq=1)]
+        told = SessionStory(asked=[], said=[], summary=None, deeds=[*deeds], files=files)
+        return lines.unchecked(told, files)
+
+    assert unchecked("a.py", ran("ls")) == "No test, linter or build was run."
+    assert not unchecked("a.py", ran("ls"), ran("pytest -q"))
+    assert not unchecked("notes.md", ran("ls"))
+    assert not unchecked("a.py")
+
+
 def test_files_are_grouped_by_folder_and_what_does_not_fit_is_counted():
     names = [("src/a.py", "×3"), ("src/b.py", ""), ("docs/c.md", "")]
-    assert grouped(names, 100) == ("src/{a.py ×3, b.py}; docs/c.md", 0)
+    assert grouped(names, 100) == ("src/a.py ×3, b.py; docs/c.md", 0)
     assert grouped(names, 20) == ("src/a.py ×3", 2)
 
 

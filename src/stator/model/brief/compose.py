@@ -60,10 +60,10 @@ TEXT_MIN, TEXT_MAX = 120, 4000
 """Bytes one recorded text is cut to: at least, at most; in between, a twentieth of the budget."""
 WHOLE = (2, 5, 10)
 """Parts of the budget up to which a text is not cut, tried in turn until nothing else is left out."""
+MORE = (4, 3, 2)
+"""Quarters of the room that is left after all, given out in another try."""
 FEW_REQUESTS = 4
 """Requests up to which the first and the newest have room for much of their text."""
-REQUESTS_SEEN = 3
-"""Requests of which it is looked whether the session's name is how one begins."""
 FULL = 0.9
 """The part of the room from which on it counts as spent."""
 NAME_MAX = 80
@@ -232,9 +232,10 @@ class _Packing:
         self._footer = [part.name for part in cautious if part.left_out and not part.lines]
         sections = self._packed(room)
         left = room - self._size(self.text(sections))
-        if left * self._scale > SHORTEST // 3:
-            # Headings take less than what was kept for them.
-            more = self._packed(room + left)
+        for part in MORE:  # headings take less than what was kept for them
+            if left * self._scale <= SHORTEST // 3:
+                break
+            more = self._packed(room + left * part // 4)
             if self._size(self.text(more)) <= room:
                 return more
         if left >= 0:
@@ -251,10 +252,12 @@ class _Packing:
         names = [name for name in FIRST if self._tells(name)]
         self._taken = {name: [] for name in names}
         gone = [f"{_words(name)} {self._total(name):,}" for name in self._footer]
-        left = room - self._cost(self._text_of([], gone))
+        around = self._cost(self._text_of([], gone))
+        left = room - around
         must = [name for name in names if name in MUST]
         left -= sum(self._frame(name) for name in must)
         left -= sum(self._take_cut(name, left // len(must)) for name in must)
+        left += around - self._cost(self._text_of([], gone))  # a name that a request repeats
         early = [name for name in names if name not in LATE]
         weights = sum(SECTIONS[name].weight for name in early)
         weights += SECTIONS[LAST].weight if self._gathered.last or self._gathered.said else 0
@@ -497,10 +500,8 @@ class _Packing:
     def _repeats(self, name: str) -> bool:
         """Whether the name of the session is how a request that is shown begins."""
         words = " ".join(name.rstrip("…").split())
-        told = (self._told.get((GOAL, place)) for place in range(REQUESTS_SEEN))
-        return bool(words) and any(
-            " ".join(item.text.split()).startswith(words) for item in told if item is not None
-        )
+        start = self._style.quoting.quoted(words).removesuffix(self._style.quoting.after)
+        return bool(words) and any(start in line.text for line in self._taken.get(GOAL, ()))
 
     def _opening(self) -> list[str]:
         style, gathered, opening = self._style, self._gathered, self._gathered.opening

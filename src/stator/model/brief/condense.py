@@ -40,6 +40,7 @@ SAME_PART = 0.85
 _FENCE = re.compile(r"^\s*(```|~~~).*?(?:^\s*\1\s*$|\Z)", re.DOTALL | re.MULTILINE)
 _LINE_OF_CODE = re.compile(r":\s*\n\s*(```|~~~)\w*\s*\n([^\n`]{3,100}?)\s*\n\s*\1(?=\s)")
 """A code block of one line, which a sentence announces."""
+_CITED = re.compile(r"^[ \t]{0,3}(?:>[ \t]?)+", re.MULTILINE)
 _DATA = re.compile(r"^\s*\{\".{160,}$", re.MULTILINE)
 """A line of data, such as one of a log."""
 _CLOSING = re.compile(r"</([a-z][a-z_-]{1,30})>")
@@ -68,6 +69,8 @@ _NARRATION = re.compile(
     r"|i (?:see|understand)\b|thank|certainly|based on (?:this|my|the)|\Z)",
     re.IGNORECASE,
 )
+_POINTS_BACK = re.compile(r"(?:it|this|that|these|those|they)\b", re.IGNORECASE)
+"""How a sentence begins that says little without the one before it."""
 _AHEAD = re.compile(
     r"\b(?:let me know|would you like|do you want|shall i|should i|want me to|feel free"
     r"|if you(?:['’]d)? (?:want|like|prefer)|yet|not run|not tested|untested|current(?:ly)?|in[ _]progress|next steps?"
@@ -169,7 +172,7 @@ def _bounded(text: str) -> str:
     if len(text) > TEXT_MAX:
         half = TEXT_MAX // 2
         text = f"{beginning(text, half)}\n\n{text[-half:]}"
-    text = _DATA.sub("", text)
+    text = _DATA.sub("", _CITED.sub("", text))
     text = _FENCE.sub("\n", _LINE_OF_CODE.sub(r": \2\n", text))
     for name in set(_CLOSING.findall(text)):
         text = text.replace(f"<{name}>", "\n").replace(f"</{name}>", "\n")
@@ -275,6 +278,8 @@ def _factor(unit: Unit, passage: SourceText) -> float:
         factor *= 0.15
     if not unit.starts:
         factor *= 0.75
+    if _POINTS_BACK.match(unit.text) and unit.place and not passage.lead:
+        factor *= 0.6
     if is_code(unit.text):
         factor *= 0.3
     if passage.lead:

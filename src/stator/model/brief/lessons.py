@@ -1,4 +1,4 @@
-"""Finds what calls taught: what failed first and then worked in another way, and how the working tree was left. Pure."""
+"""Finds what calls taught: what failed and then worked in another way, and how the working tree was left. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from stator.model.brief.command_words import LOOKERS, check_in, gist
 from stator.model.brief.condense import beginning
-from stator.model.brief.story import DID_NOT_WORK, Deed, failure
+from stator.model.brief.story import DID_NOT_WORK, Deed, failure, is_web
 
 SOON = 12
 """Calls after a failure among which the one is that worked instead."""
@@ -33,8 +33,8 @@ _CLEAN = re.compile(r"working tree clean|nothing to commit")
 def turned(deeds: Sequence[Deed]) -> list[tuple[Deed, Deed]]:
     """Commands that failed, each with the one that did the same in another way soon after and worked; the newest
     first. A check that fails is about the code, what later works unchanged failed for another reason, and what the
-    failure itself says to run is no news."""
-    shells = [deed for deed in deeds if deed.is_shell]
+    failure itself says to run is no news. What came from the web teaches nothing."""
+    shells = [deed for deed in deeds if deed.is_shell and not is_web(deed)]
     worked = {deed.act.text for deed in shells if deed.act is not None and deed.status == "ok"}
     found: dict[str, tuple[Deed, Deed]] = {}
     for place, deed in enumerate(shells):
@@ -86,8 +86,11 @@ def _news(commands: Sequence[str], others: Sequence[str]) -> str:
     found = []
     for one in commands:
         words = one.split()
-        new = [*words[:2], *(word for word in words[2:] if word not in known)]
-        found.append(one if len(one) <= WAY_SHOWN // 2 else " ".join(new))
+        new = [word for word in words[2:] if word not in known]
+        if len(one) <= WAY_SHOWN // 2:
+            found.append(one)
+        elif new or len(commands) == 1:
+            found.append(" ".join([*words[:2], *new]))
     return beginning(" && ".join(found), WAY_SHOWN)
 
 
@@ -109,7 +112,7 @@ def left_as(deeds: Sequence[Deed]) -> tuple[str, Deed] | None:
     """How the newest `git status` shows the working tree: the branch, what it follows, and what is not committed."""
     for deed in reversed(deeds):
         verbs = [words[1] for words in deed.steps if words[0] == "git" and len(words) > 1]
-        if deed.status == "ok" and verbs[-1:] == ["status"]:
+        if deed.status == "ok" and verbs[-1:] == ["status"] and not is_web(deed):
             text = _status(deed.result)
             return (text, deed) if ", " in text else None
         if _MOVES & set(verbs):

@@ -215,8 +215,12 @@ CHANGES = ("created", "modified", "renamed", "deleted")
 
 
 def unchecked(story: SessionStory, files: Sequence[NetFile]) -> str:
-    """That files were changed and nothing was run that checks them."""
-    if not any(one.op in CHANGES for one in files) or any(map(stories.is_check, story.deeds)):
+    """That an agent with a shell changed files other than documents and ran nothing that checks them."""
+    changed = [one.path for one in files if one.op in CHANGES]
+    if all(path.lower().endswith(stories.DOCUMENTS) for path in changed):
+        return ""
+    shells = [deed for deed in story.deeds if deed.is_shell]
+    if not shells or any(map(stories.is_check, shells)):
         return ""
     return "No test, linter or build was run."
 
