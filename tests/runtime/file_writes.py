@@ -43,7 +43,7 @@ def tree(folder: str | Path) -> dict[str, bytes]:
     return {
         p.relative_to(folder).as_posix(): p.read_bytes()
         for p in Path(folder).rglob("*")
-        if p.is_file() and ".git" not in p.parts and ".db" not in p.name
+        if p.is_file() and ".git" not in p.parts and ".db" not in p.as_posix()
     }
 
 

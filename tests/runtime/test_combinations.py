@@ -19,7 +19,7 @@ def talk(session: Any, prompt: str, answer: str = "") -> None:
 
 
 def seen(session: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = session._driver.transcript().render("plain")
+    found: list[dict[str, Any]] = session._driver.transcript().render("plain", marks=False)
     return found
 
 

@@ -290,7 +290,7 @@ def check_live(store: Store) -> None:
 )
 @given(steps)
 def test_the_index_of_a_store_in_a_file_answers_as_the_whole_log_does(told):
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         path = os.path.join(folder, "store.db")
 
         def lose() -> None:
