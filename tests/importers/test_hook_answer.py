@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 import stator
 from importers.hook_lines import (
+    DEAD,
     HOOK,
     after_tool,
     before_tool,
@@ -24,6 +26,10 @@ from stator.model.brief.doses import PROMPT_TOKENS, START_TOKENS
 from stator.model.brief.envelope import notes_in
 from stator.model.brief.received import GAVE
 from stator.model.exchange.items import Conversation
+from stator.model.log.query import CallQuery
+from stator.model.views.open_calls import HISTORY_US
+from stator.runtime.brief.start import Starting, start_dose
+from stator.runtime.views.as_read import as_read
 from stator.surfaces import hook_answer, told_marks
 from stator.surfaces.agent_settings.agents import CLAUDE, CODEX, GEMINI
 
@@ -415,3 +421,24 @@ def test_a_start_is_answered_the_same_whether_or_not_its_line_is_ingested_first(
     before, _ = answer_and_modules(settled, start_of("n1"), STATOR_INGESTER="")
     after, _ = answer_and_modules(settled, start_of("n1"), STATOR_INGESTER="off")
     assert before == after != b""
+
+
+def test_a_start_reads_no_transcript_for_calls_that_are_history(settled):
+    settled.write(prompt(), before_tool("t1", command="ls"), process=DEAD)
+    asked = []
+
+    def unplaced(port, row):
+        asked.append(row.id)
+        return []
+
+    with stator.connect(settled.path) as store:
+        later = store.context.clock() + 2 * HISTORY_US
+        context = dataclasses.replace(
+            store.context,
+            clock=lambda: later,
+            unplaced=unplaced,
+        )
+        (row,) = store.port.calls(CallQuery(statuses=("started",))).rows
+        told = str(start_dose(as_read(store.port, context), context, Starting(session="s_1")))
+    assert row.tool not in told
+    assert asked == []

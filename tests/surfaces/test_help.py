@@ -147,6 +147,17 @@ def test_diff_loads_neither_dialects_nor_what_imports_transcripts(store):
     assert not [name for name in loaded if name.startswith("stator.")]
 
 
+def test_a_list_of_sessions_loads_nothing_that_drives_or_reads_one(store):
+    code = (
+        "import sys\nfrom stator.surfaces.cli.main import main\nmain(['ls'])\n"
+        "print(*sys.modules, sep='\\n', file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    unwanted = ("facade.view", "facade.session", "driving", "views.diff", "sandbox", "extraction")
+    loaded = [name for name in done.stderr.split() if any(part in name for part in unwanted)]
+    assert not [name for name in loaded if name.startswith("stator.")]
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_knows_every_command(shell, ask):
     answer = ask("--install-completion", shell, "--print")

@@ -12,6 +12,7 @@ from mcp.shared.exceptions import MCPError
 
 import stator
 from stator.runtime.driving import settlement as settling
+from stator.runtime.views import file_changes
 from stator.surfaces.mcp.tools import questions, registry
 from stator.surfaces.mcp.tools.definitions import BY_NAME, DEFINITIONS, INSTRUCTIONS, RENAMED
 from surfaces.agents import ERAS, talking
@@ -489,7 +490,7 @@ async def test_pages_are_those_of_the_first_however_the_log_grows(
 
 
 async def test_a_log_that_grows_while_a_page_is_read_repeats_nothing(store, fixed, monkeypatch):
-    read = questions.files_touched
+    read = file_changes.files_touched
 
     def slow(*given, **more):
         found = read(*given, **more)

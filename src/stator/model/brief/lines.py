@@ -157,7 +157,9 @@ def earlier_sayings(story: SessionStory) -> list[Saying]:
         )
     for text, deed in stories.reports(story.deeds)[-REPORTS_MAX:]:
         mark = f"t{deed.turn}, a sub-agent reported"
-        found.append(Saying(text=text, seq=deed.ended, mark=mark, source=deed.source, weight=REPORTED))
+        found.append(
+            Saying(text=text, seq=deed.ended, mark=mark, source=deed.source, weight=REPORTED)
+        )
     return sorted(found, key=lambda saying: saying.seq)
 
 

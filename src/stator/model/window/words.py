@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from stator.model.exchange.tool_files import subject
 from stator.model.log.shown_text import cut_short
 from stator.model.records.types import EvictedRecord
 from stator.model.values.escape import guarded
@@ -64,8 +65,6 @@ def call_words(
     tool: str, given: Any, status: str, size: int | None = None, *, recall: str = ""
 ) -> str:
     """A call with its path or command, how it ended and the length of what it gave."""
-    from stator.model.extraction.extractor import subject  # many need other words of this module
-
     about = subject(tool, given) or (canonical(given) if given else "")
     ended = (
         "outcome unknown, it may or may not have happened"

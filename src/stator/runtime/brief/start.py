@@ -18,7 +18,7 @@ from stator.model.values.ids import short
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import matching
 from stator.runtime.base.project_flags import Trash
-from stator.runtime.views.as_read import for_one_answer, is_history, to_settle
+from stator.runtime.views.as_read import for_one_answer, is_history, may_be_in_doubt, to_settle
 from stator.store.port import StorePort
 
 ROWS = 30
@@ -70,6 +70,8 @@ def _open_calls(store: StorePort, context: Context) -> Iterator[ToldLine]:
         ("awaiting approval", "waits for a person:", "approve"),
     ):
         query = CallQuery(project=context.project, statuses=(status,))
+        if status == "in doubt" and not may_be_in_doubt(store, query):
+            continue
         found = [
             row
             for row in store.calls(query, limit=ROWS).rows

@@ -24,18 +24,13 @@ from stator.model.values.ids import is_id
 from stator.runtime.base.arguments import mapping, pairs
 from stator.runtime.base.context import warn_on_loop
 from stator.runtime.base.pages import matching
-from stator.runtime.branches import fork as forks
 from stator.runtime.facade.doors import OutsideDoors
 from stator.runtime.facade.projects import ProjectKeeper
 from stator.runtime.facade.retention import Keeper
 from stator.runtime.facade.runs import Runner
-from stator.runtime.facade.view import SessionView
 from stator.runtime.views.as_read import OpenStore
-from stator.runtime.views.file_changes import FileChange
-from stator.runtime.views.refs import find_session
-from stator.runtime.views.session import DecisionLine, list_calls
 
-if TYPE_CHECKING:  # what driving needs is loaded when a session is driven
+if TYPE_CHECKING:  # loaded when a session is driven or read: a list of sessions needs none of it
     from stator.model.calls.approval import Rule
     from stator.model.calls.budget import PriceFunction, PriceTable
     from stator.model.views.recap import SessionRecap
@@ -46,11 +41,14 @@ if TYPE_CHECKING:  # what driving needs is loaded when a session is driven
     from stator.runtime.driving.policy import ApproveMode
     from stator.runtime.facade.contributor import Contributor
     from stator.runtime.facade.session import Session
+    from stator.runtime.facade.view import SessionView
     from stator.runtime.ingest.extract import Extraction
     from stator.runtime.views.artifacts import Document
     from stator.runtime.views.authors.blame import Blame
+    from stator.runtime.views.file_changes import FileChange
     from stator.runtime.views.search import Hit
     from stator.runtime.views.search import Progress as SearchProgress
+    from stator.runtime.views.session import DecisionLine
 
 
 BUSY = ("fail", "wait", "read", "fork", "take")
@@ -146,14 +144,20 @@ class Store(OpenStore, Runner, Keeper, ProjectKeeper, OutsideDoors):
             if busy != "read":
                 raise
             # It has the methods that read. Those that drive are missing, which refuses them.
-            view = SessionView(self.as_read, held.ids["session"], root=self._root(record), **types)
-            return cast("Session[Any]", view)
+            return cast("Session[Any]", self._view(held.ids["session"], record, **types))
 
     def read(self, /, name: str, *, project: str | None = None, **app: Any) -> SessionView:
         """Read a session: by id, end of an id, name, or `last`. Needs no lease, changes nothing."""
+        from stator.runtime.views.refs import find_session
+
         scope = self.context.project if project is None else project
         row = find_session(self.port, name, project=scope or None)
-        return SessionView(self.as_read, row.id, root=self._root(row.record), **app)
+        return self._view(row.id, row.record, **app)
+
+    def _view(self, session: str, record: SessionRecord, **app: Any) -> SessionView:
+        from stator.runtime.facade.view import SessionView
+
+        return SessionView(self.as_read, session, root=self._root(record), **app)
 
     def _root(self, record: SessionRecord) -> str:
         """The folder a session's files are in, if its project is the one that is here."""
@@ -170,9 +174,11 @@ class Store(OpenStore, Runner, Keeper, ProjectKeeper, OutsideDoors):
         self, name: str, at: str = "head", *, as_name: str = "", kind: ParentKind = "fork"
     ) -> SessionView:
         """Start a session from a position of another, by reference: nothing is copied."""
+        from stator.runtime.branches import fork as forks
+
         point = self.read(name).at(at)
         row = forks.fork(self.port, self.context, point, name=as_name, kind=kind)
-        return SessionView(self.as_read, row.id, root=self._root(row.record))
+        return self._view(row.id, row.record)
 
     def ingest(
         self, commits: Iterable[Commit], *, projects: Mapping[str, str] | None = None
@@ -304,6 +310,8 @@ class Store(OpenStore, Runner, Keeper, ProjectKeeper, OutsideDoors):
         limit: int = 100,
     ) -> Page[CallRow]:
         """Calls of a project or the whole store, newest session first."""
+        from stator.runtime.views.session import list_calls
+
         query = CallQuery(project=project, statuses=tuple(statuses), tool=tool)
         return list_calls(self.as_read, query, cursor, limit)
 
@@ -313,7 +321,7 @@ class Store(OpenStore, Runner, Keeper, ProjectKeeper, OutsideDoors):
         while True:
             page = self.sessions(project=project, cursor=cursor)
             for row in page.rows:
-                yield SessionView(self.as_read, row.id, root=self._root(row.record))
+                yield self._view(row.id, row.record)
             cursor = page.cursor
             if cursor is None:
                 return
@@ -353,6 +361,7 @@ class Store(OpenStore, Runner, Keeper, ProjectKeeper, OutsideDoors):
         nothing is recorded about the path, one that ends so is taken: the same file in another checkout."""
         from stator.runtime.views.authors.blame import on_disk
         from stator.runtime.views.reasons.whose import whose_lines
+        from stator.runtime.views.refs import find_session
 
         scope = None if all else (self.context.project if project is None else project) or None
         found = None if session is None else find_session(self.as_read, session, project=scope).id
@@ -382,6 +391,7 @@ class Store(OpenStore, Runner, Keeper, ProjectKeeper, OutsideDoors):
         changed in a file. Looks in this project, or another, in one session, or in `all` of
         the store. The answer says where it looked."""
         from stator.runtime.views.reasons.why import ask, places_in
+        from stator.runtime.views.refs import find_session
 
         scope = None if all else (self.context.project if project is None else project) or None
         found = None if session is None else find_session(self.as_read, session, project=scope).id

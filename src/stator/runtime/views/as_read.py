@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 LEFT = ("in doubt", "cancelled")
 """What readers show of calls that the index has as started."""
+LOOKED_AT = 100
+"""Calls that are looked at for whether all of them are history."""
 
 
 class AsRead:
@@ -267,6 +269,19 @@ class OpenStore:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def may_be_in_doubt(store: StorePort, query: CallQuery) -> bool:
+    """Whether one of the calls may be in doubt and concern a person. That all of them are history shows sooner than
+    what became of each, for which transcripts are read."""
+    if not isinstance(store, AsRead):
+        return True
+    page = store.asked_in[0].calls(
+        msgspec.structs.replace(query, statuses=("in doubt", "started")), limit=LOOKED_AT
+    )
+    return page.cursor is not None or any(
+        not store.is_old(row.session, row.outcome or row.seq) for row in page.rows
+    )
 
 
 def as_read(store: StorePort, context: Context) -> StorePort:

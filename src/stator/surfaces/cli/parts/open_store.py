@@ -10,22 +10,23 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from stator.connect import StorePlace, catch_up, connect, known_stores, locate
 from stator.errors import BadPosition, NotFound, Removed, StatorError
 from stator.model.log.query import SessionRow
 from stator.model.values.ids import short
 from stator.model.values.position import AtName, Range, parse_range
-from stator.model.views.unplaced import Unplaced, named
 from stator.runtime.base.context import nap
-from stator.runtime.facade.store import Store
-from stator.runtime.facade.view import SessionView
-from stator.runtime.views.refs import find_session, last_used
-from stator.surfaces.cli.parts.foreign import warn_if_foreign
 from stator.surfaces.cli.render.lines import Line, cells
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen, note
 from stator.surfaces.cli.render.times import used
+
+if TYPE_CHECKING:  # loaded by the commands that read a session: a list of sessions needs none of it
+    from stator.model.views.unplaced import Unplaced
+    from stator.runtime.facade.store import Store
+    from stator.runtime.facade.view import SessionView
 
 LAST = "last"
 
@@ -52,6 +53,9 @@ class OpenedStore:
 
     def session(self, name: str | None = None) -> SessionView:
         """The session that is named, else $STATOR_SESSION, else the last one used."""
+        from stator.runtime.facade.view import SessionView
+        from stator.runtime.views.refs import find_session
+
         wanted = name if name is not None else os.environ.get("STATOR_SESSION") or LAST
         try:
             found = find_session(self.store.as_read, wanted, project=self.project or None)
@@ -62,6 +66,8 @@ class OpenedStore:
         return SessionView(self.store.as_read, found.id, sleep=self.wait)
 
     def _newest(self) -> SessionRow:
+        from stator.runtime.views.refs import last_used
+
         found = last_used(self.store.as_read)
         if found is None:
             raise NotFound(f"no sessions in {self.place.url}", hint=self.other_stores())
@@ -102,6 +108,8 @@ class OpenedStore:
 
     def unplaced(self, session: str | None, text: str) -> Unplaced | None:
         """What `text`, an id or the end of one, names that has no place in the log yet; None if nothing."""
+        from stator.model.views.unplaced import named
+
         owner, _, name = text.rpartition(":")
         found = named(self.session(owner or session).unplaced(), name)
         return found[0] if found else None
@@ -132,6 +140,14 @@ class OpenedStore:
         return 0
 
 
+def _warn_if_foreign(store: Store) -> None:
+    """Say that a store is not this user's own, if it is not."""
+    if store.foreign:
+        from stator.surfaces.cli.parts.foreign import warn_if_foreign  # most stores are one's own
+
+        warn_if_foreign(store)
+
+
 class _Names(dict[str, str]):
     def __init__(self, store: Store) -> None:
         super().__init__()
@@ -147,7 +163,7 @@ def open_to_read(store: str | None) -> Iterator[OpenedStore]:
     """Open the store for reading. What hooks have queued is imported first, if it can be."""
     place = locate(store)
     with connect(place, create=False, read_only=True) as opened:
-        warn_if_foreign(opened)
+        _warn_if_foreign(opened)
         catch_up(opened, held=False)
         yield OpenedStore(opened, place)
 
@@ -170,7 +186,7 @@ def open_to_write(store: str | None) -> Iterator[OpenedStore]:
     """Open the store to change something in it."""
     place = locate(store)
     with connect(place, create=False) as opened:
-        warn_if_foreign(opened)
+        _warn_if_foreign(opened)
         yield OpenedStore(opened, place)
 
 
