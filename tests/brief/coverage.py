@@ -1,6 +1,6 @@
 """Measures how much of what the next agent must know is in a brief.
 
-    STATOR_TRANSCRIPTS=DIR python -m tests.brief.coverage [--out DIR] [NAME …]
+    STATOR_TRANSCRIPTS=DIR python -m tests.brief.coverage [--second] [--out DIR] [NAME …]
 
 Each list in `items` names a recorded session and what the next agent must know of it, as groups of words: an item is
 in a text if each of its groups has a member in it, regardless of case. The lists were written by people who had not
@@ -24,6 +24,8 @@ from stator.importers.discover import discover
 from stator.importers.run import import_transcripts
 
 ITEMS = Path(__file__).parent / "items"
+SECOND = Path(__file__).parent / "second"
+"""Other lists of some of the sessions, by other people, which were never looked at while a brief was tuned."""
 RECORDINGS = Path(os.environ.get("STATOR_TRANSCRIPTS") or "/nonexistent")
 MAX_TOKENS = 1000
 FIRST_ROUND = "generated-9d4f"
@@ -49,9 +51,9 @@ class MeasuredSession(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.present) / (len(self.present) + len(self.missing))
 
 
-def item_lists() -> dict[str, dict[str, Any]]:
+def item_lists(folder: Path = ITEMS) -> dict[str, dict[str, Any]]:
     """The lists of what the next agent must know, by name."""
-    found = {path.stem: json.loads(path.read_bytes()) for path in sorted(ITEMS.glob("*.json"))}
+    found = {path.stem: json.loads(path.read_bytes()) for path in sorted(folder.glob("*.json"))}
     return {name: one for name, one in found.items() if "session" in one}
 
 
@@ -64,10 +66,10 @@ def is_in(item: dict[str, Any], text: str) -> bool:
 
 
 def measured(
-    folder: Path, names: Sequence[str] = (), max_tokens: int = MAX_TOKENS
+    folder: Path, names: Sequence[str] = (), max_tokens: int = MAX_TOKENS, lists: Path = ITEMS
 ) -> Iterator[MeasuredSession]:
     """The briefs of the recorded sessions that the lists are about, each imported by itself."""
-    for name, one in item_lists().items():
+    for name, one in item_lists(lists).items():
         if names and name not in names:
             continue
         with TemporaryDirectory() as place:
@@ -102,11 +104,13 @@ def main() -> None:
     asked.add_argument("names", nargs="*", help="lists to measure; without any, all")
     asked.add_argument("--out", type=Path, help="a folder to write the briefs to")
     asked.add_argument("--max-tokens", type=int, default=MAX_TOKENS)
+    asked.add_argument("--second", action="store_true", help="measure with the second lists")
     given = asked.parse_args()
     if not RECORDINGS.is_dir():
         raise SystemExit("set STATOR_TRANSCRIPTS to a folder of recorded sessions")
     found = []
-    for one in measured(RECORDINGS, given.names, given.max_tokens):
+    lists = SECOND if given.second else ITEMS
+    for one in measured(RECORDINGS, given.names, given.max_tokens, lists):
         found.append(one)
         lacks = ", ".join(one.missing)
         size = len(one.present) + len(one.missing)

@@ -116,7 +116,7 @@ def test_a_sub_agent_is_a_session_of_its_own(store, shown):
 def test_a_compaction_has_its_summary(store, shown):
     said = str(rendered(store, shown))
     assert "Tax is in tax.py." in said
-    assert "I write it." not in said
+    assert "'I write it.'" not in said
 
 
 def test_what_the_agent_runs_with_is_told_where_it_changes():

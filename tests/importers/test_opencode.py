@@ -147,7 +147,7 @@ def test_a_compaction_has_a_summary_and_names_the_first_kept_item(store):
     said = str(rendered(store, shown))
     assert "Tax rate is in tax.py." in said
     assert "one test fails" in said
-    assert "I begin." not in said
+    assert "'I begin.'" not in said
 
 
 def test_unknown_parts_are_stored_and_counted(store):

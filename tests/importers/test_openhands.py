@@ -71,7 +71,7 @@ def test_a_condensation_has_a_summary_and_names_the_first_kept_item(store):
     (shown,) = views(store, TRAJECTORY, "openhands")
     said = str(rendered(store, shown))
     assert "Tax is in tax.py." in said
-    assert "I write and run." not in said
+    assert "'I write and run.'" not in said
 
 
 def test_each_line_of_an_output_is_a_session(store):

@@ -128,7 +128,7 @@ def test_a_compaction_names_the_first_kept_item(store):
     said = str(rendered(store, second))
     assert "Tax is in, documented." in said
     assert "document it instead" in said
-    assert "I write it." not in said
+    assert "'I write it.'" not in said
 
 
 def test_entries_of_version_1_follow_each_other(store):
@@ -136,7 +136,7 @@ def test_entries_of_version_1_follow_each_other(store):
     (shown,) = views(store, FIRST, "pi")
     assert prompts_of(shown) == ["look at the cart", "fill it"]
     said = str(rendered(store, shown))
-    assert ("fill it" in said, "It is empty." in said) == (True, False)
+    assert ("fill it" in said, "'It is empty.'" in said) == (True, False)
     assert (report.skipped, import_file(store, FIRST, "pi").commits) == (0, 0)
 
 

@@ -27,7 +27,7 @@ CHECKING = re.compile(
     r"(?:test|tests|check|checks|check-types|typecheck|type-check|lint|build|compile|vet|clippy|fmt|format|credo|dialyzer"
     r"|pytest|unittest|mypy|ruff|verify|validate|precommit)(?::[\w:-]+)?\Z"
 )
-"""What runners are told to do in order to check something."""
+"""Words after a runner that make it check something."""
 PREFIXES = frozenset(
     {
         "sudo",
@@ -84,7 +84,7 @@ def _one_word(found: re.Match[str]) -> str:
 
 
 def gist(words: Sequence[str]) -> str:
-    """The program and what it is told to do: `git push`, `npm run test`; of others the program and its last word."""
+    """The program and its verb: `git push`, `npm run test`; of others the program and its last word."""
     plain_words = [
         word for word in words[1:] if re.fullmatch(r"[\w:./@-]+", word) and word[0] != "-"
     ]

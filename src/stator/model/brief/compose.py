@@ -72,7 +72,7 @@ ABOUT_MAX = 100
 LAST_PART = 0.55
 """The part of the room for the agent's words that its last ones may take."""
 SPARE = 0.3
-"""The part of the budget that must be left before what says less is told too."""
+"""The part of the budget that must be left before what says less is added."""
 SHORTEST = 150
 """Bytes of room into which a request or the agent's words are still put."""
 ROUNDS = 8

@@ -16,7 +16,7 @@ WAY_SHOWN = 110
 WHY_SHOWN = 100
 PATHS_SHOWN = 6
 _MOVES = frozenset("commit checkout switch merge rebase reset stash pull restore add".split())
-"""What git is told after which a `git status` is obsolete."""
+"""Verbs of git after which a `git status` is obsolete."""
 _BRANCH = re.compile(r"^On branch (\S+)$|^## (\S+?)(?:\.\.\.|$)", re.MULTILINE)
 _TRACKS = re.compile(
     r"^Your branch (is up to date with|is ahead of|is behind|and) '(\S+?)'(?: by (\d+))?|\.\.\.(\S+)( \[[^\]]+\])?$",
@@ -67,7 +67,7 @@ def _does(words: Sequence[str]) -> bool:
 
 
 def _verb(words: Sequence[str]) -> str:
-    """The program and what it is told to do, whatever folder its file is in."""
+    """The program and its verb, whatever folder its file is in."""
     return gist(words).rpartition("/")[2] if "/" in gist(words) else gist(words)
 
 

@@ -29,7 +29,7 @@ from stator.model.values.paths import outside
 
 REQUESTS_MAX = 12
 FEW = 3
-"""Requests that are all told."""
+"""Requests that are all in a brief."""
 TELLING = 2
 """Terms from which on a request says what is wanted; `ls` does not."""
 STALE = 10
@@ -226,7 +226,7 @@ def unchecked(story: SessionStory, files: Sequence[NetFile]) -> str:
 
 
 def changed(files: Sequence[NetFile]) -> str:
-    """What became of files, in a sentence."""
+    """How files were changed, in a sentence."""
     count = sum(one.op in CHANGES for one in files)
     if not count:
         gone = any("again" in one.op for one in files)
@@ -284,7 +284,7 @@ def listed(found: Sequence[tuple[str, int]], mark: str = "") -> list[BriefItem]:
 
 
 def failed_items(story: SessionStory, folder: str) -> list[BriefItem]:
-    """Failures that nothing repaired, the newest first; not those that a line about a check tells."""
+    """Failures that nothing repaired, the newest first; not those that a line about a check names."""
     shown = {deed.seq for _, deed in stories.checks(story.deeds)[:CHECKS_MAX]}
     found: list[BriefItem] = []
     for deed, times in stories.unrepaired(story.deeds):

@@ -189,7 +189,7 @@ class NetFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionStory(msgspec.Struct, frozen=True, kw_only=True):
-    """What the newest commits of a session tell."""
+    """What happened in the newest commits of a session."""
 
     asked: list[PersonRequest]
     said: list[Said]

@@ -1,4 +1,4 @@
-"""Tells what happened while an agent was away: what others recorded since, and whether git has moved."""
+"""Lists what happened while an agent was away: what others recorded since, and whether git has moved."""
 
 from __future__ import annotations
 

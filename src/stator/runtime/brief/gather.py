@@ -488,7 +488,7 @@ class _Gathering:
 
 GONE = "gone from disk"
 DIFFERS = {GONE: GONE, "changed on disk since": "changed since"}
-"""What is said of a file that is not as it was recorded."""
+"""The mark of a file that is not as it was recorded."""
 JUDGED = tuple(name for name in BRIEFED if name not in ("files", "evicted"))
 """Collections of which nothing is told that rests on what nobody vouches for."""
 

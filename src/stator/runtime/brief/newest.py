@@ -59,7 +59,7 @@ class NewestCommits:
         return list(visible(known, self.head.seq)) if known else None
 
     def _compaction(self, page: Sequence[Commit]) -> list[Commit]:
-        """The last compaction, if it is before the newest commits: its summary tells of those before it."""
+        """The last compaction, if it is before the newest commits: its summary is about those before it."""
         if self.is_whole or any(commit.kind == "compaction" for commit in page):
             return []
         live = self.counts.live.get("evicted")
