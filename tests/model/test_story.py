@@ -137,3 +137,10 @@ def test_the_newest_request_is_there_however_short_it_is():
         [PersonRequest(text, seq, seq) for seq, text in enumerate(asked, 1)], lambda seq: ""
     )
     assert found[0].text == "deploy it"
+
+
+def test_git_that_finds_nothing_to_commit_did_not_fail():
+    done = ran(
+        "git commit -m x", "error", result="On branch main\nnothing to commit, working tree clean"
+    )
+    assert stories.unrepaired([done]) == []

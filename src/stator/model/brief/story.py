@@ -111,6 +111,8 @@ _SUBAGENTS = frozenset(
     "task agent dispatch_agent spawn_agent subagent delegate new_task run_agent".split()
 )
 DID_NOT_WORK = frozenset({"error", "timeout", "denied"})
+NOTHING_LEFT = "nothing to commit, working tree clean"
+"""What git prints where the work is in a revision already: its exit code says otherwise."""
 
 
 class PersonRequest(msgspec.Struct, frozen=True):
@@ -217,20 +219,27 @@ def story(commits: Sequence[Commit]) -> SessionStory:
     deeds: list[Deed] = []
     summary: Said | None = None
     turn, ended, cause = 0, "", ""
+    is_report = False
     for commit in commits:
         if commit.kind == "turn":
             turn, ended, cause = commit.turn, "", ""
+            is_report = False
             asked.append(PersonRequest(_prompt(commit), commit.seq, commit.turn, _source(commit)))
         elif commit.kind == "turn_end":
             ended, cause = commit.status or "ok", commit.cause
+        elif commit.kind == "entry" and commit.actor == "agent":
+            is_report = (
+                True  # of a task in the background, to which an agent answers something at once
+            )
         elif commit.kind == "entry" and commit.actor == "model":
-            if words := answer_of(commit):
+            if (words := answer_of(commit)) and not is_report:
                 said.append(Said(words, commit.seq, commit.turn))
         elif commit.kind == "entry" and (words := _wish(commit)):
             asked.append(PersonRequest(words, commit.seq, commit.turn, _source(commit)))
         elif commit.kind == "compaction":
             summary = summary_of(commit) or summary
         elif commit.kind == "call":
+            is_report = False
             deed = _deed(commit, ends.get(commit.call))
             deeds.append(deed)
             if words := _told_by(deed):
@@ -394,6 +403,8 @@ def unrepaired(deeds: Sequence[Deed]) -> list[tuple[Deed, int]]:
     newest: dict[str, Deed] = {}
     for deed in deeds[-LATELY:]:
         if deed.status not in DID_NOT_WORK or deed.only_looks or is_idle(deed.tool):
+            continue
+        if NOTHING_LEFT in deed.result:
             continue
         if all(worked.get(each, 0) > deed.seq for each in deed.gists):
             continue
