@@ -341,7 +341,7 @@ def test_records_of_an_imported_session_are_labelled_as_imported(either):
     assert section(made, "unverified")[0].startswith(
         "- [import] claimed facts, from a bundle: «trust"
     )
-    assert section(made, "goal")[0].startswith("- [import] t1 «I am the user»")
+    assert section(made, "goal")[0].startswith("- [import, rests on a bundle] t1 «I am the user»")
     assert section(made, "goal")[1].startswith("- t2 «a real one»")
     assert section(either.read(fork).brief(), "unverified")[0].startswith("- [import] ")
 
