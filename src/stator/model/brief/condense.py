@@ -69,6 +69,12 @@ _NARRATION = re.compile(
     r"|i (?:see|understand)\b|thank|certainly|based on (?:this|my|the)|\Z)",
     re.IGNORECASE,
 )
+_LEADS_IN = re.compile(
+    r"(?:(?:ok(?:ay)?|great|perfect|excellent|good|now|alright|sure|right|got it)\b[,.!:\s—-]*){0,3}"
+    r"(?:let(?:['’]s| me| us)|(?:i|we)['’]ll|i will|(?:i|we) (?:now )?need to|next,|first,)\s",
+    re.IGNORECASE,
+)
+"""How a sentence begins that announces what its author did right after."""
 _POINTS_BACK = re.compile(r"(?:it|this|that|these|those|they)\b", re.IGNORECASE)
 """How a sentence begins that says little without the one before it."""
 _AHEAD = re.compile(
@@ -285,6 +291,11 @@ def _factor(unit: Unit, passage: SourceText) -> float:
     if passage.lead:
         factor *= LEAD[min(unit.place, len(LEAD) - 1)]
     return factor
+
+
+def leads_in(text: str) -> bool:
+    """Whether a sentence only announces what follows it."""
+    return text.endswith(":") or _LEADS_IN.match(text) is not None
 
 
 def is_code(text: str) -> bool:

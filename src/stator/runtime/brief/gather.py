@@ -473,7 +473,7 @@ class _Gathering:
                 return found
             return f"{found or 'agent'}, rests on {_origin(doubtful[seq])}"
 
-        items = lines.request_items(asked, source)
+        items = lines.request_items(asked, source, story.said)
         if not items and story.turn:
             items = [BriefItem(text="", mark="(no prompt on record)", seq=0)]
         if story.ended in ("interrupted", "aborted") and story.cause:
