@@ -83,8 +83,10 @@ PRUNED: tuple[SectionName, ...] = (SEEN, "did", SAID)
 """Sections of which lines are left out that say what other lines say, in the order in which that is looked at."""
 NEW_TERMS = 3
 """Names and numbers that a line about a call has to bring, where the agent said itself what it did."""
-COVERED = 0.8
+COVERED: dict[SectionName, float] = {SEEN: 0.8, "did": 0.8, SAID: 0.7}
 """The part of what a line says from which on it is left out, where other lines say it."""
+_RUNS = re.compile(r"(?:«|<q>|; )(?:python[\d.]*|node|ruby|bash|sh|go run|cargo run) [\w./]")
+"""A program that the agent ran itself: where there is no check, that is how it looked whether its work does."""
 _QUOTED = re.compile(r"(?:«|<q>)(.*)(?:»|</q>)", re.DOTALL)
 _NAME = re.compile(rf"[\w./@+-]{{1,{ABOUT_MAX}}}", re.ASCII)
 # -- delimiting -----------------------------------------------------------------------------------
@@ -209,13 +211,16 @@ def _pruned(sections: Sequence[Section], *, answered: bool) -> list[Section]:
     known = {id(line): terms(_quoted(line.text)) for part in sections for line in part.lines}
     has = Counter(term for found in known.values() for term in found)
     kept = {part.name: part for part in sections}
+    checked = any(part.name == "checks" and part.lines for part in sections)
     for name in PRUNED:
         lines: list[BriefLine] = []
         for line in kept[name].lines if name in kept else ():
             found = known[id(line)]
             new = {term: worth for term, worth in found.items() if has[term] == 1}
             few = answered and name != SAID and _strong(new) < NEW_TERMS
-            if few or sum(new.values()) <= (1 - COVERED) * sum(found.values()):
+            covered = sum(new.values()) <= (1 - COVERED[name]) * sum(found.values())
+            runs = name == "did" and not checked and _RUNS.search(line.text)
+            if (few or covered) and not runs:
                 has.subtract(found)
             else:
                 lines.append(line)
@@ -404,7 +409,7 @@ class _Packing:
         last, before = self._gathered.last, self._gathered.said
         spent = self._say(last, LAST, int(room * LAST_PART) if before else room, least=0.0)
         earlier = self._say(before, SAID, room - spent, least=0.03)
-        if (room - spent - earlier) * self._scale > self._bytes * SPARE:
+        if not last and (room - spent - earlier) * self._scale > self._bytes * SPARE:
             earlier = self._say(before, SAID, room - spent, least=0.015, worth=1.2)
         if last and before and room - spent - earlier > SHORTEST // self._scale:
             spent = self._say(last, LAST, room - earlier, least=0.0)

@@ -79,7 +79,8 @@ _POINTS_BACK = re.compile(r"(?:it|this|that|these|those|they)\b", re.IGNORECASE)
 """How a sentence begins that says little without the one before it."""
 _AHEAD = re.compile(
     r"\b(?:let me know|would you like|do you want|shall i|should i|want me to|feel free"
-    r"|if you(?:['’]d)? (?:want|like|prefer)|yet|not run|not tested|untested|current(?:ly)?|in[ _]progress|next steps?"
+    r"|if you(?:['’]d)? (?:want|like|prefer)|yet"
+    r"|right now|at the moment|not run|not tested|untested|current(?:ly)?|in[ _]progress|next steps?"
     r"|still to (?:do|be)|remaining|i['’]ll|i will|let me|let['’]s|going to)\b|\?\s*\Z",
     re.IGNORECASE,
 )

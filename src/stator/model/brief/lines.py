@@ -40,6 +40,10 @@ REFERENCED_MAX, LESSONS_MAX = 2, 3
 SUMMARY, SUMMARY_OLD, MESSAGE, REFERENCED, REPORTED = 1.2, 0.8, 1.4, 0.5, 0.35
 """What texts count for beside an answer: a summary, and one after which much was done; messages of revisions; what a
 request names; the reports of sub-agents."""
+NAMES_TOLD, NAMES_ASKED = 2, 4
+"""Names that nothing later has, from which on a settled request is told all the same, and a settled question."""
+OVERTAKEN = 0.5
+"""What words count for that the same turn's changes followed."""
 SAYINGS_MAX = 40
 """Earlier answers that are chosen from, the newest."""
 REPORT, NEAR = 400, 6
@@ -67,8 +71,8 @@ _NOTICE = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _LASTING = re.compile(
-    r"\b(?:must|always|never|should|prefer\w*|instead|don['’]?t|do not|wants?|use|only|need(?:s|ed)? to|make sure|ensure"
-    r"|keep|avoid|without|rather|decid\w*|let['’]?s|not)\b",
+    r"\b(?:must|always|never|should|prefer\w*|instead|don['’]?t|do not|wants?|use|only|need(?:s|ed)? to|make sure"
+    r"|ensure|keep|avoid|without|rather|decid\w*)\b",
     re.IGNORECASE,
 )
 """Words of a request that holds beyond the answer to it."""
@@ -112,12 +116,15 @@ def request_items(
 
 def _holds(one: PersonRequest, asked: Sequence[PersonRequest], said: Sequence[Said]) -> bool:
     """Whether a request holds beyond the answer to it, or names what nothing later names."""
-    if _LASTING.search(one.text):
+    words = one.text.partition('{"')[0]
+    asks = "?" in words
+    if not asks and _LASTING.search(words):
         return True
     later = [*(each.text for each in asked), *(each.text for each in said)]
     seqs = [*(each.seq for each in asked), *(each.seq for each in said)]
     named = {t for text, seq in zip(later, seqs, strict=True) if seq > one.seq for t in terms(text)}
-    return any(worth > 1 and term not in named for term, worth in terms(one.text).items())
+    new = sum(worth > 1 and term not in named for term, worth in terms(words).items())
+    return new >= (NAMES_ASKED if asks else NAMES_TOLD)
 
 
 def _request_worth(one: PersonRequest) -> float:
@@ -154,7 +161,7 @@ def _last(story: SessionStory) -> Said | None:
 
 def _is_notice(said: Said) -> bool:
     """Whether it only says that something that ran in the background ended."""
-    return len(said.text) < REPORT and _NOTICE.search(said.text) is not None
+    return len(said.text) < 2 * REPORT and _NOTICE.search(said.text) is not None
 
 
 def _only_leads_in(text: str) -> bool:
@@ -165,12 +172,19 @@ def earlier_sayings(story: SessionStory) -> list[Saying]:
     """The agent's own summary and its earlier answers, in order: those that end a turn, and the newest, count most."""
     last = last_sayings(story)
     shown = {one.text for one in last}
+    idle = _idle_turns(story)
     before = [
         one
         for one in story.said
-        if (not last or (one.seq < last[-1].seq and one.text not in shown)) and not _is_notice(one)
+        if (not last or (one.seq < last[-1].seq and one.text not in shown))
+        and one.turn not in idle
+        and not _is_notice(one)
     ][-SAYINGS_MAX:]
-    found = [_earlier(one, (place + 1) / len(before)) for place, one in enumerate(before)]
+    wrote = _wrote(story) if last else {}
+    found = [
+        _earlier(one, (place + 1) / len(before), overtaken=wrote.get(one.turn, 0) > one.seq)
+        for place, one in enumerate(before)
+    ]
     if story.summary is not None:
         summary = story.summary
         since = sum(deed.seq > summary.seq for deed in story.deeds)
@@ -204,9 +218,32 @@ def earlier_sayings(story: SessionStory) -> list[Saying]:
     return sorted(found, key=lambda saying: saying.seq)
 
 
-def _earlier(said: Said, age: float) -> Saying:
-    """An earlier answer; `age` is from 0, the first, to 1."""
-    weight = (0.6 + 0.4 * age) * (1.0 if said.last_of_turn or said.by else 0.8)
+def _idle_turns(story: SessionStory) -> set[int]:
+    """Turns before the last in which nothing was asked and nothing done, such as a greeting."""
+    found = {one.turn for one in story.asked if len(terms(one.text)) < TELLING}
+    found -= {one.turn for one in story.asked if len(terms(one.text)) >= TELLING}
+    return found - {deed.turn for deed in story.deeds if not is_idle(deed.tool)} - {story.turn}
+
+
+def _wrote(story: SessionStory) -> dict[int, int]:
+    """When each turn changed a file or made a revision last."""
+    return {
+        deed.turn: deed.seq
+        for deed in story.deeds
+        if deed.status == "ok"
+        and deed.act is not None
+        and (
+            deed.act.kind in ("write", "edit")
+            or any(words[:2] == ["git", "commit"] for words in deed.steps)
+        )
+    }
+
+
+def _earlier(said: Said, age: float, *, overtaken: bool) -> Saying:
+    """An earlier answer; `age` is from 0, the first, to 1. What was said on the way to a change counts for less."""
+    weight = (0.6 + 0.4 * age) * (
+        1.0 if said.last_of_turn or said.by else OVERTAKEN if overtaken else 0.8
+    )
     return Saying(text=said.text, seq=said.seq, mark=_by(said), weight=weight)
 
 
@@ -351,7 +388,12 @@ def call_items(story: SessionStory, folder: str) -> list[BriefItem]:
     """Commands that did something, in one line; then calls of other tools than shells and file tools, and what they
     gave, unless that is from the web."""
     found: list[BriefItem] = []
-    ran = stories.commands(story.deeds)
+    gone = {posixpath.basename(one.path) for one in story.files if "deleted" in one.op}
+    ran = [
+        deed
+        for deed in stories.commands(story.deeds)
+        if not any(name in deed.shown for name in gone)
+    ]
     if ran:
         text, seq, turns = "", ran[0].seq, {deed.turn for deed in ran}
         for deed in ran:
@@ -456,10 +498,10 @@ def _result_units(deed: Deed, folder: str, *, said: bool) -> Iterator[Unit]:
         below = f"{base}/" if base and base != folder else ""
         near = [(path.removeprefix(f"{base or folder}/"), "") for path in paths]
         if len(paths) > 1:
-            shown, left = grouped(near, RESULT_SHOWN)
+            names, left = grouped(near, RESULT_SHOWN)
             left += len(every) - len(paths)
             more = f" … and {left:,} more" if left else ""
-            yield Unit(f"{below}: {shown}{more}".removeprefix(": "), 0)
+            yield Unit(f"{below}: {names}{more}".removeprefix(": "), 0)
 
 
 def _word_lines(text: str) -> Iterator[Unit]:

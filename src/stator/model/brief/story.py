@@ -485,6 +485,16 @@ def questions(deeds: Sequence[Deed]) -> list[Deed]:
     return list(found.values())[::-1]
 
 
+def title(deeds: Sequence[Deed]) -> str:
+    """The title that the agent gave the conversation last."""
+    for deed in reversed(deeds):
+        given = deed.arguments if isinstance(deed.arguments, Mapping) else {}
+        named = given.get("title")
+        if is_idle(deed.tool) and deed.status == "ok" and isinstance(named, str):
+            return beginning(plain(named), SHOWN_MAX)
+    return ""
+
+
 def _is_file_word(tool: str) -> bool:
     """Whether a tool works with files, by its name; one of a server has a name of its own."""
     return (
