@@ -9,7 +9,8 @@ agent that say what no line says yet get the rest. What was left out for lack of
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -21,6 +22,7 @@ from stator.model.brief.condense import (
     chosen,
     condensed,
     joined,
+    leads_in,
     terms,
     units_of,
     weighed,
@@ -77,6 +79,15 @@ SHORTEST = 150
 """Bytes of room into which a request or the agent's words are still put."""
 ROUNDS = 8
 """How often a text is made again for a counter that counts whole texts for more than their lines."""
+PRUNED: tuple[SectionName, ...] = (SEEN, "did", SAID)
+"""Sections of which lines are left out that say what other lines say, in the order in which that is looked at."""
+NEW_TERMS = 3
+"""Names and numbers that a line about a call has to bring, where the agent said itself what it did."""
+COVERED: dict[SectionName, float] = {SEEN: 0.8, "did": 0.8, SAID: 0.7}
+"""The part of what a line says from which on it is left out, where other lines say it."""
+_RUNS = re.compile(r"(?:«|<q>|; )(?:python[\d.]*|node|ruby|bash|sh|go run|cargo run) [\w./]")
+"""A program that the agent ran itself: where there is no check, that is how it looked whether its work does."""
+_QUOTED = re.compile(r"(?:«|<q>)(.*)(?:»|</q>)", re.DOTALL)
 _NAME = re.compile(rf"[\w./@+-]{{1,{ABOUT_MAX}}}", re.ASCII)
 # -- delimiting -----------------------------------------------------------------------------------
 
@@ -147,7 +158,7 @@ def compose(
     room = max_tokens * scale
     packing = _Packing(gathered, _STYLES[target], size, max_tokens)
     for _ in range(ROUNDS):
-        sections = packing.fit(room)
+        sections = _pruned(packing.fit(room), answered=bool(gathered.last))
         text = packing.text(sections)
         over = size(text) - max_tokens * scale
         if over <= 0:
@@ -183,6 +194,41 @@ def _led(saying: Saying, units: Sequence[Unit], whole: Sequence[Unit]) -> str:
     return f"{saying.lead} → {joined(units, [])}" if saying.lead else joined(units, whole)
 
 
+def _quoted(line: str) -> str:
+    """A line without our words before and after what it quotes."""
+    found = _QUOTED.search(line)
+    return found[1] if found else line
+
+
+def _strong(found: Mapping[str, float]) -> int:
+    """Names and numbers among terms."""
+    return sum(worth > 1 for worth in found.values())
+
+
+def _pruned(sections: Sequence[Section], *, answered: bool) -> list[Section]:
+    """Sections without lines that say what others say; where the agent said what it did, also without those about calls
+    that name little else."""
+    known = {id(line): terms(_quoted(line.text)) for part in sections for line in part.lines}
+    has = Counter(term for found in known.values() for term in found)
+    kept = {part.name: part for part in sections}
+    checked = any(part.name == "checks" and part.lines for part in sections)
+    for name in PRUNED:
+        lines: list[BriefLine] = []
+        for line in kept[name].lines if name in kept else ():
+            found = known[id(line)]
+            new = {term: worth for term, worth in found.items() if has[term] == 1}
+            few = answered and name != SAID and _strong(new) < NEW_TERMS
+            covered = sum(new.values()) <= (1 - COVERED[name]) * sum(found.values())
+            runs = name == "did" and not checked and _RUNS.search(line.text)
+            if (few or covered) and not runs:
+                has.subtract(found)
+            else:
+                lines.append(line)
+        if name in kept:
+            kept[name] = msgspec.structs.replace(kept[name], lines=lines)
+    return list(kept.values())
+
+
 def _words(name: SectionName) -> str:
     return name.replace("_", " ")
 
@@ -190,6 +236,11 @@ def _words(name: SectionName) -> str:
 def _units(text: str) -> list[Unit]:
     """The units of a text; of one without any, all of it."""
     return units_of(text) or [Unit(" ".join(text.split()), 0)]
+
+
+def _telling(units: Sequence[Unit], name: SectionName) -> Sequence[Unit]:
+    """Units without those that announced what was done after them, where that is not the end."""
+    return [unit for unit in units if not leads_in(unit.text)] if name == SAID else units
 
 
 class _Packing:
@@ -358,7 +409,7 @@ class _Packing:
         last, before = self._gathered.last, self._gathered.said
         spent = self._say(last, LAST, int(room * LAST_PART) if before else room, least=0.0)
         earlier = self._say(before, SAID, room - spent, least=0.03)
-        if (room - spent - earlier) * self._scale > self._bytes * SPARE:
+        if not last and (room - spent - earlier) * self._scale > self._bytes * SPARE:
             earlier = self._say(before, SAID, room - spent, least=0.015, worth=1.2)
         if last and before and room - spent - earlier > SHORTEST // self._scale:
             spent = self._say(last, LAST, room - earlier, least=0.0)
@@ -418,7 +469,7 @@ class _Packing:
             self._passages[name] = [
                 weighed(
                     SourceText(
-                        units=saying.units or _units(saying.text),
+                        units=saying.units or _telling(_units(saying.text), name),
                         weight=saying.weight,
                         newest=name == LAST or saying.newest,
                     )

@@ -69,11 +69,18 @@ _NARRATION = re.compile(
     r"|i (?:see|understand)\b|thank|certainly|based on (?:this|my|the)|\Z)",
     re.IGNORECASE,
 )
+_LEADS_IN = re.compile(
+    r"(?:(?:ok(?:ay)?|great|perfect|excellent|good|now|alright|sure|right|got it)\b[,.!:\s—-]*){0,3}"
+    r"(?:let(?:['’]s| me| us)|(?:i|we)['’]ll|i will|(?:i|we) (?:now )?need to|next,|first,)\s",
+    re.IGNORECASE,
+)
+"""How a sentence begins that announces what its author did right after."""
 _POINTS_BACK = re.compile(r"(?:it|this|that|these|those|they)\b", re.IGNORECASE)
 """How a sentence begins that says little without the one before it."""
 _AHEAD = re.compile(
     r"\b(?:let me know|would you like|do you want|shall i|should i|want me to|feel free"
-    r"|if you(?:['’]d)? (?:want|like|prefer)|yet|not run|not tested|untested|current(?:ly)?|in[ _]progress|next steps?"
+    r"|if you(?:['’]d)? (?:want|like|prefer)|yet"
+    r"|right now|at the moment|not run|not tested|untested|current(?:ly)?|in[ _]progress|next steps?"
     r"|still to (?:do|be)|remaining|i['’]ll|i will|let me|let['’]s|going to)\b|\?\s*\Z",
     re.IGNORECASE,
 )
@@ -285,6 +292,11 @@ def _factor(unit: Unit, passage: SourceText) -> float:
     if passage.lead:
         factor *= LEAD[min(unit.place, len(LEAD) - 1)]
     return factor
+
+
+def leads_in(text: str) -> bool:
+    """Whether a sentence only announces what follows it."""
+    return text.endswith(":") or _LEADS_IN.match(text) is not None
 
 
 def is_code(text: str) -> bool:

@@ -15,6 +15,7 @@ from stator.model.brief.condense import (
     chosen,
     is_code,
     joined,
+    leads_in,
     plain,
     terms,
     units_of,
@@ -39,6 +40,10 @@ REFERENCED_MAX, LESSONS_MAX = 2, 3
 SUMMARY, SUMMARY_OLD, MESSAGE, REFERENCED, REPORTED = 1.2, 0.8, 1.4, 0.5, 0.35
 """What texts count for beside an answer: a summary, and one after which much was done; messages of revisions; what a
 request names; the reports of sub-agents."""
+NAMES_TOLD, NAMES_ASKED = 2, 4
+"""Names that nothing later has, from which on a settled request is told all the same, and a settled question."""
+OVERTAKEN = 0.5
+"""What words count for that the same turn's changes followed."""
 SAYINGS_MAX = 40
 """Earlier answers that are chosen from, the newest."""
 REPORT, NEAR = 400, 6
@@ -59,8 +64,18 @@ PATHS_MAX = 12
 LINKS, LINK_PLACE = 0.4, 1_000
 """What titles and addresses count for beside the sentences of a page, and where they are: after those."""
 _PATH = re.compile(
-    r"^\s*(?:\d+[:→])?((?:\.{0,2}/)?(?:[\w.@()\[\]+-]+/)+[\w.@()\[\]+-]+\.\w+)", re.MULTILINE
+    r"^\s*(?:\d+[:→])?((?:\.{0,2}/)?(?:[\w.@()\[\]+-]+/)+[\w.@()\[\]+-]*\.\w+)", re.MULTILINE
 )
+_NOTICE = re.compile(
+    r"\A.{0,60}\b(?:background (?:task|command|process|job)|(?:task|old|stale|late) notification|notification from)",
+    re.IGNORECASE | re.DOTALL,
+)
+_LASTING = re.compile(
+    r"\b(?:must|always|never|should|prefer\w*|instead|don['’]?t|do not|wants?|use|only|need(?:s|ed)? to|make sure"
+    r"|ensure|keep|avoid|without|rather|decid\w*)\b",
+    re.IGNORECASE,
+)
+"""Words of a request that holds beyond the answer to it."""
 _LINK = re.compile(r'"title":\s*"([^"]{3,120})",\s*"url":\s*"(https?://[^"\s]{3,160})"')
 _LINKS = re.compile(r'\[\{"title":.*?\}\]', re.DOTALL)
 _REMINDER = re.compile(r"<(system-reminder|environment_details)>.*?(?:</\1>|\Z)", re.DOTALL)
@@ -73,9 +88,11 @@ _CODE = re.compile(
 # -- what was asked -------------------------------------------------------------------------------
 
 
-def request_items(asked: Sequence[PersonRequest], label: Callable[[int], str]) -> list[BriefItem]:
+def request_items(
+    asked: Sequence[PersonRequest], label: Callable[[int], str], said: Sequence[Said] = ()
+) -> list[BriefItem]:
     """The newest request that is more than a word of assent, the first, then those between: what says most in few
-    words, and is new, first."""
+    words, and is new, first. Of those between, only what holds beyond its answer, or names what nothing later does."""
     found = stories.requests(asked)
     telling = [
         one
@@ -87,7 +104,7 @@ def request_items(asked: Sequence[PersonRequest], label: Callable[[int], str]) -
     newest, first = telling[-1], telling[0]
     places = {one.seq: place for place, one in enumerate(telling)}
     between = sorted(
-        (one for one in telling if one not in (newest, first)),
+        (one for one in telling if one not in (newest, first) and _holds(one, telling, said)),
         key=lambda one: -_request_worth(one) * (1 + places[one.seq] / len(telling)),
     )
     ordered = [newest, *([first] if first is not newest else []), *between]
@@ -95,6 +112,19 @@ def request_items(asked: Sequence[PersonRequest], label: Callable[[int], str]) -
         BriefItem(text=one.text, mark=f"t{one.turn}", source=label(one.seq), seq=one.seq)
         for one in ordered[:REQUESTS_MAX]
     ]
+
+
+def _holds(one: PersonRequest, asked: Sequence[PersonRequest], said: Sequence[Said]) -> bool:
+    """Whether a request holds beyond the answer to it, or names what nothing later names."""
+    words = one.text.partition('{"')[0]
+    asks = "?" in words
+    if not asks and _LASTING.search(words):
+        return True
+    later = [*(each.text for each in asked), *(each.text for each in said)]
+    seqs = [*(each.seq for each in asked), *(each.seq for each in said)]
+    named = {t for text, seq in zip(later, seqs, strict=True) if seq > one.seq for t in terms(text)}
+    new = sum(worth > 1 and term not in named for term, worth in terms(words).items())
+    return new >= (NAMES_ASKED if asks else NAMES_TOLD)
 
 
 def _request_worth(one: PersonRequest) -> float:
@@ -118,18 +148,43 @@ def last_sayings(story: SessionStory) -> list[Saying]:
 
 
 def _last(story: SessionStory) -> Said | None:
-    telling = (one for one in reversed(story.said) if len(terms(one.text)) >= TELLING)
+    worked = max((deed.seq for deed in story.deeds), default=0)
+    telling = (
+        one
+        for one in reversed(story.said)
+        if len(terms(one.text)) >= TELLING
+        and not _is_notice(one)
+        and not (one.seq < worked and not one.by and _only_leads_in(one.text))
+    )
     return next(telling, story.last)
+
+
+def _is_notice(said: Said) -> bool:
+    """Whether it only says that something that ran in the background ended."""
+    return len(said.text) < 2 * REPORT and _NOTICE.search(said.text) is not None
+
+
+def _only_leads_in(text: str) -> bool:
+    return all(leads_in(unit.text) for unit in units_of(text))
 
 
 def earlier_sayings(story: SessionStory) -> list[Saying]:
     """The agent's own summary and its earlier answers, in order: those that end a turn, and the newest, count most."""
     last = last_sayings(story)
     shown = {one.text for one in last}
+    idle = _idle_turns(story)
     before = [
-        one for one in story.said if not last or (one.seq < last[-1].seq and one.text not in shown)
+        one
+        for one in story.said
+        if (not last or (one.seq < last[-1].seq and one.text not in shown))
+        and one.turn not in idle
+        and not _is_notice(one)
     ][-SAYINGS_MAX:]
-    found = [_earlier(one, (place + 1) / len(before)) for place, one in enumerate(before)]
+    wrote = _wrote(story) if last else {}
+    found = [
+        _earlier(one, (place + 1) / len(before), overtaken=wrote.get(one.turn, 0) > one.seq)
+        for place, one in enumerate(before)
+    ]
     if story.summary is not None:
         summary = story.summary
         since = sum(deed.seq > summary.seq for deed in story.deeds)
@@ -163,9 +218,32 @@ def earlier_sayings(story: SessionStory) -> list[Saying]:
     return sorted(found, key=lambda saying: saying.seq)
 
 
-def _earlier(said: Said, age: float) -> Saying:
-    """An earlier answer; `age` is from 0, the first, to 1."""
-    weight = (0.6 + 0.4 * age) * (1.0 if said.last_of_turn or said.by else 0.8)
+def _idle_turns(story: SessionStory) -> set[int]:
+    """Turns before the last in which nothing was asked and nothing done, such as a greeting."""
+    found = {one.turn for one in story.asked if len(terms(one.text)) < TELLING}
+    found -= {one.turn for one in story.asked if len(terms(one.text)) >= TELLING}
+    return found - {deed.turn for deed in story.deeds if not is_idle(deed.tool)} - {story.turn}
+
+
+def _wrote(story: SessionStory) -> dict[int, int]:
+    """When each turn changed a file or made a revision last."""
+    return {
+        deed.turn: deed.seq
+        for deed in story.deeds
+        if deed.status == "ok"
+        and deed.act is not None
+        and (
+            deed.act.kind in ("write", "edit")
+            or any(words[:2] == ["git", "commit"] for words in deed.steps)
+        )
+    }
+
+
+def _earlier(said: Said, age: float, *, overtaken: bool) -> Saying:
+    """An earlier answer; `age` is from 0, the first, to 1. What was said on the way to a change counts for less."""
+    weight = (0.6 + 0.4 * age) * (
+        1.0 if said.last_of_turn or said.by else OVERTAKEN if overtaken else 0.8
+    )
     return Saying(text=said.text, seq=said.seq, mark=_by(said), weight=weight)
 
 
@@ -310,7 +388,12 @@ def call_items(story: SessionStory, folder: str) -> list[BriefItem]:
     """Commands that did something, in one line; then calls of other tools than shells and file tools, and what they
     gave, unless that is from the web."""
     found: list[BriefItem] = []
-    ran = stories.commands(story.deeds)
+    gone = {posixpath.basename(one.path) for one in story.files if "deleted" in one.op}
+    ran = [
+        deed
+        for deed in stories.commands(story.deeds)
+        if not any(name in deed.shown for name in gone)
+    ]
     if ran:
         text, seq, turns = "", ran[0].seq, {deed.turn for deed in ran}
         for deed in ran:
@@ -337,7 +420,10 @@ def call_items(story: SessionStory, folder: str) -> list[BriefItem]:
 def results(story: SessionStory, folder: str) -> list[Saying]:
     """What the newest calls wrote and showed, to choose from. If the agent said what it found, only what they wrote."""
     found: list[Saying] = []
+    gone = {one.path for one in story.files if "deleted" in one.op}
     for deed in _looked_at(story, web=False):
+        if deed.act is not None and any(deed.act.path.endswith(path) for path in gone):
+            continue
         units = list(_result_units(deed, folder, said=story.answered))
         if units:
             lead = beginning(_near(deed.shown, folder), COMMAND_SHOWN)
@@ -406,14 +492,16 @@ def _result_units(deed: Deed, folder: str, *, said: bool) -> Iterator[Unit]:
     elif not said and document:
         yield from list(_word_lines(_REMINDER.sub("", deed.result)))[:WRITTEN_LINES]
     elif not said and act.kind in ("grep", "glob", "list", "shell"):
-        paths = list(dict.fromkeys(_PATH.findall(beginning(deed.result, SEARCHED_TEXT))))[
-            :PATHS_MAX
-        ]
+        every = list(dict.fromkeys(_PATH.findall(beginning(deed.result, SEARCHED_TEXT))))
+        paths = every[:PATHS_MAX]
         base = common_folder(paths)
         below = f"{base}/" if base and base != folder else ""
         near = [(path.removeprefix(f"{base or folder}/"), "") for path in paths]
         if len(paths) > 1:
-            yield Unit(f"{below}: {grouped(near, RESULT_SHOWN)[0]}".removeprefix(": "), 0)
+            names, left = grouped(near, RESULT_SHOWN)
+            left += len(every) - len(paths)
+            more = f" … and {left:,} more" if left else ""
+            yield Unit(f"{below}: {names}{more}".removeprefix(": "), 0)
 
 
 def _word_lines(text: str) -> Iterator[Unit]:

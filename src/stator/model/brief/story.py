@@ -79,6 +79,11 @@ _FAILED_LINE = re.compile(
     r"|timed? ?out|nothing to commit|ignored",
     re.IGNORECASE,
 )
+_PROMPT = re.compile(
+    r"^(?:\((?:Open file|Current directory|Interactive session)\b.*\)|bash[-\w.]*\$.*|\S+@\S+:\S* [$#].*)\s*$",
+    re.MULTILINE,
+)
+"""What a shell shows before it waits for the next command."""
 _SPREAD = re.compile(r":\n\s*(?=\S)")
 """Where a line that announces something ends."""
 _REFUSED = re.compile(r"\W{0,3}Your proposed edit has introduced new syntax error", re.IGNORECASE)
@@ -96,7 +101,7 @@ _WORDS_OF_TOOL = ("result", "plan", "message", "summary", "text", "final_answer"
 """Arguments in which an agent says something by a call, as when it completes a task or hands over a plan."""
 _PROGRAM = re.compile(
     r"^(?:This session is being continued from|If you need specific details from before|(?:Please )?[Cc]ontinue the"
-    r" conversation from|Resume directly).*$",
+    r" conversation from|Resume directly|The messages after this summary are).*$",
     re.MULTILINE,
 )
 """Lines that an agent's program puts around the summary, for the model that goes on."""
@@ -362,8 +367,8 @@ def result_text(output: Any) -> str:
             for name in ("output", "stdout", "stderr", "message", "content", "text", "result")
             if isinstance(output.get(name), str) and output[name]
         ]
-        return _ESCAPES.sub("", "\n".join(parts) or value_text(output))
-    return _ESCAPES.sub("", prompt_text(output))
+        return _PROMPT.sub("", _ESCAPES.sub("", "\n".join(parts) or value_text(output)))
+    return _PROMPT.sub("", _ESCAPES.sub("", prompt_text(output)))
 
 
 def _told_by(deed: Deed) -> str:
@@ -470,7 +475,6 @@ def questions(deeds: Sequence[Deed]) -> list[Deed]:
     tools of MCP servers, sub-agents."""
     found: dict[str, Deed] = {}
     for deed in deeds:
-        name = "_".join(words_of(deed.tool))
         if (
             deed.status != "ok"
             or deed.act is not None
@@ -478,19 +482,28 @@ def questions(deeds: Sequence[Deed]) -> list[Deed]:
             or deed.tool == MODEL
         ):
             continue
-        if deed.shown == deed.tool:
+        if deed.shown == deed.tool or is_report(deed) or _is_file_word(deed.shown.split(" ")[0]):
             continue
         if (
             isinstance(deed.arguments, Mapping)
             and len(str(deed.arguments.get("code", ""))) > CODE_MAX
         ):
             continue
-        if is_idle(deed.tool) and name != "change_title":
+        if is_idle(deed.tool):
             continue
-        key = deed.tool if is_idle(deed.tool) else deed.shown
-        found.pop(key, None)
-        found[key] = deed
+        found.pop(deed.shown, None)
+        found[deed.shown] = deed
     return list(found.values())[::-1]
+
+
+def title(deeds: Sequence[Deed]) -> str:
+    """The title that the agent gave the conversation last."""
+    for deed in reversed(deeds):
+        given = deed.arguments if isinstance(deed.arguments, Mapping) else {}
+        named = given.get("title")
+        if is_idle(deed.tool) and deed.status == "ok" and isinstance(named, str):
+            return beginning(plain(named), SHOWN_MAX)
+    return ""
 
 
 def _is_file_word(tool: str) -> bool:
@@ -533,8 +546,14 @@ def commands(deeds: Sequence[Deed]) -> list[Deed]:
 
 
 def referenced(story: SessionStory) -> list[Deed]:
-    """Calls that showed what a request names, such as an issue or a document, in the order of the log."""
+    """Calls that showed what a request names, such as an issue or a document, in the order of the log; not what was
+    changed since."""
     found: list[Deed] = []
+    written = {
+        deed.act.path: deed.seq
+        for deed in story.deeds
+        if deed.act is not None and deed.act.kind in ("write", "edit") and deed.status == "ok"
+    }
     for asked in story.asked:
         named = {word for word in _NAMED.findall(asked.text) if len(word) > 3}
         deeds = [deed for deed in story.deeds if deed.seq > asked.seq and deed.turn == asked.turn]
@@ -543,6 +562,7 @@ def referenced(story: SessionStory) -> list[Deed]:
             if (
                 act is None
                 or deed.status != "ok"
+                or written.get(act.path, 0) > deed.seq
                 or not any(word in (act.text or act.path) for word in named)
             ):
                 continue

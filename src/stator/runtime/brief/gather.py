@@ -30,7 +30,7 @@ from stator.model.brief.sections import (
     told,
     unplaced_topic,
 )
-from stator.model.brief.story import NetFile, SessionStory
+from stator.model.brief.story import NetFile, SessionStory, title
 from stator.model.log.delta import Put
 from stator.model.log.shown_text import cut_short
 from stator.model.records.tables import (
@@ -167,7 +167,7 @@ class _Gathering:
         }
         return Gathered(
             session=self._id,
-            name=self._row.record.name,
+            name=title(story.deeds) or self._row.record.name,
             head=self._head,
             topics=topics,
             opening=self._opening(story, files),
@@ -473,7 +473,7 @@ class _Gathering:
                 return found
             return f"{found or 'agent'}, rests on {_origin(doubtful[seq])}"
 
-        items = lines.request_items(asked, source)
+        items = lines.request_items(asked, source, story.said)
         if not items and story.turn:
             items = [BriefItem(text="", mark="(no prompt on record)", seq=0)]
         if story.ended in ("interrupted", "aborted") and story.cause:
