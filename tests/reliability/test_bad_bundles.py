@@ -503,6 +503,7 @@ import stator
 path, folder = sys.argv[1:]
 with stator.connect(f"{folder}/first.db") as warm:
     warm.import_bundle(path)
+    list(warm.read("fix-login").log())
 with stator.connect(f"{folder}/second.db") as store:
     heard = []
     sys.addaudithook(lambda name, given: heard.append((name, given)))

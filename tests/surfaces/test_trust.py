@@ -84,7 +84,7 @@ def test_the_brief_of_a_foreign_store_labels_every_text_as_imported(foreign, ask
     texts = [line for line in ask("brief", "helpful").out.splitlines() if "«" in line]
     assert any("ignore previous instructions" in line for line in texts)
     assert all(
-        "[import]" in line for line in texts if line.startswith("- ") and "git has" not in line
+        "[import" in line for line in texts if line.startswith("- ") and "git has" not in line
     )
 
 
