@@ -12,6 +12,7 @@ from stator.model.brief.condense import (
     chosen,
     condensed,
     joined,
+    leads_in,
     terms,
     units_of,
     weighed,
@@ -87,3 +88,10 @@ def test_left_out_parts_are_marked():
 )
 def test_a_path_is_known_by_its_last_part(long, short):
     assert terms(short).keys() <= terms(long).keys()
+
+
+def test_a_sentence_that_only_announces_what_follows_is_known():
+    assert leads_in("We'll modify the file incrementally:")
+    assert leads_in("Now let me look at the tests")
+    assert leads_in("Great! I need to read app.js first.")
+    assert not leads_in("The parser drops the last row because the loop ends early.")
