@@ -25,7 +25,8 @@ from stator.importers.run import import_transcripts
 
 ITEMS = Path(__file__).parent / "items"
 SECOND = Path(__file__).parent / "second"
-"""Other lists of some of the sessions, by other people, which were never looked at while a brief was tuned."""
+"""Other lists of some of the sessions, by other people. The brief was not tuned by their texts; their shares, and
+the ids of what was missing, were seen while it was."""
 RECORDINGS = Path(os.environ.get("STATOR_TRANSCRIPTS") or "/nonexistent")
 MAX_TOKENS = 1000
 FIRST_ROUND = "generated-9d4f"
@@ -74,15 +75,15 @@ def measured(
             continue
         with TemporaryDirectory() as place:
             briefs = briefs_of(Path(place), folder / one["session"], max_tokens)
-        text, tokens = max(
-            briefs, key=lambda brief: sum(is_in(item, brief[0]) for item in one["items"])
-        )
-        there = [item["id"] for item in one["items"] if is_in(item, text)]
+        text = "\n".join(brief for brief, _ in briefs)
+        there = [
+            item["id"] for item in one["items"] if any(is_in(item, brief) for brief, _ in briefs)
+        ]
         yield MeasuredSession(
             name=name,
             short=one["short"],
             text=text,
-            tokens=tokens,
+            tokens=max(tokens for _, tokens in briefs),
             present=there,
             missing=[item["id"] for item in one["items"] if item["id"] not in there],
         )
@@ -90,7 +91,7 @@ def measured(
 
 def briefs_of(place: Path, transcript: Path, max_tokens: int) -> list[tuple[str, int]]:
     """The brief of each conversation in a transcript, imported into a store of its own, and its tokens. A file with
-    several conversations has one list, about one of them: the one that it fits best."""
+    several conversations has one list about all of them: an item must be in one of their briefs."""
     with stator.connect(place / "store.db") as store:
         taken = import_transcripts(store, discover([transcript])).taken
         views = [store.read(session) for session in dict.fromkeys(one.session for one in taken)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stator.model.brief import lines
+from stator.model.brief import check_runs, lines
 from stator.model.brief import story as stories
 from stator.model.brief.command_words import parts
 from stator.model.brief.lines import request_items
@@ -86,9 +86,9 @@ def test_a_command_that_only_names_a_check_is_none(command):
 
 
 def test_the_status_of_a_check_behind_a_pipe_is_not_believed():
-    assert stories.check_ending(ran("make test | tail -3")) == "ran"
+    assert check_runs.check_ending(ran("make test | tail -3")) == "ran"
     assert (
-        stories.check_ending(ran("make test", result="== 3 failed, 9 passed"))
+        check_runs.check_ending(ran("make test", result="== 3 failed, 9 passed"))
         == "ok, 3 failed, 9 passed"
     )
 

@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from stator.model.brief import lessons
+from stator.model.brief import check_runs, lessons
 from stator.model.brief import story as stories
 from stator.model.brief.condense import (
     SourceText,
@@ -342,10 +342,10 @@ def check_items(story: SessionStory, folder: str) -> list[BriefItem]:
         since = sum(seq > deed.seq for seq in edits)
         note = f" ({since} file{'s' * (since != 1)} changed since)" if since else ""
         found.append((f"git status: {shown}{note}", deed.seq))
-    for command, deed in stories.checks(story.deeds)[:CHECKS_MAX]:
+    for command, deed in check_runs.checks(story.deeds)[:CHECKS_MAX]:
         since = sum(seq > deed.seq for seq in edits)
         note = f" (not rerun since {since} file{'s' * (since != 1)} changed)" if since else ""
-        found.append((f"{_near(command, folder)}: {stories.check_ending(deed)}{note}", deed.seq))
+        found.append((f"{_near(command, folder)}: {check_runs.check_ending(deed)}{note}", deed.seq))
     return listed(found)
 
 
@@ -363,7 +363,7 @@ def listed(found: Sequence[tuple[str, int]], mark: str = "") -> list[BriefItem]:
 
 def failed_items(story: SessionStory, folder: str) -> list[BriefItem]:
     """Failures that nothing repaired, the newest first; not those that a line about a check names."""
-    shown = {deed.seq for _, deed in stories.checks(story.deeds)[:CHECKS_MAX]}
+    shown = {deed.seq for _, deed in check_runs.checks(story.deeds)[:CHECKS_MAX]}
     found: list[BriefItem] = []
     for deed, times in stories.unrepaired(story.deeds):
         if deed.seq in shown:

@@ -17,7 +17,6 @@ from stator.model.brief.command_words import (
     COMMAND_MAX,
     LOOKERS,
     QUOTED,
-    VERBAL,
     check_in,
     gist,
     is_one_liner,
@@ -40,8 +39,6 @@ TEXT_MAX = 60_000
 """Characters of one text that are looked at."""
 SHOWN_MAX = 180
 """Characters of a call as it is shown."""
-CHECK_SHOWN = 80
-"""Characters of a check as it is shown."""
 LATELY = 60
 """Calls at the end among which failures are looked for; what failed before was left behind."""
 CODE_MAX = 120
@@ -65,11 +62,6 @@ EARLY = 8
 """Calls after a request among which those are that show what it names."""
 DOCUMENTS = (".md", ".rst", ".txt", ".adoc")
 _COST = re.compile(r"(?:<usage>.*|agentId: .*|total_tokens: .*)\Z", re.DOTALL)
-_COUNTS = re.compile(
-    r"\b\d[\d,]*\s+(?:tests?\s+)?(?:passed|passing|failed|failing|failures?|errors?|warnings?|skipped|tests?|examples?"
-    r"|doctests?|specs?|issues?|problems?|vulnerabilities)\b(?:\s*\(\d+\))?",
-    re.IGNORECASE,
-)
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _EXIT = re.compile(
     r"(?:exit(?:ed)?(?: with)?(?: code| status)?|code)[\"'=:\s]+([1-9]\d{0,2})\b", re.IGNORECASE
@@ -436,38 +428,6 @@ def failure(deed: Deed) -> str:
 def is_check(deed: Deed) -> bool:
     """Whether a call runs tests, a linter, a type checker or a build."""
     return any(map(check_in, deed.steps))
-
-
-def checks(deeds: Sequence[Deed]) -> list[tuple[str, Deed]]:
-    """The newest run of each check, the newest first, with the command that it is."""
-    newest: dict[str, tuple[str, Deed]] = {}
-    for deed in deeds:
-        for words in deed.steps if deed.status else ():
-            if check_in(words):
-                check = gist(words) if words[0] in VERBAL else words[0]
-                newest.pop(check, None)
-                newest[check] = (beginning(" ".join(words), CHECK_SHOWN), deed)
-    return list(newest.values())[::-1]
-
-
-def check_ending(deed: Deed) -> str:
-    """How a check ended: what its result counts, and its status, which means nothing behind a pipe."""
-    tail = deed.result[-RESULT_MAX:]
-    counts = list(dict.fromkeys(" ".join(found.split()) for found in _COUNTS.findall(tail)))[-3:]
-    status = {"ok": "ok", "error": "failed"}.get(deed.status, deed.status)
-    piped = deed.act is not None and re.search(r"\|(?!\|)", QUOTED.sub("", deed.act.text))
-    return ", ".join(
-        [
-            *(
-                ["ran"]
-                if piped and status == "ok" and not counts
-                else [status]
-                if not piped
-                else []
-            ),
-            *counts,
-        ]
-    )
 
 
 def questions(deeds: Sequence[Deed]) -> list[Deed]:
