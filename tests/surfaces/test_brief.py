@@ -47,7 +47,6 @@ Its last turn, t3, ended without an answer. 2 files were changed.
 
 ## What was asked
 - t1 «fix the login bug»
-- t2 «run the tests»
 - t3 «finish, and pay the invoice»
 
 ## Calls in doubt: each may or may not have happened; do not assume, settle it first

@@ -9,6 +9,8 @@ from stator.model.brief.command_words import QUOTED, VERBAL, check_in, gist
 from stator.model.brief.condense import beginning
 from stator.model.brief.story import RESULT_MAX, Deed
 
+UNKNOWN = "ran"
+"""How a check ended of which only that is known."""
 CHECK_SHOWN = 80
 """Characters of a check as it is shown."""
 _COUNTS = re.compile(
@@ -39,7 +41,7 @@ def check_ending(deed: Deed) -> str:
     return ", ".join(
         [
             *(
-                ["ran"]
+                [UNKNOWN]
                 if piped and status == "ok" and not counts
                 else [status]
                 if not piped

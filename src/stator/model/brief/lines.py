@@ -94,6 +94,7 @@ def request_items(
     """The newest request that is more than a word of assent, the first, then those between: what says most in few
     words, and is new, first. Of those between, only what holds beyond its answer, or names what nothing later does."""
     found = stories.requests(asked)
+    found = [one for one in found if not one.text.startswith(stories.COMPACTING)] or found
     telling = [
         one
         for one in found
@@ -345,7 +346,9 @@ def check_items(story: SessionStory, folder: str) -> list[BriefItem]:
     for command, deed in check_runs.checks(story.deeds)[:CHECKS_MAX]:
         since = sum(seq > deed.seq for seq in edits)
         note = f" (not rerun since {since} file{'s' * (since != 1)} changed)" if since else ""
-        found.append((f"{_near(command, folder)}: {check_runs.check_ending(deed)}{note}", deed.seq))
+        ended = check_runs.check_ending(deed)
+        if ended != check_runs.UNKNOWN or note:
+            found.append((f"{_near(command, folder)}: {ended}{note}", deed.seq))
     return listed(found)
 
 

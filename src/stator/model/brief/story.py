@@ -108,6 +108,8 @@ _SUBAGENTS = frozenset(
     "task agent dispatch_agent spawn_agent subagent delegate new_task run_agent".split()
 )
 DID_NOT_WORK = frozenset({"error", "timeout", "denied"})
+COMPACTING = "compact: "
+"""What the wish for a compaction begins with: it is about the conversation, and not about the work."""
 NOTHING_LEFT = "nothing to commit, working tree clean"
 """What git prints where the work is in a revision already: its exit code says otherwise."""
 
@@ -294,7 +296,7 @@ def _wish(commit: Commit) -> str:
     """What a person typed after the command that compacts a session: what is to be kept."""
     said = _content(commit, "output") if commit.actor == "system" else None
     found = _COMPACT.fullmatch(said.strip()) if isinstance(said, str) else None
-    return "" if found is None else f"compact: {found[1]}"
+    return "" if found is None else f"{COMPACTING}{found[1]}"
 
 
 def _source(commit: Commit) -> str:

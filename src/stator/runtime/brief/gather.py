@@ -302,7 +302,10 @@ class _Gathering:
         return self._labelled(lines.revision_items(kept, " ".join(saying.text for saying in said)))
 
     def _model(self) -> Topic:
-        """The model and the one before it, where it changed lately; other settings are not the next session's."""
+        """The model and the one before it, where it changed lately; other settings are not the next session's. The
+        model of an agent's own program is the choice of who runs it."""
+        if self._row.record.mode == "recorded":
+            return Topic(tells=[])
         found = [
             (commit, op)
             for commit in self._newest.commits
