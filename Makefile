@@ -8,7 +8,7 @@
 # make slow         the long campaigns: crashes, races, long sessions (minutes)
 # make real         other agents' own programs, from npm, with a scripted model (minutes)
 # make recording    run the commands of docs/images/demo.svg again and draw it
-# make bench        Stator and its peers, side by side
+# make bench        Stator and its peers, side by side; writes bench/RESULTS.md (15 minutes)
 # make bench-calls  what a recorded call costs, and which systems pay twice when they are killed
 # make clean        remove what the other targets made
 #
@@ -29,7 +29,7 @@ demo: setup
 	@$(PY) examples/demo.py $(ARGS)
 
 test: check
-	@$(PY) -m pytest -q -n 2 $(ARGS)
+	@$(PY) -m pytest -q -n 2 --timeout-method=thread $(ARGS)
 
 test-all: setup
 	@failed=; \
@@ -63,8 +63,9 @@ real: setup
 recording: setup
 	@$(PY) scripts/record_terminal.py
 
-bench: bench-calls
-	@.venv-bench/bin/python -m bench.run $(ARGS)
+bench:
+	@sh scripts/setup bench
+	@.venv-bench/bin/python -m bench.run --keep $(ARGS)
 
 bench-calls:
 	@sh scripts/setup bench

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from typing import Any
 
 from bench.peers import LIMIT, OURS, Contestant
 from bench.peers.base import FULL, RELAXED
-from bench.process import Child, ChildError, cpu_ms
+from bench.process import Child, ChildError
 from bench.workload import SEED, Workload, empty, fold
 
 SESSION = "work"
@@ -36,7 +35,7 @@ class Settings:
     rounds: int = 5
     slice_max: int = 1_000
     """Turns at a stretch; larger N have more rounds, so that a noisy minute hits everyone."""
-    budget_s: float = 60.0
+    budget_s: float = 12.0
     """Append time of a peer per N; ours and the limit always finish."""
     disk_bytes: float = 1e9
     """A peer's store may not grow larger."""
@@ -52,7 +51,6 @@ class Settings:
     """Time to make them; a slow peer lists fewer. Ours makes them all."""
     writer_turns: int = 40
     writer_rounds: int = 3
-    cli_runs: int = 11
 
     @property
     def cache(self) -> Path:
@@ -392,51 +390,3 @@ def _write_together(
         return None
     span = max(r["ended"] for r in replies) - min(r["began"] for r in replies)
     return float(sum(r["turns"] for r in replies) / span)
-
-
-# ---- the command line ------------------------------------------------------------------------
-
-GIT_COMMITS = 200
-
-
-def command_line(contestant: Contestant, n: int, settings: Settings) -> Measures:
-    """CPU time of our commands beside git's and bare Python's, run in turn."""
-    program = shutil.which("stator", path=str(Path(sys.executable).parent)) or shutil.which(
-        "stator"
-    )
-    if program is None:
-        return {"error": "stator is not installed as a command"}
-    with Child(contestant.target, settings.cache).greet() as child:
-        store = str(store_of(contestant, n, settings))
-        child.call("open", directory=store, durability=FULL, options={})
-        log, env = child.call("cli_log", session=SESSION)["command"]
-        child.call("close")
-    commands = {
-        "python -c pass": [sys.executable, "-c", "pass"],
-        "stator --help": [program, "--help"],
-        "stator log": [program, *log],
-    }
-    if git := shutil.which("git"):
-        commands["git log"] = [git, "log"]
-        _make_git_history(git, settings.directory / "git")
-    times: dict[str, list[float]] = {name: [] for name in commands}
-    cwd = settings.directory / "git" if git else settings.directory
-    for _ in range(settings.cli_runs):
-        for name, command in commands.items():
-            times[name].append(cpu_ms(command, env, cwd))
-    return {name: median(values) for name, values in times.items()}
-
-
-def _make_git_history(git: str, directory: Path) -> None:
-    """A repository of our own making, with a few hundred commits, for `git log` to print."""
-    directory.mkdir()
-    run = {"env": {"GIT_CONFIG_NOSYSTEM": "1", "HOME": str(directory)}, "cwd": directory}
-    cpu_ms([git, "init", "-q", "-b", "main"], **run)  # type: ignore[arg-type]
-    stream = directory / "stream"
-    with stream.open("w", encoding="ascii") as out:
-        for i in range(GIT_COMMITS):
-            message = f"turn {i}"
-            out.write(f"commit refs/heads/main\ncommitter b <b@b> {1_700_000_000 + i} +0000\n")
-            out.write(f"data {len(message)}\n{message}\n")
-    with stream.open("rb") as source:
-        cpu_ms([git, "fast-import", "--quiet"], stdin=source, **run)  # type: ignore[arg-type]

@@ -13,6 +13,8 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 ROOT = Path(__file__).resolve().parent.parent
+NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
+"""Where it is set, each start compiles the program again."""
 ANSWER_SECONDS_MAX = 3_600.0  # nothing measured here takes an hour; a hung peer is killed
 
 
@@ -86,12 +88,17 @@ class Child:
         self._process.wait()
 
 
+def environment(**more: str) -> dict[str, str]:
+    """What programs are started with: as here, but they keep their bytecode as installed programs do."""
+    return {name: value for name, value in os.environ.items() if name != NO_BYTECODE} | more
+
+
 def cpu_ms(
     command: Sequence[str], env: Mapping[str, str], cwd: Path, stdin: IO[bytes] | None = None
 ) -> float:
     """User and system time of one run of a command."""
     process = subprocess.Popen(
-        command, env={**os.environ, **env}, cwd=cwd, stdin=stdin, stdout=subprocess.DEVNULL
+        command, env=environment(**env), cwd=cwd, stdin=stdin, stdout=subprocess.DEVNULL
     )
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)

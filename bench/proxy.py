@@ -1,6 +1,6 @@
-"""What the recording proxy adds to a call: a loopback echo tool over stdio and HTTP, with and without it.
+"""What the recording proxy adds to a call: `python -m bench.proxy DIR`. Prints measures as JSON.
 
-    python bench/proxy.py [--calls 400] [--out bench/RESULTS-proxy.md]
+A loopback echo tool over stdio and HTTP, with and without the proxy.
 
 Calls go one after the other, directly and through the proxy in turns, so that whatever else the machine does
 meets both alike. The store is a file, at full durability: each call is an intent on disk (fsync) before the
@@ -9,15 +9,12 @@ server sees it, and an outcome after the client does.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import platform
 import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -33,6 +30,7 @@ for line in sys.stdin:
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": said}) + "\n")
     sys.stdout.flush()
 """
+CALLS = 400
 ROUND = 20
 """Calls in a row on one side, before it is the other's turn."""
 
@@ -159,45 +157,16 @@ def one_sync(folder: Path) -> float:
     return statistics.median(times)
 
 
-def row(name: str, found: list[list[float]]) -> str:
-    direct, through = (sorted(times) for times in found)
-    added = statistics.median(through) - statistics.median(direct)
-    p95 = through[int(len(through) * 0.95)] - direct[int(len(direct) * 0.95)]
-    return (
-        f"| {name} | {statistics.median(direct):.2f} | {statistics.median(through):.2f} "
-        f"| **{added:.2f}** | {p95:.2f} |"
-    )
+def measures(name: str, found: list[list[float]]) -> dict[str, float]:
+    direct, through = (statistics.median(times) for times in found)
+    return {f"proxy_{name}_direct_ms": direct, f"proxy_{name}_added_ms": through - direct}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--calls", type=int, default=400)
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        rows = [
-            row("stdio", stdio(folder, options.calls)),
-            row("streamable HTTP", http(folder, options.calls)),
-        ]
-        sync = one_sync(folder)
-    lines = [
-        "# What the recording proxy adds to a call",
-        "",
-        "`python bench/proxy.py`: an echo tool on loopback, calls one after the other, directly and through "
-        "`stator proxy` in turns; ms. Every intent is on disk (fsync) before the server sees the call.",
-        "",
-        "| | direct, median | through, median | added, median | added, p95 |",
-        "|---|---|---|---|---|",
-        *rows,
-        "",
-        f"One fsync of a page took {sync:.2f} ms (median) on that disk just then: it is part of what is added.",
-        f"{options.calls} calls each; Python {platform.python_version()}, {os.cpu_count()} cores, "
-        f"load {os.getloadavg()[0]:.1f}.",
-    ]
-    print("\n".join(lines))
-    if options.out:
-        options.out.write_text("\n".join(lines) + "\n")
+    folder = Path(sys.argv[1])
+    os.environ["HOME"] = str(folder)
+    found = measures("stdio", stdio(folder, CALLS)) | measures("http", http(folder, CALLS))
+    print(json.dumps(found | {"fsync_ms": one_sync(folder)}))
 
 
 if __name__ == "__main__":

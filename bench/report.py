@@ -1,4 +1,4 @@
-"""Tables for people and a file for machines."""
+"""What a run found: tables on the terminal, a file for machines, and RESULTS.md."""
 
 from __future__ import annotations
 
@@ -11,9 +11,17 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from statistics import median
+from sysconfig import get_config_var
 from typing import Any
 
-PACKAGES = ("stator", "apsw", "msgspec", "backports.zstd", "langgraph", "openai-agents", "rich")
+from bench.peers import LIMIT, OURS
+from bench.targets import WORSE, Change, Verdict, judge, text
+
+PACKAGES = (
+    "stator", "apsw", "msgspec", "backports.zstd", "langgraph", "openai-agents", "agentsview", "rich",
+)  # fmt: skip
+PAGE = Path(__file__).with_name("RESULTS.md")
 DASH = "–"
 Results = dict[str, Any]
 
@@ -23,6 +31,7 @@ def environment(directory: Path, fingerprint: str) -> Results:
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
+        "build": _build(),
         "system": f"{platform.system()} {platform.machine()}",
         "cpus": os.cpu_count(),
         "load_at_start": round(os.getloadavg()[0], 2),
@@ -30,6 +39,15 @@ def environment(directory: Path, fingerprint: str) -> Results:
         "packages": {name: found for name in PACKAGES if (found := _version(name))},
         "workload": fingerprint,
     }
+
+
+def _build() -> str:
+    """How the interpreter was built: without optimisations it is 10 to 20 % slower."""
+    given = get_config_var("CONFIG_ARGS") or ""
+    optimised = "--enable-optimizations" in given
+    return (
+        f"{platform.python_compiler()}, {'with' if optimised else 'without'} --enable-optimizations"
+    )
 
 
 def _version(name: str) -> str | None:
@@ -66,29 +84,26 @@ def rewrite(page: Path, table: Sequence[str]) -> None:
     page.write_text(before + mark + "\n" + "\n".join(table) + "\n\n## " + note)
 
 
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
-
-
 # heading, measure, the read it stands for (marked * where a peer's own API cannot), format
 COLUMNS: tuple[Column, ...] = (
-    ("turns", "turns", None, _number),
-    ("turns/s", "turns_per_s", None, _number),
-    ("×limit", "x_limit", None, _number),
-    ("late÷early", "late_early_wall", None, _number),
-    ("… CPU", "late_early_cpu", None, _number),
-    ("disk÷log.", "disk_ratio", None, _number),
-    ("written÷log.", "write_ratio", None, _number),
-    ("open+state ms", "open_ms", "state", _number),
-    ("state ms", "state_ms", "state", _number),
-    ("MB", "state_mb", None, _number),
-    ("at turn ms", "state_at_ms", "state_at", _number),
-    ("diff ms", "diff_ms", "diff", _number),
-    ("files ms", "files_last_ms", "files_last", _number),
-    ("brief ms", "brief_ms", None, _number),
-    ("fork ms", "fork_ms", "fork", _number),
-    ("fork B", "fork_bytes", "fork", _number),
-    ("resume MB", "resume_mb", "state", _number),
+    ("turns", "turns", None, text),
+    ("turns/s", "turns_per_s", None, text),
+    ("×limit", "x_limit", None, text),
+    ("late÷early", "late_early_wall", None, text),
+    ("… CPU", "late_early_cpu", None, text),
+    ("CPU ms", "cpu_ms_per_turn", None, text),
+    ("disk÷log.", "disk_ratio", None, text),
+    ("written÷log.", "write_ratio", None, text),
+    ("open+state ms", "open_ms", "state", text),
+    ("state ms", "state_ms", "state", text),
+    ("MB", "state_mb", None, text),
+    ("at turn ms", "state_at_ms", "state_at", text),
+    ("diff ms", "diff_ms", "diff", text),
+    ("files ms", "files_last_ms", "files_last", text),
+    ("brief ms", "brief_ms", None, text),
+    ("fork ms", "fork_ms", "fork", text),
+    ("fork B", "fork_bytes", "fork", text),
+    ("resume MB", "resume_mb", "state", text),
 )
 
 
@@ -114,36 +129,105 @@ def _problems(got: Results) -> Iterable[str]:
     yield from (f"WRONG ANSWER {text}" for text in got.get("wrong", ())[:3])
 
 
-def show_rest(results: Results) -> None:
-    """What is measured once, and the verdicts."""
-    listing = [
-        [label, *(_or_dash(got.get(key)) for key in ("sessions", "list_ms")), got.get("error", "")]
-        for label, got in results["listing"].items()
+def flattened(runs: Results, peers: Results) -> dict[str, float]:
+    """The measures of the turns: of several N the worst; what is promised of a long session, at the largest N."""
+    found: dict[str, float] = {}
+    for number in sorted(runs, key=int):
+        mine = runs[number].get(OURS) or runs[number].get("ours, relaxed") or {}
+        if "error" in mine or not mine:
+            continue
+        found["turns"] = float(mine["turns"])
+        for name in ("open_ms", "state_at_ms", "diff_ms", "files_last_ms", "fork_ms", "fork_bytes",
+                     "disk_ratio", "write_ratio", "brief_ms"):  # fmt: skip
+            if mine.get(name) is not None and (name != "disk_ratio" or mine["turns"] >= 1_000):
+                found[name] = max(found.get(name, 0.0), mine[name])
+        for name in ("resume_mb", "late_early_cpu"):
+            if mine.get(name) is not None:
+                found[name] = mine[name]
+        found |= _ahead(runs[number], peers)
+    return found
+
+
+def _ahead(run: Results, peers: Results) -> dict[str, float]:
+    """How much more the fastest peer takes a turn that answers questions about state by itself."""
+    mine = run.get(OURS)
+    others = [
+        got
+        for label, got in run.items()
+        if not label.startswith(OURS)
+        and not label.startswith(LIMIT)
+        and "state" in peers[label]["native"]
+        and "error" not in got
     ]
-    show("First page of many sessions", ["", "sessions", "ms", ""], listing)
-    writers = [
-        [label, _or_dash(got.get("writers_ratio")), str(got.get("errors", DASH)), _first(got)]
-        for label, got in results["writers"].items()
-    ]
-    show("8 writing processes ÷ one", ["", "×", "errors", ""], writers)
-    if cli := results["cli"]:
-        rows = [
-            [name, value if isinstance(value, str) else _number(value)]
-            for name, value in cli.items()
-        ]
-        show("CPU time of commands", ["", "ms"], rows)
+    if not mine or "error" in mine or not others:
+        return {}
+    cpu = min(got["cpu_ms_per_turn"] for got in others) / mine["cpu_ms_per_turn"]
+    wall = min(median(got["round_ms_per_turn"]) for got in others)
+    return {
+        "peers_cpu_over_ours": cpu,
+        "peers_wall_over_ours": wall / median(mine["round_ms_per_turn"]),
+    }
+
+
+def show_verdicts(verdicts: Sequence[Verdict]) -> None:
+    show("Targets", ["", "target", "measured", ""], [verdict.row for verdict in verdicts])
+
+
+def show_changes(version: str, found: Sequence[Change]) -> None:
+    worse = [change for change in found if change.ratio > WORSE]
     rows = [
-        [row["name"], row["target"], row["measured"], row["verdict"]] for row in results["targets"]
+        [change.name, text(change.before), text(change.now), f"{change.ratio:.2f} ×"]
+        for change in worse
     ]
-    show("Targets", ["", "target", "measured", ""], rows)
+    show(f"Slower than {version}", ["", version, "now", ""], rows)
+    if not worse:
+        print(f"\nNothing is more than a tenth slower than {version}.")
 
 
-def _first(got: Results) -> str:
-    return str(got.get("first_error") or got.get("error") or "")[:80]
+# ---- the page --------------------------------------------------------------------------------
 
 
-def _or_dash(value: float | None) -> str:
-    return DASH if value is None else _number(value)
+def write_page(results: Results) -> None:
+    """RESULTS.md: how it was measured, every target, and the peers."""
+    PAGE.write_text("\n".join(_page(results)) + "\n", encoding="utf-8")
+
+
+def _page(results: Results) -> Iterable[str]:
+    env = results["environment"]
+    packages = ", ".join(f"{name} {found}" for name, found in env["packages"].items())
+    yield f"# Results of {results['version']}"
+    yield ""
+    yield (
+        f"`make bench` wrote this page on {env['date'][:10]}: {env['cpus']} cores, {env['system']}, "
+        f"{env['file_system']}, Python {env['python']} ({env['build']}); {packages}. "
+        f"Load {env['load_at_start']} at the start and "
+        f"{env.get('load_at_end', '–')} at the end. It took {sum(results['seconds'].values()) / 60:.0f} minutes. "
+        "What each number means: [README](README.md); why the targets that are missed are missed: [NOTES](NOTES.md)."
+    )
+    yield ""
+    yield "Times are CPU (user and system) unless a row says wall."
+    yield ""
+    yield from table(("", "target", "measured", ""), [v.row for v in judge(results["measures"])])
+    for number, runs in sorted(results["runs"].items(), key=lambda pair: int(pair[0])):
+        yield ""
+        yield f"## {int(number):,} turns, side by side"
+        yield ""
+        headings = ("", *(heading for heading, *_ in COLUMNS))
+        rows = [[label, *_cells(label, got, results)] for label, got in runs.items()]
+        yield from table(headings, rows)
+    yield ""
+    yield "## All measures"
+    yield ""
+    rows = [[f"`{name}`", text(value)] for name, value in sorted(results["measures"].items())]
+    yield from table(("", ""), rows)
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:
+    """A table in Markdown, the first column to the left, numbers to the right."""
+    yield "| " + " | ".join(headings) + " |"
+    yield "|---|" + "---:|" * (len(headings) - 1)
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
 
 
 def show_peers(results: Results) -> None:

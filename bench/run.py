@@ -1,47 +1,59 @@
-"""`python -m bench.run`: ours and peers on one workload, in one run, with ratios and verdicts."""
+"""`python -m bench.run`: ours and peers on one workload, in one run; measures, verdicts, and RESULTS.md.
+
+--only SECTION,…     some of the sections
+--big                a session of 100,000 turns besides (ours and the limit; about ten minutes more)
+--against VERSION    what got slower since the results that are kept of a release
+--keep               keep the results as those of this version, and write RESULTS.md
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import stator
 from bench import measure, report
 from bench.peers import CONTESTANTS, GROUPS, LIMIT, OURS, Contestant
-from bench.process import Child, ChildError, NotInstalled
-from bench.targets import judge
+from bench.process import ROOT, Child, ChildError, NotInstalled
+from bench.targets import changes, judge
 from bench.workload import Workload
 
-RESULTS = Path(__file__).resolve().parent / "results"
-SECTIONS = ("listing", "writers", "cli")
+KEPT = Path(__file__).resolve().parent / "results"
+BIG = 100_000
+SMALL, LARGE = 1_000, 10_000
+"""Turns: everyone; ours and the limit."""
+PROGRAMS = ("turn_cpu", "live_reads", "programs", "bundles", "transcripts", "proxy")
+"""Modules that print their measures."""
+SECTIONS = ("turns", "listing", "writers", *PROGRAMS)
+PROGRAM_SECONDS = 600
 Results = dict[str, Any]
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.run", description=__doc__)
-    parser.add_argument("--n", type=_numbers, default=[100, 1_000, 10_000], metavar="N,N,…")
-    parser.add_argument(
-        "--big", type=int, default=100_000, help="turns, ours and the limit only; 0: leave out"
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.run",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--peers", type=_groups, default=list(GROUPS), metavar=",".join(GROUPS), help="who runs"
-    )
-    parser.add_argument("--quick", action="store_true", help="one small N, to see that it works")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="directory of the results file")
+    parser.add_argument("--only", type=_sections, default=list(SECTIONS), metavar="SECTION,…")
+    parser.add_argument("--big", action="store_true")
+    parser.add_argument("--peers", type=_groups, default=list(GROUPS), metavar=",".join(GROUPS))
+    parser.add_argument("--quick", action="store_true", help="small: does everything work?")
     parser.add_argument("--dir", type=Path, help="where stores are made; its disk is measured")
-    parser.add_argument("--budget", type=float, default=60.0, help="append seconds a peer per N")
-    parser.add_argument("--skip", type=_sections, default=[], metavar=",".join(SECTIONS))
+    parser.add_argument("--against", metavar="VERSION")
+    parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--out", type=Path, help="also write the results to this file")
     return parser.parse_args(argv)
-
-
-def _numbers(text: str) -> list[int]:
-    return sorted({int(part) for part in text.replace("_", "").split(",")})
 
 
 def _names(text: str, known: Sequence[str]) -> list[str]:
@@ -60,117 +72,160 @@ def _sections(text: str) -> list[str]:
 
 
 def settings(args: argparse.Namespace, directory: Path) -> measure.Settings:
-    plain = measure.Settings(directory, budget_s=args.budget)
+    plain = measure.Settings(directory)
     if not args.quick:
         return plain
     return replace(
         plain, fresh=3, asks=8, ask_s=3.0, forks=20, sessions=300, sessions_s=10.0,
-        writer_turns=20, cli_runs=3,
+        writer_turns=20,
     )  # fmt: skip
 
 
-def present(groups: Sequence[str], results: Results, s: measure.Settings) -> list[Contestant]:
-    """Contestants whose libraries are there; the others are named in the report."""
-    found = []
-    for contestant in (c for c in CONTESTANTS if c.group in groups):
-        try:
-            with Child(contestant.target, s.cache).greet() as child:
-                results["peers"][contestant.label] = child.peer
-            found.append(contestant)
-        except (NotInstalled, ChildError) as error:
-            text = f"not installed ({error})" if isinstance(error, NotInstalled) else str(error)
-            results["peers"][contestant.label] = {"version": text, "native": []}
-    return found
+class Bench:
+    """One run, section by section."""
 
+    def __init__(self, args: argparse.Namespace, directory: Path) -> None:
+        self.args = args
+        self.settings = settings(args, directory)
+        self.workload = Workload(cache=self.settings.cache)
+        self.results: Results = {
+            "version": stator.__version__,
+            "environment": {},
+            "peers": {},
+            "runs": {},
+            "listing": {},
+            "writers": {},
+            "measures": {},
+            "seconds": {},
+        }
+        self.contestants: list[Contestant] = []
 
-def run_turns(
-    n: int, contestants: list[Contestant], results: Results, s: measure.Settings, w: Workload
-) -> None:
-    """The race of one N and the questions after it."""
-    runs = results["runs"][str(n)] = measure.race(n, contestants, s)
-    for c in contestants:
-        got = runs[c.label]
-        store = measure.store_of(c, n, s)
-        if "error" not in got and not c.append_only:
-            print(f"  asking {c.label} …", file=sys.stderr)
-            got |= measure.Questions(c, store, got["turns"], s, w).ask()
-        if c.group != OURS or c.append_only:
+    @property
+    def measures(self) -> dict[str, float]:
+        found: dict[str, float] = self.results["measures"]
+        return found
+
+    def run(self) -> Results:
+        sizes = [100] if self.args.quick else [SMALL, LARGE]
+        if self.args.big:
+            sizes.append(BIG)
+        self.workload.prepare(max(sizes) + 1)
+        directory = self.settings.directory
+        fingerprint = self.workload.fingerprint()
+        self.results["environment"] = report.environment(directory, fingerprint)
+        self.contestants = self._present()
+        report.show_peers(self.results)
+        for section in SECTIONS:
+            if section in self.args.only:
+                began = time.monotonic()
+                print(f"{section} …", file=sys.stderr)
+                self._section(section, sizes)
+                self.results["seconds"][section] = round(time.monotonic() - began, 1)
+        self.results["environment"]["load_at_end"] = round(os.getloadavg()[0], 2)
+        return self.results
+
+    def _section(self, section: str, sizes: Sequence[int]) -> None:
+        if section == "turns":
+            for n in sizes:
+                self._turns(n)
+            self.measures.update(report.flattened(self.results["runs"], self.results["peers"]))
+        elif section in PROGRAMS:
+            self.measures.update(self._program(section))
+        else:
+            ask = {"listing": measure.listing, "writers": measure.writers}[section]
+            self._once(section, ask)
+            mine = self.results[section].get(OURS, {})
+            kept = ("list_ms", "sessions", "writers_ratio")
+            self.measures.update({k: mine[k] for k in kept if mine.get(k) is not None})
+
+    def _present(self) -> list[Contestant]:
+        """Contestants whose libraries are there; the others are named in the report."""
+        found = []
+        for contestant in (c for c in CONTESTANTS if c.group in self.args.peers):
+            peers = self.results["peers"]
+            try:
+                with Child(contestant.target, self.settings.cache).greet() as child:
+                    peers[contestant.label] = child.peer
+                found.append(contestant)
+            except (NotInstalled, ChildError) as error:
+                text = f"not installed ({error})" if isinstance(error, NotInstalled) else str(error)
+                peers[contestant.label] = {"version": text, "native": []}
+        return found
+
+    def _turns(self, n: int) -> None:
+        """The race of one N and the questions after it."""
+        print(f"  {n:,} turns …", file=sys.stderr)
+        asked = [c for c in self.contestants if n == min(SMALL, n) or c.group in (OURS, LIMIT)]
+        if n > SMALL:
+            asked = [c for c in asked if c.label != "ours, no redaction"]
+        if n == BIG:  # durable writing would measure the disk for an hour
+            asked = [c for c in asked if c.label in ("ours, relaxed", "raw, relaxed")]
+        runs = self.results["runs"][str(n)] = measure.race(n, asked, self.settings)
+        for c in asked:
+            got = runs[c.label]
+            store = measure.store_of(c, n, self.settings)
+            if "error" not in got and (n == BIG or not c.append_only) and c.group != LIMIT:
+                print(f"  asking {c.label} …", file=sys.stderr)
+                questions = measure.Questions(c, store, got["turns"], self.settings, self.workload)
+                got |= questions.ask()
             shutil.rmtree(store, ignore_errors=True)
+        report.show_run(n, self.results)
+
+    def _once(
+        self, section: str, ask: Callable[[Contestant, measure.Settings], measure.Measures]
+    ) -> None:
+        """A measure that does not depend on N, for everyone who answers questions."""
+        for c in self.contestants:
+            if c.append_only or (section == "listing" and c.group == "langgraph"):
+                continue
+            try:
+                self.results[section][c.label] = ask(c, self.settings)
+            except ChildError as error:
+                self.results[section][c.label] = {"error": self.settings.scrub(error)}
+
+    def _program(self, module: str) -> dict[str, float]:
+        place = self.settings.directory / module
+        place.mkdir()
+        words = [sys.executable, "-m", f"bench.{module}", str(place)]
+        done = subprocess.run(
+            words, cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=PROGRAM_SECONDS, check=False
+        )
+        shutil.rmtree(place, ignore_errors=True)
+        if done.returncode:
+            print(f"{module}: exit code {done.returncode}", file=sys.stderr)
+            return {}
+        found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+        return found
 
 
-def still_running(contestants: list[Contestant], results: Results) -> list[Contestant]:
-    """Without those who ran out of budget or failed at a smaller N."""
-    runs = results["runs"].values()
-    out = {label for run in runs for label, m in run.items() if m.get("stopped") or "error" in m}
-    return [c for c in contestants if c.label not in out]
-
-
-def run_once(
-    section: str, contestants: list[Contestant], results: Results, s: measure.Settings
-) -> None:
-    """A measure that does not depend on N, for everyone who answers questions."""
-    ask = {"listing": measure.listing, "writers": measure.writers}[section]
-    for c in contestants:
-        if c.append_only:
-            continue
-        print(f"  {section}: {c.label} …", file=sys.stderr)
-        try:
-            results[section][c.label] = ask(c, s)
-        except ChildError as error:
-            results[section][c.label] = {"error": s.scrub(error)}
-
-
-def run_cli(contestants: list[Contestant], results: Results, s: measure.Settings) -> None:
-    ours = next((c for c in contestants if c.label == OURS), None)
-    sizes = [
-        int(n) for n, run in results["runs"].items() if "error" not in run.get(OURS, {"error": 1})
-    ]
-    if ours is None or not sizes:
-        return
-    try:
-        results["cli"] = measure.command_line(ours, max(sizes), s)
-    except ChildError as error:
-        results["cli"] = {"error": s.scrub(error)}
-
-
-def bench(args: argparse.Namespace, directory: Path) -> Path:
-    s = settings(args, directory)
-    sizes = [100] if args.quick else args.n
-    big = 0 if args.quick else args.big
-    w = Workload(cache=s.cache)
-    w.prepare(max([*sizes, big]) + 1)
-    results: Results = {
-        "environment": report.environment(directory, w.fingerprint()),
-        "peers": {}, "runs": {}, "listing": {}, "writers": {}, "cli": {}, "targets": [],
-    }  # fmt: skip
-    out: Path = args.out / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
-    contestants = present(args.peers, results, s)
-    report.show_peers(results)
-    for n in [*sizes, *([big] if big else [])]:
-        chosen = [c for c in contestants if c.label in (OURS, LIMIT)] if n == big else contestants
-        print(f"N = {n:,} …", file=sys.stderr)
-        run_turns(n, still_running(chosen, results), results, s, w)
-        report.show_run(n, results)
-        report.save(results, out)  # a long run that is interrupted leaves what it had
-    for section in ("listing", "writers"):
-        if section not in args.skip:
-            run_once(section, contestants, results, s)
-    if "cli" not in args.skip:
-        run_cli(contestants, results, s)
-    results["targets"] = judge(results)
-    report.save(results, out)
-    report.show_rest(results)
-    return out
+def against(version: str, results: Results) -> None:
+    """Say what got slower since a release."""
+    path = KEPT / f"{version}.json"
+    if not path.exists():
+        known = ", ".join(sorted(each.stem for each in KEPT.glob("*.json"))) or "none"
+        raise SystemExit(f"no results of {version} are kept; there are those of: {known}")
+    before = json.loads(path.read_text(encoding="utf-8"))
+    report.show_changes(version, changes(before["measures"], results["measures"]))
 
 
 def main() -> None:
     args = arguments()
     if args.dir:
         args.dir.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="stator-bench-", dir=args.dir) as directory:
-        if report.file_system(Path(directory)) == "tmpfs":
+    with tempfile.TemporaryDirectory(prefix="stator-bench-", dir=args.dir) as name:
+        directory = Path(name)
+        os.environ["HOME"] = name  # the stores made here are this user's own, in every process
+        if report.file_system(directory) == "tmpfs":
             print("warning: stores on tmpfs, where fsync is free; choose --dir", file=sys.stderr)
-        print(f"\nresults: {bench(args, Path(directory)).name} in {args.out.name}/")
+        results = Bench(args, directory).run()
+    report.show_verdicts(judge(results["measures"]))
+    if args.out:
+        report.save(results, args.out)
+    if args.keep:
+        report.save(results, KEPT / f"{results['version']}.json")
+        report.write_page(results)
+    if args.against:
+        against(args.against, results)
 
 
 if __name__ == "__main__":

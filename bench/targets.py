@@ -1,152 +1,142 @@
-"""The targets, each a row: what was promised, what was measured, met or missed.
-
-A target holds at every N that was run unless it says otherwise, so the worst N is shown.
-"""
+"""The targets: what is promised, by the name of its measure, and the judgement over a run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-OURS_LABELS = ("ours", "ours, no redaction", "ours, barrier", "ours, relaxed")
-BIG, SESSIONS = 100_000, 10_000  # turns; sessions to list
-LIST_MS = 5.0
-STATE_BASE_MS, STATE_MS_PER_MB = 5.0, 10.0
-TOO_SMALL = "run too small"
-Results = dict[str, Any]
+Measures = Mapping[str, float]
+MET, MISSED, ABSENT = "met", "missed", "not measured"
+BIG = 100_000
 
 
 @dataclass(frozen=True)
 class Target:
+    """One promise: a measure is at most (or, with `least`, at least) so much."""
+
     name: str
-    limit: float
     measure: str
-    label: str = "ours"
+    limit: float
     unit: str = ""
-    turns_min: int = 0
-    """Judged only at N of at least this."""
-    at_turns: int = 0
-    """Promised for a session of this size: judged at the largest N that was run, if that large."""
+    least: bool = False
+    needs: tuple[str, float] | None = None
+    """A measure that must be at least so much for the promise to be judged."""
 
 
 TARGETS = (
-    Target("durable append ÷ limit", 1.5, "x_limit", unit="×"),
-    Target("the same, redaction off", 1.25, "x_limit", "ours, no redaction", "×"),
-    Target("barrier append ÷ limit", 0.8, "x_limit", "ours, barrier", "×"),
-    Target("relaxed append ÷ relaxed limit", 3.0, "x_limit", "ours, relaxed", "×"),
-    Target("late ÷ early, wall", 1.1, "late_early_wall", at_turns=BIG),
-    Target("late ÷ early, CPU", 1.1, "late_early_cpu", at_turns=BIG),
-    Target("disk ÷ logical, N ≥ 1,000", 0.6, "disk_ratio", turns_min=1_000),
-    Target("bytes written ÷ logical", 5.0, "write_ratio"),
-    Target("open + counts + hot page", 5.0, "open_ms", unit=" ms"),
-    Target("full state ÷ (5 ms + 10 ms per MB)", 1.0, "state_allowance", unit="×"),
-    Target("hot state at any turn", 10.0, "state_at_ms", unit=" ms"),
-    Target("diff of neighbouring turns", 1.0, "diff_ms", unit=" ms"),
-    Target("files of the last 5 turns", 0.5, "files_last_ms", unit=" ms"),
-    Target("brief", 50.0, "brief_ms", unit=" ms", at_turns=BIG),
-    Target("fork", 1.5, "fork_ms", unit=" ms"),
-    Target("file growth per fork", 4_096, "fork_bytes", unit=" B"),
-    Target("memory to resume", 60.0, "resume_mb", unit=" MB", at_turns=BIG),
-)
+    Target("CPU of a turn, `full` ÷ OpenAI Agents' SQLiteSession", "turn_cpu_full_over_openai", 0.8, " ×"),
+    Target("CPU of a turn, `relaxed` ÷ raw apsw", "turn_cpu_relaxed_over_raw", 10, " ×"),
+    Target("CPU of the store, a commit", "store_cpu_us_per_commit", 80, " µs"),
+    Target("fsyncs of a turn, `full`", "fsyncs_full", 8),
+    Target("fsyncs of a turn, `barrier`", "fsyncs_barrier", 3),
+    Target("fsyncs of a turn, `relaxed`", "fsyncs_relaxed", 0),
+    Target(
+        "wall of a turn, `full` ÷ raw, where an fsync takes ≥ 1 ms", "turn_wall_full_over_raw", 1.2, " ×",
+        needs=("raw_fsync_ms", 1.0),
+    ),
+    Target("last ÷ first tenth of the turns, CPU", "late_early_cpu", 1.1, " ×", needs=("turns", BIG)),
+    Target("memory to resume", "resume_mb", 40, " MB", needs=("turns", BIG)),
+    Target("file ÷ content", "disk_ratio", 0.61),
+    Target("bytes written ÷ content", "write_ratio", 5),
+    Target("open, counts and hot page", "open_ms", 4, " ms"),
+    Target("hot page at any turn", "state_at_ms", 3, " ms"),
+    Target("difference of a turn", "diff_ms", 0.7, " ms"),
+    Target("files of the last 5 turns", "files_last_ms", 0.2, " ms"),
+    Target("fork", "fork_ms", 1.2, " ms"),
+    Target("a driven session read from elsewhere: head", "live_head_ms", 1, " ms"),
+    Target("… hot page", "live_hot_ms", 10, " ms"),
+    Target("… difference of a turn", "live_diff_ms", 5, " ms"),
+    Target("… brief", "live_brief_ms", 60, " ms"),
+    Target("first page of 10,000 sessions", "list_ms", 1, " ms", needs=("sessions", 10_000)),
+    Target("first page of 100 driven sessions", "live_list_ms", 20, " ms"),
+    Target("bundle: export, a commit", "bundle_export_us", 40, " µs"),
+    Target("bundle: import, a commit", "bundle_import_us", 50, " µs"),
+    Target("transcripts: import, a commit", "import_us_per_commit", 250, " µs"),
+    Target("import of 100 sessions ÷ agentsview, CPU", "import_cpu_over_agentsview", 1.5, " ×"),
+    Target("import of 1,000 unchanged sessions, wall", "import_1000_again_wall_s", 1, " s"),
+    Target("ten more lines of a turn of 3 MB", "import_ten_lines_ms", 10, " ms"),
+    Target("`stator --help`", "cli_help_ms", 25, " ms"),
+    Target("`ls`, piped", "cli_ls_ms", 80, " ms"),
+    Target("`log`, piped", "cli_log_ms", 80, " ms"),
+    Target("`diff`, piped", "cli_diff_ms", 80, " ms"),
+    Target("`ls` on a terminal", "cli_ls_terminal_ms", 130, " ms"),
+    Target("`log` on a terminal", "cli_log_terminal_ms", 130, " ms"),
+    Target("`diff` on a terminal", "cli_diff_terminal_ms", 130, " ms"),
+    Target("hook: plain", "hook_plain_ms", 22, " ms"),
+    Target("hook: may hold a secret", "hook_secret_ms", 35, " ms"),
+    Target("hook: start of a session", "hook_start_ms", 120, " ms"),
+    Target("hook: an event of 20 MB", "hook_20mb_ms", 300, " ms"),
+    Target("proxy over stdio, a call", "proxy_stdio_added_ms", 2, " ms"),
+    Target("proxy over HTTP, a call", "proxy_http_added_ms", 3, " ms"),
+    Target("CPU of the fastest peer that knows a state ÷ ours", "peers_cpu_over_ours", 10, " ×", least=True),
+    Target("wall of the fastest peer that knows a state ÷ ours", "peers_wall_over_ours", 10, " ×", least=True),
+    Target("8 writing processes ÷ one", "writers_ratio", 1, " ×", least=True),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Row:
-    name: str
-    target: str
-    measured: str
-    verdict: str
-    """met | missed | not measured | run too small (than the promise speaks of)"""
+class Verdict:
+    target: Target
+    value: float | None
+    word: str
+    """met, missed, not measured, or why it cannot be judged."""
+
+    @property
+    def row(self) -> tuple[str, str, str, str]:
+        sign = "≥" if self.target.least else "≤"
+        promised = f"{sign} {self.target.limit:,g}{self.target.unit}"
+        measured = "–" if self.value is None else text(self.value) + self.target.unit
+        return self.target.name, promised, measured, self.word
 
 
-def judge(results: Results) -> list[dict[str, str]]:
-    rows = [_row(target, results) for target in TARGETS]
-    rows += [_against_peers(results, native) for native in (True, False)]
-    rows += [_listing(results), _writers(results)]
-    return [asdict(row) for row in rows]
+def judge(measures: Measures) -> list[Verdict]:
+    return [_verdict(target, measures) for target in TARGETS]
 
 
-def _row(target: Target, results: Results) -> Row:
-    wanted = f"≤ {target.limit:,g}{target.unit}"
-    found = list(_values(target, results))
-    if not found:
-        return Row(target.name, wanted, "–", "not measured")
-    n, worst = found[-1] if target.at_turns else max(found, key=lambda pair: pair[1])
-    where = f"at N = {n:,}"
-    if n < target.at_turns:
-        return Row(target.name, wanted, f"{_text(worst)}{target.unit} {where}", TOO_SMALL)
-    return _judged(target.name, wanted, worst, target.unit, where, worst <= target.limit)
+def _verdict(target: Target, measures: Measures) -> Verdict:
+    value = measures.get(target.measure)
+    if value is None:
+        return Verdict(target, None, ABSENT)
+    if target.needs is not None:
+        name, least = target.needs
+        if measures.get(name, 0) < least:
+            return Verdict(target, value, f"run too small: {name} < {least:,g}")
+    met = value >= target.limit if target.least else value <= target.limit
+    return Verdict(target, value, MET if met else MISSED)
 
 
-def _judged(name: str, wanted: str, value: float, unit: str, where: str, met: bool) -> Row:
-    return Row(name, wanted, f"{_text(value)}{unit} {where}", "met" if met else "missed")
-
-
-def _text(value: float) -> str:
+def text(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
 
 
-def _values(target: Target, results: Results) -> Iterator[tuple[int, float]]:
-    """(N, value) in order of N, where ours was measured."""
-    for n, runs in _runs(results):
-        value = _value(runs.get(target.label, {}), target.measure)
-        if value is not None and n >= target.turns_min:
-            yield n, value
+# -- against another release ----------------------------------------------------------------------
+
+WORSE = 1.1
+"""A tenth more is noise."""
+YARDSTICK = "python_ms"
+"""CPU of a Python that does nothing, in the same run: what a time is divided by."""
+TIMES = ("_ms", "_us", "_s", "_us_per_commit")
 
 
-def _value(measures: Results, name: str) -> float | None:
-    if name == "state_allowance" and "state_ms" in measures:
-        allowed = STATE_BASE_MS + STATE_MS_PER_MB * measures["state_mb"]
-        return float(measures["state_ms"] / allowed)
-    value = measures.get(name)
-    return None if value is None else float(value)
+@dataclass(frozen=True)
+class Change:
+    name: str
+    before: float
+    now: float
+    ratio: float
 
 
-def _runs(results: Results) -> list[tuple[int, Results]]:
-    return sorted((int(n), runs) for n, runs in results["runs"].items())
-
-
-def _against_peers(results: Results, native: bool) -> Row:
-    """Durable turns/s against the fastest peer that can tell the state at all."""
-    kind = "that answers questions about state" if native else "incl. those read back whole"
-    name = f"durable append ÷ fastest peer {kind}"
-    worst: tuple[float, str] | None = None
-    for n, runs in _runs(results):
-        mine = runs.get("ours", {}).get("turns_per_s")
-        for label, measures in runs.items():
-            if not mine or not _tells_state(results, label, measures, native):
-                continue
-            ratio = mine / measures["turns_per_s"]
-            if worst is None or ratio < worst[0]:
-                worst = ratio, f"at N = {n:,}, {label}"
-    if worst is None:
-        return Row(name, "> 1×", "–", "not measured")
-    return _judged(name, "> 1×", worst[0], "×", worst[1], worst[0] > 1)
-
-
-def _tells_state(results: Results, label: str, measures: Results, native: bool) -> bool:
-    if label in OURS_LABELS or "state_ms" not in measures:
-        return False
-    return not native or "state" in results["peers"][label]["native"]
-
-
-def _listing(results: Results) -> Row:
-    name, wanted = f"first page of {SESSIONS:,} sessions", f"≤ {LIST_MS:g} ms"
-    got = results["listing"].get("ours", {})
-    if "list_ms" not in got:
-        return Row(name, wanted, "–", "not measured")
-    where = f"of {got['sessions']:,}"
-    if got["sessions"] < SESSIONS:
-        return Row(name, wanted, f"{_text(got['list_ms'])} ms {where}", TOO_SMALL)
-    return _judged(name, wanted, got["list_ms"], " ms", where, got["list_ms"] <= LIST_MS)
-
-
-def _writers(results: Results) -> Row:
-    name, wanted = "8 writing processes ÷ one", "≥ 1×, no errors"
-    got = results["writers"].get("ours", {})
-    if "errors" not in got:
-        return Row(name, wanted, "–", "not measured")
-    ratio, errors = got["writers_ratio"], got["errors"]
-    met = not errors and ratio is not None and ratio >= 1
-    return _judged(name, wanted, ratio or 0.0, "×", f"with {errors} errors", met)
+def changes(before: Measures, now: Measures) -> list[Change]:
+    """Each measure that both runs have, the worst first: by how much it grew, times in units of their run's Python."""
+    slower = now.get(YARDSTICK, 1) / before.get(YARDSTICK, 1)
+    more_is_better = {target.measure for target in TARGETS if target.least}
+    found = []
+    for name in sorted(before.keys() & now.keys()):
+        then, here = before[name], now[name]
+        if then <= 0 or here <= 0 or name in ("turns", "sessions", YARDSTICK):
+            continue
+        ratio = then / here if name in more_is_better else here / then
+        if name.endswith(TIMES):
+            ratio /= slower
+        found.append(Change(name, then, here, ratio))
+    return sorted(found, key=lambda change: -change.ratio)

@@ -36,8 +36,9 @@ from stator.runtime.base.context import Context
 from stator.runtime.driving.tools import Tool
 from stator.runtime.facade.session import Session, Turn
 from stator.runtime.facade.store import Store
+from stator.store.compress import decompress
 from stator.store.memory import MemoryStore
-from stator.store.rows import pack
+from stator.store.rows import to_row
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -297,7 +298,7 @@ def commits(r: random.Random, c: Corpus) -> Iterator[bytes]:
             for _ in range(r.randint(2, 12)):
                 one_turn(r, c, session)
         for commit in store.read(session.id).log():
-            yield pack(commit, lambda data: hashlib.sha256(data).digest())[0]
+            yield decompress(to_row(commit, lambda data: hashlib.sha256(data).digest()).body)
 
 
 def one_turn(r: random.Random, c: Corpus, session: Session[Any]) -> None:

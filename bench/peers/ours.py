@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import apsw
 import msgspec
+from msgspec.structs import replace
 
 import stator
 from bench.peers.base import BARRIER, FULL, READS, RELAXED, Peer, package_versions

@@ -1,6 +1,6 @@
 """`python -m stator`: the command, for environments whose scripts are not on the path."""
 
-from stator.surfaces.cli.main import main
+from stator.surfaces.cli.main import start
 
 if __name__ == "__main__":
-    main()
+    start()

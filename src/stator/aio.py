@@ -40,7 +40,8 @@ def connect(
     read_only: bool = False,
     redact: bool = True,
     project: str | None = None,
+    tenant: str | None = None,
 ) -> AsyncStore:
     """Open a store; see `stator.connect`. Opening is quick and happens in this call, which blocks the loop briefly."""
     options: dict[str, Any] = {"durability": durability, "create": create, "read_only": read_only}
-    return AsyncStore(_connect(url, redact=redact, project=project, **options))
+    return AsyncStore(_connect(url, redact=redact, project=project, tenant=tenant, **options))

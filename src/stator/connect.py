@@ -16,7 +16,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -70,8 +69,7 @@ MEMORY = ("memory:", ":memory:")
 DURABILITIES = ("full", "barrier", "relaxed")
 
 
-@dataclass(frozen=True)
-class StorePlace:
+class StorePlace(msgspec.Struct, frozen=True):
     """The location of a store, and why it was chosen."""
 
     url: str
@@ -87,6 +85,7 @@ def connect(
     redact: bool = True,
     project: str | None = None,
     trust: bool = False,
+    tenant: str | None = None,
 ) -> Store:
     """Open a store, creating it if it is not there.
 
@@ -98,6 +97,9 @@ def connect(
 
     A store that this user neither made nor trusted is foreign: it can be read, its grants answer nothing, and a
     program that did not name it cannot drive it. `trust` says that it is the user's own, for this connection.
+
+    `tenant`: nothing is read, named or written outside of it; a session of another tenant looks like one that is not
+    there. Without one, a file shows all there is. A store on a server may require it.
     """
     if durability not in DURABILITIES:
         raise InvalidInput(
@@ -108,7 +110,9 @@ def connect(
     place = locate(url)
     if create and not read_only and place.why == USERS:
         os.makedirs(os.path.dirname(place.url), mode=0o700, exist_ok=True)
-    store = _open(place.url, durability, create=create, read_only=read_only, redact=redact)
+    store = _open(
+        place.url, durability, create=create, read_only=read_only, redact=redact, tenant=tenant
+    )
     store.ownership = _ownership(store, place, trust=trust)
     if not read_only:
         for folder in spools(store):
@@ -303,16 +307,40 @@ def open(
 
 
 def _open(
-    url: str, durability: port.Durability, *, create: bool, read_only: bool, redact: bool
+    url: str,
+    durability: port.Durability,
+    *,
+    create: bool,
+    read_only: bool,
+    redact: bool,
+    tenant: str | None = None,
 ) -> port.StorePort:
+    """The store of a URL, as the tenant sees it if one is named."""
+    how: dict[str, Any] = {"create": create, "read_only": read_only, "redact": redact}
+    store: port.StorePort
     if url in MEMORY:
         from stator.store.memory import MemoryStore
 
-        return MemoryStore(redact=redact)
-    if scheme := scheme_of(url):
+        store = MemoryStore(redact=redact)
+    elif scheme := scheme_of(url):
         opener = _added_store(scheme)
-        return opener(url, durability=durability, create=create, read_only=read_only, redact=redact)
-    return _open_sqlite(path_of(url), durability, create=create, read_only=read_only, redact=redact)
+        if tenant is not None and _takes_tenant(opener):
+            how["tenant"] = tenant
+        store = opener(url, durability=durability, **how)
+    else:
+        store = _open_sqlite(path_of(url), durability, **how)
+    if tenant is None:
+        if getattr(store, "needs_tenant", False):
+            store.close()
+            raise InvalidInput(
+                f"{url!r:.200} holds the sessions of several tenants",
+                hint="name yours: connect(url, tenant=…)",
+                path="$.tenant",
+            )
+        return store
+    from stator.store.one_tenant import one_tenant
+
+    return one_tenant(store, tenant)
 
 
 def _added_store(scheme: str) -> Callable[..., port.StorePort]:
@@ -328,6 +356,12 @@ def _added_store(scheme: str) -> Callable[..., port.StorePort]:
         f"no installed package opens {scheme}:// stores",
         hint=f"use a path or sqlite:///path, or install a package with the entry point {extensions.STORES}",
     )
+
+
+def _takes_tenant(opener: Callable[..., Any]) -> bool:
+    from inspect import signature  # takes long to load, and few programs name a tenant
+
+    return "tenant" in signature(opener).parameters
 
 
 def _open_sqlite(
@@ -347,7 +381,8 @@ def _open_sqlite(
 
 @contextmanager
 def user_store(store: port.StorePort, create: bool) -> Iterator[port.StorePort | None]:
-    """The store in the user's data folder, where what is true of the user is kept; None if it is not there."""
+    """The store in the user's data folder, where what is true of the user is kept; None if it is not there. Each tenant
+    has its own part of it."""
     try:
         path = user_folder() / FILE
     except NotAStore:
@@ -362,8 +397,10 @@ def user_store(store: port.StorePort, create: bool) -> Iterator[port.StorePort |
         yield None
         return
     os.makedirs(path.parent, mode=0o700, exist_ok=True)
+    from stator.store.one_tenant import one_tenant
+
     with connect_as_is(StorePlace(str(path), USERS), create=create) as opened:
-        yield opened.port
+        yield one_tenant(opened.port, getattr(store, "tenant", None))
 
 
 def prepare_folder(folder: str) -> None:

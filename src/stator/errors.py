@@ -45,6 +45,7 @@ next.
     ├── BadBundle             E_BUNDLE    a bundle that is damaged, cut short or locked; nothing was imported
     │   └── NewerBundle       E_BUNDLE_VERSION  written by a newer release
     ├── BadExtension          E_EXTENSION  a package adds a format or store that cannot be loaded
+    ├── OutletFailed          E_OUTLET    a file or receiver did not take a commit; the next run continues there
     └── StoreError            the store cannot be used as asked
         ├── NotAStore         E_NOT_A_STORE
         ├── ForeignStore      E_FOREIGN   another user's store, or one of unknown origin: it can only be read
@@ -57,6 +58,7 @@ next.
         ├── StoreReadOnly     E_READ_ONLY
         ├── StoreBusy         E_STORE_BUSY
         ├── StoreFailed       E_IO        the disk reported an error
+        ├── StoreUnreachable  E_UNREACHABLE  no answer from a store at a distance: it may or may not have landed
         └── WrongProcess      E_FORK      a store used after fork, or after close
 
 No text of an error repeats a secret that the rules about secrets find.
@@ -66,7 +68,8 @@ shows the name to import. `str(error)` is for people; `error.wire()` is for prog
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
 
 from stator.model.log.shown_text import without_secrets
 
@@ -353,6 +356,12 @@ class BadExtension(StatorError):
     code = "E_EXTENSION"
 
 
+class OutletFailed(StatorError):
+    """An outlet could not give out a commit; nothing after it was given out."""
+
+    code = "E_OUTLET"
+
+
 class StoreError(StatorError):
     code = "E_STORE"
 
@@ -403,6 +412,27 @@ class StoreBusy(StoreError):
 
 class StoreFailed(StoreError):
     code = "E_IO"
+
+
+class StoreUnreachable(StoreError):
+    """A store at a distance gave no answer. What was sent may or may not have landed (`landed`: "unknown"; "nothing"
+    where only a read failed). The same ids show it, so that asking again records nothing twice. `commits` are the ids
+    that were sent."""
+
+    code = "E_UNREACHABLE"
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        landed: Literal["unknown", "nothing"] = "unknown",
+        commits: Sequence[str] = (),
+        hint: str = "",
+        **ids: Any,
+    ) -> None:
+        super().__init__(what, hint=hint, landed=landed, commits=list(commits) or None, **ids)
+        self.landed = landed
+        self.commits = list(commits)
 
 
 class WrongProcess(StoreError):

@@ -106,7 +106,7 @@ class _Listed:
     def __init__(self, store: port.StorePort) -> None:
         self._store = store
 
-    def heads(self, chunk: int | None = None) -> list[tuple[str, int, int]]:
+    def chunk_heads(self, chunk: int | None = None) -> list[tuple[str, int, int]]:
         rows = matching(self._store, SessionQuery())
         return [(row.id, row.head, row.updated) for row in rows]
 

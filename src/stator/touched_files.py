@@ -39,19 +39,19 @@ if TYPE_CHECKING:
 FOLDER: Final = "touched"
 ENDED: Final = "ended-"
 """Prefix of a file that says that a session has ended."""
-COUNT: Final = "count-"
-"""Prefix of a file whose size is a number."""
 DRIVEN: Final = "driven"
 """What the key of a session begins with that a program drives; others begin with their agent."""
 CONTENT_MAX = 2**20
 """Bytes of a file whose content is looked at; of a larger one, its size and time."""
-LINES_MAX = 16 * 1024
+LINES_MAX = 4 * 1024
 """Bytes of lines after which they are written in short form."""
 READ_MAX = 64 * 1024
 ATTEMPTS = 20
 PAUSE_S = 0.001
 QUIET_US = 600 * 1_000_000
 """A session whose process is not known counts as live for this long after its last line."""
+FOLDERS_MAX = 200
+"""Folders that are remembered with their paths without links."""
 OLD_S = 7 * 24 * 3600
 """Files about nothing that was touched for this long are removed."""
 FILES_MAX = 5_000
@@ -66,17 +66,28 @@ class Toucher:
         self.key = key
         self.agent = agent
         self.process = ".".join(map(str, process))
+        self._folders: dict[str, tuple[tuple[int, int, int] | None, str]] = {}
+        """Folders of files: which one that was and when it changed last, and its path without links."""
 
-    def seen(self, path: str, *, tool: str = "", wrote: bool = False) -> None:
-        """Note that the session knows what a file holds now: it read it, or wrote it."""
-        stamp = stamp_of(path)
+    def seen(
+        self, path: str, *, tool: str = "", wrote: bool = False, last: tuple[int, str] = (0, "")
+    ) -> tuple[int, str]:
+        """Note that the session knows what a file holds now: it read it, or wrote it. Returns when that was noted, as
+        `noted` does, and what the file holds. `last` is what this returned for the file the last time: where nothing
+        changed since, the last line of the file says it already."""
+        real = self._real(path)
+        stamp = _stamp(real)
+        name = self._lines_at(real)
+        if last[0] and last == (_changed(name), stamp):
+            return last
 
         def look(known: KnownTouches) -> tuple[None, str]:
             has_changed = wrote and known.stamp != stamp
             line = self._line(known, WROTE if has_changed else READ, stamp, tool if wrote else "")
             return None, line
 
-        self._locked(path, look)
+        self._ask(name, look)
+        return _changed(name), stamp
 
     def before_write(self, path: str, *, later: bool = False) -> FileTouch | None:
         """The session whose change this one has not seen and is about to write over; each change is given once.
@@ -106,10 +117,7 @@ class Toucher:
 
     def noted(self, path: str) -> int:
         """When something was noted about a file last; 0 if nothing was."""
-        try:
-            return os.stat(self._lines_of(path), follow_symlinks=False).st_mtime_ns
-        except OSError:
-            return 0
+        return _changed(self._lines_at(self._real(path)))
 
     def due(self, path: str) -> FileTouch | None:
         """What `before_write` left to be given later."""
@@ -129,7 +137,7 @@ class Toucher:
 
     def ended(self) -> None:
         """Note that the session has ended: its changes are news to nobody."""
-        if _made(self.folder):
+        if is_made(self.folder):
             flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             os.close(os.open(self._end_of(self.key), flags, 0o600))
 
@@ -146,11 +154,30 @@ class Toucher:
         )  # lines are in order, whatever the clock does
         return line_of(at, op, self.key, self.agent, stamp, self.process, detail)
 
-    def _lines_of(self, path: str) -> str:
-        return os.path.join(self.folder, _digest(os.path.realpath(path)))
+    def _real(self, path: str) -> str:
+        """The path of a file without links. Its folder is looked up again if it changed, or if it is another one."""
+        folder, _, name = path.rpartition("/")
+        if not path.startswith("/") or name in ("", ".", "..") or os.path.islink(path):
+            return os.path.realpath(path)
+        which: tuple[int, int, int] | None = None
+        try:
+            found = os.stat(folder or "/")
+            which = found.st_dev, found.st_ino, found.st_ctime_ns
+        except OSError:
+            pass  # it is not there, as far as can be seen
+        known = self._folders.get(folder)
+        if known is None or known[0] != which:
+            if len(self._folders) >= FOLDERS_MAX:
+                self._folders.clear()
+            known = self._folders[folder] = (which, os.path.realpath(folder or "/"))
+        return f"{known[1].rstrip('/')}/{name}"
+
+    def _lines_at(self, real: str) -> str:
+        """The file with the lines about a file, by the path of that without links."""
+        return f"{self.folder}/{digest_of(real)}"
 
     def _end_of(self, key: str) -> str:
-        return os.path.join(self.folder, ENDED + _digest(key))
+        return os.path.join(self.folder, ENDED + digest_of(key))
 
     def _is_live(self, one: FileTouch) -> bool:
         if os.path.lexists(self._end_of(one.key)):
@@ -160,10 +187,12 @@ class Toucher:
 
     def _locked(self, path: str, look: Look, *, create: bool = True) -> FileTouch | None:
         """Ask about the lines of a file, and add one, while no other process does."""
-        name = self._lines_of(path)
+        return self._ask(self._lines_at(os.path.realpath(path)), look, create=create)
+
+    def _ask(self, name: str, look: Look, *, create: bool = True) -> FileTouch | None:
         if not create and not os.path.lexists(name):
             return None
-        if not _made(self.folder):
+        if not is_made(self.folder):
             return None
         for _ in range(ATTEMPTS):
             handle = os.open(name, OPENING, 0o600)
@@ -182,35 +211,16 @@ class Toucher:
         return None
 
 
-class Counter:
-    """A number beside the spool, by the name of what it counts; nothing that is lost with it matters."""
-
-    def __init__(self, spool: str, name: str) -> None:
-        self._folder = os.path.join(spool, FOLDER)
-        self._path = os.path.join(self._folder, COUNT + _digest(name))
-
-    def next(self) -> int:
-        """How often this was asked before."""
-        if not _made(self._folder):
-            return 1
-        handle = os.open(self._path, OPENING, 0o600)
-        try:
-            before = os.fstat(handle).st_size
-            os.write(handle, b".")
-        finally:
-            os.close(handle)
-        return before
-
-    def reset(self) -> None:
-        """Begin to count again."""
-        if os.path.lexists(self._path):
-            os.unlink(self._path)
-
-
 def stamp_of(path: str) -> str:
     """What a file holds, in a few characters: the same for the same content."""
     try:
-        real = os.path.realpath(path)
+        return _stamp(os.path.realpath(path))
+    except (OSError, ValueError):
+        return "unread"
+
+
+def _stamp(real: str) -> str:
+    try:
         found = os.stat(real)
         if not stat.S_ISREG(found.st_mode):
             return f"no-file-{stat.S_IFMT(found.st_mode):o}"
@@ -272,18 +282,28 @@ def prune(spool: str) -> None:
             continue
 
 
-def _digest(text: str) -> str:
+def _changed(name: str) -> int:
+    try:
+        return os.stat(name, follow_symlinks=False).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def digest_of(text: str) -> str:
     return blake2b(os.fsencode(text), digest_size=16).hexdigest()
 
 
-def _made(folder: str) -> bool:
+def is_made(folder: str) -> bool:
     """Whether the folder is there, made if necessary; a link from elsewhere does not count."""
-    if not os.path.lexists(folder):
-        try:
-            os.makedirs(folder, 0o700, exist_ok=True)
-        except OSError:
-            return False
-    return stat.S_ISDIR(os.lstat(folder).st_mode)
+    try:
+        return stat.S_ISDIR(os.lstat(folder).st_mode)
+    except OSError:
+        pass  # it is not there yet
+    try:
+        os.makedirs(folder, 0o700, exist_ok=True)
+        return stat.S_ISDIR(os.lstat(folder).st_mode)
+    except OSError:
+        return False
 
 
 def _is_locked(handle: int, name: str) -> bool:

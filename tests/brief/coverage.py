@@ -25,8 +25,9 @@ from stator.importers.run import import_transcripts
 
 ITEMS = Path(__file__).parent / "items"
 SECOND = Path(__file__).parent / "second"
-"""Other lists of some of the sessions, by other people. The brief was not tuned by their texts; their shares, and
-the ids of what was missing, were seen while it was."""
+"""Other lists of some of the sessions, by other people. No rule was made for an item of them, but they are no longer
+unseen: while the brief was tuned, their shares and the ids of what was missing were seen, and the items of four of
+these lists were read."""
 RECORDINGS = Path(os.environ.get("STATOR_TRANSCRIPTS") or "/nonexistent")
 MAX_TOKENS = 1000
 FIRST_ROUND = "generated-9d4f"

@@ -17,10 +17,11 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 import stator
 from stator.index_files import project_index

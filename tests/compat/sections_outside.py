@@ -7,12 +7,12 @@ import os
 import shutil
 import zlib
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast, get_args
 
 import msgspec
+from msgspec.structs import replace
 
 import stator
 from compat.place import Place, Section

@@ -21,8 +21,10 @@ class Awaited:
     """A store that awaits every method, as `stator.aio` does."""
 
     def __init__(self, store: Any) -> None:
-        self._store = store
-        self._pool = Pool(4)
+        vars(self).update(_store=store, _pool=Pool(4))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._store, name, value)
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._store, name)

@@ -430,6 +430,7 @@ class Stores(RuleBasedStateMachine):
         seq = at % (self.length(session) + 2)
         for name in COLLECTIONS:
             self.ask("entries", session, name, at=seq, limit=limit)
+        self.ask("entries", session, at=seq, limit={"facts": limit} if limit else None)
 
     @rule(session=sessions, after=positions, upto=positions, newest=st.booleans())
     def page(self, session: str, after: int, upto: int, newest: bool) -> None:
@@ -438,7 +439,9 @@ class Stores(RuleBasedStateMachine):
         for limit in (3, 1000):
             options = {"newest_first": newest, "limit": limit}
             self.ask("commits", session, after=a, upto=b, **options)
-            self.ask("turns", session, after=a % 4, upto=b % 5, **options)
+            self.ask("turns", session, after=a % 4, upto=b % 5, prompts=newest, **options)
+            self.ask("commits", session, seqs={a, b, 1, size // 2}, **options)
+            self.ask("commits", session, after=a, origins={("hook", "1"), ("hook", "2")}, **options)
         found = self.ask("versions", session, after=a, upto=b)
         self.ask("replaced", session, [version.op for version in found])
         self.ask("versions", session, after=a, upto=b, collections=["files", "calls"])
@@ -447,8 +450,13 @@ class Stores(RuleBasedStateMachine):
     def seek(self, session: str, at: int, key: str, path: str) -> None:
         seq = at % (self.length(session) + 2)
         for collection, wanted in (("facts", key), ("files", path), ("tools", "sh")):
-            self.ask("find", session, collection, wanted, at=seq)
-            self.ask("find", session, collection, wanted)
+            self.ask("entries", session, collection, at=seq, keys=[wanted])
+            self.ask("entries", session, collection, keys=[wanted])
+            self.ask("entries", session, collection, at=seq, keys=[wanted, "b", "c", "dir/c.py"])
+            self.ask("entries", session, collection, at=seq, prefix=wanted, limit=2)
+        self.ask(
+            "entries", session, "facts", "files", "scratch", keys={key, path, "a", "b", "e\nf"}
+        )
         for collection, wanted in (("facts", key), ("files", path)):
             if not wanted.startswith("#"):  # such keys are not indexed
                 self.ask("touches", collection, wanted, session=session)
@@ -499,7 +507,7 @@ class Stores(RuleBasedStateMachine):
             assert chain.check(commit, prev, n + 1) is None
             prev = commit.hash
         self.ask("session", session)
-        self.ask("counts", session)
+        self.ask("session", session, counted=True)
         self.ask("turns", session)
         self.both(lambda store: store.calls(CallQuery(session=session)).rows)
         self.ask("versions", session, after=0, upto=len(log))

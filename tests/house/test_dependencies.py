@@ -16,7 +16,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 EXTRAS: dict[str, tuple[str, ...]] = {
     "crypto": ("stator.runtime.bundles.encryption", "stator.owner.approver"),
     "server": (
-        "stator.surfaces.proxy.http",
+        "stator.surfaces.proxy.upstream_direct",
+        "stator.surfaces.proxy.upstream_far",
         "stator.surfaces.loopback",
         # looks whether they are installed, and names the extra where they are not
         "stator.surfaces.cli.commands.proxy",

@@ -65,11 +65,11 @@ DETERMINED = frozenset(
 CLOCK_EXCEPTIONS = {
     # the defaults of a store that is made without a clock and without a source of salts; its own name
     "stator.store.memory.reads": {"time.time_ns", "secrets.token_bytes", "secrets.token_hex"},
-    "stator.store.sqlite.store": {"time.time_ns", "secrets.token_bytes"},
+    "stator.store.sqlite.store": {"time.time_ns", "os.urandom"},
     # waiting for a busy database, with jitter; the name and the salt of a new one, and when it was made
     "stator.store.sqlite.connection": {
         *("time.monotonic", "time.sleep", "random.uniform"),
-        *("time.time_ns", "secrets.token_hex", "secrets.token_bytes"),
+        *("time.time_ns", "os.urandom"),
     },
     # ends a person's query when its time is over
     "stator.store.sqlite.sandbox.process": {"time.monotonic"},

@@ -264,6 +264,37 @@ def test_a_secret_in_json_escapes_is_redacted(hooked):
     assert b"secret:" in hooked.lines()[0]
 
 
+LONG = "x = 1\n" * (hook.LOOKED_AT_MAX // 6 + 1)
+
+
+def test_long_input_without_a_secret_is_kept_as_it_came(hooked):
+    data = json.dumps(before_tool("t1", command=LONG), indent=1).encode()
+    hooked.hook(data)
+    (line,) = hooked.lines()
+    assert line.partition(b"\t")[2].strip() == data.replace(b"\n", b" ")
+
+
+def test_long_input_with_a_secret_keeps_all_but_the_secret(hooked):
+    hooked.hook(before_tool("t1", command=f"{LONG}use {SECRET}"))
+    (line,) = hooked.lines()
+    assert SECRET.encode() not in line
+    kept = payload_of(line)["tool_input"]["command"]
+    assert kept.startswith(f"{LONG}use ")
+    assert "secret:" in kept
+
+
+@pytest.mark.parametrize("within", ['{"a": %s}', '{"a": [1, {"b": %s}]}'], ids=["near", "deep"])
+def test_a_secret_under_a_key_that_is_given_twice_is_not_kept(hooked, within):
+    """Of two values for one key a reader of JSON sees the last."""
+    twice = within % f'{{"x": "{SECRET}", "x": "{LONG[:20].strip()}"}}'.replace("\n", " ")
+    data = json.dumps(before_tool("t1", command=LONG))[:-1] + f', "more": {twice}}}'
+    assert SECRET not in json.dumps(json.loads(data))
+    hooked.hook(data.encode())
+    (line,) = hooked.lines()
+    assert SECRET.encode() not in line
+    assert payload_of(line) == json.loads(data)
+
+
 def test_the_same_secret_has_the_same_placeholder_in_a_spool(hooked):
     for _ in range(2):
         hooked.hook(prompt(text=SECRET))

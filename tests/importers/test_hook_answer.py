@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import msgspec
 import pytest
 
 import stator
@@ -259,6 +259,32 @@ def test_a_killed_answer_is_not_given_later(known):
     assert ended(known.hook(first_prompt("codex", "continue"), agent="codex")) == NOTHING
 
 
+def give_up(hooked, line) -> None:
+    """Run a hook of Codex whose answer takes too long."""
+    code = (
+        "import os, signal, sys\nfrom stator.runtime.brief import doses\nfrom stator.surfaces import hook\n"
+        "doses.prompt_dose = lambda *_, **__: os.kill(os.getpid(), signal.SIGALRM)\n"
+        "sys.argv = ['stator-hook', 'codex']\nhook.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=json.dumps({"cwd": str(hooked.root), **line}).encode(),
+        capture_output=True, cwd=hooked.root, env=hooked.environ, check=True,
+    )  # fmt: skip
+    assert ended(done) == NOTHING
+
+
+def test_an_answer_that_takes_too_long_leaves_its_dose_to_the_next_prompt(known):
+    give_up(known, first_prompt("codex", "continue"))
+    assert given(known.hook(first_prompt("codex", "continue"), agent="codex"))
+    assert ended(known.hook(first_prompt("codex", "continue"), agent="codex")) == NOTHING
+
+
+def test_an_agent_waits_for_a_slow_store_with_few_prompts(known):
+    for _ in range(hook_answer.LATE_MAX + 1):
+        give_up(known, first_prompt("codex", "continue"))
+    assert ended(known.hook(first_prompt("codex", "continue"), agent="codex")) == NOTHING
+
+
 def test_what_the_agent_loads_itself_is_not_told(known):
     (known.root / "CLAUDE.md").write_text(
         "Decisions. layout: one folder per client (over one per year)\n"
@@ -433,7 +459,7 @@ def test_a_start_reads_no_transcript_for_calls_that_are_history(settled):
 
     with stator.connect(settled.path) as store:
         later = store.context.clock() + 2 * HISTORY_US
-        context = dataclasses.replace(
+        context = msgspec.structs.replace(
             store.context,
             clock=lambda: later,
             unplaced=unplaced,

@@ -7,11 +7,11 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import stator
 from importers.hook_lines import HOOK

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 import stator
 from stator import testing
@@ -37,7 +38,7 @@ class Place:
         else:
             path = self.folder / f"{self.name}.db"
             store = stator.connect(path, durability=self.durability, project=self.name)
-        store.context = dataclasses.replace(
+        store.context = msgspec.structs.replace(
             store.context,
             clock=self.clock,
             mint=self.mint,

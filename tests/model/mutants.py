@@ -26,7 +26,9 @@ from types import ModuleType
 
 TESTS = Path(__file__).parent.parent
 SOURCE = TESTS.parent / "src"
-FILES = (Path("stator/model/records/registry.py"), Path("stator/model/records/session_rows.py"))
+FILES = tuple(
+    Path("stator/model/records", name) for name in ("registry.py", "session_rows.py", "reports.py")
+)
 PRELOADED = ("anyio", "apsw", "cyclopts", "mcp", "msgspec", "pytest", "rich")
 """What every mutant imports besides the package."""
 TABLE = "tests/model/test_registry.py"
@@ -122,7 +124,7 @@ class _Finder:
                 for call in value.elts:
                     if isinstance(call, ast.Call):
                         yield from self._row(call, _named(call))
-            elif isinstance(value, ast.Call) and _type(value) == "Collection":
+            elif isinstance(value, ast.Call) and _type(value) in ROW_TYPES:
                 yield from self._row(value, _named(value))
 
     def _row(self, call: ast.Call, path: str) -> Iterator[Mutant]:

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from stator.model.brief.condense import (
     GAP,
+    Choice,
     SourceText,
+    _terms,
     chosen,
     condensed,
     joined,
@@ -95,3 +97,32 @@ def test_a_sentence_that_only_announces_what_follows_is_known():
     assert leads_in("Now let me look at the tests")
     assert leads_in("Great! I need to read app.js first.")
     assert not leads_in("The parser drops the last row because the loop ends early.")
+
+
+def test_a_sentence_that_points_back_is_not_put_after_another_one():
+    text = (
+        "- The DSL refused :state with Spark error 12.\n"
+        "- Pages were empty. Fixed by Sandbox.mode(Repo, {:shared, self()}) instead of Sandbox.checkout.\n"
+    )
+    units = units_of(text)
+    (found,) = chosen([weighed(SourceText(units=units))], 165)
+    assert "Fixed by" in units[-1].text
+    assert units[-1] not in found or units[-2] in found
+
+
+@given(
+    st.lists(LONG, max_size=4), st.lists(st.integers(0, 400), min_size=1, max_size=4), LONG, LONG
+)
+def test_what_is_chosen_does_not_depend_on_what_was_chosen_before(texts, rooms, asked, said):
+    passages = [weighed(SourceText(units=units_of(text))) for text in texts]
+    wanted, known = set(terms(asked)), set(terms(said))
+    choice = Choice(passages, wanted, known)
+    for room in rooms:
+        fresh = chosen(passages, room, wanted=wanted, known=known, least=0.02, worth=1.5)
+        assert choice.best(room, least=0.02, worth=1.5) == fresh
+
+
+@given(LONG)
+def test_the_terms_of_a_text_are_the_same_each_time(text):
+    assert list(terms(text).items()) == list(terms("".join(text)).items())
+    assert list(terms(text).items()) == list(_terms(text).items())

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.extraction_talks import call, drafted, drafter, findings, prompt, records, shell
+from stator.model.exchange.extraction_state import ExtractionState, HeldCall
 from stator.model.exchange.items import Called, Prompted, Returned, Touch
-from stator.model.extraction.evidence import EXTRACT
-from stator.model.extraction.extractor import CALLS_MAX
+from stator.model.extraction.evidence import ENDS, EXTRACT, Evidence
+from stator.model.extraction.extractor import CALLS_MAX, RULES
 from stator.model.log.commit import Upsert
 
 OPTIONS = [
@@ -409,3 +410,24 @@ commands = st.lists(
 @given(commands, st.text(max_size=80) | st.just(MADE))
 def test_odd_commands_cost_nothing(words, output):
     findings(shell(" ".join(words), output))
+
+
+# -- which rules are asked ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.only_read], ids=lambda r: r.name)
+@given(
+    kind=st.sampled_from(sorted(ENDS)),
+    tool=st.sampled_from(["Bash", "Read", "AskUserQuestion", "ExitPlanMode", "mcp__a__b", "x"]),
+    status=st.sampled_from(["ok", "error", "denied", "timeout", "cancelled", "in doubt"]),
+    output=st.sampled_from([None, "[main 1234567] fix", answered("SQLite"), {"exit_code": 0}]),
+)
+def test_a_rule_that_is_not_asked_would_have_found_nothing(rule, kind, tool, status, output):
+    state = ExtractionState(
+        staged=["a.py"], unpushed=[["1234567", "main"]], refused=["a", "b", "c"]
+    )
+    before = repr(state)
+    end = Evidence(id="k_1", kind=kind, tool=tool, call="c_1", status=status, output=output)
+    held = HeldCall(intent="k_0", tool=tool, about="a call", given=None, place=1)
+    assert rule.find(state, end, held) is None
+    assert repr(state) == before

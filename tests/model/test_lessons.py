@@ -1,22 +1,12 @@
-"""What failed first and then worked in another way is a lesson; how git showed the tree last is how it was left."""
+"""What failed first and then worked in another way is a lesson."""
 
 from __future__ import annotations
 
 import msgspec
 import pytest
 
+from model.deeds import ran
 from stator.model.brief import lessons
-from stator.model.brief.command_words import parts
-from stator.model.brief.story import Deed
-from stator.model.calls.vocabulary import act_of
-
-
-def ran(command, status="ok", seq=1, result=""):
-    act = act_of("Bash", {"command": command})
-    return Deed(
-        seq=seq, turn=1, call=f"c_{seq}", tool="Bash", status=status, result=result, act=act,
-        steps=parts(command), shown=command, source="tool", ended=seq,
-    )  # fmt: skip
 
 
 def test_a_command_that_worked_in_another_way_is_told_with_why_it_failed():
@@ -44,14 +34,12 @@ def test_what_teaches_nothing_is_no_lesson(first, shown, second):
     assert lessons.turned([ran(first, "error", 1, shown), ran(second, "ok", 2)]) == []
 
 
-def test_what_came_from_the_web_is_no_lesson_and_no_status():
+def test_what_came_from_the_web_is_no_lesson():
     failed = ran("make page", "error", 1, "error: the user prefers tabs")
     web = msgspec.structs.replace(failed, source="web")
     worked = ran("make page again", "ok", 2)
     assert lessons.turned([failed, worked])
     assert lessons.turned([web, worked]) == []
-    status = ran("git status", result="On branch fix\nnothing to commit, working tree clean")
-    assert lessons.left_as([msgspec.structs.replace(status, source="web")]) is None
 
 
 def test_of_long_commands_only_what_differs_is_told():
@@ -60,37 +48,12 @@ def test_of_long_commands_only_what_differs_is_told():
     worked = ran(f"git add -f out/a.css && git add {many}", "ok", 2)
     before, after = lessons.ways(failed, worked, "")
     assert after == "git add -f out/a.css"
-    assert len(before) <= lessons.WAY_SHOWN
+    assert before == "git add out/a.css"
     assert lessons.why(failed) == "paths are ignored: out/a.css"
 
 
-@pytest.mark.parametrize(
-    ("shown", "told"),
-    [
-        (
-            "On branch fix\nYour branch is up to date with 'origin/fix'.\n\nnothing to commit, working tree clean",
-            "on fix, up to date with origin/fix, clean",
-        ),
-        (
-            "On branch fix\nChanges not staged for commit:\n  (use …)\n\tmodified:   a.json\n\nUntracked files:\n"
-            "  (use …)\n\tb.txt\n",
-            "on fix, not committed: a.json, b.txt",
-        ),
-        (
-            "## fix...origin/fix [ahead 2]\n M a.py\n?? b.py",
-            "on fix, follows origin/fix [ahead 2], not committed: a.py, b.py",
-        ),
-    ],
-)  # fmt: skip
-def test_how_the_tree_was_left_is_what_git_showed_last(shown, told):
-    found = lessons.left_as(
-        [ran("git status", result="On branch old"), ran("git status", result=shown)]
-    )
-    assert found is not None
-    assert found[0] == told
-
-
-def test_a_status_from_before_a_commit_is_obsolete():
-    status = ran("git status", result="On branch fix\nnothing to commit, working tree clean")
-    assert lessons.left_as([status, ran("git commit -m x")]) is None
-    assert lessons.left_as([status, ran("git push")]) is not None
+def test_a_command_that_only_does_less_is_not_what_worked():
+    failed = ran("git add a.py out/a.css", "error", 1, "paths are ignored:\nout/a.css")
+    less, forced = ran("git add a.py", "ok", 2), ran("git add -f out/a.css", "ok", 3)
+    assert lessons.turned([failed, less]) == []
+    assert lessons.turned([failed, less, forced]) == [(failed, forced)]

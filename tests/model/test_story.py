@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from model.deeds import ran
 from stator.model.brief import check_runs, lines
 from stator.model.brief import story as stories
-from stator.model.brief.command_words import parts
-from stator.model.brief.lines import request_items
 from stator.model.brief.path_groups import common_folder, grouped
-from stator.model.brief.story import Deed, NetFile, PersonRequest, SessionStory
-from stator.model.calls.vocabulary import act_of
-
-
-def ran(command, status="ok", seq=1, result=""):
-    act = act_of("Bash", {"command": command})
-    return Deed(
-        seq=seq, turn=1, call=f"c_{seq}", tool="Bash", status=status, result=result, act=act,
-        steps=parts(command), shown=command, source="tool",
-    )  # fmt: skip
+from stator.model.brief.story import NetFile, PersonRequest, SessionStory
+from stator.model.log.commit import Commit
+from stator.model.log.delta import Put
+from stator.model.records.types import FileRecord, file_key
 
 
 def test_a_request_that_says_nothing_is_none():
@@ -125,18 +118,11 @@ def test_files_are_grouped_by_folder_and_what_does_not_fit_is_counted():
         (["/home/u/w/p/a.py", "/home/u/w/p/src/b.py"], "/home/u/w/p"),
         (["/home/u/x.py", "/home/v/y.py"], ""),
         (["a.py", "b.py"], ""),
+        (["/home/u/w/p/a.py"], "/home/u/w/p"),
     ],
 )
 def test_the_folder_of_absolute_paths_is_found_unless_it_is_a_home(paths, folder):
     assert common_folder(paths) == folder
-
-
-def test_the_newest_request_is_there_however_short_it_is():
-    asked = [f"move the parser of part {n} into its own module" for n in range(9)] + ["deploy it"]
-    found = request_items(
-        [PersonRequest(text, seq, seq) for seq, text in enumerate(asked, 1)], lambda seq: ""
-    )
-    assert found[0].text == "deploy it"
 
 
 def test_git_that_finds_nothing_to_commit_did_not_fail():
@@ -144,3 +130,30 @@ def test_git_that_finds_nothing_to_commit_did_not_fail():
         "git commit -m x", "error", result="On branch main\nnothing to commit, working tree clean"
     )
     assert stories.unrepaired([done]) == []
+
+
+def test_the_tests_of_one_file_are_not_counted_as_all():
+    shown = " ✓ test/a.test.js (4 tests) 131ms\n"
+    assert check_runs.check_ending(ran("npx vitest run", result=shown)) == "ok"
+    whole = shown + " Test Files  2 passed (2)\n Tests  16 passed (16)\n"
+    assert "16 passed (16)" in check_runs.check_ending(ran("npx vitest run", result=whole))
+
+
+def touched(seq, op, was=0):
+    record = FileRecord(path="src/a.py", root=".", op=op)
+    return Commit(
+        id=f"k_{seq}", session="s", seq=seq, kind="outcome", turn=1, at=seq, hash="", prev="",
+        delta=[Put("files", file_key(".", "src/a.py"), record, was)],
+    )  # fmt: skip
+
+
+def test_a_file_that_earlier_commits_touched_reads_changed_and_not_modified():
+    (found,) = stories.story([touched(700, "modified", was=20)]).files
+    assert found.op == "changed"
+    (found,) = stories.story([touched(1, "modified")]).files
+    assert found.op == "modified"
+
+
+def test_a_read_is_no_change():
+    (found,) = stories.story([touched(1, "modified"), touched(2, "read", was=1)]).files
+    assert (found.seq, found.changed) == (2, 1)

@@ -15,6 +15,7 @@ import msgspec
 
 from stator.model.exchange import bundle
 from stator.model.exchange.bundle import Batch, Bundled, End, Header, Manifest
+from stator.model.exchange.packed import pack
 from stator.model.log import chain
 from stator.model.log.check import encode_record
 from stator.model.log.commit import Commit
@@ -147,9 +148,12 @@ class Forge:
             )
         ]
         for n, part in enumerate(self.parts):
-            packed = [bundle.pack(commit) for commit in part.commits]
+            packed = [pack(commit) for commit in part.commits]
             frames.append(raw_frame(bundle.BATCH, bundle.encode(Batch(n, packed))))
-        told = {"commits": sum(len(part.commits) for part in self.parts), **self.end}
+        told: dict[str, Any] = {
+            "commits": sum(len(part.commits) for part in self.parts),
+            **self.end,
+        }
         frames.append(raw_frame(bundle.END, bundle.encode(End(**told))))
         body = bundle.preface(self.header) + b"".join(
             bundle.FRAME.pack(kind, codec, stored, size) + data

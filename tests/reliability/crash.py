@@ -7,7 +7,6 @@ that is to die. Each tool's effect is one line in a file, on disk before the too
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 import os
 import signal
@@ -15,6 +14,8 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 import stator
 import stator.aio
@@ -320,7 +321,7 @@ def play(
     script = Script(talk, tools, Model(world, fuse, words), fuse, world, style, words)
     store = connect(path, project="test", durability="relaxed")
     # No time passes between attempts; the wait is a crash point like any other.
-    store.context = dataclasses.replace(store.context, jitter=lambda: fuse.at("in backoff"))
+    store.context = msgspec.structs.replace(store.context, jitter=lambda: fuse.at("in backoff"))
 
     def report(session: Any) -> None:
         recovery = session.recovery

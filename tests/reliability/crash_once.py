@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+
+import msgspec
 
 import stator
 from reliability.crash import Fuse, World
@@ -174,7 +175,7 @@ def run_once(
     SqliteStore.append = fuse.around(SqliteStore.append)  # type: ignore[method-assign]
     store = connect(path, project="test", durability="relaxed")
     if shape.startswith("supervised"):
-        store.context = dataclasses.replace(
+        store.context = msgspec.structs.replace(
             store.context, launch=Launch("r1", start, str(os.getpid()))
         )
     doubts = Once(store, world, fuse, start).run(shape)

@@ -257,7 +257,7 @@ def answers(store: stator.Store) -> str:
         view = store.read(session)
         told.append(("row", port.session(session)))
         told.append(("head", port.head(session)))
-        told.append(("counts", port.counts(session)))
+        told.append(("counts", port.session(session, counted=True).counts))
         told.append(("turns", port.turns(session)))
         told.append(("commits", [plain_commit(commit) for commit in view.log()]))
         told.append(("calls", port.calls(CallQuery(session=session)).rows))

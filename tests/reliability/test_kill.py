@@ -6,8 +6,9 @@ import random
 
 import pytest
 
-from reliability.support import Worker, findings, recorded_session
+from reliability.support import Worker, answers, findings, recorded_session
 from stator.connect import connect
+from stator.runtime.base.pages import counts_of
 
 CYCLES_A_STORE = 10
 """The number of kills per store, so that verifying it stays quick."""
@@ -58,6 +59,25 @@ def test_killing_a_writer_loses_no_acknowledged_commit(zygote, tmp_path, part):
     total = kill_cycles(zygote, tmp_path, 50, durability, part)
     assert (total["lost"], total["damaged"]) == (0, 0), total
     assert total["acknowledged"] > 0
+
+
+def test_a_reader_that_stays_outlives_drivers_that_are_killed(zygote, tmp_path):
+    """It reads while they write; after each kill it answers as a reader that has just opened the file."""
+    path = tmp_path / "store.db"
+    with connect(path, project="test"):
+        pass
+    with connect(path, project="test", read_only=True) as reader:
+        for _ in range(6):
+            driver = zygote.start("write_until_killed", path, "driven", "relaxed")
+            session = driver.hear()
+            for _ in range(15):
+                driver.hear()
+                head = reader.port.head(session).seq
+                assert counts_of(reader.port, session).commits >= head
+            driver.kill()
+            zygote.end(driver)
+            with connect(path, project="test", read_only=True) as fresh:
+                assert answers(reader) == answers(fresh)
 
 
 @pytest.mark.slow

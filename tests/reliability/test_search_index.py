@@ -437,7 +437,7 @@ from stator.store.sqlite.index.search_index import SearchIndex
 
 
 class NoLog:
-    def heads(self, chunk=None):
+    def chunk_heads(self, chunk=None):
         return []
 
     def head_sums(self):

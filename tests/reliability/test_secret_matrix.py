@@ -64,6 +64,8 @@ class Written:
 @pytest.fixture
 def written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    # What is said of a user for all projects is kept there: looked at too, and nobody else's.
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     return Written(tmp_path)
 
 
@@ -118,7 +120,10 @@ def test_no_field_of_a_session_leaks_a_secret(written):
     assert written.leaks() == []
 
 
+TOKEN = "ghp_ZzaB3dE5gH7jK9mN1pQ2sT4vW6xY8zB0cD1e"
+
 FIXED_IN_DRAFTS = {
+    "data": "names of a few letters; its bytes are filled apart",
     "id": "an id",
     "session": "an id",
     "kind": "one of the kinds in the registry",
@@ -139,7 +144,18 @@ def test_no_field_of_a_draft_leaks_a_secret(written):
         for name in Draft.__struct_fields__:
             if name not in FIXED_IN_DRAFTS and hints[name] is not int:
                 append(store, session, **{name: filled(hints[name], written.plant, name)})
+        append(store, session, data={"page": filled(bytes, written.plant, "data")})
     assert written.leaks() == []
+
+
+def test_the_name_of_some_bytes_that_is_a_secret_is_refused(written):
+    with written.opened() as store:
+        session = recorded(store, "drafts")
+        for value in (b"page", "no bytes"):
+            with pytest.raises(StatorError) as refused:
+                append(store, session, data={TOKEN: value})
+            assert TOKEN not in str(refused.value)
+    assert TOKEN.encode() not in written.during + written.after
 
 
 def test_a_field_of_a_draft_that_is_not_redacted_refuses_text(written):

@@ -9,8 +9,10 @@ appends COUNT facts and prints the id of each commit as soon as it is acknowledg
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import pkgutil
 import shutil
 import signal
 import sys
@@ -23,6 +25,7 @@ import apsw
 
 import stator
 import stator.model.log.redact  # import lazily loaded modules before the fork
+import stator.runtime
 import stator.store.sqlite
 from reliability import removals
 from reliability.crash import act_when_told as act_when_told
@@ -352,6 +355,11 @@ def search(talk: Any, path: str, words: str) -> list[list[Any]]:
 
 def _as_nobody(path: str) -> None:
     """Become an unprivileged user if the tests run as root."""
+    # This user may not be able to read the interpreter's own folder, so what is imported late is imported now.
+    for package in (stator.store, stator.runtime):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if ".contract." not in module.name:
+                importlib.import_module(module.name)
     os.chdir(os.path.dirname(path))  # a folder that this user can read
     if os.getuid() == 0:
         os.setgroups([])

@@ -14,6 +14,7 @@ from stator.model.exchange.bundle import (
     Header,
     Manifest,
 )
+from stator.model.exchange.packed import pack
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
 from stator.model.records.types import FactRecord, SessionRecord
@@ -88,7 +89,7 @@ def made(
     with BundleWriter(str(path), header or Header(), replace=True) as writer:
         manifest = Manifest(sessions=[one] if sessions is None else sessions)
         writer.add(bundle.MANIFEST, bundle.encode(manifest))
-        writer.add(bundle.BATCH, bundle.encode(Batch(0, [bundle.pack(c) for c in commits])))
+        writer.add(bundle.BATCH, bundle.encode(Batch(0, [pack(c) for c in commits])))
         writer.add(bundle.END, bundle.encode(End(commits=len(commits) if end is None else end)))
         writer.finish()
     return path

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 
+import msgspec
 import pytest
 
 import stator
@@ -32,7 +32,7 @@ def slept():
 @pytest.fixture
 def store(memory, slept):
     """A store whose time passes only while it sleeps."""
-    memory.context = dataclasses.replace(
+    memory.context = msgspec.structs.replace(
         memory.context, sleep=slept.append, monotonic=lambda: sum(slept), jitter=lambda: 1.0
     )
     return memory
@@ -301,7 +301,7 @@ def test_the_asynchronous_api_retries_like_the_synchronous_one(store, slept):
                 value = await t.call(stator.tool(look, effect="read"))
             return value, statuses(s._sync)
 
-    store.context = dataclasses.replace(store.context, jitter=lambda: 0.0)
+    store.context = msgspec.structs.replace(store.context, jitter=lambda: 0.0)
     assert asyncio.run(go()) == ("done", ["timeout", "error", "ok"])
 
 

@@ -14,6 +14,7 @@ from stator.errors import BadPosition
 from stator.model.log.commit import Draft, Provenance, Upsert
 from stator.model.records.types import EvictedRecord, FlagRecord, PreferenceRecord
 from stator.runtime.base import project_session
+from stator.runtime.brief.newest import BEGINNING, WINDOW
 from stator.runtime.facade.view import SessionView
 
 
@@ -247,6 +248,20 @@ def test_files_of_a_folder_that_is_not_here_are_not_called_gone(store, tmp_path)
     assert "gone from disk" not in store.read("main").brief().text
 
 
+def test_edits_of_a_file_before_the_newest_commits_are_counted_as_at_least(store):
+    with store.open("a") as s:
+        for number in range(3):
+            with s.turn(f"edit {number}") as t:
+                t.file("a.py", "modified", after=f"{number:064x}")
+        with s.turn("much") as t, t.batch():
+            for number in range(WINDOW):
+                t.fact(f"fact {number}", number)
+        for number in range(2):
+            with s.turn(f"again {number}") as t:
+                t.file("a.py", "modified", after=f"{9 + number:064x}")
+    assert "«a.py ×2+»" in store.read("a").brief(disk=False).text
+
+
 def test_files_are_shown_by_their_net_change(session):
     with session.turn("x") as t:
         t.file("a.py", "created")
@@ -259,7 +274,6 @@ def test_files_are_shown_by_their_net_change(session):
     assert lines == [
         "- [model] created «a.py ×2»",
         "- [model] modified «b.py»",
-        "- [model] created and deleted again «tmp.py»",
     ]
 
 
@@ -516,9 +530,45 @@ class CountingPort:
         return ask
 
 
-def test_a_brief_asks_the_store_at_most_ten_times_however_long_the_session_is(memory, monkeypatch):
+class ReadSeqs(CountingPort):
+    """A store that notes which commits were read."""
+
+    def commits(self, session, **chosen):
+        found = self._below.commits(session, **chosen)
+        self.asked += [commit.seq for commit in found]
+        return found
+
+    def together(self, *reads):
+        found = self._below.together(*reads)
+        for one, answer in zip(reads, found, strict=True):
+            self.asked += [commit.seq for commit in answer] if one.method == "commits" else []
+        return found
+
+
+def test_a_brief_reads_each_commit_once(either):
+    with either.open("main") as s:
+        for number in range(90):
+            with s.turn(f"change the file number {number}") as t:
+                t.decide(f"by hand {number}", topic=f"topic {number % 5}")
+                t.file(f"src/f{number}.py", "modified")
+                t.pend(f"look at {number}")
+                t.say(f"I changed f{number}.py because of the bug {number}.")
+                t.say("It works.")
+                t.fact(f"fact {number}", number)
+    port = ReadSeqs(either.port)
+    made = SessionView(port, s.id).brief(max_tokens=1000)
+    read = [seq for seq in port.asked if isinstance(seq, int)]
+    assert made.head.seq > WINDOW
+    assert set(read) == set(range(1, made.head.seq + 1))
+    assert len(read) <= made.head.seq + BEGINNING
+
+
+def test_a_brief_asks_the_store_at_most_three_times_however_long_the_session_is(
+    memory, monkeypatch
+):
     # What rests on something untrusted has reads of its own, counted where it is tested.
     monkeypatch.setattr("stator.runtime.brief.newest.unverified", lambda *given: {})
+    monkeypatch.setattr("stator.runtime.brief.gather.session_name_origin", lambda *given: "")
     with memory.open("main") as s:
         for number in range(400):
             with s.turn(f"change the file number {number}") as t:
@@ -527,4 +577,4 @@ def test_a_brief_asks_the_store_at_most_ten_times_however_long_the_session_is(me
                 t.say(f"I changed f{number}.py because of the bug {number}.")
     port = CountingPort(memory.port)
     SessionView(port, s.id).brief(max_tokens=1000)
-    assert len(port.asked) <= 10, port.asked
+    assert len(port.asked) <= 3, port.asked

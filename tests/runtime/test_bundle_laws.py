@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import secrets
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
+import msgspec
 from hypothesis import given, settings
 
 from stator.connect import mint
 from stator.errors import StatorError
+from stator.model.exchange.packed import pack
 from stator.model.log.commit import Commit, Upsert
 from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import (
@@ -178,10 +179,12 @@ def test_an_exported_and_imported_session_is_the_same(actions, forked):
         with SqliteStore(f"{folder}/there.db", durability="relaxed") as target:
             file = f"{folder}/x.stator"
             transfer.export(source, context(), [story.session, fork.session], file)
-            here = dataclasses.replace(context(), project="/elsewhere")
+            here = msgspec.structs.replace(context(), project="/elsewhere")
             transfer.import_bundle(target, here, file)
             for session in (story.session, fork.session):
                 assert target.commits(session) == source.commits(session)
+                assert target.packed(session) == source.packed(session)
+                assert target.packed(session) == [pack(c) for c in source.commits(session)]
                 assert target.head(session) == source.head(session)
                 assert state(target, session) == state(source, session)
             assert list(verify(target)) == []

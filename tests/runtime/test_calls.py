@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+
 import pytest
 
 import stator
 from stator.errors import BadType, CallCancelled, CallFailed, InDoubt, NotDone
+from stator.runtime.driving.tools import Tool
 
 
 @pytest.fixture
@@ -231,3 +235,38 @@ def test_calls_can_be_listed_by_project(memory, turn):
     assert {row.tool for row in memory.calls().rows} == {"boom", "look"}
     assert [row.tool for row in memory.calls(project="shop").rows] == ["boom"]
     assert [row.tool for row in memory.calls(statuses=["ok"]).rows] == ["look"]
+
+
+def test_the_signature_of_a_tool_is_asked_for_once(turn, monkeypatch):
+    asked = []
+    real = inspect.signature
+
+    def signature(of):
+        asked.append(of)
+        return real(of)
+
+    monkeypatch.setattr(inspect, "signature", signature)
+
+    def add(a, b):
+        return a + b
+
+    adds = stator.tool(add, effect="read")
+    assert [turn.call(adds, 1, n) for n in range(3)] == [1, 2, 3]
+    assert asked == [add]
+
+
+def test_a_function_is_given_a_key_only_if_a_parameter_has_that_name():
+    def wants(*, idempotency_key):
+        return idempotency_key
+
+    def has_a_local():
+        idempotency_key = 1
+        return idempotency_key
+
+    @functools.wraps(wants)
+    def wraps(*given, **named):
+        return wants(*given, **named)
+
+    assert Tool(wants).takes_key
+    assert Tool(wraps).takes_key
+    assert not Tool(has_a_local).takes_key

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import itertools
 import threading
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -633,7 +633,7 @@ def test_a_driver_that_waits_for_approval_can_be_paused(memory, api):
         def nap(seconds):
             ask(memory.read("main").id)
 
-        memory.context = dataclasses.replace(memory.context, sleep=nap)
+        memory.context = msgspec.structs.replace(memory.context, sleep=nap)
         with left_by(memory, Paused, match="lunch", approve="wait") as (_, t):
             t.call(act.tool(approve=True))
     else:

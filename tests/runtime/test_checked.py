@@ -183,7 +183,7 @@ def noise(turn, count):
 
 
 def test_a_proof_holds_however_many_calls_follow(session, monkeypatch):
-    monkeypatch.setattr(checked, "NEWEST", 5)
+    monkeypatch.setattr(checked, "CALLS", 5)
     with session.turn("one") as t:
         t.plan("s", "done", check="make test", files=["a.py"])
         run(t, "make test")
@@ -195,7 +195,7 @@ def test_a_proof_holds_however_many_calls_follow(session, monkeypatch):
 
 
 def test_a_step_may_be_recorded_after_its_check_ran(session, monkeypatch):
-    monkeypatch.setattr(checked, "NEWEST", 5)
+    monkeypatch.setattr(checked, "CALLS", 5)
     with session.turn("one") as t:
         run(t, "make && make test")
         noise(t, 20)
@@ -205,7 +205,7 @@ def test_a_step_may_be_recorded_after_its_check_ran(session, monkeypatch):
 
 
 def test_a_check_that_exits_with_another_code_failed_though_its_call_did_not(session, monkeypatch):
-    monkeypatch.setattr(checked, "NEWEST", 5)
+    monkeypatch.setattr(checked, "CALLS", 5)
     with session.turn("one") as t:
         t.plan("s", "done", check="make test")
         run(t, "make test")
@@ -216,7 +216,7 @@ def test_a_check_that_exits_with_another_code_failed_though_its_call_did_not(ses
 
 
 def test_a_run_that_nobody_recorded_and_that_is_too_far_away_proves_nothing(session, monkeypatch):
-    monkeypatch.setattr(checked, "NEWEST", 5)
+    monkeypatch.setattr(checked, "CALLS", 5)
     with session.turn("one") as t:
         run(t, "make test")
         noise(t, 100)
@@ -226,7 +226,7 @@ def test_a_run_that_nobody_recorded_and_that_is_too_far_away_proves_nothing(sess
 
 
 def test_a_program_that_opens_the_session_again_notices_a_check_that_fails(store, monkeypatch):
-    monkeypatch.setattr(checked, "NEWEST", 5)
+    monkeypatch.setattr(checked, "CALLS", 5)
     with store.open("b") as first, first.turn("one") as t:
         t.plan("s", "done", check="make test")
         run(t, "make test")
@@ -240,7 +240,7 @@ def test_a_program_that_opens_the_session_again_notices_a_check_that_fails(store
 def test_a_check_that_another_process_adds_to_the_plan_is_found_before_and_after(
     store, session, monkeypatch
 ):
-    monkeypatch.setattr(checked, "NEWEST", 5)
+    monkeypatch.setattr(checked, "CALLS", 5)
     with session.turn("one") as t:
         run(t, "make test")
         report = PlanRecord(step="s", check="make test", status="done")
@@ -274,7 +274,7 @@ def test_the_position_right_after_a_failed_check_shows_it(store, session):
 
 
 def test_a_check_of_more_than_can_be_remembered_is_given_up(session, monkeypatch):
-    monkeypatch.setattr(checked, "NEWEST", 5)
+    monkeypatch.setattr(checked, "CALLS", 5)
     with session.turn("one") as t:
         t.plan("s", "done", check="make test")
         run(t, "make test")
@@ -465,7 +465,7 @@ class History:
 @given(ACTS, st.booleans())
 def test_a_step_reads_what_the_history_of_checks_and_changes_proves(acts, plans_first):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checked, "NEWEST", 3)
+        patch.setattr(checked, "CALLS", 3)
         history = History(plans_first=plans_first)
         for act in acts:
             history.act(*act)
@@ -493,7 +493,7 @@ def test_a_command_whose_words_write_a_file_counts_though_nobody_reported_it(ses
 
 
 def test_what_a_command_wrote_counts_however_many_calls_follow(session, monkeypatch):
-    monkeypatch.setattr(checked, "NEWEST", 5)
+    monkeypatch.setattr(checked, "CALLS", 5)
     with session.turn("one") as t:
         t.plan("s", "done", check="make test", files=["a.py"])
         run(t, "make test")

@@ -122,3 +122,54 @@ def test_a_session_that_touches_no_file_leaves_nothing_beside_the_store(store, t
     with store.open("mine") as session, session.turn("go") as turn:
         turn.messages("plain")
     assert not (tmp_path / "store.db-spool" / FOLDER).exists()
+
+
+def test_a_file_that_is_touched_again_unchanged_is_noted_once(store, shared, tmp_path):
+    with store.open("mine") as session, session.turn("go") as turn:
+        for _ in range(3):
+            turn.file("shared.md", "read")
+        (lines,) = (tmp_path / "store.db-spool" / FOLDER).iterdir()
+        assert lines.read_text().count("\n") == 1
+        shared.write_text("violets\n")
+        turn.file("shared.md", "modified")
+        assert lines.read_text().count("\n") == 2
+
+
+def test_a_file_that_another_touched_in_between_is_noted_again(store, shared, tmp_path):
+    with store.open("mine") as session, session.turn("go") as turn:
+        turn.file("shared.md", "read")
+        (lines,) = (tmp_path / "store.db-spool" / FOLDER).iterdir()
+        change(hooked(tmp_path), shared)
+        turn.file("shared.md", "read")
+        assert lines.read_text().count("\n") == 3
+        assert notes(turn.messages("plain")) == []
+
+
+def linked_elsewhere(folder):
+    """Another folder is under its name now."""
+    other = folder.with_name("other")
+    other.mkdir()
+    folder.unlink()
+    folder.symlink_to(other)
+
+
+def moved_and_linked(folder):
+    """It has another name now, and a link has its old one."""
+    real = folder.resolve()
+    moved = real.rename(real.with_name("moved"))
+    folder.unlink()
+    folder.symlink_to(moved)
+
+
+@pytest.mark.parametrize("change_of_folder", [linked_elsewhere, moved_and_linked])
+def test_what_is_noted_about_a_file_follows_the_links_of_its_folder(tmp_path, change_of_folder):
+    (tmp_path / "real").mkdir()
+    folder = tmp_path / "folder"
+    folder.symlink_to(tmp_path / "real")
+    mine = hooked(tmp_path, "mine")
+    mine.seen(str(folder / "plan.md"))
+    assert mine.noted(str(tmp_path / "real" / "plan.md"))
+    change_of_folder(folder)
+    assert not mine.noted(str(folder / "plan.md"))
+    mine.seen(str(folder / "plan.md"))
+    assert mine.noted(str(folder.resolve() / "plan.md"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
+import msgspec
 import pytest
 
 import stator
@@ -601,7 +602,6 @@ def test_a_fork_of_a_driven_session_can_be_driven_at_the_same_time(memory):
 
 
 def test_opening_with_busy_wait_waits_until_the_session_is_free(memory):
-    import dataclasses
 
     first = memory.open("main")
     slept = []
@@ -611,7 +611,7 @@ def test_opening_with_busy_wait_waits_until_the_session_is_free(memory):
         if len(slept) == 3:
             first.pause()
 
-    memory.context = dataclasses.replace(memory.context, sleep=sleep)
+    memory.context = msgspec.structs.replace(memory.context, sleep=sleep)
     with memory.open("main", busy="wait") as s:
         assert s.id == first.id
     assert len(slept) == 3

@@ -8,6 +8,7 @@ import pytest
 import stator
 from stator.model.records.types import CallRecord
 from stator.runtime.views.overview import look, overview
+from stator.store.reads_together import answered
 
 
 @stator.tool(effect="write")
@@ -86,14 +87,22 @@ def test_a_call_that_awaits_approval_waits_for_a_person_unless_it_is_inherited(m
         def __getattr__(self, name):
             return getattr(memory.port, name)
 
-        def entries(self, session, collection):
-            found = memory.port.entries(session, collection)
+        def together(self, *reads):
+            return answered(self, reads)
+
+        def entries(self, session, *collections, **options):
+            found = memory.port.entries(session, *collections, **options)
             call = CallRecord(
                 call="c_" + "1" * 32, tool="pay", status="awaiting approval", elsewhere=elsewhere
             )
-            return [msgspec.structs.replace(entry, record=call) for entry in found]
+            return [
+                msgspec.structs.replace(entry, record=call)
+                if entry.collection == "calls"
+                else entry
+                for entry in found
+            ]
 
     with memory.open("a") as s, s.turn("go") as t:
         t.try_call(pay, amount=5)
-        one = look(Awaiting(), memory.port.session(s.id))  # type: ignore[arg-type]
+        one = look(Awaiting(), memory.port.session(s.id))
     assert [w.what for w in one.waiting] == ([] if elsewhere else ["approve"])

@@ -41,6 +41,7 @@ EXCEPTIONS: dict[tuple[type, str], str] = {
 
 OPENING = {
     (Store, "open"),
+    (Store, "tail"),
     (Session, "turn"),
     (Session, "child"),
     (Session, "wrap"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from dataclasses import replace
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 import stator
 from stator import aio
@@ -120,7 +120,7 @@ def test_a_waiting_call_says_what_it_demands(store):
 
 def test_a_call_without_a_demand_records_none(store):
     call = waiting_call(store, [Rule(tool="pay", action="ask")])
-    entry = store.port.find(store.read("x").id, "calls", call)
+    (entry,) = store.port.entries(store.read("x").id, "calls", keys=[call])
     assert entry.record.proof == ""
 
 

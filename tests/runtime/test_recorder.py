@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 import pytest
 
@@ -423,3 +425,19 @@ def test_a_renamed_session_verifies(store):
     store.port.rebuild()
     assert list(store.port.audit()) == []
     assert store.read("mend the fence").id == view.id
+
+
+def test_a_call_in_a_session_that_nobody_else_writes_to_is_recorded_without_reading(store):
+    asked: Counter[str] = Counter()
+
+    class CountedPort:
+        def __getattr__(self, name):
+            asked[name] += 1
+            return getattr(store.port, name)
+
+    recording = Recorder(CountedPort(), store.context, TALK, via="proxy", orderer="proxy")
+    for number in range(3):
+        asked.clear()
+        recording.take(Called(id=f"c{number}", at=10, tool="echo", input={}))
+        recording.flush()
+    assert asked == {"append": 1}

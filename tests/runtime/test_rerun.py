@@ -88,7 +88,7 @@ def test_a_write_waits_for_approval_and_the_same_rerun_continues(recorded):
 
 
 def test_a_policy_that_allows_a_tool_does_not_allow_a_rerun_to_write(recorded):
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     allow = '[[approval]]\ntool = "pay"\naction = "allow"\n'
     context = replace(recorded.context, policy=lambda: allow)

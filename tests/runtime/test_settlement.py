@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 import stator
@@ -185,8 +186,8 @@ def test_an_unknown_call_is_not_found(doubted):
 
 def test_an_id_suffix_shared_by_several_calls_is_ambiguous(either):
     ids = iter(f"{n:024x}{'ab' * 4}" for n in range(1, 99))
-    object.__setattr__(
-        either.context, "mint", lambda kind: f"{kind[0] if kind != 'commit' else 'k'}_{next(ids)}"
+    either.context = msgspec.structs.replace(
+        either.context, mint=lambda kind: f"{kind[0] if kind != 'commit' else 'k'}_{next(ids)}"
     )
     with either.open("a") as s, s.turn("go") as t:
         t.try_call(pay, amount=1)

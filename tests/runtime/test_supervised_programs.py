@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from typing import Any
+
+import msgspec
 
 from runtime.support import Counted, driving, dying
 from stator.errors import InDoubt
@@ -17,7 +18,7 @@ def supervised(store: Any, start: int, run: str = "r1", process: str = "") -> An
 
     return Store(
         store.port,
-        dataclasses.replace(store.context, launch=Launch(run, start, process or f"p{start}")),
+        msgspec.structs.replace(store.context, launch=Launch(run, start, process or f"p{start}")),
     )
 
 

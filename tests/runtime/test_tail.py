@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 import stator
 from runtime.conftest import memory_store
 from stator.errors import BadPosition, BrokenChain, NotFound
+from stator.runtime.base.watch import FIRST_S, LAST_S
 from stator.runtime.facade.view import SessionView
-from stator.runtime.views import tail as tails
+from stator.runtime.tails import tail as tails
 
 
 def turn(s, n=0):
@@ -148,8 +149,8 @@ def test_waits_grow_while_idle_and_reset_after_a_commit(store):
         nap = Napping(*quiet, lambda: turn(s), lambda: None)
         view = SessionView(store.port, s.id, sleep=nap)
         list(view.tail(0, until=lambda: nap.over))
-        assert nap.waits[1] < nap.waits[2] < nap.waits[11] == tails.LAST_S
-        assert nap.waits[13] == tails.FIRST_S
+        assert nap.waits[1] < nap.waits[2] < nap.waits[11] == LAST_S
+        assert nap.waits[13] == FIRST_S
 
 
 def test_a_cursor_beyond_the_log_is_refused(store):

@@ -335,7 +335,7 @@ def test_a_policy_file_decides_where_results_come_from(tmp_path, monkeypatch):
 
 
 def test_a_foreign_policy_file_cannot_lower_distrust(memory):
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from stator.runtime.driving import policy
 

@@ -14,9 +14,9 @@ from importers.claude_code_writer import TranscriptWriter, import_files
 from runtime.edge_stories import asks
 from stator.model.exchange.items import Conversation
 from stator.model.sessions.ownership import Ownership
-from stator.runtime.brief.unverified import unverified
 from stator.runtime.facade.store import Store
 from stator.runtime.views.trust.outside import brought_in
+from stator.runtime.views.trust.unverified import unverified
 
 TALK = "11111111-2222-4333-8444-555555555555"
 
@@ -124,12 +124,15 @@ def test_only_what_came_from_outside_is_a_result_from_outside(store, tmp_path):
         t.call(look)
     results = [one for one in store.port.commits(found.session) if one.kind == "outcome"]
     came = brought_in(store.port, found.session, results)
-    assert came == {results[0].seq: f"web:{HOST}"}
+    fetched = [one.seq for one in results if one.tool == "fetch" or one.provenance.source == "web"]
+    assert came == dict.fromkeys(fetched, f"web:{HOST}")
+    assert results[0].seq in came
+    assert results[-1].seq not in came
     assert unverified(store.port, found.session, [results[1].seq])
 
 
 def test_an_index_that_must_be_read_whole_is_asked_for_a_long_session_only(store, monkeypatch):
-    monkeypatch.setattr("stator.runtime.brief.unverified.FEW", 0)
+    monkeypatch.setattr("stator.runtime.views.trust.unverified.FEW", 0)
     with store.open("a") as s, s.turn("go") as t:
         t.fact("x", 1)
         session = s.id

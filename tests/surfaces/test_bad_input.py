@@ -16,6 +16,7 @@ from surfaces.recorded import Answer, program
 READING = [
     ["ls"], ["show"], ["log"], ["diff"], ["state"], ["files"], ["decisions"], ["calls"],
     ["why", "a.py"], ["recap"], ["verify"], ["doctor"], ["du"], ["sql", "SELECT 1"], ["tag", "x"], ["top"],
+    ["tail", "--once"],
     ["blame", "a.py"], ["ps"], ["evicted"], ["recall", "entry:@1"], ["compact", "--dry-run"],
 ]  # fmt: skip
 
@@ -345,9 +346,13 @@ def test_an_empty_answer_names_the_store_and_the_other_stores(ask, tmp_path):
     assert "nearest .stator folder" in error
 
 
+ENDING = {"tail": ("--once",)}
+"""What commands need that follow until they are interrupted."""
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_can_be_called_without_arguments(name, store, ask):
-    answer = ask(name)
+    answer = ask(name, *ENDING.get(name, ()))
     needy = (
         "why", "blame", "sql", "tag", "approve", "deny", "archive", "run", "attach", "stop", "rewind",
         "retry", "adopt", "score", "flag", "recall", "restore", "erase",

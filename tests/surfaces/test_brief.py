@@ -69,7 +69,6 @@ Its last turn, t3, ended without an answer. 2 files were changed.
 ## Files
 - [model] created «cookies.py»
 - [model] modified «auth.py»
-- [model] created and deleted again «session.py»
 
 ## Dead ends: do not try these again
 - [model] «JWT with a blocklist — because needs the store anyway» t2

@@ -174,6 +174,7 @@ RUNS = {
     "verify": ["verify"],
     "doctor": ["doctor"],
     "top": ["top", "--all"],
+    "tail": ["tail", "--all", "--once"],
     "run": ["run", "--detach", "--again", "{run}"],
     "stop": ["stop", "{run}"],
     "ps": ["ps", "--all"],

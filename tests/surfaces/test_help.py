@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 import pkgutil
+import shlex
 import subprocess
 import sys
 
@@ -44,8 +46,6 @@ def test_every_command_has_json_a_store_and_help_with_an_example(name, ask):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_example_can_be_parsed(name, monkeypatch):
-    import shlex
-
     for line in examples(name).strip().splitlines():
         typed = line.split("  ")[0].split(" | ")[0].split(" || ")[0]
         words = shlex.split(typed.replace("3fa9…", "3f" * 32))
@@ -122,9 +122,8 @@ LIGHT = {"apsw", "msgspec", "rich", "cyclopts", "attrs", "attr", "inspect", "dat
         (["--help"], LIGHT),
         (["--version"], LIGHT),
         (["log"], {"rich", "cyclopts", "attrs"}),
-        (["log", "-n", "3"], {"rich"}),
     ],
-    ids=["import", "help", "version", "log", "log with arguments"],
+    ids=["import", "help", "version", "log"],
 )
 def test_starting_loads_only_what_is_needed(words, absent, store):
     code = (
@@ -134,6 +133,67 @@ def test_starting_loads_only_what_is_needed(words, absent, store):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not absent & set(done.stderr.split())
+
+
+HEAVY = {"rich", "cyclopts", "attrs", "attr", "shutil", "secrets", "difflib", "subprocess"}
+UNUSED = {"typing_extensions", "inspect", "ast", "dis", "tokenize", "dataclasses", "html"}
+"""What msgspec or a class would load, and no answer needs."""
+PARSER = {"cyclopts", "attrs", "attr"}
+LOADED = (
+    "import sys\nfrom stator.surfaces.cli.main import main\nmain(sys.argv[1:])\n"
+    "print(*sorted(sys.modules), file=sys.stderr)"
+)
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "ls --all", "ls --status paused -n 3 --json", "log t1", "log --limit=3 --kind call --kind outcome",
+        "diff t1..t2", "diff --json",
+    ],
+)  # fmt: skip
+def test_the_first_questions_load_neither_parser_nor_colours_when_piped(typed, store):
+    loaded = modules(typed)
+    assert not {name.partition(".")[0] for name in loaded} & (HEAVY | UNUSED)
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "show head", "state t1 --json", "files last", "calls --limit 3", "decisions last", "evicted last",
+        "why README.md", "brief --max-tokens 500", "recap last", "search word --limit 3", "tree last", "reflog last",
+        "artifact --json", "du --json", "sql 'select 1' --json", "blame README.md",
+    ],
+)  # fmt: skip
+def test_asking_commands_with_arguments_load_neither_parser_nor_colours_when_piped(typed, store):
+    loaded = modules(typed)
+    assert not {name.partition(".")[0] for name in loaded} & (PARSER | {"rich"})
+
+
+@pytest.mark.parametrize("typed", ["ls --all", "log -n 3", "diff t1..t2", "show head"])
+def test_asking_commands_load_no_parser_on_a_terminal(typed, store):
+    ours, theirs = os.openpty()
+    try:
+        loaded = modules(typed, stdout=theirs, TERM="xterm", PAGER="cat")
+    finally:
+        os.close(theirs)
+        os.close(ours)
+    assert not {name.partition(".")[0] for name in loaded} & PARSER
+
+
+@pytest.mark.parametrize("typed", ["ls --all", "log -n 3", "diff t1..t2"])
+def test_the_first_questions_load_no_rules_for_shortening_a_transcript(typed, store):
+    loaded = modules(typed)
+    assert not loaded & {"stator.model.window.compaction", "stator.model.window.messages"}
+
+
+def modules(typed: str, stdout: int = subprocess.DEVNULL, **environ: str) -> set[str]:
+    """The modules that are loaded once a command has run."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, *shlex.split(typed)],
+        stdout=stdout, stderr=subprocess.PIPE, text=True, check=True, env=os.environ | environ,
+    )  # fmt: skip
+    return set(done.stderr.splitlines()[-1].split())
 
 
 def test_diff_loads_neither_dialects_nor_what_imports_transcripts(store):

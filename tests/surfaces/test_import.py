@@ -16,6 +16,7 @@ import stator
 from importers import notebook_format
 from importers.notebook_format import turn_lines, write_conversation
 from owner.repositories import made, worktree
+from stator.runtime.base.pages import counts_of
 
 PROGRAM = [sys.executable, notebook_format.__file__]
 
@@ -253,7 +254,7 @@ def turns_in():
     """How many turns and calls are on record, and how many calls without an outcome."""
     with stator.connect("a.db", read_only=True, create=False, project="shop") as opened:
         (row,) = opened.sessions().rows
-        counts = opened.port.counts(row.id)
+        counts = counts_of(opened.port, row.id)
         return counts.turns, counts.calls, counts.open
 
 

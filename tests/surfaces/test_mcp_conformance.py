@@ -114,8 +114,8 @@ def test_the_inspector_lists_and_calls_tools(modules, tmp_path, wire, era):
     def look(target: list[str]) -> None:
         listed = inspect(target, "--method", "tools/list")
         assert len(listed["tools"]) == 8
-        call = ["--method", "tools/call", "--tool-name", "open", "--tool-arg", "purpose=inspect"]
-        made = inspect(target, *call)["structuredContent"]
+        call = ["--method", "tools/call", "--tool-name", "stator_open"]
+        made = inspect(target, *call, "--tool-arg", "purpose=inspect")["structuredContent"]
         assert made["created"]
         read = inspect(target, "--method", "resources/list")
         assert any(made["session"] in resource["uri"] for resource in read["resources"])

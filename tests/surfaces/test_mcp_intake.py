@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 import stator
@@ -107,7 +108,7 @@ def test_a_prompt_that_only_a_hook_has_seen_is_awaited(hooked, store, transcript
         if len(looks) == 2:
             transcript.add("Prompted", id="turn/g2", content="do it")
 
-    object.__setattr__(store.context, "sleep", sleep)
+    store.context = msgspec.structs.replace(store.context, sleep=sleep)
     reach_prompt(store, session(store).row)
     assert len(looks) == 2
     assert session(store).head.turn == 2

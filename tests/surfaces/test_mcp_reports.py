@@ -160,6 +160,33 @@ async def test_nothing_to_record_is_refused_with_an_example(store):
     assert "for example" in error["hint"]
 
 
+@pytest.mark.parametrize(
+    ("items", "kind"),
+    [
+        ({"kind": "artifact", "name": "design"}, "artifact"),
+        ({"kind": "nonsense"}, "decision"),
+        ('[{"kind": "fact"}]', "decision"),
+        ("use signed cookies", "decision"),
+        (3, "decision"),
+    ],
+)
+async def test_items_that_are_no_list_are_refused_with_a_list_that_is_accepted(store, items, kind):
+    async with talking(store) as agent:
+        session = await agent.begin()
+        error = await agent.refused("stator_record", session=session, items=items)
+        right = json.loads(error["hint"].partition("for example: ")[2])
+        done = await agent.call("stator_record", session=session, items=right)
+    assert [row["kind"] for row in done["recorded"]] == [kind]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_refusal_names_a_kind_with_the_right_article(kind):
+    with pytest.raises(InvalidInput) as refused:
+        read_item({"kind": kind}, REPORTED)
+    article = "an" if kind == "artifact" else "a"
+    assert refused.value.what.startswith(f"{article} {kind} needs ")
+
+
 # -- calls ----------------------------------------------------------------------------------------
 
 

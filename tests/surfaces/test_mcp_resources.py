@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -11,7 +13,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from stator.errors import Busy
-from stator.runtime.facade.store import Store
+from stator.runtime.base.watch import watcher_of
 from stator.surfaces.mcp.notifications import Notifier
 from stator.surfaces.mcp.scope import Scope
 from surfaces.agents import ERAS, LEGACY, MODERN, next_uri, talking
@@ -151,14 +153,14 @@ async def test_a_subscriber_of_the_revision_with_initialize_is_notified_too(stor
 async def test_a_busy_store_does_not_end_the_server(store, fixed, monkeypatch):
     looks = 0
 
-    def busy(session):
+    def busy(known, **options):
         nonlocal looks
         looks += 1
-        raise Busy("the store is locked", session=session)
+        raise Busy("the store is locked")
 
     async with talking(store, LEGACY, sleep=soon) as agent:
         await agent.client.subscribe_resource(f"session://{fixed}/head")
-        monkeypatch.setattr(store.port, "head", busy)
+        monkeypatch.setattr(store.port, "heads", busy)
         while looks < 3:
             await anyio.sleep(0.005)
         monkeypatch.undo()
@@ -201,35 +203,28 @@ async def test_a_client_is_notified_at_once_of_what_it_recorded(store):
             assert await next_uri(heard) == uri
 
 
-class Counted:
-    """A store that counts how often heads are read."""
-
-    def __init__(self, port: Any) -> None:
-        self._port = port
-        self.heads = 0
-
-    def __getattr__(self, name: str) -> Any:
-        self.heads += name == "head"
-        return getattr(self._port, name)
-
-
-async def test_heads_are_not_polled_without_subscribers(store, fixed):
-    slept: list[float] = []
-
-    async def counting(seconds: float) -> None:
-        slept.append(seconds)
-        await anyio.sleep(0.001)
-
-    port: Any = Counted(store.port)
-    async with talking(Store(port, store.context), sleep=counting) as agent:
-        while len(slept) < 5:
-            await anyio.sleep(0.001)
-        assert port.heads == 0
+async def test_the_store_is_watched_only_while_a_client_is_subscribed(store, fixed):
+    watcher = watcher_of(store.port)
+    async with talking(store) as agent:
+        assert not watcher.is_running()
         async with agent.client.listen(resource_subscriptions=[f"session://{fixed}/head"]):
-            slept.clear()
-            while len(slept) < 5:
-                await anyio.sleep(0.001)
-        assert port.heads >= 5
+            assert watcher.is_running()
+        while watcher.is_running():
+            await anyio.sleep(0.001)
+
+
+async def test_a_client_is_notified_of_what_another_process_wrote(store, fixed):
+    async def never(_: float) -> None:
+        await anyio.sleep_forever()
+
+    uri = f"session://{fixed}/head"
+    async with (
+        talking(store, sleep=never) as agent,
+        agent.client.listen(resource_subscriptions=[uri]) as heard,
+    ):
+        flag = f"import stator; stator.connect({store.port.path!r}).contribute('fix-login').flag('look')"
+        await anyio.run_process([sys.executable, "-c", flag], cwd=Path(store.port.path).parent)
+        assert await next_uri(heard) == uri
 
 
 async def test_a_subscription_to_a_session_out_of_scope_is_refused_or_silent(store):

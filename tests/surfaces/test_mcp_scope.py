@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 
+import msgspec
 import pytest
 from mcp.shared.exceptions import MCPError
 
@@ -24,7 +24,7 @@ def store(opened):
 @pytest.fixture
 def theirs(store):
     """A session of another project, in the same store."""
-    other = dataclasses.replace(store.context, project="bank")
+    other = msgspec.structs.replace(store.context, project="bank")
     return record(Store(store.port, other), "their-secret-plan")
 
 
@@ -181,7 +181,7 @@ async def test_a_session_in_the_trash_is_not_found(store, theirs):
     async with talking(store) as agent:
         ours = (await agent.call("stator_open", session="ours", purpose="x"))["session"]
     store.retention("trash=1d")
-    later = dataclasses.replace(store.context, clock=lambda: START + 9 * 86_400_000_000)
+    later = msgspec.structs.replace(store.context, clock=lambda: START + 9 * 86_400_000_000)
     keeper = Store(store.port, later)
     assert keeper.collect(keeper.gc(), yes=True)
     async with talking(store) as agent:

@@ -6,9 +6,9 @@ import json
 import os
 import sys
 import time
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from stator.connect import connect
 from stator.connect import context as plain_context
@@ -230,7 +230,7 @@ def test_a_followed_log_shows_each_unplaced_item_once_and_then_its_commit(
         raise KeyboardInterrupt
 
     looks = looked()
-    monkeypatch.setattr(OpenedStore, "wait", lambda self, seconds: next(looks))
+    monkeypatch.setattr(OpenedStore, "wait", lambda self, seconds, watch=None: next(looks))
     rows = listed(ask("log", "-f", "-n", "1", "--json"))[1:]
     assert [row.get("id") or [one["id"] for one in row["unplaced"]] for row in rows] == [
         [first.id], [second.id], first.id,

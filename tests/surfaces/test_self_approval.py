@@ -29,7 +29,7 @@ with stator.connect() as store:
 """
 FORGED = """
 import stator
-from dataclasses import replace
+from msgspec.structs import replace
 from stator.owner.approver import Signer
 from stator.runtime.driving import approvals
 from stator.runtime.driving.proofs import Recognised

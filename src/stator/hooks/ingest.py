@@ -18,6 +18,7 @@ import msgspec
 
 from stator.errors import HeadMoved, StoreError
 from stator.hooks import spool, witnesses
+from stator.hooks.event_names import STARTS
 from stator.hooks.given_notes import given_in
 from stator.hooks.hook_note import HookNote, hook_note, is_running, rests
 from stator.hooks.mappers import MAPPERS, load_mapper
@@ -45,7 +46,6 @@ ATTEMPTS = 5
 """How often lines are recorded again because another process was first."""
 BATCH_LINES = 2_000
 BATCH_BYTES = 16 * 2**20
-STARTS = ("SessionStart", "sessionStart")
 
 ContextFor = Callable[[str], Context]
 """Returns the context (project and root) for the folder in which an agent worked."""

@@ -2,6 +2,9 @@
 
 Two sources: the end of the transcript, which no process has recorded yet or which may still change, and what hooks saw.
 Nothing here is written. The drafts have the ids that their commits will have, and no position.
+
+Whatever is read out of a store asks this, hooks of agents among it, and mostly there is nothing: so what reads
+transcripts and spools is imported where there is one to read.
 """
 
 from __future__ import annotations
@@ -9,21 +12,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stator.errors import StatorError
-from stator.hooks import spool, witnesses
 from stator.hooks.hook_note import hook_note
-from stator.hooks.mappers import load_mapper
-from stator.importers import registry
-from stator.importers.conversation import read_note, unrecorded_drafts
-from stator.importers.discover import READ_ERRORS
 from stator.importers.reading.found_conversation import TRANSCRIPT
-from stator.importers.reading.line_boundary import SHAPE_ERRORS
+from stator.locations import waits
 from stator.model.exchange.items import Began, Conversation, Ended, Item
 from stator.model.log.commit import Draft
 from stator.model.log.query import SessionRow
 from stator.runtime.base.context import Context
 from stator.store.port import StorePort
+
+if TYPE_CHECKING:
+    from stator.hooks import spool
 
 LINES_MAX = 20_000
 """Lines of the spool that are looked at."""
@@ -40,7 +42,12 @@ def unplaced(
     conversation = Conversation(source=source, id=foreign, cwd=cwd)
     drafts = _tail(store, context_for, row, conversation)
     known = {draft.id for draft in drafts}
-    items = [item for folder in folders for item in _seen(store, folder, row.id, conversation)]
+    queues = [folder for folder in folders if waits(folder)]
+    items = [item for folder in queues for item in _seen(store, folder, row.id, conversation)]
+    if not items:
+        return drafts
+    from stator.hooks import witnesses
+
     drafts += [
         draft
         for draft in witnesses.drafts_of(
@@ -59,6 +66,13 @@ def _tail(
 ) -> list[Draft]:
     """What the transcript holds beyond what was recorded."""
     hooks = hook_note(store, row.id)
+    if not hooks.transcript and store.bookmark(row.id, TRANSCRIPT) is None:
+        return []
+    from stator.importers import registry
+    from stator.importers.conversation import read_note, unrecorded_drafts
+    from stator.importers.discover import READ_ERRORS
+    from stator.importers.reading.line_boundary import SHAPE_ERRORS
+
     note = read_note(store, row.id, TRANSCRIPT)[1]
     path = hooks.transcript or (note.path if note is not None else "")
     if not path or not Path(path).is_file():
@@ -75,6 +89,8 @@ def _tail(
 
 def _seen(store: StorePort, folder: str, session: str, conversation: Conversation) -> list[Item]:
     """What hooks reported of a conversation that its log does not hold."""
+    from stator.hooks import spool, witnesses
+
     lines = witnesses.held_lines(folder, session)
     lines += [line for line in islice(spool.peek(folder), LINES_MAX) if _is_of(line, conversation)]
     found: list[Item] = []
@@ -90,6 +106,8 @@ def _seen(store: StorePort, folder: str, session: str, conversation: Conversatio
 
 
 def _is_of(line: spool.SpoolLine, conversation: Conversation) -> bool:
+    from stator.hooks.mappers import load_mapper
+
     try:
         found = load_mapper(line.agent).conversation(line.payload)
     except Exception:  # a mapper may raise anything on hostile input; ingesting refuses the line

@@ -30,6 +30,7 @@ from stator.model.exchange.items import (
     Via,
 )
 from stator.model.log.commit import Commit, Draft, Upsert
+from stator.model.log.query import SessionRow
 from stator.model.records.types import FileRecord
 from stator.model.sessions.lifecycle import split_cause
 from stator.model.views.open_calls import HISTORY_US, REST_US, fate
@@ -147,6 +148,8 @@ class FileBookmark(msgspec.Struct, omit_defaults=True):
     path: str = ""
     rested: bool = False
     """Whether all that was held back was recorded, because the conversation was at rest."""
+    stamp: str = ""
+    """The file as it was when nothing of it was left to record (`FoundConversation.stamp`)."""
 
 
 def import_conversation(
@@ -162,6 +165,8 @@ def import_conversation(
     stop: Callable[[], bool] = lambda: False,
     predicted: set[int] | None = None,
     make: Callable[..., Recorder] = Recorder,
+    row: SessionRow | None = None,
+    from_start: bool = False,
 ) -> bool:
     """Import what is new in a conversation, and in the sub-agents whose records are in the same
     file; return whether all of it was read.
@@ -169,12 +174,18 @@ def import_conversation(
     `at_rest` says whether the conversation may continue at any moment; None: judge by its times. `stop` ends the
     reading early; what was read is recorded. With `predicted`, nothing is recorded, only counted (a dry run). The set
     starts empty and is passed from one conversation to the next: it holds what the import would have recorded so far,
-    so that items which occur in several files count once. `make` makes the recorder.
+    so that items which occur in several files count once. `make` makes the recorder. `row`: the session it is recorded
+    in, where that is known. `from_start` reads the file from its beginning, even if it seems not to have changed.
     """
     conversation = msgspec.structs.replace(found.conversation, mapper=mapper_of(format, found))
     found = msgspec.structs.replace(found, conversation=conversation)
     for _ in range(ATTEMPTS):
-        importing = _ConversationImport(store, context, format, found, via, predicted, make)
+        importing = _ConversationImport(store, context, format, found, via, predicted, make, row)
+        if from_start:
+            importing.forget_note()
+        elif importing.is_unchanged:
+            report.unchanged += 1
+            return True
         # The conversation is here from a better source, under other ids: reading this file would record it twice.
         if found.is_fallback and importing.has_better(predicted):
             report.unchanged += 1
@@ -247,6 +258,7 @@ class _ConversationImport:
         via: Via,
         predicted: set[int] | None,
         make: Callable[..., Recorder],
+        row: SessionRow | None,
     ) -> None:
         self._make = make
         self._store = store
@@ -261,13 +273,23 @@ class _ConversationImport:
         self._new = 0
         self._touched: set[str] = set()
         self.report = Report()
-        row = find(store, found.conversation)
+        row = row or find(store, found.conversation)
         self.number, note = (
             (0, None) if row is None else read_note(store, row.id, found.cursor_name)
         )
         self._note = note if note is not None and self._is_valid(note) else None
         self._kept: dict[str, Any] = {} if self._note is None else msgspec.to_builtins(self._note)
         """The note that is in the store."""
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether all of the file was recorded, and it is as it was then."""
+        note, stamp = self._note, self._found.stamp
+        return bool(stamp) and note is not None and note.rested and note.stamp == stamp
+
+    def forget_note(self) -> None:
+        """Read the file from its beginning; what is recorded is known by its id."""
+        self._note, self._kept = None, {}
 
     def has_better(self, predicted: set[int] | None) -> bool:
         """Whether the conversation is recorded, or would be, from another file than this fallback."""
@@ -442,6 +464,8 @@ class _ConversationImport:
             )
         )
         value["drafting"] = self._kept.get("drafting", {}) | states
+        if self._note.rested and self._found.stamp:
+            value["stamp"] = self._found.stamp
         if value == self._kept:
             return None
         return Bookmark(self._found.cursor_name, self.number + 1, value)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Literal
 
 import msgspec
@@ -190,12 +189,12 @@ class ImportRun:
     def _import_one(self, candidate: ImportCandidate) -> None:
         """Import one conversation and note the outcome."""
         report = Report()
-        conversation, context = self._in_project(candidate.found.conversation)
+        row = find(self._port, candidate.found.conversation)
+        conversation, context = self._in_project(candidate.found.conversation, row)
         candidate = ImportCandidate(
             candidate.format, msgspec.structs.replace(candidate.found, conversation=conversation)
         )
-        row = find(self._port, conversation)
-        is_known = is_foretold(self._port, conversation, self._predicted)
+        is_known = row is not None or is_foretold(self._port, conversation, self._predicted)
         before = self._read
         self._current += f" {name_of(conversation)[:NAME_SHOWN]}"
         why = self._reason_to_leave(conversation, row)
@@ -203,12 +202,12 @@ class ImportRun:
         try:
             self._progressed(0)
             if not why:
-                self._import_items(candidate, context, report)
+                self._import_items(candidate, context, report, row)
                 fate = _fate(is_known, report)
         except (ImportStopped, StoreError):
             if report.commits:  # some turns were recorded before the failure
                 report.sessions = 1
-                self._add_result(candidate, report, _fate(is_known, report), "")
+                self._add_result(candidate, report, _fate(is_known, report), "", None)
             raise
         except (WrongState, Removed) as refusal:
             why, report = refusal.what, Report()
@@ -216,11 +215,13 @@ class ImportRun:
             fate, why = "refused", str(refusal)
         except READ_ERRORS as error:
             fate, why = "refused", f"cannot be read: {error!r:.200}"
-        self._add_result(candidate, report, fate, why)
+        self._add_result(candidate, report, fate, why, row if fate == "same" else None)
         self._read = before + candidate.found.size
 
-    def _import_items(self, candidate: ImportCandidate, context: Context, report: Report) -> None:
-        old = find(self._port, candidate.found.conversation) if self._again else None
+    def _import_items(
+        self, candidate: ImportCandidate, context: Context, report: Report, row: SessionRow | None
+    ) -> None:
+        old = row if self._again else None
         if (
             old is not None
             and is_outdated(old, candidate.format, candidate.found)
@@ -235,11 +236,20 @@ class ImportRun:
             self._port, context, candidate.format, candidate.found, report,
             progress=self._progressed,
             predicted=self._predicted if self.result.dry_run else None,
+            row=row, from_start=self._again,
         )  # fmt: skip
 
-    def _add_result(self, candidate: ImportCandidate, report: Report, fate: Fate, why: str) -> None:
+    def _add_result(
+        self,
+        candidate: ImportCandidate,
+        report: Report,
+        fate: Fate,
+        why: str,
+        row: SessionRow | None,
+    ) -> None:
+        """Note an outcome; `row` is the session's, if it was not written to."""
         found, conversation = candidate.found, candidate.found.conversation
-        row = find(self._port, conversation)
+        row = row or find(self._port, conversation)
         session = conversation.session if row is None else row.id
         name = self._names.setdefault(session, name_of(conversation))
         if fate == "refused":
@@ -270,17 +280,18 @@ class ImportRun:
             return gone.what if gone is not None else ""
         return "it is in the trash" if row in self._trash else ""
 
-    def _in_project(self, conversation: Conversation) -> tuple[Conversation, Context]:
+    def _in_project(
+        self, conversation: Conversation, row: SessionRow | None
+    ) -> tuple[Conversation, Context]:
         """Assign a conversation to a project, and return the context of that project. Paths are
         recorded relative to the project's folder, if the agent worked there."""
         context = self._store.context
         home = self._home_of(conversation.cwd) if conversation.cwd else None
         project = self._project or (home[0] if home else self._inherited(conversation))
-        row = find(self._port, conversation)
         held = project if row is None else row.record.project
         self._projects[conversation.source, conversation.id] = held
         if home is not None and held == home[0]:
-            context = replace(context, project=home[0], root=home[1])
+            context = msgspec.structs.replace(context, project=home[0], root=home[1])
         return msgspec.structs.replace(conversation, project=project), context
 
     def _inherited(self, conversation: Conversation) -> str:

@@ -1,8 +1,15 @@
 """The port: everything a store must do. Docstrings are the contract; `store.contract` tests it.
 
-Synchronous: one method, one transaction. A method that raises has changed nothing, unless it says
-otherwise. No method reads the environment, prints, or decides policy: redaction, reduction and
-hashing are `model.log.seal`, which every store calls inside its append transaction.
+Synchronous: one method, one transaction. A method that raises has changed nothing, unless it says otherwise.
+One exception cannot say so: `StoreUnreachable`, which a store at a distance raises where no answer came. What
+was sent may or may not have landed, all of it or none, now or later; *the same ids show it*. So every write can
+be asked again: `append` with the same drafts (without `fresh`), `create` with the same session, `ingest` with
+the same commits, `release` of the same lease; an `acquire` whose answer was lost shows in the row's holder.
+Asking again after it landed is answered as if it had been asked once, before anything else is checked: the
+lease, the lifecycle, `if_head`. A store at a distance says so (`remote`), and the runtime then asks again for
+a bounded time (`runtime.base.asking_again`); `store.contract.distance` has a store that loses answers. No
+method reads the environment, prints, or decides policy: redaction, reduction and hashing are
+`model.log.seal`, which every store calls inside its append transaction.
 
 Positions are seqs. A session's log is the log of its lineage up to the fork and its own after it;
 every method that takes a session and a range of seqs reads across that border without the caller
@@ -11,22 +18,23 @@ noticing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from stator.model.exchange.bookmark import Bookmark
+from stator.model.exchange.packed import Packed
 from stator.model.log.commit import Commit, Draft
 from stator.model.log.delta import Op, Version
 from stator.model.log.query import (
     CallQuery,
     CallRow,
-    Counts,
     Finding,
     Head,
     Holder,
     KeyTouch,
     Lease,
     Page,
+    Read,
     SessionQuery,
     SessionRow,
     StoreInfo,
@@ -51,6 +59,16 @@ class StorePort(Protocol):
 
     ownership: Ownership
     """What this user is to the store; `connect` sets it. A store object that is used by itself is its user's own."""
+
+    remote: bool
+    """Whether it is asked over a wire, where an answer can be lost (`StoreUnreachable`)."""
+
+    needs_tenant: bool
+    """Whether it can be used only as one tenant, as a server is: `connect` then requires `tenant=`."""
+
+    wrote: Callable[[], object]
+    """Called after every write of this store object that was acknowledged, so that who watches the store in this
+    process need not wait for its next look. The runtime sets it; a store begins with one that does nothing."""
 
     def info(self) -> StoreInfo:
         """What and where this store is. Never touches the log."""
@@ -78,8 +96,9 @@ class StorePort(Protocol):
         """
         ...
 
-    def session(self, session: str) -> SessionRow:
-        """The session with that id, or `NotFound`."""
+    def session(self, session: str, *, counted: bool = False) -> SessionRow:
+        """The session with that id, or `NotFound`; `counted`, with how much it holds (`SessionRow.counts`), which is
+        known without reading its log."""
         ...
 
     def sessions(
@@ -90,11 +109,18 @@ class StorePort(Protocol):
 
     # -- the lease --------------------------------------------------------------------------------
 
-    def acquire(self, session: str, holder: Holder, *, take: bool = False) -> Lease:
+    def acquire(
+        self, session: str, holder: Holder, *, take: bool = False, over: int = 0, newest: int = 0
+    ) -> Lease:
         """Take the lease: a new store-wide epoch, checked by every later append.
 
         A holder proven dead is replaced. One that is alive, or not proven dead, is `Busy` unless
-        `take`, which fences it: its next append raises `LeaseLost`.
+        `take`, which fences it: its next append raises `LeaseLost`. `over` fences just the holder of that epoch, which
+        the caller saw to be silent; another one is `Busy`. A lease that fenced a holder names it (`displaced`).
+        It holds as many of the `newest` commits as are asked for, as they are once it is held.
+
+        A store that asks the kernel knows whether a holder lives (`Holder.live`). One at a distance
+        reports a counter (`Holder.beats`) that the holder's process moves every 2 seconds, and the runtime judges.
         """
         ...
 
@@ -155,6 +181,18 @@ class StorePort(Protocol):
         """The latest commit's place."""
         ...
 
+    def heads(
+        self, known: Mapping[str, int], *, project: str | None = None, others: bool = False
+    ) -> dict[str, int]:
+        """The sessions whose head has another seq than `known` says, with that seq: `GONE` for one that is not in the
+        store, or not in the project if one is named. `others` adds every session that is not in `known`, of the
+        project or of the store.
+
+        One snapshot; a lookup in an index for each session that is known, and no commit is decoded. They come in
+        the order in which they arrived in the store, so that what a fork continues comes before the fork.
+        """
+        ...
+
     def commits(
         self,
         session: str,
@@ -164,8 +202,24 @@ class StorePort(Protocol):
         newest_first: bool = False,
         limit: int = 1000,
         load: bool = True,
+        seqs: Collection[int] | None = None,
+        ids: Collection[str] | None = None,
+        rewinds: bool = False,
+        origins: Collection[tuple[str, str]] | None = None,
     ) -> list[Commit]:
-        """Commits with `after < seq <= upto`, at most `limit`. Without `load`, content in blobs stays there."""
+        """Commits with `after < seq <= upto`, at most `limit`. Without `load`, content in blobs stays there.
+
+        Given `seqs`, `ids` or `rewinds`, only those at one of the seqs (`NEWEST`: the last there is), those with one
+        of the whole ids, and those that record a rewind and follow its tag (`model.log.rewinds`). Given `origins`,
+        only the commits that have one of these (source, id), of any kind and attempt. All from one snapshot; what is
+        not there is left out.
+        """
+        ...
+
+    def packed(
+        self, session: str, *, after: int = 0, upto: int | None = None, limit: int = 1000
+    ) -> list[Packed]:
+        """The same commits with all their content, as a bundle holds them: copied, and not made into commits."""
         ...
 
     def locate(self, text: str, session: str | None = None) -> list[tuple[str, int]]:
@@ -180,27 +234,38 @@ class StorePort(Protocol):
         upto: int | None = None,
         newest_first: bool = False,
         limit: int = 1000,
+        keys: Collection[str] | None = None,
+        prompts: bool = False,
+        ends: bool = False,
+        standing: bool = False,
     ) -> list[TurnRow]:
-        """Turns with `after < number <= upto`."""
-        ...
+        """Turns with `after < number <= upto`.
 
-    def keyed_turns(self, session: str, keys: Sequence[str]) -> list[TurnRow]:
-        """Turns whose `turn` commit holds one of these keys (as recorded: redacted where it held a secret),
-        oldest first; also those whose key was erased since, if the erasure kept a digest of it."""
+        Given `keys`, only those whose `turn` commit holds one of them (as recorded: redacted where it held a
+        secret), and those whose key was erased since, if the erasure kept a digest of it. With `prompts`, each row
+        holds the commit that began the turn, content loaded. With `ends`, each says where the turn ends, without the
+        rewinds that followed it; `standing` leaves out turns that were rewound.
+        """
         ...
 
     # -- state ------------------------------------------------------------------------------------
 
     def entries(
-        self, session: str, collection: str, *, at: int | None = None, limit: int | None = None
+        self,
+        session: str,
+        *collections: str,
+        at: int | None = None,
+        limit: int | Mapping[str, int] | None = None,
+        keys: Collection[str] | None = None,
+        prefix: str = "",
     ) -> list[Entry]:
-        """Live records of a collection at a seq (default: head), last touched first; all, or the newest `limit`."""
-        ...
+        """Live records of these collections (none named: all) at a seq (default: head), from one snapshot: those of
+        one collection together, in the order asked, last touched first.
 
-    def find(
-        self, session: str, collection: str, key: str, *, at: int | None = None
-    ) -> Entry | None:
-        """The live record that answers to a natural key at a seq (default: head)."""
+        All, or the newest `limit` of each collection, or of each that a mapping names. Given `keys`, only the record
+        that answers to each: its natural key, or `#` and the id of a record without one. Given a `prefix`, only
+        records whose natural key begins so.
+        """
         ...
 
     def versions(
@@ -231,8 +296,14 @@ class StorePort(Protocol):
         """Calls that match, newest first (within a session; sessions newest first)."""
         ...
 
-    def counts(self, session: str) -> Counts:
-        """How much the session holds, without reading its log."""
+    # -- several reads ----------------------------------------------------------------------------
+
+    def together(self, *reads: Read) -> list[Any]:
+        """The answers to several reads (`TOGETHER`), in order: one round trip, one snapshot.
+
+        In the place of an answer to what is `NotFound` is that error; another error is raised. A store at a distance
+        sends all of them before it waits for one, so that they take as long as the longest, not as their sum.
+        """
         ...
 
     # -- keeping ----------------------------------------------------------------------------------

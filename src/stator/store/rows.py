@@ -12,11 +12,13 @@ only: a field may be appended to `Envelope` with a default, nothing may be remov
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from hashlib import sha256
 
 import msgspec
 
 from stator.errors import StatorError, StoreCorrupt
+from stator.model.exchange.packed import Packed
 from stator.model.log.chain import SALT_BYTES, put_item
 from stator.model.log.commit import (
     FORMAT,
@@ -36,11 +38,11 @@ from stator.model.records.tables import COLLECTIONS, NUMBERED
 from stator.model.records.types import ErasedRecord
 from stator.model.values.ids import (
     from_bytes,
-    retype,
     run_id,
     to_bytes,
 )
 from stator.store.compress import compress, decompress
+from stator.store.kept_commits import KeptCommits
 
 BLOB_MIN = 8 * 1024
 """Compressed content items from this size on are kept as blobs, once."""
@@ -56,10 +58,15 @@ TAIL = "~"
 
 INLINE, BLOB, ERASED, DERIVED = 0, 1, 2, 3
 """DERIVED: the input's hash, which is computed from the input."""
+INPUT_HASH_BYTES = 66
+"""How long `input_hash` is."""
 EXPLICIT = b"\x01"
 
 
+_kept = KeptCommits()
 NOT_A_COMMIT = "its bytes are not those of a commit"
+UNREADABLE = (StatorError, msgspec.MsgspecError, ValueError, TypeError, AttributeError)
+"""What decoding a damaged row raises."""
 
 
 class Stored(msgspec.Struct, array_like=True, omit_defaults=True):
@@ -120,33 +127,13 @@ Load = Callable[[bytes], bytes]
 """Compressed blob bytes by digest."""
 
 
-def to_row(commit: Commit, digest: Digest) -> Row:
+def to_row(commit: Commit, digest: Digest, *, guess: bool = True) -> Row:
     """The row of a commit.
 
     Whether a content item is a blob is known once it is compressed. Most that are long enough to
     ask are none and would be compressed again in their envelope; so it is guessed first that they
     are none, and asked only if the whole row is no shorter than a blob.
     """
-    packed, blobs, guessed = pack(commit, digest, guess=True)
-    body = compress(packed)
-    if guessed and len(body) > GUESS_MAX:
-        packed, blobs, _ = pack(commit, digest)
-        body = compress(packed)
-    salts = commit.salt or _packed_salts(commit)
-    return Row(to_bytes(commit.id), bytes.fromhex(commit.hash), salts, body, blobs)
-
-
-def pack(
-    commit: Commit, digest: Digest, *, guess: bool = False
-) -> tuple[bytes, tuple[tuple[bytes, bytes, int], ...], bool]:
-    """A commit's envelope before compression, the blobs it needs, and whether that is a guess."""
-    items, blobs, guessed = _stored_items(commit, digest, guess)
-    return _pack(_envelope(commit, items)), tuple(blobs), guessed
-
-
-def _stored_items(
-    commit: Commit, digest: Digest, guess: bool
-) -> tuple[list[Stored], list[tuple[bytes, bytes, int]], bool]:
     items: list[Stored] = []
     blobs: list[tuple[bytes, bytes, int]] = []
     guessed = False
@@ -165,36 +152,40 @@ def _stored_items(
             items.append(Stored(name, item.commitment, ERASED, item.by))
         else:
             raise StoreCorrupt(f"{name} of commit {commit.id} is not loaded")
-    return items, blobs, guessed
+    body = compress(_pack(_envelope(commit, items)))
+    if guessed and len(body) > GUESS_MAX:
+        return to_row(commit, digest, guess=False)
+    salts = commit.salt or _packed_salts(commit)
+    key = bytes.fromhex(commit.id[2:])
+    return Row(key, bytes.fromhex(commit.hash), salts, body, tuple(blobs))
 
 
 def _envelope(commit: Commit, items: list[Stored]) -> Envelope:
-    tail = commit.id[-16:]
-    call = commit.call
+    digits, tail = commit.id[2:], commit.id[-16:]
+    call, run, source, at = commit.call, commit.run, commit.provenance, commit.at
+    ops: list[tuple[int, str, int]] = []
+    for op in commit.delta:
+        number = COLLECTIONS[op.collection].number
+        short = TAIL + op.id[16:] if op.id.startswith(tail) else op.id
+        ops.append((number if type(op) is Put else -number, short, op.was))
+    # Positional, in the order of `Envelope`: twice as fast as by name.
     return Envelope(
         commit.kind,
         commit.turn,
-        commit.at,
+        at,
         items,
-        [
-            (
-                COLLECTIONS[op.collection].number * (1 if type(op) is Put else -1),
-                TAIL + op.id[16:] if op.id.startswith(tail) else op.id,
-                op.was,
-            )
-            for op in commit.delta
-        ],
+        ops,
         commit.actor,
-        _packed_run(commit),
+        OWN if run == run_id(commit.session, commit.epoch) else bytes.fromhex(run[2:]),
         commit.epoch,
         commit.tool,
-        b"" if not call else OWN if call[2:] == commit.id[2:] else to_bytes(call),
+        OWN if call[2:] == digits else bytes.fromhex(call[2:]),
         commit.status,
         commit.effect,
         commit.attempt,
-        commit.provenance.source,
-        commit.provenance.trust,
-        commit.happened - commit.at,
+        source.source,
+        source.trust,
+        commit.happened - at,
         commit.cause,
         commit.parent,
         commit.origin,
@@ -202,12 +193,6 @@ def _envelope(commit: Commit, items: list[Stored]) -> Envelope:
         commit.trace,
         commit.v,
     )
-
-
-def _packed_run(commit: Commit) -> bytes:
-    if commit.run == run_id(commit.session, commit.epoch):
-        return OWN
-    return to_bytes(commit.run) if commit.run else b""
 
 
 def _packed_salts(commit: Commit) -> bytes:
@@ -249,17 +234,84 @@ def from_row(
 
     `StoreCorrupt` names the session and the seq of a row that holds no commit.
     """
+    kept = _kept.find(session, seq, prev, row) if load is None else None
+    if kept is not None:
+        return kept
     try:
-        return _decoded(session, seq, prev, row, load)
-    except (StatorError, msgspec.MsgspecError, ValueError, TypeError, AttributeError) as error:
-        reason = error.what if isinstance(error, StatorError) else NOT_A_COMMIT
-        raise StoreCorrupt(
-            f"@{seq} of session {session} cannot be read: {reason}",
-            hint="stator verify lists all that is damaged",
-            session=session,
-            seq=seq,
-            reason=reason,
-        ) from error
+        found = _decoded(session, seq, prev, row, load)
+    except UNREADABLE as error:
+        raise damaged(session, seq, error) from error
+    if load is None:
+        _kept.keep(prev, row, found)
+    return found
+
+
+def to_packed(session: str, seq: int, row: tuple[bytes, bytes, bytes, bytes], load: Load) -> Packed:
+    """A row (id, hash, salts, body) as a bundle holds it, without making a commit of it."""
+    try:
+        return _as_packed(session, seq, row, load)
+    except UNREADABLE as error:
+        raise damaged(session, seq, error) from error
+
+
+def damaged(session: str, seq: int, error: Exception) -> StoreCorrupt:
+    """The error for a row that holds no commit, from the one of `UNREADABLE` that decoding it raised."""
+    reason = error.what if isinstance(error, StatorError) else NOT_A_COMMIT
+    return StoreCorrupt(
+        f"@{seq} of session {session} cannot be read: {reason}",
+        hint="stator verify lists all that is damaged",
+        session=session,
+        seq=seq,
+        reason=reason,
+    )
+
+
+def _as_packed(
+    session: str, seq: int, row: tuple[bytes, bytes, bytes, bytes], load: Load
+) -> Packed:
+    key, hashed, salts, body = row
+    envelope = envelope_of(body)
+    content = _content(envelope, load)
+    tail = key.hex()[-16:]
+    explicit = _is_explicit(salts)
+    run = envelope.run
+    # Positional, as `bundle.pack` has it: the order is that of `Packed`.
+    return Packed(
+        key,
+        hashed,
+        seq,
+        envelope.kind,
+        envelope.turn,
+        envelope.at,
+        {
+            name: (item.by, item.commitment) if isinstance(item, Gone) else item
+            for name, item in content.items()
+            if not isinstance(item, Large)  # there is none: all of it is loaded
+        },
+        [
+            (number, tail + short[1:] if short[:1] == TAIL else short, was)
+            for number, short, was in envelope.ops
+        ],
+        b"" if explicit else salts,
+        _unpacked_salts(salts, content) if explicit else {},
+        envelope.actor,
+        to_bytes(run_id(session, envelope.epoch)) if run == OWN else run,
+        envelope.epoch,
+        envelope.at + envelope.happened,
+        envelope.tool,
+        key if envelope.call == OWN else envelope.call,
+        envelope.status,
+        envelope.effect,
+        envelope.attempt,
+        envelope.source,  # type: ignore[arg-type]
+        envelope.trust,  # type: ignore[arg-type]
+        envelope.cause,
+        envelope.parent,
+        envelope.origin,
+        envelope.inputs,
+        envelope.trace,
+        envelope.v,
+    )
 
 
 def _decoded(
@@ -268,24 +320,8 @@ def _decoded(
     key, hashed, salt_bytes, body = row
     envelope = envelope_of(body)
     identifier = from_bytes(key, "commit")
-    content: dict[str, Item] = {}
-    for stored in envelope.items:
-        if stored.state == ERASED:
-            content[stored.name] = Gone(stored.number, stored.data or b"")
-        elif stored.state == BLOB:
-            content[stored.name] = _large(stored, load)
-        elif stored.number:  # no hash covers it, so that it must be what was written
-            raise StoreCorrupt(NOT_A_COMMIT)
-        elif stored.state == INLINE:
-            content[stored.name] = stored.data or b""
-        elif stored.state == DERIVED:
-            given = content.get("input")
-            if not isinstance(given, Large):  # else it is not loaded either
-                content[stored.name] = input_hash(given) or b""
-        else:
-            raise StoreCorrupt(NOT_A_COMMIT)
-    explicit = salt_bytes.startswith(EXPLICIT) and len(salt_bytes) % SALT_BYTES == 1
-    call = envelope.call
+    content = _content(envelope, load)
+    explicit = _is_explicit(salt_bytes)
     return Commit(
         id=identifier,
         session=session,
@@ -298,7 +334,7 @@ def _decoded(
         v=envelope.v,
         actor=envelope.actor,
         attempt=envelope.attempt,
-        call="" if not call else retype(identifier, "call") if call == OWN else "c_" + call.hex(),
+        call=call_of(envelope, key),
         cause=envelope.cause,
         content=content,
         delta=_delta(envelope, content, identifier[-16:]),
@@ -308,7 +344,7 @@ def _decoded(
         inputs=envelope.inputs,
         origin=envelope.origin,
         parent=envelope.parent,
-        provenance=Provenance(envelope.source, envelope.trust),  # type: ignore[arg-type]
+        provenance=_provenance(envelope.source, envelope.trust),
         run=_unpacked_run(envelope, session),
         salt=b"" if explicit else salt_bytes,
         salts=_unpacked_salts(salt_bytes, content) if explicit else {},
@@ -316,6 +352,64 @@ def _decoded(
         tool=envelope.tool,
         trace=envelope.trace,
     )
+
+
+@lru_cache(maxsize=64)
+def _provenance(source: str, trust: str) -> Provenance:
+    return Provenance(source, trust)  # type: ignore[arg-type]
+
+
+def call_of(envelope: Envelope, identifier: bytes) -> str:
+    """The id of the call that a commit belongs to; "" if to none."""
+    call = envelope.call
+    return "c_" + (identifier if call == OWN else call).hex() if call else ""
+
+
+def op_id(short: str, digits: str) -> str:
+    """The id of the record that an op touches; `digits` are the last 16 of its commit's id."""
+    return digits + short[1:] if short.startswith(TAIL) else short
+
+
+def content_size(envelope: Envelope) -> int:
+    """Bytes of a commit's content items in canonical form, those of its blobs included."""
+    size, has_input = 0, False
+    for item in envelope.items:
+        if item.state == INLINE and not item.number:
+            size += len(item.data or b"")
+        elif item.state == BLOB:
+            size += item.number
+        elif item.state == DERIVED and not item.number:
+            size += INPUT_HASH_BYTES if has_input else 0
+        elif item.state != ERASED:
+            raise StoreCorrupt(NOT_A_COMMIT)
+        has_input |= item.name == "input" and item.state != ERASED
+    return size
+
+
+def _content(envelope: Envelope, load: Load | None) -> dict[str, Item]:
+    content: dict[str, Item] = {}
+    for stored in envelope.items:
+        state = stored.state
+        if (
+            state == INLINE and not stored.number
+        ):  # no hash covers it, so that it must be what was written
+            content[stored.name] = stored.data or b""
+        elif state == ERASED:
+            content[stored.name] = Gone(stored.number, stored.data or b"")
+        elif state == BLOB:
+            content[stored.name] = _large(stored, load)
+        elif state == DERIVED and not stored.number:
+            given = content.get("input")
+            if not isinstance(given, Large):  # else it is not loaded either
+                content[stored.name] = input_hash(given) or b""
+        else:
+            raise StoreCorrupt(NOT_A_COMMIT)
+    return content
+
+
+def _is_explicit(salts: bytes) -> bool:
+    """Whether each item left has a salt of its own, as after an erasure."""
+    return salts.startswith(EXPLICIT) and len(salts) % SALT_BYTES == 1
 
 
 def _large(stored: Stored, load: Load | None) -> Item:
@@ -344,7 +438,7 @@ def _unpacked_salts(data: bytes, content: dict[str, Item]) -> dict[str, bytes]:
 def _delta(envelope: Envelope, content: dict[str, Item], tail: str) -> Delta:
     delta: Delta = []
     for n, (number, short, was) in enumerate(envelope.ops):
-        identifier = tail + short[1:] if short.startswith(TAIL) else short
+        identifier = op_id(short, tail)
         known = NUMBERED.get(abs(number))
         if known is None:
             raise StoreCorrupt(f"no collection {number}", hint="a newer release may read it")

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import os
 
-from stator.touched_files import Counter
+from stator.hooks.event_names import COMPACTS
+from stator.surfaces.spool_counter import SpoolCounter
 
 # type checkers recognize the name; importing it from `typing` would take too long
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-STOPS = {"claude-code": "Stop", "codex": "Stop", "gemini": "AfterAgent"}
+ASKED = {"claude-code": "Stop", "codex": "Stop", "gemini": "AfterAgent"}
 """The hook in which an agent can be asked to continue. Cursor and opencode take no such answer."""
-COMPACTING = frozenset(("PreCompact", "preCompact", "PostCompact", "postCompact", "PreCompress"))
 SUMMARISING = "claude-code"
 """The agent that takes what this hook prints before a compaction as instructions for the summary."""
-HOOKS = frozenset(STOPS.values()) | COMPACTING
+HOOKS = frozenset(ASKED.values()) | COMPACTS
 EVERY = 20
 """Stops after which a conversation is asked again."""
 
@@ -36,13 +36,13 @@ def request(name: str, agent: str, hook_input: dict[str, Any], spool: str) -> by
     conversation = hook_input.get("session_id")
     if not isinstance(conversation, str) or not conversation or hook_input.get("agent_id"):
         return b""
-    stops = Counter(spool, f"handover:{agent}:{conversation}")
-    if name in COMPACTING:
+    stops = SpoolCounter(spool, f"handover:{agent}:{conversation}")
+    if name in COMPACTS:
         stops.reset()
         if agent == SUMMARISING and name == "PreCompact":
             _ask_in_summary()
         return b""
-    if STOPS.get(agent) != name or hook_input.get("stop_hook_active") is True:
+    if ASKED.get(agent) != name or hook_input.get("stop_hook_active") is True:
         return b""
     return _asked(agent, name) if stops.next() % EVERY == 0 else b""
 

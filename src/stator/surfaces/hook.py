@@ -23,6 +23,7 @@ import zlib
 from _json import encode_basestring_ascii, make_scanner
 
 from stator import locks
+from stator.hooks.event_names import BEFORE_CALLS, ENDS, PROMPTS, STARTS, STOPS
 from stator.locations import (
     CURRENT,
     FILE,
@@ -38,7 +39,7 @@ from stator.locations import (
 from stator.owner.standing import is_own_spool
 from stator.surfaces.handover_request import HOOKS as HANDOVER_HOOKS
 from stator.surfaces.handover_request import is_wanted, request
-from stator.surfaces.told_marks import PROMPTS, claim
+from stator.surfaces.told_marks import claim
 from stator.surfaces.write_notice import HOOKS as FILE_HOOKS
 from stator.surfaces.write_notice import answer as notice_answer
 from stator.surfaces.write_notice import notice
@@ -56,15 +57,14 @@ WAIT_S = 3.0
 TOTAL_S = 20.0
 """Seconds after which reading ends in any case."""
 NOTES_MAX = 64 * 1024
+LOOKED_AT_MAX = 2**19
+"""Bytes up to which input is looked at for letters first: that takes sixty searches, longer than to load the rules
+and to apply them once, where there is much of it."""
 ATTEMPTS = 8
-BEFORE_CALLS = frozenset(("PreToolUse", "BeforeTool", "preToolUse"))
-"""Hooks before a tool call. Their line must survive a power failure, because the call may have an
-effect."""
-STARTS = frozenset(("SessionStart", "sessionStart"))
+DURABLE = BEFORE_CALLS
+"""Hooks whose line must survive a power failure, because the call that follows may have an effect."""
 DOSES = ("off", "start", "full")
-RINGING = frozenset(
-    ("SessionStart", "sessionStart", "Stop", "stop", "AfterAgent", "SessionEnd", "sessionEnd")
-)
+RINGING = STARTS | STOPS | ENDS
 """Hooks after which the transcript holds more than before."""
 INGESTER = "stator.surfaces.ingester"
 PROJECTS = {"claude-code": "CLAUDE_PROJECT_DIR", "gemini": "GEMINI_PROJECT_DIR"}
@@ -103,11 +103,14 @@ def _record(arguments: list[str]) -> None:
     try:
         payload, cwd = _redacted(folder, data, hook_input, here)
         line = line_of(agent, cwd, payload)
-        _append(folder, line, durable=name in BEFORE_CALLS)
+        _append(folder, line, durable=name in DURABLE)
         queued = len(line)
     except OSError as error:
         _note(folder, agent, error)
     if _is_answered(name, hook_input, folder, brief):
+        from stator.surfaces.light_start import load_msgspec
+
+        load_msgspec()
         from stator.surfaces.hook_answer import answer
 
         reply = answer(
@@ -217,27 +220,42 @@ def _read_all() -> tuple[bytes, str]:
     return b"".join(pieces), ""
 
 
+class DoubledKeys(dict[str, "Any"]):
+    """A parsed object whose text names a key twice somewhere: the text holds values that are not in here."""
+
+
 class _ScannerSettings:
-    """The settings that the C scanner of `json` reads, with the values of `json.JSONDecoder`."""
+    """The settings that the C scanner of `json` reads, with the values of `json.JSONDecoder`; whether a key was
+    given twice."""
 
     array_hook = None
 
     strict = True
     object_hook = None
-    object_pairs_hook = None
     parse_float = float
     parse_int = int
     parse_constant = str
     memo: dict[str, str] = {}  # noqa: RUF012 - as json.decoder has it
 
+    def __init__(self) -> None:
+        self.is_doubled = False
+
+    def object_pairs_hook(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        self.is_doubled |= len(found) < len(pairs)
+        return found
+
 
 def _parsed(data: bytes) -> dict[str, Any] | None:
+    settings = _ScannerSettings()
     try:
         text = data.decode().strip(" \t\r\n")
-        found, end = make_scanner(_ScannerSettings)(text, 0)  # type: ignore[arg-type]  # only names are looked at
+        found, end = make_scanner(settings)(text, 0)  # type: ignore[arg-type]  # only names are looked at
     except (ValueError, StopIteration, RecursionError, SystemError):
         return None  # a SystemError: its own exception is in `json.decoder`, which is not imported
-    return found if isinstance(found, dict) and end == len(text) else None
+    if not isinstance(found, dict) or end < len(text):
+        return None
+    return DoubledKeys(found) if settings.is_doubled else found
 
 
 def _placeholder_for(why: str, data: bytes) -> bytes:
@@ -293,7 +311,8 @@ def _redacted(folder: str, data: bytes, hook_input: dict[str, Any], cwd: str) ->
     from stator.model.log.secret_prefilter import suspicious
 
     line = data.strip().replace(b"\n", b" ").replace(b"\r", b" ")
-    if not suspicious(line) and not suspicious(cwd.encode(errors="replace")):
+    is_short = len(line) <= LOOKED_AT_MAX
+    if is_short and not suspicious(line) and not suspicious(cwd.encode(errors="replace")):
         return line, cwd
     import json
 
@@ -302,7 +321,10 @@ def _redacted(folder: str, data: bytes, hook_input: dict[str, Any], cwd: str) ->
     redactor = Redactor(_key(folder))
     if hook_input:
         try:
-            line = json.dumps(redactor.scrub_json(hook_input), separators=(",", ":")).encode()
+            clean = redactor.scrub_json(hook_input)
+            # Without secrets the input is kept as it came: to write it again takes as long as to search it.
+            if clean != hook_input or isinstance(hook_input, DoubledKeys):
+                line = json.dumps(clean, separators=(",", ":")).encode()
         except RecursionError:
             line = _placeholder_for("nested too deeply", data)
     return line, redactor.scrub(cwd, None)
@@ -342,8 +364,9 @@ def line_of(
         f'{{"id":"{at:x}-{os.urandom(6).hex()}","at":{at},"process":[{pid},{born},{space}]'
         f',"agent":{quoted(agent)},"cwd":{quoted(cwd)}}}'
     )
-    body = header.encode() + b"\t" + payload
-    return b"stator1 %08x %d %b\n" % (zlib.crc32(body), len(body), body)
+    head = header.encode() + b"\t"
+    checksum = zlib.crc32(payload, zlib.crc32(head))  # a payload can be large: it is copied once
+    return b"stator1 %08x %d %b%b\n" % (checksum, len(head) + len(payload), head, payload)
 
 
 def agent_process() -> tuple[int, int, int]:

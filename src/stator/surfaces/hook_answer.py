@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stator.connect import NEAREST, StorePlace, open_as_is, spools, take_spools
+from stator.hooks.event_names import PROMPTS
 from stator.hooks.mappers import load_mapper
 from stator.locations import CURRENT, HELD, is_spooled, waits
 from stator.model.values.escape import visible
 from stator.model.values.json_text import canonical
 from stator.runtime.ingest.placement import find
-from stator.surfaces.told_marks import PROMPTS, claim, remove_old, withdraw
+from stator.surfaces.told_marks import claim, remove_old, withdraw
 
 if TYPE_CHECKING:
     from stator.model.brief.doses import Dose
@@ -34,6 +35,8 @@ COMPARING_S = 0.008
 """How long the agent's own list of sessions is compared with the store."""
 SECONDS = 3
 """How long an agent has to wait at most, for example for the store's lock."""
+LATE_MAX = 2
+"""How often a first prompt whose answer took too long leaves its dose to the next prompt."""
 CONTINUING = ("resume", "compact", "fork")
 """The sources of a session start that continue an existing session."""
 
@@ -52,13 +55,16 @@ def answer(
     """The bytes for standard output; empty if there is nothing to answer. `spool` is the folder that hooks queue in;
     `named`: the store was named, and not only found; `brief`: which doses the agent is given; `queued`: the bytes that
     this hook wrote to the spool, if another program ingests them right after the answer."""
-    signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
+    signal.signal(signal.SIGALRM, _give_up)
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
     conversation = load_mapper(agent).conversation(hook_input)
     if conversation is None:
         return b""
     if hook_input.get("hook_event_name") in PROMPTS:
-        return _prompt_answer(agent, hook_input, conversation, cwd, path, spool, named=named)
+        signal.signal(signal.SIGALRM, lambda *_: _give_up_prompt(hook_input, spool))
+        reply = _prompt_answer(agent, hook_input, conversation, cwd, path, spool, named=named)
+        signal.signal(signal.SIGALRM, _give_up)  # from here on, the answer is given
+        return reply
     place = StorePlace(path, "as given" if named else NEAREST)
     with open_as_is(place, create=True, start=cwd) as store:
         if why := store.foreign:
@@ -72,6 +78,20 @@ def answer(
     said = {"systemMessage": missing} if missing else {}
     output = _as_hook_output(agent, hook_input, str(dose or "")) | said
     return canonical(output).encode() + b"\n" if output else b""
+
+
+def _give_up(*_: object) -> None:
+    """End this hook: the agent has waited long enough."""
+    os._exit(0)
+
+
+def _give_up_prompt(hook_input: dict[str, Any], spool: str) -> None:
+    """End the hook of a first prompt: nothing was told, so the next prompt is answered in its place. Not any number
+    of times: with a store that is always slow, an agent would wait at each prompt."""
+    conversation = str(hook_input.get("session_id"))
+    if any(claim(spool, f"late {number} {conversation}") for number in range(LATE_MAX)):
+        withdraw(spool, conversation)
+    _give_up()
 
 
 def _is_alone(store: OpenStore, spool: str, queued: int) -> bool:

@@ -12,8 +12,6 @@ import zlib
 
 from stator.locations import TOLD
 
-PROMPTS = frozenset(("UserPromptSubmit", "BeforeAgent"))
-"""Hooks with a prompt, whose answer an agent hands to its model. Cursor's is not known to do that."""
 KEPT_MAX, KEPT_S = 1000, 60 * 86_400
 """Marks that are kept: how many, and for how many seconds."""
 

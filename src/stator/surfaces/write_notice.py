@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from stator.hooks.event_names import AFTER_CALLS, BEFORE_CALLS, ENDS, STARTS
 from stator.model.brief.shared_files import READ, SHELLS, WROTE, paths_of
 from stator.touched_files import Toucher
 
@@ -18,11 +19,7 @@ if TYPE_CHECKING:
 
     from stator.model.brief.shared_files import FileTouch
 
-BEFORE = frozenset(("PreToolUse", "BeforeTool", "preToolUse"))
-AFTER = frozenset(("PostToolUse", "AfterTool", "postToolUse"))
-STARTS = frozenset(("SessionStart", "sessionStart"))
-ENDS = frozenset(("SessionEnd", "sessionEnd"))
-HOOKS = BEFORE | AFTER | STARTS | ENDS
+HOOKS = BEFORE_CALLS | AFTER_CALLS | STARTS | ENDS
 """The hooks that this module is asked about."""
 TOLD_AFTER = frozenset(("gemini", "cursor"))
 """Agents that take no text before a call; they get it after it."""
@@ -71,10 +68,10 @@ def _of_call(
         if tool in SHELLS and op == READ and not _is_file_below(path, cwd):
             continue
         found = None
-        if name in BEFORE and op == WROTE:
+        if name in BEFORE_CALLS and op == WROTE:
             found = me.before_write(path, later=later)
             found = None if later else found
-        elif name in AFTER:
+        elif name in AFTER_CALLS:
             found = me.due(path) if later else None
             me.seen(path, tool=tool, wrote=op == WROTE)
         if found is not None:

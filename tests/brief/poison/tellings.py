@@ -19,8 +19,10 @@ from brief.poison.corpus import PROJECT, Poisoned
 from stator.model.brief.sections import TARGETS
 from stator.model.window.messages import MARK
 from stator.runtime.brief.doses import prompt_dose
+from stator.runtime.brief.start import Starting, start_dose
 from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
+from stator.runtime.views.reasons.why import ask
 from surfaces.agents import Refused, talking
 
 LABEL = re.compile("[Uu]nverified, from|[Uu]nverified from|rests on (web|import|a )")
@@ -53,6 +55,11 @@ def told(store: Store, poisoned: Poisoned) -> Iterator[tuple[str, Any]]:
         asked = prompt.format(poisoned.marker)
         dose = prompt_dose(store.port, store.context, asked, seen=store.as_read)
         yield f"dose for {asked!r}", dose.text
+    start = start_dose(store.port, store.context, Starting(session="s_" + "0" * 32))
+    yield "dose at the start", start.text
+    for thing in ("registry", f"src/{poisoned.marker}.py", poisoned.marker[:-1]):
+        why = ask(store.as_read, thing, project=PROJECT)
+        yield f"why {thing}", {**msgspec.to_builtins(why), "asked": ""}
     yield from anyio.run(_over_mcp, store, poisoned)
     yield from _driven(store, poisoned)
     yield "state of the project", msgspec.to_builtins(store.state(project=PROJECT).collections)
@@ -86,6 +93,17 @@ async def _over_mcp(store: Store, poisoned: Poisoned) -> list[tuple[str, Any]]:
         ("stator_log", {"session": session, "what": "calls", "limit": 50}),
         ("stator_search", {"words": poisoned.marker}),
         ("stator_why", {"thing": "registry", "session": session}),
+        ("stator_why", {"thing": "registry"}),
+        ("stator_why", {"thing": f"src/{poisoned.marker}.py"}),
+        ("stator_why", {"thing": f"{poisoned.marker}.py"}),
+        ("stator_why", {"thing": poisoned.marker[:-1]}),
+        ("stator_why", {"thing": f"src/{poisoned.marker}.pyc"}),  # names like it are given
+        ("stator_why", {"thing": f"/home/dev/demo/src/{poisoned.marker}.pyc"}),
+        ("stator_why", {"thing": "1a2b3c4"}),
+        ("stator_log", {"session": session, "what": "files", "limit": 50}),
+        ("stator_log", {"session": session, "what": "turns", "limit": 50}),
+        ("stator_open", {"action": "list"}),
+        ("stator_recall", {"session": session}),
         ("stator_recall", {"session": session, "key": "decision:registry"}),
         ("stator_recall", {"session": session, "key": "preference:deploy tool"}),
         ("stator_recall", {"session": session, "key": "fact:build command"}),
@@ -95,9 +113,21 @@ async def _over_mcp(store: Store, poisoned: Poisoned) -> list[tuple[str, Any]]:
         for tool, given in asked:
             with contextlib.suppress(Refused):
                 found = await agent.call(tool, **given)
-                found.pop("words", None)  # what the agent asked for
+                for name in ("words", "thing"):  # what the agent asked for
+                    found.pop(name, None)
                 answers.append((f"{tool} {given}", found))
     return answers
+
+
+def held(store: Store, poisoned: Poisoned) -> list[Any]:
+    """What the project knows that holds the poison."""
+    state = store.state(project=PROJECT)
+    return [
+        entry
+        for entries in state.collections.values()
+        for entry in entries
+        if poisoned.marker in repr(entry.record) or poisoned.marker in entry.key
+    ]
 
 
 def mentions(store: Store, poisoned: Poisoned) -> int:
@@ -148,9 +178,10 @@ def _in_messages(found: Any, marker: str) -> Iterator[str]:
 
 def _in_objects(found: Any, marker: str, where: str) -> Iterator[str]:
     if isinstance(found, dict):
-        if found.get("unverified"):
-            return
+        labelled = bool(found.get("unverified"))
         for name, value in found.items():
+            if labelled and name != "brief":  # a brief labels its own lines
+                continue
             yield from _in_objects(value, marker, f"{where}.{name[:40]}")
     elif isinstance(found, (list, tuple)):
         for number, value in enumerate(found):

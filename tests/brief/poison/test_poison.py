@@ -9,7 +9,8 @@ import pytest
 
 import stator
 from brief.poison.corpus import FAMILIES, GUISES, HOST, PROJECT, Poisoned, build, cases
-from brief.poison.tellings import mentions, problems
+from brief.poison.tellings import held, mentions, problems
+from stator.model.views.taint import REPORTED
 from stator.runtime.views.trust.untrusted import TaintStream
 
 
@@ -26,17 +27,6 @@ def poisoned_ones(folder: Path, family: str, guises: Any = GUISES) -> Any:
         below.mkdir()
         with stator.connect(below / "s.db", project=PROJECT, durability="relaxed") as opened:
             yield guise, opened, build(opened, below, family, guise)
-
-
-def held(store: Any, poisoned: Poisoned) -> list[Any]:
-    """What the project knows that holds the poison."""
-    state = store.state(project=PROJECT)
-    return [
-        entry
-        for entries in state.collections.values()
-        for entry in entries
-        if poisoned.marker in repr(entry.record) or poisoned.marker in entry.key
-    ]
 
 
 def test_the_corpus_has_more_than_a_hundred_poisoned_sessions():
@@ -64,6 +54,52 @@ def test_the_check_finds_poison_that_is_not_labelled(family, tmp_path, monkeypat
     for guise, store, poisoned in poisoned_ones(tmp_path, family, ["the user prefers"]):
         assert mentions(store, poisoned), guise
         assert problems(store, poisoned), guise
+
+
+LABELS: dict[str, tuple[str, str, Any]] = {
+    "calls, errors and revisions in a brief": (
+        "page", "stator.runtime.brief.labels.Labels.on", lambda self, item: item,
+    ),
+    "files in a brief": (
+        "page", "stator.runtime.brief.labels.Labels.by_origin", lambda self, files: {"": files},
+    ),
+    "what calls showed": (
+        "reported over MCP", "stator.runtime.brief.gather.resting", lambda saying, known: saying,
+    ),
+    "files in a dose": (
+        "page", "stator.runtime.brief.doses.file_name_origins", lambda *given: {},
+    ),
+    "the name of a session in a brief": (
+        "page", "stator.runtime.brief.gather.session_name_origin", lambda *given: "",
+    ),
+    "the name of a session in a dose": (
+        "page", "stator.runtime.brief.doses.session_name_origin", lambda *given: "",
+    ),
+    "the name of a session at the start": (
+        "page", "stator.runtime.brief.start.session_name_origin", lambda *given: "",
+    ),
+    "the name of a session over MCP": (
+        "page", "stator.surfaces.mcp.request_context.session_name_origin", lambda *given: "",
+    ),
+    "what why answers": (
+        "page", "stator.runtime.views.reasons.origins.Origins.on", lambda self, answer: answer,
+    ),
+    "names like the one that was asked about": (
+        "page", "stator.runtime.views.reasons.why.is_from_here", lambda *given: True,
+    ),
+    "requests and calls that an agent reports": (
+        "reported over MCP", "stator.model.views.taint.ACCOUNT", REPORTED,
+    ),
+}  # fmt: skip
+"""What labels each kind of line: a family that has such lines, and what to put in the place of the mechanism."""
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_the_check_finds_each_kind_of_line_that_lost_its_label(kind, tmp_path, monkeypatch):
+    family, mechanism, instead = LABELS[kind]
+    monkeypatch.setattr(mechanism, instead)
+    for _, store, poisoned in poisoned_ones(tmp_path, family, ["the user prefers"]):
+        assert problems(store, poisoned)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -27,7 +27,12 @@ from stator.importers.claude_code.line_fields import (
 from stator.importers.claude_code.lines import ClaudeCodeReader
 from stator.importers.claude_code.reader_state import MAPPER
 from stator.importers.claude_code.tools import child_id
-from stator.importers.reading.found_conversation import FoundConversation, Progress, is_inside
+from stator.importers.reading.found_conversation import (
+    FoundConversation,
+    Progress,
+    is_inside,
+    stamp_of,
+)
 from stator.importers.reading.jsonl import (
     decode_json,
     open_regular_file,
@@ -156,7 +161,11 @@ class ClaudeCode:
         state = path.stat()
         changed = state.st_mtime_ns // 1_000
         return FoundConversation(
-            path=str(path), conversation=conversation, changed=changed, size=state.st_size
+            path=str(path),
+            conversation=conversation,
+            changed=changed,
+            size=state.st_size,
+            stamp=stamp_of(state),
         )
 
     def _child(
@@ -241,6 +250,9 @@ def _title(path: Path) -> str:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - TITLE_BYTES))
         data = file.read(TITLE_BYTES)
+    # few files have one, and to split the end of each takes longer than the rest
+    if b'itle"' not in data:
+        return ""
     for line in data.split(b"\n"):
         if b'itle"' not in line:
             continue

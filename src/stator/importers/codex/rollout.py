@@ -28,7 +28,12 @@ from stator.importers.reading.fields import (
     record,
     text,
 )
-from stator.importers.reading.found_conversation import FoundConversation, Progress, is_inside
+from stator.importers.reading.found_conversation import (
+    FoundConversation,
+    Progress,
+    is_inside,
+    stamp_of,
+)
 from stator.importers.reading.jsonl import (
     JsonlLine,
     parse_line,
@@ -221,4 +226,5 @@ def _found(path: Path, conversation: Conversation, part: str = "") -> FoundConve
         changed=stat.st_mtime_ns // 1000,
         size=stat.st_size,
         is_fallback=part == EXEC,
+        stamp=stamp_of(stat),
     )

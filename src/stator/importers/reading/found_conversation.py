@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import msgspec
@@ -27,12 +28,20 @@ class FoundConversation(msgspec.Struct, frozen=True, kw_only=True):
     is_fallback: bool = False
     """Whether a better source may hold the same conversation under other item ids. Such a file is
     imported only where the conversation is not recorded yet, or was recorded from this file."""
+    stamp: str = ""
+    """What differs as soon as the file changes, where nothing but the file says what the conversation holds: its
+    size, the time of its last change and its inode. Empty: the file is read to find out."""
 
     @property
     def cursor_name(self) -> str:
         """The name of the note on how far this file was read. It leaves out the path: a file that was moved is
         recognized by its content."""
         return f"{TRANSCRIPT}{f'#{self.part}' if self.part else ''}"
+
+
+def stamp_of(state: os.stat_result) -> str:
+    """The stamp of a file in that state."""
+    return f"{state.st_size} {state.st_mtime_ns} {state.st_ino}"
 
 
 def is_inside(folder: str, root: str) -> bool:

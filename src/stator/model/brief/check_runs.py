@@ -18,6 +18,8 @@ _COUNTS = re.compile(
     r"|doctests?|specs?|issues?|problems?|vulnerabilities)\b(?:\s*\(\d+\))?",
     re.IGNORECASE,
 )
+_OF_ONE_FILE = re.compile(r"^.*[\w-]+\.[a-z]{1,4}\b.*\(\d+ tests?\b.*$", re.MULTILINE)
+"""A line that counts the tests of one file."""
 
 
 def checks(deeds: Sequence[Deed]) -> list[tuple[str, Deed]]:
@@ -34,7 +36,7 @@ def checks(deeds: Sequence[Deed]) -> list[tuple[str, Deed]]:
 
 def check_ending(deed: Deed) -> str:
     """How a check ended: what its result counts, and its status, which means nothing behind a pipe."""
-    tail = deed.result[-RESULT_MAX:]
+    tail = _OF_ONE_FILE.sub("", deed.result[-RESULT_MAX:])
     counts = list(dict.fromkeys(" ".join(found.split()) for found in _COUNTS.findall(tail)))[-3:]
     status = {"ok": "ok", "error": "failed"}.get(deed.status, deed.status)
     piped = deed.act is not None and re.search(r"\|(?!\|)", QUOTED.sub("", deed.act.text))

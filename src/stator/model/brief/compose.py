@@ -8,6 +8,7 @@ agent that say what no line says yet get the rest. What was left out for lack of
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,13 +17,14 @@ import msgspec
 
 from stator.errors import BadBudget, InvalidInput
 from stator.model.brief.condense import (
+    Choice,
     SourceText,
     Unit,
     WeighedText,
-    chosen,
     condensed,
     joined,
     leads_in,
+    plain,
     terms,
     units_of,
     weighed,
@@ -50,6 +52,7 @@ from stator.model.brief.sections import (
     Target,
     Tell,
 )
+from stator.model.log.shown_text import cut_short
 from stator.model.values.ids import short
 from stator.model.window.words import BYTES_PER_TOKEN, CountTokens
 
@@ -79,15 +82,12 @@ SHORTEST = 150
 """Bytes of room into which a request or the agent's words are still put."""
 ROUNDS = 8
 """How often a text is made again for a counter that counts whole texts for more than their lines."""
-PRUNED: tuple[SectionName, ...] = (SEEN, "did", SAID)
+PRUNED: tuple[SectionName, ...] = (SEEN, "did", "read", SAID)
 """Sections of which lines are left out that say what other lines say, in the order in which that is looked at."""
 NEW_TERMS = 3
 """Names and numbers that a line about a call has to bring, where the agent said itself what it did."""
-COVERED: dict[SectionName, float] = {SEEN: 0.8, "did": 0.8, SAID: 0.7}
+COVERED: dict[SectionName, float] = {SEEN: 0.8, "did": 0.8, "read": 0.8, SAID: 0.7}
 """The part of what a line says from which on it is left out, where other lines say it."""
-_RUNS = re.compile(r"(?:«|<q>|; )(?:python[\d.]*|node|ruby|bash|sh|go run|cargo run) [\w./]")
-"""A program that the agent ran itself: where there is no check, that is how it looked whether its work does."""
-_QUOTED = re.compile(r"(?:«|<q>)(.*)(?:»|</q>)", re.DOTALL)
 _NAME = re.compile(rf"[\w./@+-]{{1,{ABOUT_MAX}}}", re.ASCII)
 # -- delimiting -----------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ def compose(
     room = max_tokens * scale
     packing = _Packing(gathered, _STYLES[target], size, max_tokens)
     for _ in range(ROUNDS):
-        sections = _pruned(packing.fit(room), answered=bool(gathered.last))
+        sections = packing.pruned(packing.fit(room))
         text = packing.text(sections)
         over = size(text) - max_tokens * scale
         if over <= 0:
@@ -194,39 +194,9 @@ def _led(saying: Saying, units: Sequence[Unit], whole: Sequence[Unit]) -> str:
     return f"{saying.lead} → {joined(units, [])}" if saying.lead else joined(units, whole)
 
 
-def _quoted(line: str) -> str:
-    """A line without our words before and after what it quotes."""
-    found = _QUOTED.search(line)
-    return found[1] if found else line
-
-
 def _strong(found: Mapping[str, float]) -> int:
     """Names and numbers among terms."""
     return sum(worth > 1 for worth in found.values())
-
-
-def _pruned(sections: Sequence[Section], *, answered: bool) -> list[Section]:
-    """Sections without lines that say what others say; where the agent said what it did, also without those about calls
-    that name little else."""
-    known = {id(line): terms(_quoted(line.text)) for part in sections for line in part.lines}
-    has = Counter(term for found in known.values() for term in found)
-    kept = {part.name: part for part in sections}
-    checked = any(part.name == "checks" and part.lines for part in sections)
-    for name in PRUNED:
-        lines: list[BriefLine] = []
-        for line in kept[name].lines if name in kept else ():
-            found = known[id(line)]
-            new = {term: worth for term, worth in found.items() if has[term] == 1}
-            few = answered and name != SAID and _strong(new) < NEW_TERMS
-            covered = sum(new.values()) <= (1 - COVERED[name]) * sum(found.values())
-            runs = name == "did" and not checked and _RUNS.search(line.text)
-            if (few or covered) and not runs:
-                has.subtract(found)
-            else:
-                lines.append(line)
-        if name in kept:
-            kept[name] = msgspec.structs.replace(kept[name], lines=lines)
-    return list(kept.values())
 
 
 def _words(name: SectionName) -> str:
@@ -236,11 +206,6 @@ def _words(name: SectionName) -> str:
 def _units(text: str) -> list[Unit]:
     """The units of a text; of one without any, all of it."""
     return units_of(text) or [Unit(" ".join(text.split()), 0)]
-
-
-def _telling(units: Sequence[Unit], name: SectionName) -> Sequence[Unit]:
-    """Units without those that announced what was done after them, where that is not the end."""
-    return [unit for unit in units if not leads_in(unit.text)] if name == SAID else units
 
 
 class _Packing:
@@ -257,8 +222,14 @@ class _Packing:
         self._whole = 0
         self._told: dict[tuple[SectionName, int], BriefItem] = {}
         self._lines: dict[tuple[SectionName, int, int, int], BriefLine] = {}
+        self._shown: dict[BriefLine, str] = {}
+        """The recorded text in a line, as much of it as is shown."""
         self._taken: dict[SectionName, list[BriefLine]] = {}
         self._passages: dict[SectionName, list[WeighedText]] = {}
+        self._choices: dict[SectionName, Choice] = {}
+        self._quote = functools.cache(style.quoting.quoted)
+        self._units = functools.cache(_units)
+        self._last_words = [plain(one.text) for one in gathered.last]
         self._footer: list[SectionName] = []
         """Sections that the footer has room to name."""
 
@@ -371,30 +342,34 @@ class _Packing:
         base, whole = (limit, 0) if limit else (self._limit(name, place), self._whole)
         key = (name, place, base, whole)
         if key not in self._lines:
-            text = self._quoted(found.text, base, whole) if found.text else ""
-            self._lines[key] = self._made(found, text)
+            shown, quoted = self._quoted(found.text, base, whole) if found.text else ("", "")
+            self._lines[key] = self._made(found, shown, quoted)
         return self._lines[key]
 
-    def _made(self, item: BriefItem | Saying, quoted: str) -> BriefLine:
+    def _made(self, item: BriefItem | Saying, shown: str, quoted: str = "") -> BriefLine:
+        quoted = quoted or (self._quote(shown) if shown else "")
         label = f"[{item.source}]" if item.source and quoted else ""
         words = " ".join(part for part in (label, item.mark, quoted, item.note) if part)
-        return BriefLine(f"- {words}", item.seq, item.source)
+        line = BriefLine(f"- {words}", item.seq, item.source)
+        self._shown[line] = shown
+        return line
 
-    def _quoted(self, text: str, limit: int, whole: int = 0) -> str:
-        """A text quoted: as it is if it fits, else the parts of it that carry most."""
+    def _quoted(self, text: str, limit: int, whole: int = 0) -> tuple[str, str]:
+        """What is shown of a text, and the same quoted: as it is if it fits, else the parts of it that carry most."""
         most = max(limit, whole)
         flat = " ".join(text.split()) if len(text) <= 2 * most else ""
         if flat and len(flat) <= most:
-            quoted = self._style.quoting.quoted(flat)
+            quoted = self._quote(flat)
             if len(quoted.encode()) <= most:
-                return quoted
+                return flat, quoted
         room = limit
         while room > TEXT_LEAST:
-            quoted = self._style.quoting.quoted(condensed(text, room))
+            shown = condensed(text, room)
+            quoted = self._quote(shown)
             if len(quoted.encode()) <= limit:
-                return quoted
+                return shown, quoted
             room = room * 3 // 4
-        return self._style.cut(text, limit)
+        return cut_short(text, limit), self._style.cut(text, limit)
 
     def _limit(self, name: SectionName, place: int) -> int:
         """Bytes a text is cut to; the newest and the first request are the reason for everything else."""
@@ -430,26 +405,16 @@ class _Packing:
         if not sayings or space < SHORTEST:
             return 0
         self._taken.pop(name, None)
-        named = [line.text for lines in self._taken.values() for line in lines]
-        known = {term for text in named for term in terms(text)}
-        goal = (line.text for line in self._taken.get(GOAL, ()))
-        wanted = {term for text in goal for term in terms(text)}
         passages = self._weighed(sayings, name)
         chars = space
         if name == LAST and (whole := self._whole_words(sayings, room - frame)):
             self._taken[name] = whole
             return frame + sum(self._cost(line.text) for line in whole)
+        choice = self._choice(passages, name)
         while chars > TEXT_LEAST:
-            parts = chosen(
-                passages,
-                chars,
-                wanted=wanted,
-                known=known,
-                least=least,
-                worth=0.4 if name == LAST else worth,
-            )
+            parts = choice.best(chars, least=least, worth=0.4 if name == LAST else worth)
             lines = [
-                self._made(saying, self._style.quoting.quoted(_led(saying, units, passage.units)))
+                self._made(saying, _led(saying, units, passage.units))
                 for saying, units, passage in zip(sayings, parts, passages, strict=True)
                 if units
             ]
@@ -463,13 +428,24 @@ class _Packing:
             self._taken[name] = lines
         return cost if lines else 0
 
+    def _choice(self, passages: Sequence[WeighedText], name: SectionName) -> Choice:
+        """The texts of a section to choose from, beside the lines that were taken; made once for the same terms."""
+        known = {
+            term for part in self._taken.values() for line in part for term in terms(line.text)
+        }
+        wanted = {term for line in self._taken.get(GOAL, ()) for term in terms(line.text)}
+        made = self._choices.get(name)
+        if made is None or made.known != known or made.wanted != wanted:
+            made = self._choices[name] = Choice(passages, wanted, known)
+        return made
+
     def _weighed(self, sayings: Sequence[Saying], name: SectionName) -> list[WeighedText]:
         """The texts of a section, with what their terms are worth; made once."""
         if name not in self._passages:
             self._passages[name] = [
                 weighed(
                     SourceText(
-                        units=saying.units or _telling(_units(saying.text), name),
+                        units=self._telling(saying, name),
                         weight=saying.weight,
                         newest=name == LAST or saying.newest,
                     )
@@ -478,12 +454,22 @@ class _Packing:
             ]
         return self._passages[name]
 
+    def _telling(self, saying: Saying, name: SectionName) -> Sequence[Unit]:
+        """The units of a text; of what is not the end, without those that announced what was done after them, and
+        without those that the last words repeat."""
+        units = saying.units or (self._units(saying.text) if saying.text else ())
+        if name != SAID:
+            return units
+        return [
+            unit
+            for unit in units
+            if not any(unit.text in text for text in self._last_words) and not leads_in(unit.text)
+        ]
+
     def _whole_words(self, sayings: Sequence[Saying], room: int) -> list[BriefLine]:
         """Texts as they are, without their marks; none if there is no room for that."""
         lines = [
-            self._made(
-                saying, self._style.quoting.quoted(" ".join(u.text for u in _units(saying.text)))
-            )
+            self._made(saying, " ".join(unit.text for unit in self._units(saying.text)))
             for saying in sayings
         ]
         return lines if sum(self._cost(line.text) for line in lines) <= room else []
@@ -506,6 +492,28 @@ class _Packing:
     def _total(self, name: SectionName) -> int:
         topic = self._gathered.topics.get(name)
         return max(topic.total, len(topic.tells)) if topic else 0
+
+    def pruned(self, sections: Sequence[Section]) -> list[Section]:
+        """Sections without lines that say what others say; where the agent said what it did, also without those about
+        calls that name little else."""
+        known = {line: terms(self._shown.get(line, "")) for part in sections for line in part.lines}
+        has = Counter(term for found in known.values() for term in found)
+        kept = {part.name: part for part in sections}
+        for name in PRUNED:
+            if name == "read" and (not self._gathered.last or SEEN in self._taken):
+                continue  # it stopped before it said what it found: what it had read is news
+            lines: list[BriefLine] = []
+            for line in kept[name].lines if name in kept else ():
+                found = known[line]
+                new = {term: worth for term, worth in found.items() if has[term] == 1}
+                few = self._gathered.last and name != SAID and _strong(new) < NEW_TERMS
+                if few or sum(new.values()) <= (1 - COVERED[name]) * sum(found.values()):
+                    has.subtract(found)
+                else:
+                    lines.append(line)
+            if name in kept:
+                kept[name] = msgspec.structs.replace(kept[name], lines=lines)
+        return list(kept.values())
 
     # -- the text ---------------------------------------------------------------------------------
 
@@ -557,6 +565,8 @@ class _Packing:
     def _opening(self) -> list[str]:
         style, gathered, opening = self._style, self._gathered, self._gathered.opening
         name = "" if self._repeats(gathered.name) else f" {style.cut(gathered.name, NAME_MAX)}"
+        if name and gathered.name_origin:
+            name += f" (a name that is unverified, from {gathered.name_origin})"
         whose = "This session" if opening.own else "Another session, not this one"
         agent = f" of {self._named(opening.agent)}" if opening.agent else ""
         used = f", last used {opening.used}" if opening.used else ""

@@ -10,10 +10,13 @@ from __future__ import annotations
 import heapq
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
 
 import msgspec
 
+from stator.model.brief.any_case import AnyCase
 from stator.model.log.shown_text import cut_short
 
 TEXT_MAX = 16_000
@@ -37,6 +40,11 @@ LEAD = (3.0, 2.5, 2.0, 1.6, 1.4, 1.3, 1.2, 1.1, 1.0)
 SAME_PART = 0.85
 """What each unit counts for after another one under the same heading, so that every part of a text has its say."""
 
+KEPT_MAX, KEPT = 1000, 512
+"""Characters of a text whose terms are kept, and of how many texts: a brief asks for those of a line many times."""
+TOKEN_MAX, TOKENS = 40, 8192
+"""The same of words and names, which many texts have."""
+
 _FENCE = re.compile(r"^\s*(```|~~~).*?(?:^\s*\1\s*$|\Z)", re.DOTALL | re.MULTILINE)
 _LINE_OF_CODE = re.compile(r":\s*\n\s*(```|~~~)\w*\s*\n([^\n`]{3,100}?)\s*\n\s*\1(?=\s)")
 """A code block of one line, which a sentence announces."""
@@ -56,8 +64,9 @@ _CLAUSE = re.compile(
     r"(?<=[;:])\s+|\s+[—–]\s+|,\s+(?=(?:and|but|so|which|while|with)\b)|(?<=\)),\s+"
 )
 _MARKUP = re.compile(r"\*\*|\\*`|\\{2,}|(?<=\])\([^)\s]*\)|<br>|[\x00-\x08]")
+_MARKED = re.compile(r"[*`\x00-\x08]|\\\\|\]\(|<br>")
+"""What a text with marks of Markdown has somewhere, which is found much sooner."""
 _SIGN = re.compile(r"[^\w ./,:`'-]")
-_SPACES = re.compile(r"\s+")
 _TERM = re.compile(r"[A-Za-z0-9_@$#~][\w@$#~./:+*\-\[\]()]*[\w)\]*]|\w+")
 _WORD = re.compile(r"[A-Za-z]+\Z")
 _NUMBER = re.compile(r"v?\d[\d.,:x%-]*\Z")
@@ -75,29 +84,30 @@ _LEADS_IN = re.compile(
     re.IGNORECASE,
 )
 """How a sentence begins that announces what its author did right after."""
-_POINTS_BACK = re.compile(r"(?:it|this|that|these|those|they)\b", re.IGNORECASE)
-"""How a sentence begins that says little without the one before it."""
-_AHEAD = re.compile(
+_POINTS_BACK = re.compile(
+    r"(?:it|this|that|these|those|they|(?:fixed|resolved|solved|repaired|worked around)\s+(?:by|with|in|via))\b",
+    re.IGNORECASE,
+)
+"""How a sentence begins that says little without the one before it, and after another one says something else."""
+_AHEAD = AnyCase(
     r"\b(?:let me know|would you like|do you want|shall i|should i|want me to|feel free"
     r"|if you(?:['’]d)? (?:want|like|prefer)|yet"
     r"|right now|at the moment|not run|not tested|untested|current(?:ly)?|in[ _]progress|next steps?"
-    r"|still to (?:do|be)|remaining|i['’]ll|i will|let me|let['’]s|going to)\b|\?\s*\Z",
-    re.IGNORECASE,
+    r"|still to (?:do|be)|remaining|i['’]ll|i will|let me|let['’]s|going to|today|should now)\b|\?\s*\Z"
+    r"|\A(?:pros|cons|option \w|(?:the )?user asked)\b|\b\d+ (?:tests?|total) pass"
 )
-_CUES = re.compile(
+_CUES = AnyCase(
     r"\b(?:because|since|root cause|caused?|due to|turns? out|found|bug|issue|problem|fix(?:ed|es)?|broke\w*|fail\w*"
     r"|errors?|never|not|no|only|must|should|cannot|can['’]t|don['’]t|doesn['’]t|without|instead|rather than|decided"
     r"|chose\w*|prefer\w*|wants?|requires?d?|pass(?:es|ed|ing)?|tests?|commit(?:ted)?|push(?:ed)?|branch|merged?"
     r"|deploy\w*|released?|pending|todo|to do|next|remain\w*|blocked|waiting|verified|confirmed|unverified|missing"
-    r"|removed?|renamed?|replaced?|added|created|changed|now|limit\w*|default|warning|workaround)\b",
-    re.IGNORECASE,
+    r"|removed?|renamed?|replaced?|added|created|changed|now|limit\w*|default|warning|workaround)\b"
 )
-_FOUND = re.compile(
+_FOUND = AnyCase(
     r"\b(?:because|root cause|real bug|bug\b|turns? out|actually|discovered"
     r"|the (?:issue|problem|reason|cause) (?:is|was)|means? that|so that|must|instead of|rather than|never|only works"
     r"|does ?n[o'’]t|did ?n[o'’]t"
-    r"|all \d+|\d+ tests)\b",
-    re.IGNORECASE,
+    r"|all \d+|\d+ tests)\b"
 )
 """Words of what was found out."""
 _STOP = frozenset(
@@ -121,6 +131,8 @@ class Unit(msgspec.Struct, frozen=True):
     """The heading it is under."""
     starts: bool = True
     """Whether a sentence or an item begins with it; else it continues the one before."""
+    follows: bool = False
+    """Whether the unit before it is of the same paragraph or item."""
 
 
 class SourceText(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,12 +161,14 @@ def units_of(text: str) -> list[Unit]:
     """The units of a text, in order, without code blocks and without markup."""
     found: list[Unit] = []
     for heading, words, whole in _lines(_bounded(text)):
+        before = len(found)
         for sentence in _SENTENCE.split(words) if not whole else [words]:
             for place, part in enumerate(_pieces(plain(sentence))):
                 if _announces(found, heading) and len(found[-1].text) + len(part) < UNIT_MAX:
                     found[-1] = msgspec.structs.replace(found[-1], text=f"{found[-1].text} {part}")
                 elif len(part) >= UNIT_MIN or (whole and part):
-                    found.append(Unit(part, len(found), heading, place == 0))
+                    follows = len(found) > before
+                    found.append(Unit(part, len(found), heading, place == 0, follows))
     return (
         found if len(found) <= UNITS_MAX else [*found[: UNITS_MAX // 2], *found[-UNITS_MAX // 2 :]]
     )
@@ -167,7 +181,7 @@ def _announces(found: Sequence[Unit], heading: str) -> bool:
 
 def plain(text: str) -> str:
     """A text on one line, without the marks of Markdown."""
-    return _SPACES.sub(" ", _MARKUP.sub("", text)).strip()
+    return " ".join((_MARKUP.sub("", text) if _MARKED.search(text) else text).split())
 
 
 def beginning(text: str, size: int) -> str:
@@ -179,8 +193,10 @@ def _bounded(text: str) -> str:
     if len(text) > TEXT_MAX:
         half = TEXT_MAX // 2
         text = f"{beginning(text, half)}\n\n{text[-half:]}"
-    text = _DATA.sub("", _CITED.sub("", text))
-    text = _FENCE.sub("\n", _LINE_OF_CODE.sub(r": \2\n", text))
+    text = _CITED.sub("", text) if ">" in text else text
+    text = _DATA.sub("", text) if '{"' in text else text
+    if "```" in text or "~~~" in text:
+        text = _FENCE.sub("\n", _LINE_OF_CODE.sub(r": \2\n", text))
     for name in set(_CLOSING.findall(text)):
         text = text.replace(f"<{name}>", "\n").replace(f"</{name}>", "\n")
     return text
@@ -247,18 +263,36 @@ def _words(text: str) -> Iterator[str]:
 # -- what a unit is worth -------------------------------------------------------------------------
 
 
-def terms(text: str) -> dict[str, float]:
+def terms(text: str) -> Mapping[str, float]:
     """The terms of a text and what each is worth: names and numbers more than words."""
+    return _terms_kept(text) if len(text) <= KEPT_MAX else _terms(text)
+
+
+@lru_cache(maxsize=KEPT)
+def _terms_kept(text: str) -> Mapping[str, float]:
+    return _terms(text)
+
+
+def _terms(text: str) -> Mapping[str, float]:
     found: dict[str, float] = {}
-    for token in _TERM.findall(text):
-        token = token.strip(".:-+*()[]~")
-        if _WORD.match(token) and not _is_name(token):
-            if len(token) >= 4 and (low := token.lower()) not in _STOP:
-                found.setdefault(low[:6], 1.0)
-            continue
-        for part in _parts(token):
-            found.setdefault(part, _NUMBER_WORTH if _NUMBER.match(part) else _NAME_WORTH)
+    for token in dict.fromkeys(_TERM.findall(text)):
+        for term, worth in _token_kept(token) if len(token) <= TOKEN_MAX else _terms_of(token):
+            found.setdefault(term, worth)
     return found
+
+
+def _terms_of(token: str) -> tuple[tuple[str, float], ...]:
+    """The terms of one word or name."""
+    token = token.strip(".:-+*()[]~")
+    if _WORD.match(token) and not _is_name(token):
+        low = token.lower()
+        return ((low[:6], 1.0),) if len(token) >= 4 and low not in _STOP else ()
+    return tuple(
+        (part, _NUMBER_WORTH if _NUMBER.match(part) else _NAME_WORTH) for part in _parts(token)
+    )
+
+
+_token_kept = lru_cache(maxsize=TOKENS)(_terms_of)
 
 
 def _is_name(token: str) -> bool:
@@ -277,11 +311,11 @@ def _parts(token: str) -> Iterator[str]:
 def _factor(unit: Unit, passage: SourceText) -> float:
     """What the new terms of a unit count for."""
     factor = passage.weight * heading_weight(unit.heading, passage.newest)
-    factor *= 1 + 0.15 * min(4, len(_CUES.findall(unit.text)))
-    factor *= 1.3 if _FOUND.search(unit.text) else 1.0
+    factor *= 1 + 0.15 * min(4, _CUES.count(unit.text))
+    factor *= 1.3 if _FOUND.is_in(unit.text) else 1.0
     if _NARRATION.match(unit.text) and not passage.lead:
         factor *= 0.35
-    if not passage.newest and _AHEAD.search(unit.text):
+    if not passage.newest and _AHEAD.is_in(unit.text):
         factor *= 0.15
     if not unit.starts:
         factor *= 0.75
@@ -304,11 +338,13 @@ def is_code(text: str) -> bool:
     return len(_SIGN.findall(text)) * 8 > len(text)
 
 
-_OPEN_THEN = re.compile(
-    r"\b(?:pending|next|current|remaining|to ?do|outstanding|blocked|in progress)", re.IGNORECASE
+_OPEN_THEN = AnyCase(
+    r"\b(?:pending|next|current|remaining|to ?do|outstanding|blocked|in progress|(?:fix )?plan\Z|options?\b|proposals?"
+    r"|recommend|problem\Z|motivation|background)"
 )
-_HEADINGS: tuple[tuple[re.Pattern[str], float], ...] = tuple(
-    (re.compile(rf"\b(?:{words})", re.IGNORECASE), weight)
+_REPAIRED = AnyCase(r"\berrors?\b.*\bfix")
+_HEADINGS: tuple[tuple[AnyCase, float], ...] = tuple(
+    (AnyCase(rf"\b(?:{words})"), weight)
     for words, weight in (
         (r"all user messages|conversation|tool results?", 0.35),
         (r"no-?gos?\b|non-?goals?|out of scope|exclu(?:ded|sions?)", 2.2),
@@ -328,10 +364,14 @@ _HEADINGS: tuple[tuple[re.Pattern[str], float], ...] = tuple(
 
 def heading_weight(heading: str, newest: bool) -> float:
     """What a part of a summary is worth by its heading: state, next steps and errors most. Of an older text, what was
-    open then is obsolete."""
-    if not newest and _OPEN_THEN.search(heading):
+    open then is obsolete, and an error that it tells of was repaired."""
+    if not heading:
+        return 1.0
+    if not newest and _OPEN_THEN.is_in(heading):
         return 0.2
-    return next((weight for words, weight in _HEADINGS if words.search(heading)), 1.0)
+    if not newest and _REPAIRED.is_in(heading):
+        return 0.9
+    return next((weight for words, weight in _HEADINGS if words.is_in(heading)), 1.0)
 
 
 # -- choosing -------------------------------------------------------------------------------------
@@ -346,8 +386,8 @@ def chosen(
     passages: Sequence[WeighedText],
     room: int,
     *,
-    wanted: Collection[str] = (),
-    known: Collection[str] = (),
+    wanted: AbstractSet[str] = frozenset(),
+    known: AbstractSet[str] = frozenset(),
     least: float = 0.02,
     worth: float = WORTH_MIN,
 ) -> list[list[Unit]]:
@@ -356,31 +396,56 @@ def chosen(
     `wanted` are terms of the requests, `known` those that are in the text already. A unit that is worth less than
     `worth`, or than `least` a character, is left out, even if there is room.
     """
-    candidates = [
-        _Candidate(number, unit, _beside(worths, wanted, known))
-        for number, passage in enumerate(passages)
-        for unit, worths in zip(passage.units, passage.worths, strict=True)
-    ]
-    named: set[str] = set()
-    parts: Counter[tuple[int, str]] = Counter()
-    found: list[list[Unit]] = [[] for _ in passages]
-    # What is left is worth less with every choice, so only the best needs to be looked at again.
-    heap = [(-one.rate(named, parts, worth), place) for place, one in enumerate(candidates)]
-    heapq.heapify(heap)
-    while heap and -heap[0][0] > least:
-        place = heapq.heappop(heap)[1]
-        one = candidates[place]
-        if one.size > room:
-            continue
-        rate = one.rate(named, parts, worth)
-        if heap and rate < -heap[0][0]:
-            heapq.heappush(heap, (-rate, place))
-        elif rate > least:
-            found[one.passage].append(one.unit)
-            named.update(one.worths)
-            parts[one.part] += 1
-            room -= one.size
-    return [sorted(units, key=lambda unit: unit.place) for units in found]
+    return Choice(passages, wanted, known).best(room, least=least, worth=worth)
+
+
+class Choice:
+    """Texts to choose from, beside what was asked and what is in the text already: made once, for any room."""
+
+    def __init__(
+        self, passages: Sequence[WeighedText], wanted: AbstractSet[str], known: AbstractSet[str]
+    ) -> None:
+        self.wanted, self.known = wanted, known
+        self._passages = len(passages)
+        self._candidates = [
+            _Candidate(number, unit, _beside(worths, wanted, known))
+            for number, passage in enumerate(passages)
+            for unit, worths in zip(passage.units, passage.worths, strict=True)
+        ]
+
+    def best(self, room: int, *, least: float, worth: float) -> list[list[Unit]]:
+        """See `chosen`."""
+        candidates = self._candidates
+        named: set[str] = set()
+        parts: Counter[tuple[int, str]] = Counter()
+        found: list[list[Unit]] = [[] for _ in range(self._passages)]
+        # What is left is worth less with every choice, so only the best needs to be looked at again.
+        heap = [(-one.first_rate(worth), place) for place, one in enumerate(candidates)]
+        heapq.heapify(heap)
+        while heap and -heap[0][0] > least:
+            place = heapq.heappop(heap)[1]
+            one = candidates[place]
+            if one.size > room:
+                continue
+            rate = one.rate(named, parts, worth)
+            if heap and rate < -heap[0][0]:
+                heapq.heappush(heap, (-rate, place))
+            elif rate > least:
+                found[one.passage].append(one.unit)
+                named.update(one.worths)
+                parts[one.part] += 1
+                room -= one.size
+        return [_connected(sorted(units, key=lambda unit: unit.place)) for units in found]
+
+
+def _connected(units: Sequence[Unit]) -> list[Unit]:
+    """Units without those that point back to one that was not chosen."""
+    found: list[Unit] = []
+    for unit in units:
+        after = found[-1].place + 1 if found else -1
+        if not unit.follows or unit.place == after or not _POINTS_BACK.match(unit.text):
+            found.append(unit)
+    return found
 
 
 class _Candidate:
@@ -390,12 +455,17 @@ class _Candidate:
         self.passage, self.unit, self.worths = passage, unit, worths
         self.part = (passage, unit.heading)
         self.size = len(unit.text) + len(GAP)
+        self.whole = sum(worths.values())
+
+    def first_rate(self, least: float) -> float:
+        """What it is worth a character before anything is chosen; nothing if it is worth less than `least`."""
+        return 0.0 if self.whole < least else self.whole / (self.size + OVERHEAD)
 
     def rate(
-        self, named: Collection[str], parts: Mapping[tuple[int, str], int], least: float
+        self, named: AbstractSet[str], parts: Mapping[tuple[int, str], int], least: float
     ) -> float:
-        """What it is worth a character, beside what was chosen already; nothing if it is worth less than `least`."""
-        new = sum(worth for term, worth in self.worths.items() if term not in named)
+        """The same beside what was chosen already."""
+        new = sum([worth for term, worth in self.worths.items() if term not in named])
         if new < least:
             return 0.0
         return new * SAME_PART ** parts[self.part] / (self.size + OVERHEAD)
@@ -413,13 +483,15 @@ def _worths(unit: Unit, passage: SourceText) -> dict[str, float]:
 
 
 def _beside(
-    worths: Mapping[str, float], wanted: Collection[str], known: Collection[str]
+    worths: Mapping[str, float], wanted: AbstractSet[str], known: AbstractSet[str]
 ) -> dict[str, float]:
     """What terms are worth beside what was asked and what is in the text already."""
-    return {
-        term: worth * (WANTED if term in wanted else 1.0) * (KNOWN if term in known else 1.0)
-        for term, worth in worths.items()
-    }
+    found = dict(worths)
+    for term in worths.keys() & wanted:
+        found[term] *= WANTED
+    for term in worths.keys() & known:
+        found[term] *= KNOWN
+    return found
 
 
 def joined(units: Sequence[Unit], whole: Sequence[Unit]) -> str:
@@ -437,16 +509,12 @@ def joined(units: Sequence[Unit], whole: Sequence[Unit]) -> str:
     return text
 
 
-def condensed(
-    text: str, room: int, *, wanted: Collection[str] = (), known: Collection[str] = ()
-) -> str:
+def condensed(text: str, room: int) -> str:
     """A text as it is, if it takes at most `room` characters; else the parts of it that carry most."""
     if len(text) <= room:
         return " ".join(text.split())
     units = units_of(text)
-    (units_chosen,) = chosen(
-        [weighed(SourceText(units=units, lead=True))], room, wanted=wanted, known=known, least=0.0
-    )
+    (units_chosen,) = chosen([weighed(SourceText(units=units, lead=True))], room, least=0.0)
     return (
         joined(units_chosen, units)
         or f"{beginning(' '.join(beginning(text, 2 * room).split()), max(room - 1, 0))}…"

@@ -14,6 +14,7 @@ import msgspec
 from stator.errors import BadBudget
 from stator.model.brief.envelope import NoteKind, wrapped
 from stator.model.brief.quotes import Quoting
+from stator.model.log.shown_text import cut_short
 from stator.model.values.escape import visible
 from stator.model.window.words import BYTES_PER_TOKEN, CountTokens
 
@@ -64,6 +65,8 @@ class ToldSession(msgspec.Struct, frozen=True, kw_only=True):
 
     session: str
     name: str
+    name_origin: str = ""
+    """From where the name came, if nobody vouches for that."""
     about: str
     """Our words: which agent, how long ago, how it ended."""
     lines: Sequence[ToldLine] = ()
@@ -167,15 +170,25 @@ def prompt_dose(
         if line.unverified:
             doubtful.setdefault(line.unverified, []).append(line)
     for root, lines in doubtful.items():
-        named = visible(root, newline=" ").replace("<", "").replace("«", "").replace("»", "")
-        groups.append((UNVERIFIED.format(named[: AGENT_BYTES * 2]) + ":", lines))
+        groups.append((UNVERIFIED.format(origin_words(root)) + ":", lines))
     closing = ["For more of it: stator recall KEY, stator show SESSION, or Stator's MCP tools."]
     return _packed("prompt", [RULE], groups, closing, max_tokens, count_tokens)
 
 
 def _heading(one: ToldSession) -> str:
-    name = QUOTING.cut(one.name, NAME_BYTES)
+    name = QUOTING.cut(one.name, NAME_BYTES) + name_note(one.name_origin)
     return f"Session {name} {one.session} ({one.about}):"
+
+
+def name_note(origin: str) -> str:
+    """What is added to a name that came from elsewhere."""
+    return f" (a name that is unverified, from {origin_words(origin)})" if origin else ""
+
+
+def origin_words(root: str) -> str:
+    """Where something came from, without what could be mistaken for our words."""
+    plain = visible(root, newline=" ").replace("<", "").replace("«", "").replace("»", "")
+    return cut_short(plain, AGENT_BYTES * 2)
 
 
 # -- choosing lines -------------------------------------------------------------------------------

@@ -1,8 +1,7 @@
-"""Finds what calls taught: what failed and then worked in another way, and how the working tree was left. Pure."""
+"""Finds what calls taught: what failed and then worked in another way. Pure."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 
 from stator.model.brief.command_words import LOOKERS, check_in, gist
@@ -14,20 +13,6 @@ SOON = 12
 WAY_SHOWN = 110
 """Characters of a command that is shown."""
 WHY_SHOWN = 100
-PATHS_SHOWN = 6
-_MOVES = frozenset("commit checkout switch merge rebase reset stash pull restore add".split())
-"""Verbs of git after which a `git status` is obsolete."""
-_BRANCH = re.compile(r"^On branch (\S+)$|^## (\S+?)(?:\.\.\.|$)", re.MULTILINE)
-_TRACKS = re.compile(
-    r"^Your branch (is up to date with|is ahead of|is behind|and) '(\S+?)'(?: by (\d+))?|\.\.\.(\S+)( \[[^\]]+\])?$",
-    re.MULTILINE,
-)
-_CHANGED = re.compile(
-    r"^\t(?:modified|new file|deleted|renamed|both modified):\s+(.+)$|^(?:[ MADRCU?]{2}) (\S.*)$",
-    re.MULTILINE,
-)
-_UNTRACKED = re.compile(r"^Untracked files:\n(?:\s+\(.*\)\n)?((?:\t.+\n?)+)", re.MULTILINE)
-_CLEAN = re.compile(r"working tree clean|nothing to commit")
 
 
 def turned(deeds: Sequence[Deed]) -> list[tuple[Deed, Deed]]:
@@ -46,7 +31,7 @@ def turned(deeds: Sequence[Deed]) -> list[tuple[Deed, Deed]]:
         later = (
             other
             for other in shells[place + 1 : place + 1 + SOON]
-            if other.status == "ok" and verbs & _verbs(other)
+            if other.status == "ok" and _has_news(deed, other, verbs)
         )
         if (instead := next(later, None)) is None or not failure(deed):
             continue
@@ -56,6 +41,16 @@ def turned(deeds: Sequence[Deed]) -> list[tuple[Deed, Deed]]:
             found.pop(key, None)
             found[key] = (deed, instead)
     return list(found.values())[::-1]
+
+
+def _has_news(failed: Deed, worked: Deed, verbs: Collection[str]) -> bool:
+    """Whether a call does the same with a word that the one that failed did not have: to leave words out is to do
+    less."""
+    words = {word for one in _commands(failed, verbs, "") for word in one.split()}
+    shared = _verbs(worked) & set(verbs)
+    return any(
+        word not in words for one in _commands(worked, shared, "") for word in one.split()
+    ) and bool(shared)
 
 
 def _verbs(deed: Deed) -> set[str]:
@@ -77,7 +72,17 @@ def ways(failed: Deed, worked: Deed, folder: str) -> tuple[str, str]:
     before, after = _commands(failed, verbs, folder), _commands(worked, verbs, folder)
     lost = [one for one in before if one not in after]
     new = [one for one in after if one not in before]
-    return _news(lost, after), _news(new, before)
+    instead = _news(new, before)
+    return _shared(lost, instead) or _news(lost, after), instead
+
+
+def _shared(commands: Sequence[str], instead: str) -> str:
+    """Of one long command, its beginning and the words that the one that worked has too."""
+    if len(commands) != 1 or len(commands[0]) <= WAY_SHOWN:
+        return ""
+    words = commands[0].split()
+    same = [word for word in words[2:] if word in instead.split()]
+    return beginning(" ".join([*words[:2], *same]), WAY_SHOWN) if same else ""
 
 
 def _news(commands: Sequence[str], others: Sequence[str]) -> str:
@@ -106,38 +111,3 @@ def _commands(deed: Deed, verbs: Collection[str], folder: str) -> list[str]:
 
 def why(failed: Deed) -> str:
     return beginning(failure(failed), WHY_SHOWN)
-
-
-def left_as(deeds: Sequence[Deed]) -> tuple[str, Deed] | None:
-    """How the newest `git status` shows the working tree: the branch, what it follows, and what is not committed."""
-    for deed in reversed(deeds):
-        verbs = [words[1] for words in deed.steps if words[0] == "git" and len(words) > 1]
-        if deed.status == "ok" and verbs[-1:] == ["status"] and not is_web(deed):
-            text = _status(deed.result)
-            return (text, deed) if ", " in text else None
-        if _MOVES & set(verbs):
-            return None
-    return None
-
-
-def _status(shown: str) -> str:
-    parts: list[str] = []
-    if branch := _BRANCH.search(shown):
-        parts.append(f"on {branch[1] or branch[2]}")
-    if track := _TRACKS.search(shown):
-        if track[2]:
-            by = f" by {track[3]}" if track[3] else ""
-            parts.append(
-                f"{track[1].removeprefix('is ').replace('and', 'diverged from')} {track[2]}{by}"
-            )
-        else:
-            parts.append(f"follows {track[4]}{track[5] or ''}")
-    paths = [(one or other).strip() for one, other in _CHANGED.findall(shown)]
-    for block in _UNTRACKED.findall(shown):
-        paths += [line.strip() for line in block.split("\n") if line.strip()]
-    if paths := list(dict.fromkeys(paths)):
-        more = f" and {len(paths) - PATHS_SHOWN} more" if len(paths) > PATHS_SHOWN else ""
-        parts.append(f"not committed: {', '.join(paths[:PATHS_SHOWN])}{more}")
-    elif _CLEAN.search(shown):
-        parts.append("clean")
-    return ", ".join(parts)

@@ -6,7 +6,9 @@ import posixpath
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from stator.model.brief import check_runs, lessons
+import msgspec
+
+from stator.model.brief import check_runs, lessons, working_tree
 from stator.model.brief import story as stories
 from stator.model.brief.condense import (
     SourceText,
@@ -22,17 +24,13 @@ from stator.model.brief.condense import (
     weighed,
 )
 from stator.model.brief.path_groups import common_folder, grouped
-from stator.model.brief.sections import BriefItem, Saying
-from stator.model.brief.story import Deed, NetFile, PersonRequest, Said, SessionStory
+from stator.model.brief.requests import TELLING, asides, referenced, rejected, wrote_in
+from stator.model.brief.sections import FILES_SHOWN, BriefItem, ListedText, Saying, listed
+from stator.model.brief.story import Deed, NetFile, Said, SessionStory
 from stator.model.calls.vocabulary import is_idle
 from stator.model.records.types import RevisionRecord
 from stator.model.values.paths import outside
 
-REQUESTS_MAX = 12
-FEW = 3
-"""Requests that are all in a brief."""
-TELLING = 2
-"""Terms from which on a request says what is wanted; `ls` does not."""
 STALE = 10
 """Calls after which what a summary calls open is obsolete."""
 CHECKS_MAX, FAILED_MAX, OPEN_MAX, CALLS_MAX, MESSAGES_MAX, REPORTS_MAX = 5, 4, 5, 8, 6, 3
@@ -40,10 +38,6 @@ REFERENCED_MAX, LESSONS_MAX = 2, 3
 SUMMARY, SUMMARY_OLD, MESSAGE, REFERENCED, REPORTED = 1.2, 0.8, 1.4, 0.5, 0.35
 """What texts count for beside an answer: a summary, and one after which much was done; messages of revisions; what a
 request names; the reports of sub-agents."""
-NAMES_TOLD, NAMES_ASKED = 2, 4
-"""Names that nothing later has, from which on a settled request is told all the same, and a settled question."""
-OVERTAKEN = 0.5
-"""What words count for that the same turn's changes followed."""
 SAYINGS_MAX = 40
 """Earlier answers that are chosen from, the newest."""
 REPORT, NEAR = 400, 6
@@ -56,8 +50,8 @@ LOOKED_MAX = 30
 """Calls whose results are looked at, the newest."""
 REVISIONS, SUBJECT_MAX = 5, 100
 """Revisions that are shown with their id, and characters of a subject."""
-FILES_SHOWN, FILE_LINES = 300, 4
-"""Characters of a line of files, and lines of one kind."""
+FILE_LINES = 4
+"""Lines of files of one kind."""
 COMMAND_SHOWN, RAN_SHOWN = 90, 340
 """Characters of one command beside others, and of all of them."""
 PATHS_MAX = 12
@@ -70,66 +64,12 @@ _NOTICE = re.compile(
     r"\A.{0,60}\b(?:background (?:task|command|process|job)|(?:task|old|stale|late) notification|notification from)",
     re.IGNORECASE | re.DOTALL,
 )
-_LASTING = re.compile(
-    r"\b(?:must|always|never|should|prefer\w*|instead|don['’]?t|do not|wants?|use|only|need(?:s|ed)? to|make sure"
-    r"|ensure|keep|avoid|without|rather|decid\w*)\b",
-    re.IGNORECASE,
-)
-"""Words of a request that holds beyond the answer to it."""
 _LINK = re.compile(r'"title":\s*"([^"]{3,120})",\s*"url":\s*"(https?://[^"\s]{3,160})"')
 _LINKS = re.compile(r'\[\{"title":.*?\}\]', re.DOTALL)
-_REMINDER = re.compile(r"<(system-reminder|environment_details)>.*?(?:</\1>|\Z)", re.DOTALL)
 _NUMBERED = re.compile(r"^\s*\d+\s*(?:→|\||:|\t)\s?")
 _CODE = re.compile(
     r"[;{}]\s*\Z|=>|^\s*(?:import|export|const|let|var|return|from|def|class|if|for|}|\)|//|\*)"
 )
-
-
-# -- what was asked -------------------------------------------------------------------------------
-
-
-def request_items(
-    asked: Sequence[PersonRequest], label: Callable[[int], str], said: Sequence[Said] = ()
-) -> list[BriefItem]:
-    """The newest request that is more than a word of assent, the first, then those between: what says most in few
-    words, and is new, first. Of those between, only what holds beyond its answer, or names what nothing later does."""
-    found = stories.requests(asked)
-    found = [one for one in found if not one.text.startswith(stories.COMPACTING)] or found
-    telling = [
-        one
-        for one in found
-        if len(found) <= FEW or len(terms(one.text)) >= TELLING or one is found[-1]
-    ]
-    if not telling:
-        return []
-    newest, first = telling[-1], telling[0]
-    places = {one.seq: place for place, one in enumerate(telling)}
-    between = sorted(
-        (one for one in telling if one not in (newest, first) and _holds(one, telling, said)),
-        key=lambda one: -_request_worth(one) * (1 + places[one.seq] / len(telling)),
-    )
-    ordered = [newest, *([first] if first is not newest else []), *between]
-    return [
-        BriefItem(text=one.text, mark=f"t{one.turn}", source=label(one.seq), seq=one.seq)
-        for one in ordered[:REQUESTS_MAX]
-    ]
-
-
-def _holds(one: PersonRequest, asked: Sequence[PersonRequest], said: Sequence[Said]) -> bool:
-    """Whether a request holds beyond the answer to it, or names what nothing later names."""
-    words = one.text.partition('{"')[0]
-    asks = "?" in words
-    if not asks and _LASTING.search(words):
-        return True
-    later = [*(each.text for each in asked), *(each.text for each in said)]
-    seqs = [*(each.seq for each in asked), *(each.seq for each in said)]
-    named = {t for text, seq in zip(later, seqs, strict=True) if seq > one.seq for t in terms(text)}
-    new = sum(worth > 1 and term not in named for term, worth in terms(words).items())
-    return new >= (NAMES_ASKED if asks else NAMES_TOLD)
-
-
-def _request_worth(one: PersonRequest) -> float:
-    return sum(terms(one.text).values()) / (min(len(one.text), 400) + 60)
 
 
 # -- what the agent said --------------------------------------------------------------------------
@@ -150,10 +90,12 @@ def last_sayings(story: SessionStory) -> list[Saying]:
 
 def _last(story: SessionStory) -> Said | None:
     worked = max((deed.seq for deed in story.deeds), default=0)
+    idle = asides(story)
     telling = (
         one
         for one in reversed(story.said)
         if len(terms(one.text)) >= TELLING
+        and one.turn not in idle
         and not _is_notice(one)
         and not (one.seq < worked and not one.by and _only_leads_in(one.text))
     )
@@ -173,7 +115,11 @@ def earlier_sayings(story: SessionStory) -> list[Saying]:
     """The agent's own summary and its earlier answers, in order: those that end a turn, and the newest, count most."""
     last = last_sayings(story)
     shown = {one.text for one in last}
-    idle = _idle_turns(story)
+    idle = _idle_turns(story) | asides(story) | rejected(story)
+    handed = {one.turn: one.seq for one in story.said if one.by}
+    reported = {
+        one.turn: one.seq for one in story.said if len(one.text) >= REPORT and one.text in shown
+    }
     before = [
         one
         for one in story.said
@@ -181,11 +127,15 @@ def earlier_sayings(story: SessionStory) -> list[Saying]:
         and one.turn not in idle
         and not _is_notice(one)
     ][-SAYINGS_MAX:]
-    wrote = _wrote(story) if last else {}
+    wrote = wrote_in(story) if last else {}
     found = [
-        _earlier(one, (place + 1) / len(before), overtaken=wrote.get(one.turn, 0) > one.seq)
+        _earlier(one, (place + 1) / len(before))
         for place, one in enumerate(before)
+        if one.last_of_turn
+        or one.by
+        or one.seq > max(wrote.get(one.turn, 0), handed.get(one.turn, 0))
     ]
+    gone = _gone_names(story)
     if story.summary is not None:
         summary = story.summary
         since = sum(deed.seq > summary.seq for deed in story.deeds)
@@ -199,6 +149,7 @@ def earlier_sayings(story: SessionStory) -> list[Saying]:
                 newest=since < STALE,
             )
         )
+    found = [_without(saying, gone) for saying in found]
     by_turn: dict[int, list[tuple[str, Deed]]] = {}
     for text, deed in stories.messages(story.deeds)[-MESSAGES_MAX:]:
         by_turn.setdefault(deed.turn, []).append((text, deed))
@@ -206,17 +157,34 @@ def earlier_sayings(story: SessionStory) -> list[Saying]:
         text = "\n\n".join(text for text, _ in messages)
         mark = f"t{turn}, in commit messages"
         found.append(Saying(text=text, seq=messages[-1][1].seq, mark=mark, weight=MESSAGE))
-    for deed in stories.referenced(story)[:REFERENCED_MAX]:
+    for deed in referenced(story)[:REFERENCED_MAX]:
         mark = f"t{deed.turn}, what the request names:"
         found.append(
             Saying(text=deed.result, seq=deed.seq, mark=mark, source=deed.source, weight=REFERENCED)
         )
     for text, deed in stories.reports(story.deeds)[-REPORTS_MAX:]:
+        if deed.seq < max(handed.get(deed.turn, 0), reported.get(deed.turn, 0)):
+            continue
         mark = f"t{deed.turn}, a sub-agent reported"
         found.append(
             Saying(text=text, seq=deed.ended, mark=mark, source=deed.source, weight=REPORTED)
         )
     return sorted(found, key=lambda saying: saying.seq)
+
+
+def _gone_names(story: SessionStory) -> frozenset[str]:
+    """The names of files that are there no more."""
+    there = {posixpath.basename(one.path) for one in story.files if "deleted" not in one.op}
+    gone = {posixpath.basename(one.path) for one in story.files if "deleted" in one.op}
+    return frozenset(gone - there)
+
+
+def _without(saying: Saying, gone: Collection[str]) -> Saying:
+    """The agent's words without sentences about files that are there no more."""
+    if not any(name in saying.text for name in gone):
+        return saying
+    units = [unit for unit in units_of(saying.text) if not any(name in unit.text for name in gone)]
+    return msgspec.structs.replace(saying, units=units, text="")
 
 
 def _idle_turns(story: SessionStory) -> set[int]:
@@ -226,25 +194,9 @@ def _idle_turns(story: SessionStory) -> set[int]:
     return found - {deed.turn for deed in story.deeds if not is_idle(deed.tool)} - {story.turn}
 
 
-def _wrote(story: SessionStory) -> dict[int, int]:
-    """When each turn changed a file or made a revision last."""
-    return {
-        deed.turn: deed.seq
-        for deed in story.deeds
-        if deed.status == "ok"
-        and deed.act is not None
-        and (
-            deed.act.kind in ("write", "edit")
-            or any(words[:2] == ["git", "commit"] for words in deed.steps)
-        )
-    }
-
-
-def _earlier(said: Said, age: float, *, overtaken: bool) -> Saying:
-    """An earlier answer; `age` is from 0, the first, to 1. What was said on the way to a change counts for less."""
-    weight = (0.6 + 0.4 * age) * (
-        1.0 if said.last_of_turn or said.by else OVERTAKEN if overtaken else 0.8
-    )
+def _earlier(said: Said, age: float) -> Saying:
+    """An earlier answer; `age` is from 0, the first, to 1."""
+    weight = (0.6 + 0.4 * age) * (1.0 if said.last_of_turn or said.by else 0.8)
     return Saying(text=said.text, seq=said.seq, mark=_by(said), weight=weight)
 
 
@@ -290,7 +242,7 @@ def _is_open(story: SessionStory, seq: int) -> bool:
     return any(deed.seq == seq and not deed.status for deed in story.deeds)
 
 
-CHANGES = ("created", "modified", "renamed", "deleted")
+CHANGES = ("created", stories.CHANGED, "modified", "renamed", "deleted")
 
 
 def unchecked(story: SessionStory, files: Sequence[NetFile]) -> str:
@@ -308,7 +260,7 @@ def changed(files: Sequence[NetFile]) -> str:
     """How files were changed, in a sentence."""
     count = sum(one.op in CHANGES for one in files)
     if not count:
-        gone = any("again" in one.op for one in files)
+        gone = any(one.op == stories.GONE_AGAIN for one in files)
         return "No file is different in the end." if gone else "No file was changed."
     return f"{count:,} file{'s were' if count > 1 else ' was'} changed."
 
@@ -336,32 +288,20 @@ def open_items(story: SessionStory, folder: str, known: Collection[str]) -> list
 
 def check_items(story: SessionStory, folder: str) -> list[BriefItem]:
     """The newest run of each check and how it ended, and whether files changed since: as many in a line as fit."""
-    edits = [one.seq for one in story.files if one.op in CHANGES]
-    found: list[tuple[str, int]] = []
-    if (left := lessons.left_as(story.deeds)) is not None:
+    edits = [one.changed for one in story.files if one.op in CHANGES]
+    found: list[ListedText] = []
+    if (left := working_tree.left_as(story.deeds)) is not None:
         shown, deed = left
         since = sum(seq > deed.seq for seq in edits)
         note = f" ({since} file{'s' * (since != 1)} changed since)" if since else ""
-        found.append((f"git status: {shown}{note}", deed.seq))
+        found.append((f"git status: {shown}{note}", deed.ended or deed.seq))
     for command, deed in check_runs.checks(story.deeds)[:CHECKS_MAX]:
         since = sum(seq > deed.seq for seq in edits)
         note = f" (not rerun since {since} file{'s' * (since != 1)} changed)" if since else ""
         ended = check_runs.check_ending(deed)
-        if ended != check_runs.UNKNOWN or note:
-            found.append((f"{_near(command, folder)}: {ended}{note}", deed.seq))
+        if ended != check_runs.UNKNOWN:
+            found.append((f"{_near(command, folder)}: {ended}{note}", deed.ended or deed.seq))
     return listed(found)
-
-
-def listed(found: Sequence[tuple[str, int]], mark: str = "") -> list[BriefItem]:
-    """Short texts and their seqs, as many in a line as fit."""
-    items: list[BriefItem] = []
-    text, last = "", 0
-    for one, seq in [*found, ("", 0)]:
-        if text and (not one or len(text) + len(one) > FILES_SHOWN):
-            items.append(BriefItem(text=text, mark=mark, source="tool", seq=last))
-            text, last = "", 0
-        text, last = (f"{text}; {one}" if text else one), max(last, seq)
-    return items
 
 
 def failed_items(story: SessionStory, folder: str) -> list[BriefItem]:
@@ -374,16 +314,22 @@ def failed_items(story: SessionStory, folder: str) -> list[BriefItem]:
         how = stories.failure(deed)
         text = f"{_near(deed.shown, folder)} — {how or deed.status}"
         often = f"{times}× (failed again each time), t{deed.turn}" if times > 1 else f"t{deed.turn}"
-        found.append(BriefItem(text=text, mark=often, source=deed.source or "tool", seq=deed.seq))
+        found.append(
+            BriefItem(
+                text=text, mark=often, source=deed.source or "tool", seq=deed.seq,
+                seqs=(deed.ended or deed.seq,),
+            )
+        )  # fmt: skip
     return found[:FAILED_MAX]
 
 
 def lesson_items(story: SessionStory, folder: str) -> list[BriefItem]:
     """What failed and then worked in another way, the newest first."""
-    found: list[tuple[str, int]] = []
+    found: list[ListedText] = []
     for failed, worked in lessons.turned(story.deeds)[:LESSONS_MAX]:
         before, after = lessons.ways(failed, worked, folder)
-        found.append((f"{before} — {lessons.why(failed)} → {after}", failed.ended))
+        text = f"{before} — {lessons.why(failed)} → {after}"
+        found.append((text, failed.ended, worked.seq))
     return listed(found)
 
 
@@ -405,7 +351,10 @@ def call_items(story: SessionStory, folder: str) -> list[BriefItem]:
                 break
             text = f"{one} ; {text}" if text else one
         mark = f"t{min(turns)}" + (f" to t{max(turns)}" if len(turns) > 1 else "")
-        found.append(BriefItem(text=text, mark=f"{mark}, it ran", source="model", seq=seq))
+        seqs = tuple(deed.seq for deed in ran)
+        found.append(
+            BriefItem(text=text, mark=f"{mark}, it ran", source="model", seq=seq, seqs=seqs)
+        )
     searches = [deed for deed in stories.questions(story.deeds) if stories.is_web(deed)]
     found += listed([(_near(deed.shown, folder), deed.seq) for deed in searches[:CALLS_MAX]])[:2]
     for deed in [one for one in stories.questions(story.deeds) if one not in searches][:CALLS_MAX]:
@@ -416,7 +365,10 @@ def call_items(story: SessionStory, folder: str) -> list[BriefItem]:
         asked = _near(deed.shown, folder)
         text = f"{asked} → {beginning(gave, 120)}" if gave and gave not in asked else asked
         source = deed.source if gave and deed.source else "model"
-        found.append(BriefItem(text=text, mark=f"t{deed.turn}", source=source, seq=deed.seq))
+        seqs = (deed.ended if gave and deed.ended else deed.seq,)
+        found.append(
+            BriefItem(text=text, mark=f"t{deed.turn}", source=source, seq=deed.seq, seqs=seqs)
+        )
     return found
 
 
@@ -493,7 +445,7 @@ def _result_units(deed: Deed, folder: str, *, said: bool) -> Iterator[Unit]:
         shown = list(_word_lines(deed.result))
         yield from shown if len(shown) <= WRITTEN_LINES else ()
     elif not said and document:
-        yield from list(_word_lines(_REMINDER.sub("", deed.result)))[:WRITTEN_LINES]
+        yield from list(_word_lines(stories.REMINDER.sub("", deed.result)))[:WRITTEN_LINES]
     elif not said and act.kind in ("grep", "glob", "list", "shell"):
         every = list(dict.fromkeys(_PATH.findall(beginning(deed.result, SEARCHED_TEXT))))
         paths = every[:PATHS_MAX]
@@ -510,7 +462,9 @@ def _result_units(deed: Deed, folder: str, *, said: bool) -> Iterator[Unit]:
 def _word_lines(text: str) -> Iterator[Unit]:
     """Lines that are words more than code."""
     for place, line in enumerate(beginning(text, RESULT_TEXT).split("\n")):
-        words = plain(_NUMBERED.sub("", line)).lstrip("# ")
+        words = plain(_NUMBERED.sub("", line))
+        if words.startswith("#") or words.endswith(":"):  # it only announces what follows
+            continue
         if 6 <= len(words) <= RESULT_SHOWN and not _CODE.search(words) and not is_code(words):
             yield Unit(words, place)
 
@@ -538,7 +492,7 @@ def revision_items(found: Sequence[tuple[RevisionRecord, int]], said: str) -> li
     only the subject."""
     told = [(record, seq) for record, seq in found if not (record.sha and record.sha in said)]
     every = len(told) > 1 and all(record.pushed for record, _ in told)
-    texts: list[tuple[str, int]] = []
+    texts: list[ListedText] = []
     for place, (record, seq) in enumerate(told):
         pushed = " (pushed)" if record.pushed and not every else ""
         sha = f"{record.sha} " if place < REVISIONS else ""
@@ -550,13 +504,16 @@ def revision_items(found: Sequence[tuple[RevisionRecord, int]], said: str) -> li
 
 
 def changed_items(
-    files: Sequence[NetFile], folder: str, on_disk: Callable[[NetFile], str]
+    files: Sequence[NetFile], folder: str, on_disk: Callable[[NetFile], str], *, is_whole: bool
 ) -> list[BriefItem]:
-    """Changed files by what became of them, with the number of changes, grouped by folder; the newest first."""
+    """Changed files by what became of them, with the number of changes, grouped by folder; the newest first. Nothing is
+    left of a file that was created and deleted again. `is_whole`: the changes are all there were, not the newest."""
     found: list[list[BriefItem]] = []
-    for op in ("created", "modified", "renamed", "deleted", "created and deleted again", "skipped"):
+    for op in (*CHANGES, "skipped"):
         group = [one for one in files if one.op == op]
-        names = [(_name(one, folder), _file_mark(one, on_disk(one))) for one in group]
+        names = [
+            (_name(one, folder), _file_mark(one, on_disk(one), is_whole=is_whole)) for one in group
+        ]
         found.append(_grouped(names, op, max((one.seq for one in group), default=0)))
     return [items[place] for place in range(FILE_LINES) for items in found if place < len(items)]
 
@@ -566,7 +523,7 @@ def read_items(
 ) -> list[BriefItem]:
     """Files that were only read, grouped by folder; the newest first."""
     group = [one for one in files if one.op == "read"]
-    names = [(_name(one, folder), _file_mark(one, on_disk(one))) for one in group]
+    names = [(_name(one, folder), _file_mark(one, on_disk(one), is_whole=True)) for one in group]
     return _grouped(names, "", max((one.seq for one in group), default=0))
 
 
@@ -587,6 +544,6 @@ def _name(one: NetFile, folder: str) -> str:
     return posixpath.normpath(one.path) + outside(one.root, one.path)
 
 
-def _file_mark(one: NetFile, disk: str) -> str:
-    times = f"×{one.edits}" if one.edits > 1 and "again" not in one.op else ""
+def _file_mark(one: NetFile, disk: str, *, is_whole: bool) -> str:
+    times = f"×{one.edits}{'' if is_whole else '+'}" if one.edits > 1 else ""
     return " ".join(filter(None, [times, disk and f"({disk})"]))

@@ -19,7 +19,7 @@ def common_folder(paths: Sequence[str]) -> str:
     for part in (1.0, 0.8):
         most = [folder for folder, count in votes.items() if count >= len(known) * part]
         deepest = max(most, key=lambda folder: (folder.count("/"), folder), default="")
-        if len(known) > 1 and deepest.count("/") >= 4 - (part < 1):
+        if known and deepest.count("/") >= 4 - (part < 1):
             return deepest
     return ""
 

@@ -62,6 +62,8 @@ LISTS = frozenset({"files", "read", "did", "revisions", "checks", "lessons"})
 """Sections whose lines are lists: they may be twice as long."""
 TWICE = frozenset({"files", "revisions", "checks", "failed"})
 """Sections that get two lines before the agent's words have theirs."""
+FILES_SHOWN = 300
+"""Characters of a line of files, or of other short texts."""
 MUST = FIRST[:3]
 """Of these the first line is there in any case, cut if need be."""
 
@@ -78,10 +80,16 @@ class BriefItem(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     """Where it came from; empty for a verified user's own."""
     seq: int = 0
+    seqs: tuple[int, ...] = ()
+    """The commits that its text is from, where that is not the one at `seq`."""
 
 
 Tell = Callable[[], BriefItem]
 """Made only if there is room: finding the source of a text requires reading the log."""
+
+
+ListedText = tuple[str, *tuple[int, ...]]
+"""A short text, and the seqs of the commits that it is from."""
 
 
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +142,8 @@ class Gathered(msgspec.Struct, frozen=True, kw_only=True):
 
     session: str
     name: str
+    name_origin: str = ""
+    """From where the name came, if nobody vouches for that."""
     head: Head
     topics: dict[SectionName, Topic]
     opening: BriefOpening = BriefOpening()
@@ -160,6 +170,19 @@ def told(
     """A topic of items that are made already."""
     tells = [partial(_made, item) for item in items]
     return Topic(tells=tells, total=total or len(items), in_order=in_order, title=title)
+
+
+def listed(found: Sequence[ListedText], mark: str = "") -> list[BriefItem]:
+    """Short texts, as many in a line as fit."""
+    items: list[BriefItem] = []
+    text, seqs = "", set[int]()
+    for one, *own in [*found, ("",)]:
+        if text and (not one or len(text) + len(one) > FILES_SHOWN):
+            newest, every = max(seqs, default=0), tuple(sorted(seqs))
+            items.append(BriefItem(text=text, mark=mark, source="tool", seq=newest, seqs=every))
+            text, seqs = "", set()
+        text, seqs = (f"{text}; {one}" if text else one), seqs | set(own)
+    return items
 
 
 def _made(item: BriefItem) -> BriefItem:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 READ, WROTE, BEFORE, DUE, TOLD = "r", "w", "b", "d", "t"
 FIELDS = 7
+FIELD_MAX = 160
+"""Characters of a field."""
 KEPT_MAX = 64
 """Sessions of one file that are remembered."""
 PATHS_MAX = 16
@@ -62,12 +64,21 @@ def line_of(
     """One line: when, what, which session, which agent, what the file holds, which process, and the tool or, of a
     notice, which write it is about."""
     fields = (str(at), op, key, agent, stamp, process, detail)
-    return "\t".join(_plain(field) for field in fields) + "\n"
+    whole = "".join(fields)
+    is_plain = len(whole) <= FIELD_MAX and _is_plain(whole)
+    return "\t".join(fields if is_plain else map(_plain, fields)) + "\n"
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable() and " " not in text and "%" not in text
 
 
 def _plain(field: str) -> str:
     """A field without anything that could end it; other sessions read it back."""
-    return "".join(c if " " < c <= "~" and c != "%" else f"%{ord(c):x}." for c in field[:160])
+    field = field[:FIELD_MAX]
+    if _is_plain(field):
+        return field
+    return "".join(c if " " < c <= "~" and c != "%" else f"%{ord(c):x}." for c in field)
 
 
 def touches_in(text: str) -> KnownTouches:

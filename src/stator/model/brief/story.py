@@ -53,13 +53,6 @@ _WRITES = re.compile(
     r"git commit|gh (?:pr|issue) (?:create|comment|edit)|bd (?:close|create|update|comment)"
 )
 _HERE_TEXT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1\s*\n(.*?)\n\s*\2\b", re.DOTALL)
-_NAMED = re.compile(r"[\w@][\w@./:-]*[-./#]\w[\w./-]*\w|#\d+")
-"""Names in a request that a call may be about: a path, an issue."""
-_SHOWS = re.compile(
-    r"bd show|gh (?:issue|pr) view|glab (?:issue|mr) view|jira \w+|linear \w+|(?:cat|less|head) \S+\.(?:md|txt|rst)"
-)
-EARLY = 8
-"""Calls after a request among which those are that show what it names."""
 DOCUMENTS = (".md", ".rst", ".txt", ".adoc")
 _COST = re.compile(r"(?:<usage>.*|agentId: .*|total_tokens: .*)\Z", re.DOTALL)
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -97,6 +90,8 @@ _PROGRAM = re.compile(
     re.MULTILINE,
 )
 """Lines that an agent's program puts around the summary, for the model that goes on."""
+REMINDER = re.compile(r"<(system-reminder|environment_details)>.*?(?:</\1>|\Z)", re.DOTALL)
+"""What an agent's program puts between the texts, for the model."""
 _COMPACT = re.compile(r"/compact\s+(\S[^\n]{0,400})")
 _TRAILERS = re.compile(r"^\s*(?:Co-Authored-By:|Signed-off-by:|🤖|Generated with).*$", re.MULTILINE)
 _FILE_WORDS = frozenset(
@@ -108,10 +103,15 @@ _SUBAGENTS = frozenset(
     "task agent dispatch_agent spawn_agent subagent delegate new_task run_agent".split()
 )
 DID_NOT_WORK = frozenset({"error", "timeout", "denied"})
+LOOKED_AT = ("read", "skipped")
+"""What happens to a file that does not change it."""
+CHANGED = "changed"
+"""What became of a file of which it is not known whether this session created it."""
+GONE_AGAIN = "created and deleted again"
 COMPACTING = "compact: "
 """What the wish for a compaction begins with: it is about the conversation, and not about the work."""
-NOTHING_LEFT = "nothing to commit, working tree clean"
-"""What git prints where the work is in a revision already: its exit code says otherwise."""
+CLEAN = re.compile(r"nothing to commit|working tree clean")
+"""What git prints where the work is in a revision already. A commit that prints it fails, by its exit code."""
 
 
 class PersonRequest(msgspec.Struct, frozen=True):
@@ -186,7 +186,13 @@ class NetFile(msgspec.Struct, frozen=True, kw_only=True):
     op: str
     edits: int
     seq: int
+    """When it was read or changed last."""
+    changed: int = 0
+    """When it was changed last, and in which turn."""
+    turn: int = 0
     after: str = ""
+    first: int = 0
+    """The commit that has its name first."""
 
 
 class SessionStory(msgspec.Struct, frozen=True, kw_only=True):
@@ -276,7 +282,7 @@ def summary_of(commit: Commit) -> Said | None:
     """The summary that a compaction made."""
     given = _content(commit, "input")
     words = str(given.get("summary") or "") if isinstance(given, Mapping) else ""
-    text = _PROGRAM.sub("", without_notes(words)).strip()
+    text = _PROGRAM.sub("", REMINDER.sub("", without_notes(words))).strip()
     thought, found, told = text.partition("\nSummary:\n")
     text = told.strip() if found and thought.startswith("Analysis:") else text
     return Said(beginning(text, TEXT_MAX), commit.seq, commit.turn) if text else None
@@ -361,8 +367,21 @@ def result_text(output: Any) -> str:
             for name in ("output", "stdout", "stderr", "message", "content", "text", "result")
             if isinstance(output.get(name), str) and output[name]
         ]
-        return _PROMPT.sub("", _ESCAPES.sub("", "\n".join(parts) or value_text(output)))
-    return _PROMPT.sub("", _ESCAPES.sub("", prompt_text(output)))
+        return _as_shown("\n".join(parts) or value_text(output))
+    return _as_shown(prompt_text(output))
+
+
+def _as_shown(text: str) -> str:
+    """A result without what only a terminal shows. Most have none of it, which is seen sooner than by a pattern."""
+    text = _ESCAPES.sub("", text) if "\x1b" in text else text
+    may_wait = (
+        "bash" in text
+        or "(Open file" in text
+        or "(Current directory" in text
+        or "(Interactive session" in text
+        or ("@" in text and (" $" in text or " #" in text))
+    )
+    return _PROMPT.sub("", text) if may_wait else text
 
 
 def _told_by(deed: Deed) -> str:
@@ -403,7 +422,7 @@ def unrepaired(deeds: Sequence[Deed]) -> list[tuple[Deed, int]]:
     for deed in deeds[-LATELY:]:
         if deed.status not in DID_NOT_WORK or deed.only_looks or is_idle(deed.tool):
             continue
-        if NOTHING_LEFT in deed.result:
+        if CLEAN.search(deed.result):
             continue
         if all(worked.get(each, 0) > deed.seq for each in deed.gists):
             continue
@@ -458,14 +477,14 @@ def questions(deeds: Sequence[Deed]) -> list[Deed]:
     return list(found.values())[::-1]
 
 
-def title(deeds: Sequence[Deed]) -> str:
-    """The title that the agent gave the conversation last."""
+def title(deeds: Sequence[Deed]) -> tuple[str, int]:
+    """The title that the agent gave the conversation last, and the seq of the call; empty if it gave none."""
     for deed in reversed(deeds):
         given = deed.arguments if isinstance(deed.arguments, Mapping) else {}
         named = given.get("title")
         if is_idle(deed.tool) and deed.status == "ok" and isinstance(named, str):
-            return beginning(plain(named), SHOWN_MAX)
-    return ""
+            return beginning(plain(named), SHOWN_MAX), deed.seq
+    return "", 0
 
 
 def _is_file_word(tool: str) -> bool:
@@ -473,7 +492,7 @@ def _is_file_word(tool: str) -> bool:
     return (
         "__" not in tool
         and "web" not in tool.lower()
-        and words_of(tool)[:1] != []
+        and words_of(tool) != ()
         and words_of(tool)[0] in _FILE_WORDS
     )
 
@@ -507,34 +526,6 @@ def commands(deeds: Sequence[Deed]) -> list[Deed]:
     return list(found.values())
 
 
-def referenced(story: SessionStory) -> list[Deed]:
-    """Calls that showed what a request names, such as an issue or a document, in the order of the log; not what was
-    changed since."""
-    found: list[Deed] = []
-    written = {
-        deed.act.path: deed.seq
-        for deed in story.deeds
-        if deed.act is not None and deed.act.kind in ("write", "edit") and deed.status == "ok"
-    }
-    for asked in story.asked:
-        named = {word for word in _NAMED.findall(asked.text) if len(word) > 3}
-        deeds = [deed for deed in story.deeds if deed.seq > asked.seq and deed.turn == asked.turn]
-        for deed in deeds[:EARLY]:
-            act = deed.act
-            if (
-                act is None
-                or deed.status != "ok"
-                or written.get(act.path, 0) > deed.seq
-                or not any(word in (act.text or act.path) for word in named)
-            ):
-                continue
-            if act.path.lower().endswith(DOCUMENTS) or any(
-                _SHOWS.match(" ".join(words[:3])) for words in deed.steps
-            ):
-                found.append(deed)
-    return found
-
-
 def is_report(deed: Deed) -> bool:
     """Whether a call had a sub-agent do something, and the result is its report."""
     return "_".join(words_of(deed.tool)) in _SUBAGENTS and deed.act is None
@@ -560,6 +551,7 @@ def _touched(commits: Sequence[Commit]) -> list[NetFile]:
     """The files that commits touched, with their net change, last touched first."""
     found: dict[str, NetFile] = {}
     came: set[str] = set()
+    before: set[str] = set()
     for commit in commits:
         for op in commit.delta:
             record = op.record if isinstance(op, Put) and op.collection == "files" else None
@@ -567,21 +559,31 @@ def _touched(commits: Sequence[Commit]) -> list[NetFile]:
                 continue
             key = file_key(record.root, record.path)
             known = found.pop(key, None)
-            if record.op == "created" and known is None and not (isinstance(op, Put) and op.was):
+            if known is None and isinstance(op, Put) and op.was:
+                before.add(key)
+            elif record.op == "created" and known is None:
                 came.add(key)
-            found[key] = NetFile(
-                path=record.path, root=record.root, op=_net(known, record.op, key in came),
-                edits=(known.edits if known else 0) + (record.op not in ("read", "skipped")),
-                seq=commit.seq, after=record.after or (known.after if known else ""),
+            base = known or NetFile(
+                path=record.path, root=record.root, op="", edits=0, seq=0, first=commit.seq
+            )
+            changes = record.op not in LOOKED_AT
+            found[key] = msgspec.structs.replace(
+                base, op=_net(known, record.op, key in came, key in before), edits=base.edits + changes,
+                seq=commit.seq, after=record.after or base.after,
+                changed=commit.seq if changes else base.changed, turn=commit.turn if changes else base.turn,
             )  # fmt: skip
     return list(found.values())[::-1]
 
 
-def _net(known: NetFile | None, op: str, came: bool) -> str:
-    if op in ("read", "skipped"):
+def _net(known: NetFile | None, op: str, came: bool, before: bool) -> str:
+    """What became of a file; `came`: it was created in these commits, `before`: earlier ones touched it, and may have
+    created it."""
+    if op in LOOKED_AT:
         return known.op if known is not None and known.op else op
     if op == "deleted":
-        return "created and deleted again" if came else "deleted"
+        return GONE_AGAIN if came else "deleted"
     if came:
         return "created"
+    if before and op in ("created", "modified"):
+        return CHANGED
     return "modified" if op == "created" and known is not None and known.op != "deleted" else op

@@ -22,6 +22,7 @@ from stator.model.log.commit import Remove
 from stator.model.records.types import ApprovalRecord, Entry, Record
 from stator.model.sessions.ownership import Ownership, is_old_mark
 from stator.model.values import canon
+from stator.model.values.late_pattern import late
 
 Action = Literal["allow", "ask", "deny"]
 Scope = Literal["once", "session", "project"]
@@ -254,9 +255,9 @@ def _plain_text(pattern: Any) -> Any:
 
 # -- patterns of grants ---------------------------------------------------------------------------
 
-_NAME = re.compile(r"[^\W\d][\w.-]*")
-_TOOL = re.compile(r"[^()\s,]+")
-_CONDITION = re.compile(
+_NAME = late(r"[^\W\d][\w.-]*")
+_TOOL = late(r"[^()\s,]+")
+_CONDITION = late(
     r"""\s*(?P<name>[^\W\d][\w.-]*)\s*(?P<sign>!=|>=|<=|==|=|>|<)\s*(?P<value>"(?:[^"\\]|\\.)*"|[^,()"]+?)\s*(?:,|\Z)"""
 )
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, cast
 import msgspec
 from msgspec import UNSET
 
+from stator.model.calls.known_children import KnownChildren
 from stator.model.calls.life import (
     Answer,
     Asked,
@@ -29,6 +30,7 @@ from stator.model.log.clean_record import clean_record
 from stator.model.log.commit import (
     CONTINUED,
     CONTINUES,
+    DATA,
     Change,
     Commit,
     Draft,
@@ -176,6 +178,8 @@ class Known:
         self._failed: dict[str, Commit] = {}
         """How each of those ended, in the order they did."""
         self._taken: set[int] = set()
+        self._intents: dict[str, int] = {}
+        self.children = KnownChildren(self._marks, self._taken, self._intents)
         by_id: dict[str, KnownCall] = {}
         for commit in commits:
             self._add(commit, by_id)
@@ -183,6 +187,7 @@ class Known:
     def _add(self, commit: Commit, by_id: dict[str, KnownCall]) -> None:
         kind = commit.kind
         if kind == "call":
+            self._intents.setdefault(commit.call, commit.seq)
             self._begun(commit, by_id)
         elif kind in ("outcome", "settlement") and (call := by_id.get(commit.call)):
             call.status, call.cause = commit.status, commit.cause  # type: ignore[assignment]
@@ -213,8 +218,10 @@ class Known:
         ):
             # A file commit with a status holds contents or is a restore's, and a finding was made by a rule: no
             # program asked for them.
+            ends_again = kind == "child" and self.children.ends_again(commit)
             self._marks.append(commit)
-            self._built_on(commit.call)
+            if not ends_again:
+                self._built_on(commit.call)
 
     def _built_on(self, call: str) -> None:
         """Code that made a call by hand continued with its outcome. A model learns the outcome of its request
@@ -349,26 +356,6 @@ class Known:
             and (call.course(ended=False) == "in doubt" or _turned_out(call))
         ]
 
-    def child(self, session: str) -> tuple[Commit | None, Commit | None]:
-        """Where the turn next started a child, and where that child ended."""
-        found = [c for c in self._marks if c.kind == "child" and _about(c, session)]
-        free = [commit for commit in found if commit.seq not in self._taken]
-        if not free or free[0].status != "started":
-            return None, None
-        self._taken.add(free[0].seq)
-        ended = free[1] if len(free) > 1 and free[1].status != "started" else None
-        return free[0], ended
-
-    def child_end(self, session: str) -> bool:
-        """Whether the record has the end of the child that was started last."""
-        for commit in self._marks:
-            if commit.kind == "child" and _about(commit, session) and commit.seq not in self._taken:
-                if commit.status == "started":
-                    return False
-                self._taken.add(commit.seq)
-                return True
-        return False
-
     def mark(self, draft: Draft, scrub: Scrub | None, *, loose: bool) -> Commit | None:
         """The commit that recorded what this draft would; `loose`: the next of its kind will do."""
         found = self._mark(draft, scrub, loose)
@@ -436,7 +423,8 @@ def is_redacted(commit: Commit, name: str) -> bool:
     item = commit.content.get(name)
     if not isinstance(item, bytes):
         return False
-    return PLACEHOLDER in item or any(map(redacted_reading, canon.bytes_within(item)))
+    within = [item] if name.startswith(DATA) else canon.bytes_within(item)
+    return PLACEHOLDER in item or any(map(redacted_reading, within))
 
 
 def provider_id(origin: tuple[str, str] | None) -> str:
@@ -581,12 +569,6 @@ def _reconcile(known: KnownCall, *, ask: bool) -> Generator[EffectOf, Answer, Re
         yield Note("settlement", {"call": known.call, **settled(found)})
         known.status = "ok" if found.verdict == "done" else "error"
     return found
-
-
-def _about(commit: Commit, session: str) -> bool:
-    """Whether a commit is about that child."""
-    puts = [op.record for op in commit.delta if isinstance(op, Put)]
-    return any(getattr(record, "session", "") == session for record in puts)
 
 
 def _first(found: Iterable[KnownCall]) -> KnownCall | None:

@@ -42,7 +42,6 @@ from stator.model.log.shown_text import cut_short
 from stator.model.records.types import CallStatus, Effect
 from stator.model.values import canon
 from stator.model.values.ids import short
-from stator.model.window.messages import KnownResult as Told
 
 MESSAGE_MAX = 2000
 """Characters of a tool's error message that are kept."""
@@ -77,13 +76,17 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     def result(self) -> Any:
         """The value, or the typed error of a call that did not end ok."""
-        if self.ok:
+        if self.status == "ok":
             return self.value
         raise self.to_error() from self.exception
 
     def told(self) -> dict[str, Any]:
         """The text a model is sent for a call that did not end ok, so that it can branch on it."""
         kept = {"error": self.cause, "message": self.error or self.cause}
+        from stator.model.window.messages import (
+            KnownResult as Told,  # a reader of calls tells no model
+        )
+
         told = Told(status=self.status, cause=self.cause, value=kept).report()
         return {**told, "call": self.call, "attempts": self.attempts}
 
@@ -235,7 +238,10 @@ def life(asked: Asked, policy: Policy = ONCE, detect: Detect | None = None) -> L
     attempt = asked.attempt
     while True:
         if attempt > asked.attempt or not asked.gate:
-            yield from _begin(asked, attempt)
+            intent = {"status": "started", "input": asked.given, "attempt": attempt}
+            stop = yield Note("call", intent)
+            if isinstance(stop, Stop):
+                yield from _stopped(stop, attempt)
         answer = yield RunTool(attempt)
         assert isinstance(answer, (ToolReturned, ToolRaised))
         began = answer.began if began is None else began
@@ -257,13 +263,10 @@ def life(asked: Asked, policy: Policy = ONCE, detect: Detect | None = None) -> L
         attempt += 1
 
 
-def _begin(asked: Asked, attempt: int) -> Generator[Note, Answer, None]:
-    """Put the intent on disk; where the run has to stop, say that nothing was done."""
-    intent = {"status": "started", "input": asked.given, "attempt": attempt}
-    answer = yield Note("call", intent)
-    if isinstance(answer, Stop):
-        yield Note("outcome", _not_run("cancelled", answer.cause, attempt))
-        raise answer.error
+def _stopped(stop: Stop, attempt: int) -> Generator[Note, Answer, None]:
+    """The run has to end before the tool runs: record that nothing was done."""
+    yield Note("outcome", not_run("cancelled", stop.cause, attempt))
+    raise stop.error
 
 
 def _gated(asked: Asked) -> Generator[EffectOf, Answer, Outcome | None]:
@@ -278,11 +281,10 @@ def _gated(asked: Asked) -> Generator[EffectOf, Answer, Outcome | None]:
         started = {"status": "started", "changes": answer.changes, "attempt": asked.attempt}
         answer = yield Note("approval", started)
         if isinstance(answer, Stop):
-            yield Note("outcome", _not_run("cancelled", answer.cause, asked.attempt))
-            raise answer.error
+            yield from _stopped(answer, asked.attempt)
         return None
     if isinstance(answer, Refused):
-        fields = _not_run("denied", "denied", asked.attempt, answer.why)
+        fields = not_run("denied", "denied", asked.attempt, answer.why)
         yield Note("outcome", {**fields, "changes": answer.changes})
         why = answer.why or "denied"
         return Outcome(call=asked.call, tool=asked.tool, status="denied", error=why, cause="denied")
@@ -295,7 +297,8 @@ def _gated(asked: Asked) -> Generator[EffectOf, Answer, Outcome | None]:
     )
 
 
-def _not_run(status: str, cause: str, attempt: int, message: str = "") -> dict[str, Any]:
+def not_run(status: str, cause: str, attempt: int, message: str = "") -> dict[str, Any]:
+    """The fields of the outcome of a call whose tool did not run."""
     said = {"error": cause, "message": message or f"not run: {cause}"}
     return {"status": status, "cause": cause, "attempt": attempt, "output": said}
 
@@ -322,22 +325,16 @@ def judge(
 ) -> tuple[Outcome, dict[str, Any], InvalidInput | None]:
     """What is known of a call whose tool answered: its outcome, what to record with it, and why its
     result cannot be recorded, if so."""
-    if isinstance(answer, ToolReturned):
-        return _returned(asked, answer.value, detect)
-    return *_raised(asked, answer.error), None
-
-
-def _returned(
-    asked: Asked, value: Any, detect: Detect | None
-) -> tuple[Outcome, dict[str, Any], InvalidInput | None]:
-    """A result passes the codec the first time too: what a replay gives is what was given."""
-    said = ""
+    if isinstance(answer, ToolRaised):
+        return *_raised(asked, answer.error), None
+    value, said = answer.value, ""
     if isinstance(value, Result):
         said, value = value.error, value.value
     elif getattr(value, "isError", False) is True:
         said = "the tool says it failed"
     try:
-        known = canon.from_plain(canon.to_plain(value, path="$.result"))
+        # A result passes the codec the first time too: what a replay gives is what was given.
+        known = canon.as_recorded(value, path="$.result")
     except InvalidInput as refused:
         lost = _outcome(asked, "ok", cause="result not recordable")
         return lost, {}, refused
@@ -345,7 +342,8 @@ def _returned(
     if not said and detect is not None and (found := detect(known)):
         said, cause = found, "detected"
     if not said:
-        return _outcome(asked, "ok", value=known), {"output": value}, None
+        outcome = Outcome(call=asked.call, tool=asked.tool, status="ok", value=known)
+        return outcome, {"output": value}, None
     safe = _safe(said)
     kept = {"error": cause, "message": safe, "returned": value}
     return _outcome(asked, "error", value=known, error=safe, cause=cause), {"output": kept}, None

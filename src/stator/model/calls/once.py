@@ -78,12 +78,14 @@ def fate(tried: Sequence[Attempt], *, new: bool) -> Fate:
 
 def is_stuck(log: Sequence[Commit]) -> bool:
     """Whether the attempt with these commits was continued and interrupted again without getting any further:
-    what is on record makes its program fail. One with a call that waits for a person does not."""
+    what is on record makes its program fail. One with a call that waits for a person does not; one that opened a
+    sub-agent is never begun again, because a new attempt would not know what that one wrote."""
     begun = [n for n, commit in enumerate(log) if commit.kind == "turn"]
     again = [n for n in begun if log[n].status in (CONTINUED, CONTINUES)]
     ends = [commit for commit in log if commit.kind == "turn_end"]
     waits = any(call.status in WAITING for call in Known(log).calls)
-    if waits or not again or not ends or ends[-1].cause.partition(":")[0] in WAITS:
+    opened = any(commit.kind == "child" for commit in log)
+    if waits or opened or not again or not ends or ends[-1].cause.partition(":")[0] in WAITS:
         return False
     return not any(commit.kind in RECORDED and _own(commit) for commit in log[again[-1] :])
 

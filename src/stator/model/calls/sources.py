@@ -112,7 +112,8 @@ def _rule(table: Any, path: str) -> SourceRule:
 
 def hosts(arguments: Any) -> list[str]:
     """The hosts of the addresses that a call was given, in lower case."""
-    found = [host for text in _texts(arguments) for host in _HOST.findall(text)]
+    texts = [text for text in _texts(arguments) if "://" in text]
+    found = [host for text in texts for host in _HOST.findall(text)]
     return list(dict.fromkeys(host.lower().rstrip(".") for host in found))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stator.model.calls.sources import WEB_TOOLS, hosts
+from stator.model.values.late_pattern import late
 
 BROWSERS = frozenset(
     "browse browser browser_action browse_interactive browser_use codesearch open_page read_url"
@@ -21,59 +22,61 @@ BROWSERS = frozenset(
 """Tools of agents that show pages, beside those of `sources`."""
 COMMAND_MAX = 20_000
 """Characters of a command that are looked at."""
-_WORDS = re.compile(r"[a-z]+|[A-Z][a-z]*")
+_WORDS = late(r"[a-z]+|[A-Z][a-z]*")
 _OUTSIDE = frozenset(
     "arxiv brave browse browser confluence crawl discord email exa fetch firecrawl github gitlab gmail http jira"
     " linear notion outlook perplexity playwright puppeteer scrape sentry slack stackoverflow tavily url web"
     " webfetch websearch wikipedia".split()
 )
 """Words in the names of MCP servers and their tools that return texts of other people."""
-_FETCH = re.compile(
+_FETCH = late(
     r"(?:^|[;&|(`'\"\n]|\b(?:sudo|time|xargs|env|exec|nohup|then|do|timeout\s+\S+)\s)\s*(?:\w+=\S*\s+)*(?:[\w./-]*/)?"
     r"(?:curl|wget|http|https|httpie|xh|lynx|w3m|elinks|aria2c|Invoke-WebRequest|Invoke-RestMethod|iwr|irm)"
     r"\s+([^\n;&|]*)"
 )
-_CLIENTS = re.compile(
+_CLIENTS = late(
     r"\b(?:requests\s*\.|urlopen|urllib|httpx|aiohttp|fetch\s*\(|axios|Net::HTTP|http\.get)"
 )
-_HUB = re.compile(
+_HUB = late(
     r"(?:^|[\s;&|(`'\"])(gh|glab|hub)\s+(?:-\S+\s+)*"
     r"(?:issue|pr|mr|api|run|repo|release|search|gist|discussion|browse)\b"
 )
-_CLONE = re.compile(r"\bgit\s+(?:-\S+\s+(?:\S+\s+)?)*?clone\s+([^\n;&|]*)")
-_SSH = re.compile(r"\b[\w.-]+@([\w.-]+\.[a-z]{2,}):", re.I)
-_BARE = re.compile(r"(?:^|\s)([a-z0-9](?:[\w-]*\.)+[a-z]{2,24})(?::\d+)?(?:/\S*)?(?=\s|$)", re.I)
-_HOME = re.compile(r"localhost|127\.[\d.]+|0\.0\.0\.0|\[?::1\]?|.*\.localhost")
+_CLONE = late(r"\bgit\s+(?:-\S+\s+(?:\S+\s+)?)*?clone\s+([^\n;&|]*)")
+_SSH = late(r"\b[\w.-]+@([\w.-]+\.[a-z]{2,}):", re.I)
+_BARE = late(r"(?:^|\s)([a-z0-9](?:[\w-]*\.)+[a-z]{2,24})(?::\d+)?(?:/\S*)?(?=\s|$)", re.I)
+_HOME = late(r"localhost|127\.[\d.]+|0\.0\.0\.0|\[?::1\]?|.*\.localhost")
 _HUBS = {"gh": "github.com", "hub": "github.com", "glab": "gitlab.com"}
+_NAMES = ("command", "cmd", "script", "commands")
+"""Arguments that hold shell commands, in the order in which they are looked at."""
+_COMMANDS = frozenset(_NAMES)
 UNNAMED = ""
 """In the place of a host that the call does not name."""
 
 
 def fetched_hosts(tool: str, given: Any) -> list[str]:
     """The hosts whose text a call returned, `UNNAMED` where it names no host; empty if it fetched nothing."""
-    found = list(_fetched(tool, given))
+    reads_web = tool in WEB_TOOLS or tool in BROWSERS
+    if reads_web or "__" in tool or tool.startswith(("mcp_", "mcp.")):
+        return list(dict.fromkeys(_addressed_by(tool, given, reads_web=reads_web)))
+    if not isinstance(given, dict) and not isinstance(given, Mapping):
+        return []
+    if _COMMANDS.isdisjoint(given):
+        return []
+    found = (host for command in _commands(given) for host in _in_command(command))
     return list(dict.fromkeys(found))
 
 
-def _fetched(tool: str, given: Any) -> Iterator[str]:
+def _addressed_by(tool: str, given: Any, *, reads_web: bool) -> Iterator[str]:
+    """The hosts that a call of a tool names which is not a shell."""
     named = [host for host in hosts(given) if not _HOME.fullmatch(host)]
-    if tool in WEB_TOOLS or tool in BROWSERS:
+    words = {word.lower() for word in _WORDS.findall(tool)}
+    if reads_web or named or words & _OUTSIDE:
         yield from named or [UNNAMED]
-        return
-    if "__" in tool or tool.startswith(("mcp_", "mcp.")):
-        words = {word.lower() for word in _WORDS.findall(tool)}
-        if named or words & _OUTSIDE:
-            yield from named or [UNNAMED]
-        return
-    for command in _commands(given):
-        yield from _in_command(command)
 
 
-def _commands(given: Any) -> Iterator[str]:
+def _commands(given: Mapping[str, Any]) -> Iterator[str]:
     """The shell commands in the input of a call."""
-    if not isinstance(given, Mapping):
-        return
-    for name in ("command", "cmd", "script", "commands"):
+    for name in _NAMES:
         value = given.get(name)
         if isinstance(value, (list, tuple)):
             parts = [part for part in value if isinstance(part, str)]

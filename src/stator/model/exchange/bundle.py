@@ -20,9 +20,11 @@ from typing import Final, TypeVar
 import msgspec
 
 from stator.errors import BadBundle, NewerBundle, StatorError
+from stator.model.exchange.packed import Packed
+from stator.model.exchange.redaction_mark import RedactionMark
 from stator.model.log import chain
 from stator.model.log.check import INT_MAX
-from stator.model.log.commit import CONTENT, Commit, Gone, Item, Provenance, Source, Trust
+from stator.model.log.commit import CONTENT, DATA, Commit, Gone, Item, Provenance, is_data_name
 from stator.model.log.delta import (
     Delta,
     Drop,
@@ -31,11 +33,11 @@ from stator.model.log.delta import (
     decode_record,
 )
 from stator.model.log.seal import CONTENT_MAX
-from stator.model.records.tables import COLLECTIONS, KINDS, NUMBERED
+from stator.model.records.tables import KINDS, NUMBERED
 from stator.model.records.types import ErasedRecord, Segment, SessionRecord
 from stator.model.sessions.lifecycle import check_name, lent_upto
 from stator.model.values import canon
-from stator.model.values.ids import from_bytes, is_id, to_bytes
+from stator.model.values.ids import from_bytes, is_id
 
 T = TypeVar("T")
 
@@ -133,39 +135,9 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
     commits: int
     withheld: int = 0
     secrets: int = 0
-
-
-class Packed(msgspec.Struct, array_like=True, omit_defaults=True, frozen=True):
-    """A commit without the fields that its position implies."""
-
-    id: bytes
-    hash: bytes
-    seq: int
-    kind: str
-    turn: int
-    at: int
-    content: dict[str, bytes | tuple[int, bytes]]
-    """An item's bytes; of one that is gone the seq of its erasure (0: left out) and its commitment."""
-    ops: list[tuple[int, str, int]] = []
-    salt: bytes = b""
-    salts: dict[str, bytes] = {}
-    actor: str = "agent"
-    run: bytes = b""
-    epoch: int = 0
-    happened: int = 0
-    tool: str = ""
-    call: bytes = b""
-    status: str = ""
-    effect: str = ""
-    attempt: int = 0
-    source: Source = "system"
-    trust: Trust = "verified"
-    cause: str = ""
-    parent: str = ""
-    origin: tuple[str, str] | None = None
-    inputs: list[int | str] = []
-    trace: str = ""
-    v: int = 1
+    redacted: list[RedactionMark | None] = []
+    """For each session of the manifest the exporter's word that its log holds no secrets. Releases before 0.11
+    do not read it."""
 
 
 class Batch(msgspec.Struct, array_like=True, frozen=True):
@@ -309,50 +281,6 @@ def _decoded(decode: Callable[[bytes], T], data: bytes, what: str) -> T:
 # -- commits --------------------------------------------------------------------------------------
 
 
-def pack(commit: Commit) -> Packed:
-    """A commit for a batch of its session."""
-    content: dict[str, bytes | tuple[int, bytes]] = {}
-    for name, item in commit.content.items():
-        if isinstance(item, Gone):
-            content[name] = (item.by, item.commitment)
-        else:
-            assert isinstance(item, bytes), "read with its content"
-            content[name] = item
-    numbers = COLLECTIONS
-    return Packed(
-        to_bytes(commit.id),
-        bytes.fromhex(commit.hash),
-        commit.seq,
-        commit.kind,
-        commit.turn,
-        commit.at,
-        content,
-        [
-            (numbers[op.collection].number * (1 if type(op) is Put else -1), op.id, op.was)
-            for op in commit.delta
-        ],
-        commit.salt,
-        commit.salts,
-        commit.actor,
-        to_bytes(commit.run) if commit.run else b"",
-        commit.epoch,
-        commit.happened,
-        commit.tool,
-        to_bytes(commit.call) if commit.call else b"",
-        commit.status,
-        commit.effect,
-        commit.attempt,
-        commit.provenance.source,
-        commit.provenance.trust,
-        commit.cause,
-        commit.parent,
-        commit.origin,
-        commit.inputs,
-        commit.trace,
-        commit.v,
-    )
-
-
 def unpack(packed: Packed, session: str, prev: str) -> Commit:
     """The commit that was packed; `BadBundle` if it could never have been appended. The hash chain decides
     whether it belongs at its position.
@@ -361,7 +289,8 @@ def unpack(packed: Packed, session: str, prev: str) -> Commit:
     content: dict[str, Item] = {}
     for name, item in packed.content.items():
         if isinstance(item, bytes):
-            _check_item(name, item, packed, session)
+            if name[:3] != "put" and name[:5] != DATA:
+                _check_item(name, item, packed, session)
             content[name] = item
         else:
             content[name] = Gone(item[0], item[1])
@@ -398,8 +327,8 @@ def unpack(packed: Packed, session: str, prev: str) -> Commit:
 
 
 def _check_shape(packed: Packed, session: str) -> None:
-    numbers = (packed.turn, packed.at, packed.epoch, packed.happened, packed.attempt)
-    texts = (packed.actor, packed.tool, packed.status, packed.effect, packed.cause, packed.trace)
+    turn, at, epoch, attempt = packed.turn, packed.at, packed.epoch, packed.attempt
+    texts = packed.actor + packed.tool + packed.status + packed.effect + packed.cause + packed.trace
     sound = (
         len(packed.id) == 16
         and len(packed.hash) == DIGEST_BYTES
@@ -409,11 +338,14 @@ def _check_shape(packed: Packed, session: str) -> None:
         and packed.kind in KINDS
         and packed.v == 1
         and 0 < packed.seq <= INT_MAX
-        and min(numbers) >= 0
-        and max(numbers) <= INT_MAX
-        and sum(map(len, texts)) <= TEXT_MAX
+        and 0 <= turn <= INT_MAX
+        and 0 <= at <= INT_MAX
+        and 0 <= epoch <= INT_MAX
+        and 0 <= packed.happened <= INT_MAX
+        and 0 <= attempt <= INT_MAX
+        and len(texts) <= TEXT_MAX
         and (not packed.parent or is_id(packed.parent, "call"))
-        and sum(len(part) for part in packed.origin or ()) <= TEXT_MAX
+        and (packed.origin is None or sum(map(len, packed.origin)) <= TEXT_MAX)
         and not (packed.salt and packed.salts)
     )
     if not sound:
@@ -421,9 +353,7 @@ def _check_shape(packed: Packed, session: str) -> None:
 
 
 def _check_item(name: str, data: bytes, packed: Packed, session: str) -> None:
-    """Content is JSON, nested no deeper than any that is recorded; records are checked as such."""
-    if name.startswith("put"):
-        return
+    """Content is JSON, nested no deeper than any that is recorded; records are checked as such, by `_put`."""
     if name not in CONTENT:
         raise _bad(packed, session, f"unknown content {name!r:.40}")
     try:
@@ -449,6 +379,9 @@ def _shallow(data: bytes) -> bool:
 
 
 def _delta(packed: Packed, content: dict[str, Item], session: str) -> Delta:
+    for name in content:
+        if name[:5] == DATA and not is_data_name(name[5:]):
+            raise _bad(packed, session, f"unknown content {name!r:.40}")
     delta: Delta = []
     for n, (number, identifier, was) in enumerate(packed.ops):
         known = NUMBERED.get(abs(number))
@@ -458,10 +391,12 @@ def _delta(packed: Packed, content: dict[str, Item], session: str) -> Delta:
             delta.append(Drop(known.name, identifier, was))
         else:
             delta.append(_put(packed, known.name, identifier, was, content, n, session))
-    puts = {chain.put_item(n) for n, op in enumerate(delta) if isinstance(op, Put)}
-    extra = [name for name in content if name.startswith("put") and name not in puts]
-    if extra:
-        raise _bad(packed, session, f"{extra[0]!r:.40} belongs to no op of its delta")
+    # Each put has its item, so that there are as many as puts, or one too many.
+    puts = sum([type(op) is Put for op in delta])
+    if sum([name[:3] == "put" for name in content]) != puts:
+        own = {chain.put_item(n) for n, op in enumerate(delta) if isinstance(op, Put)}
+        extra = next(name for name in content if name[:3] == "put" and name not in own)
+        raise _bad(packed, session, f"{extra!r:.40} belongs to no op of its delta")
     return delta
 
 
@@ -516,8 +451,9 @@ def own_commits(one: Bundled, commits: Iterable[Packed]) -> Iterator[Commit]:
             names.add(opened.name)
         if commit.kind == "erasure":
             erasures.add(seq)
-        gone = (item.by for item in commit.content.values() if isinstance(item, Gone))
-        takers.update((by, seq) for by in gone if by)
+        for item in commit.content.values():
+            if type(item) is Gone and item.by:
+                takers[item.by] = seq
         yield commit
         prev = commit.hash
     for by, said in takers.items():

@@ -11,18 +11,18 @@ from typing import Any, Literal
 
 from stator.model.exchange.items import Touch
 from stator.model.exchange.shell_effects import files_touched, parts_of_success
+from stator.model.records.types import LOOKS
 from stator.model.values import paths
+from stator.model.values.late_pattern import late
 
 Ending = Literal["ok", "failed"]
 RAN = ("ok", "error", "timeout")
 """Statuses of a call that ran; one that was denied, cancelled or is in doubt says nothing."""
-_BLANKS = re.compile(r"""('[^']*'|"(?:[^"\\]|\\.)*"|\\.)|\\\n|[ \t]+""")
+_BLANKS = late(r"""('[^']*'|"(?:[^"\\]|\\.)*"|\\.)|\\\n|[ \t]+""")
 _EXIT_CODES = ("exit_code", "exitCode", "returncode", "return_code", "exit_status", "exit")
 _HARMLESS = frozenset({"echo", "printf", "true", ":", "date", "pwd", "ls"})
 """Commands that change no file."""
 _PREFIXES = frozenset({"builtin", "command"})
-LOOKS = frozenset({"read", "skipped"})
-"""What is recorded of a file without changing it."""
 ROW_MAX = 8
 """Commands of a line, joined by `&&`, that a check may be."""
 

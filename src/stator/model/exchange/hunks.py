@@ -7,17 +7,18 @@ not fit leaves the content unknown, and never makes one that no file had. Lines 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from stator.model.values.late_pattern import late
+
 NO_NEWLINE = "\\ No newline at end of file"
 HUNKS_MAX = 2_000
 """Changed places of one write; a write with more is not taken apart."""
 NUMBER_MAX = 10**9
-_HEADER = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
+_HEADER = late(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 
 
 class Hunk(msgspec.Struct, frozen=True, tag="hunk"):

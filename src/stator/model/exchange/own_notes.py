@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from stator.model.exchange.items import Delivered, Item, Noted, Prompted, Returned
+from stator.model.values.late_pattern import late
 
 NoteKind = Literal["start", "prompt", "file", "handover"]
 """What a text is: the dose at the start of a session or with its first prompt, a notice that another agent changed a
@@ -25,13 +26,13 @@ ID_BYTES = 4
 NOTES_MAX = 16
 """The most of our texts that are looked for in one text."""
 _QUOTE = '(?:"|&quot;|&#34;)'
-_OPENING = re.compile(
+_OPENING = late(
     rf"(<|&lt;){TAG} kind={_QUOTE}({'|'.join(KINDS)}){_QUOTE}"
     rf" id={_QUOTE}([0-9a-f]{{{2 * ID_BYTES}}}){_QUOTE}(?:>|&gt;)\n"
 )
 _ENDS = ("</hook_context>", "</hook_prompt>", "\n</system-reminder>")
 """What agents put after the text of a hook: there a text ends that was cut on its way."""
-_FRAMES = re.compile(
+_FRAMES = late(
     r"</?system-reminder>|</?hook_context>|<hook_prompt[^>]{0,2000}>|</hook_prompt>"
     r"|^\s*Stop hook feedback:|^\s*[\w:.*/-]{1,200} hook additional context:"
     r'|^\s*Stop hook blocking error from command: "[^"\n]{0,2000}":',

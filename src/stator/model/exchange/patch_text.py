@@ -17,15 +17,15 @@ Only lines that begin with `*** ` are operations. Every line of a file's content
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from stator.model.exchange.hunks import HUNKS_MAX, Hunk, lines_of
 from stator.model.exchange.items import Touch
+from stator.model.values.late_pattern import late
 
 BEGIN, END = "*** Begin Patch", "*** End Patch"
 END_OF_FILE = "*** End of File"
-_IN_SHELL = re.compile(r"(?:^|[\s;&|(])apply_?patch\b[^\n]{0,200}<<-?\s*(['\"]?)(\w+)\1[^\n]*\n")
+_IN_SHELL = late(r"(?:^|[\s;&|(])apply_?patch\b[^\n]{0,200}<<-?\s*(['\"]?)(\w+)\1[^\n]*\n")
 """`apply_patch <<'EOF'`, the way in which a shell command passes a patch."""
 
 

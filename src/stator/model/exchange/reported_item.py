@@ -28,6 +28,19 @@ class ReportedItem(msgspec.Struct, frozen=True):
     fields: dict[str, Any]
 
 
+def read_items(items: object, kinds: Mapping[str, Reported]) -> list[Any]:
+    """The items of a report; `InvalidInput` with a list that is right if it is not a list."""
+    if isinstance(items, list):
+        return items
+    kind = _kind(items.get("kind"), kinds) if isinstance(items, Mapping) else None
+    example = DECISION.example if kind is None else kinds[kind].example
+    raise InvalidInput(
+        f"items is a list of items, got {type(items).__name__}",
+        path="$.items",
+        hint=f"for example: {_shown([example])}",
+    )
+
+
 def read_item(item: object, kinds: Mapping[str, Reported]) -> ReportedItem:
     """An item of an agent in our words; `InvalidInput` with an item that is right if that is not possible."""
     if not isinstance(item, Mapping):
@@ -53,22 +66,24 @@ def read_item(item: object, kinds: Mapping[str, Reported]) -> ReportedItem:
     for name, value in given.items():
         field = _field(name, known)
         if field is None:
-            raise _refused(kind, reported, f"a {kind} has no {name!r:.40}", name)
+            raise _refused(kind, reported, f"{_one(kind)} has no {name!r:.40}", name)
         if field.name in found:
-            raise _refused(kind, reported, f"a {kind} has {field.name} twice: {name!r:.40}", name)
+            raise _refused(
+                kind, reported, f"{_one(kind)} has {field.name} twice: {name!r:.40}", name
+            )
         found[field.name] = _value(kind, reported, field, value)
     for field in reported.must:
         value = found.get(field.name)
         empty = isinstance(value, str) and not value.strip() and not field.blank
         if field.name not in found or empty:
-            raise _refused(kind, reported, f"a {kind} needs {field.name}", field.name)
+            raise _refused(kind, reported, f"{_one(kind)} needs {field.name}", field.name)
     return ReportedItem(kind, reported.method, found)
 
 
 def example_hint(kind: str, reported: Reported) -> str:
     """What a kind takes, and an item of it that is right."""
     names = [field.name for field in (*reported.must, *reported.may, WHY)]
-    return f"a {kind} takes {', '.join(names)}; for example: {_shown(reported.example)}"
+    return f"{_one(kind)} takes {', '.join(names)}; for example: {_shown(reported.example)}"
 
 
 def _refused(kind: str, reported: Reported, what: str, name: str) -> InvalidInput:
@@ -99,9 +114,7 @@ def _value(kind: str, reported: Reported, field: Field, value: Any) -> Any:
         words = {_plain(word): word for word in schema["enum"]} | field.words
         read = words.get(_plain(value)) if isinstance(value, str) else None
         if read is None:
-            what = (
-                f"{field.name} of a {kind} is one of {', '.join(schema['enum'])}, not {value!r:.40}"
-            )
+            what = f"{field.name} of {_one(kind)} is one of {', '.join(schema['enum'])}, not {value!r:.40}"
             raise _refused(kind, reported, what, field.name)
         return read
     if wanted == "array" and isinstance(value, str):
@@ -110,9 +123,11 @@ def _value(kind: str, reported: Reported, field: Field, value: Any) -> Any:
     if field.several and is_list and value:
         return value
     if wanted == "array" and not is_list:
-        raise _refused(kind, reported, f"{field.name} of a {kind} is a list of texts", field.name)
+        raise _refused(
+            kind, reported, f"{field.name} of {_one(kind)} is a list of texts", field.name
+        )
     if wanted == "string" and not isinstance(value, str):
-        raise _refused(kind, reported, f"{field.name} of a {kind} is a text", field.name)
+        raise _refused(kind, reported, f"{field.name} of {_one(kind)} is a text", field.name)
     return value
 
 
@@ -120,5 +135,10 @@ def _plain(word: str) -> str:
     return _GAPS.sub(" ", word).strip().casefold()
 
 
-def _shown(example: Mapping[str, Any]) -> str:
+def _one(kind: str) -> str:
+    """A kind with its article."""
+    return f"{'an' if kind[0] in 'aeio' else 'a'} {kind}"
+
+
+def _shown(example: Mapping[str, Any] | list[Mapping[str, Any]]) -> str:
     return json.dumps(example, ensure_ascii=False, separators=(",", ":"))

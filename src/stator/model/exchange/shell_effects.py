@@ -12,17 +12,21 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 import msgspec
 
 from stator.model.exchange.items import Touch
 from stator.model.records.types import FileOp
+from stator.model.values.late_pattern import late
 
 COMMAND_MAX = 20_000
 """The most characters of a command; a longer one yields nothing."""
+LINES_KEPT = 32
+"""Command lines that are kept split: a call and its result are a few lines apart."""
 TOUCHES_MAX = 200
 
-_TOKEN = re.compile(
+_TOKEN = late(
     r"""(?P<space>[ \t]+|\\\n)
       | (?P<comment>(?<![^\s;&|()])\#[^\n]*)
       | (?P<op>&&|\|\||\|&|&>>|&>|>>|>\||>&|<<<|<<-?|<&|<>|[;\n|&<>()])
@@ -30,7 +34,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-_UNQUOTED = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|\\.""", re.DOTALL)
+_UNQUOTED = late(r"""'[^']*'|"(?:[^"\\]|\\.)*"|\\.""", re.DOTALL)
 _EXPANDED = frozenset("*?[]{}$`~!")
 _KEYWORDS = frozenset(
     "if then else elif fi for while until do done case esac function select time coproc"
@@ -84,7 +88,7 @@ def simple_commands(command: str) -> list[tuple[list[str], bool]]:
     if len(command) > COMMAND_MAX:
         return []
     return [
-        (part.words, any(path != "/dev/null" for path, _ in part.outputs))
+        (list(part.words), any(path != "/dev/null" for path, _ in part.outputs))
         for chain in _chains(command)
         for part in chain
     ]
@@ -117,9 +121,10 @@ def _is_set_e(first: _Command) -> bool:
     return first.words[:1] == ["set"] and any("e" in word for word in options)
 
 
+@lru_cache(maxsize=LINES_KEPT)
 def _chains(command: str) -> list[list[_Command]]:
     """Split a command line into chains. `;` and newlines separate chains; `&&` and `|` join the
-    commands within one. [] if the control flow is uncertain."""
+    commands within one. [] if the control flow is uncertain. Several rules look at each line: nobody changes it."""
     chains: list[list[_Command]] = [[]]
     current = _Command()
     redirect = ""
@@ -356,9 +361,9 @@ def _looks_like_file(name: str) -> bool:
 
 _SHOWN_WHOLE = {"cat": "nAbsETv", "nl": "ba", "wc": "lcwm", "less": "NRSX", "bat": "pn"}
 """Commands that show the files they name → the options that change nothing about that."""
-_COUNTED = re.compile(r"\n-(?:[nc]\n?\+?\d+|\d+)(?=\n|\Z)")
+_COUNTED = late(r"\n-(?:[nc]\n?\+?\d+|\d+)(?=\n|\Z)")
 """How many lines `head` and `tail` show; the words are separated by newlines."""
-_PRINTED = re.compile(r"(?:\d+|\$)?(?:,(?:\d+|\$))?[pq](?:;(?:\d+|\$)?(?:,(?:\d+|\$))?[pq])*")
+_PRINTED = late(r"(?:\d+|\$)?(?:,(?:\d+|\$))?[pq](?:;(?:\d+|\$)?(?:,(?:\d+|\$))?[pq])*")
 """A script of `sed` that only prints lines."""
 _RULES: dict[str, Callable[[list[str]], Iterator[Touch]]] = {
     "rm": _by_rm,

@@ -8,7 +8,8 @@ name says what it does to a file, and that is given a path, touched that file; a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -81,26 +82,29 @@ def files_of_call(tool: str, arguments: Mapping[str, Any], cwd: str = "") -> tup
     return tuple(msgspec.structs.replace(touch, how="inferred") for touch in found)
 
 
-def shell_command(tool: str, arguments: Mapping[str, Any]) -> str:
-    """The command that a call of a shell was given; "" for any other tool."""
+@lru_cache(maxsize=256)
+def is_shell(tool: str) -> bool:
+    """Whether the command that a tool is given is one of a shell."""
     name = "_".join(words_of(tool))
-    return command_text(arguments) if name in SHELLS or name == _RUN else ""
+    return name in SHELLS or name == _RUN
 
 
+@lru_cache(maxsize=256)
 def is_file_tool(tool: str) -> bool:
     """Whether a tool only works with files, and runs no command."""
     return "_".join(words_of(tool)) in FILE_TOOLS
 
 
-def words_of(tool: str) -> list[str]:
+@lru_cache(maxsize=256)
+def words_of(tool: str) -> tuple[str, ...]:
     """The words of a tool's name, in lower case, without the server that it belongs to."""
     name = tool.rpartition(".")[2].rpartition("__")[2]
-    return [word.lower() for word in _WORD.findall(name)]
+    return tuple(word.lower() for word in _WORD.findall(name))
 
 
 def command_text(arguments: Mapping[str, Any]) -> str:
     """The shell command among the arguments of a call; of `bash -c COMMAND` the command."""
-    given = next((arguments[name] for name in ("command", "cmd") if name in arguments), "")
+    given = arguments["command"] if "command" in arguments else arguments.get("cmd", "")
     if isinstance(given, (list, tuple)):
         given = given[2] if len(given) == 3 and given[1] in ("-c", "-lc") else ""
     return given if isinstance(given, str) else ""
@@ -108,13 +112,14 @@ def command_text(arguments: Mapping[str, Any]) -> str:
 
 def command_of(arguments: Any) -> str:
     """The command among the arguments of a call of any tool; "" if it has none."""
-    if not isinstance(arguments, Mapping):
+    if type(arguments) is not dict and not isinstance(arguments, Mapping):
         return ""
     if named := command_text(arguments):
         return named
-    words = next(
-        (value for name in ("args", "argv", "command", "cmd") if (value := arguments.get(name))), ""
-    )
+    words: Any = ""
+    for name in ("args", "argv", "command", "cmd"):
+        if words := arguments.get(name):
+            break
     if isinstance(words, str):
         return words
     is_list = isinstance(words, (list, tuple)) and all(isinstance(word, str) for word in words)
@@ -126,7 +131,7 @@ def _patched(arguments: Mapping[str, Any]) -> tuple[Touch, ...]:
     return next((found for patch in patches if (found := files_in_patch(patch))), ())
 
 
-def _named(words: list[str], arguments: Mapping[str, Any]) -> Iterator[Touch]:
+def _named(words: Sequence[str], arguments: Mapping[str, Any]) -> Iterator[Touch]:
     """The file at the path that a tool was given, by what its name, or its command, says."""
     verbs = [_VERBS[word] for word in words if word in _VERBS]
     if _FOLDERS.intersection(words):
@@ -148,9 +153,11 @@ def _named(words: list[str], arguments: Mapping[str, Any]) -> Iterator[Touch]:
 
 
 def _text(arguments: Mapping[str, Any], names: tuple[str, ...]) -> str:
-    return next(
-        (value for name in names if isinstance(value := arguments.get(name), str) and value), ""
-    )
+    for name in names:
+        value = arguments.get(name)
+        if isinstance(value, str) and value:
+            return value
+    return ""
 
 
 def _path(arguments: Mapping[str, Any], names: tuple[str, ...]) -> str:
@@ -163,9 +170,11 @@ def _path(arguments: Mapping[str, Any], names: tuple[str, ...]) -> str:
 def subject(tool: str, given: Any) -> str:
     """What a call is about, as its arguments say: its command, path, address or question; "" if they do not."""
     texts = given if isinstance(given, dict) else {}
-    words = shell_command(tool, texts) or next(
-        (text for name in _ABOUT if (text := _text(texts, (name,)).strip())), ""
-    )
+    words = command_text(texts) if is_shell(tool) else ""
+    for name in () if words else _ABOUT:
+        text = texts.get(name)
+        if isinstance(text, str) and (words := text.strip()):
+            break
     words = "" if len(words) > WORDS_MAX else words
     patched = _PATCHED.search(words)
     return patched[1] if patched else words.strip().partition("\n")[0]

@@ -11,8 +11,6 @@ from stator.model.values.ids import short
 
 
 def _find(state: ExtractionState, one: Evidence, held: HeldCall | None) -> Found | None:
-    if one.kind != "adopt":
-        return None
     for session in one.records:
         if isinstance(session, SessionRecord):
             original = f"the original {short(session.id)}"
@@ -28,4 +26,6 @@ def _find(state: ExtractionState, one: Evidence, held: HeldCall | None) -> Found
     return None
 
 
-RULE = ExtractionRule(name="adoption", version=1, kind="decision", find=_find)
+RULE = ExtractionRule(
+    name="adoption", version=1, kind="decision", sees=frozenset({"adopt"}), find=_find
+)

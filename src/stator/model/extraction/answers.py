@@ -14,6 +14,7 @@ import msgspec
 
 from stator.model.exchange.extraction_state import ExtractionState, HeldCall
 from stator.model.extraction.evidence import (
+    ENDS,
     Evidence,
     ExtractionRule,
     Found,
@@ -52,7 +53,7 @@ class _Question(msgspec.Struct, frozen=True):
 
 
 def _needs(tool: str, given: Any) -> Any:
-    if tool not in TOOLS or not isinstance(given, dict):
+    if not isinstance(given, dict):
         return None
     kept = {
         name: given[name]
@@ -63,9 +64,12 @@ def _needs(tool: str, given: Any) -> Any:
 
 
 def _find(state: ExtractionState, one: Evidence, held: HeldCall | None) -> Found | None:
-    if one.kind not in ("outcome", "settlement") or one.status != "ok" or held is None:
-        return None
-    if one.tool not in TOOLS or not isinstance(held.given, dict):
+    if (
+        one.status != "ok"
+        or held is None
+        or one.tool not in TOOLS
+        or not isinstance(held.given, dict)
+    ):
         return None
     questions = list(_questions(held.given))
     answers = _answers(one.output, questions)
@@ -174,4 +178,7 @@ def _quoted(text: str, questions: list[_Question]) -> dict[str, str]:
     return found
 
 
-RULE = ExtractionRule(name="answer", version=1, kind="decision", find=_find, needs=_needs)
+RULE = ExtractionRule(
+    name="answer", version=1, kind="decision", sees=ENDS, find=_find, needs=_needs,
+    reads=TOOLS.__contains__, only_read=True,
+)  # fmt: skip

@@ -21,7 +21,7 @@ from stator.model.exchange.extraction_state import (
 from stator.model.exchange.items import text_id
 from stator.model.exchange.shell_effects import COMMAND_MAX
 from stator.model.exchange.tool_files import command_of, is_file_tool
-from stator.model.extraction.evidence import Evidence, ExtractionRule, Found
+from stator.model.extraction.evidence import ENDS, Evidence, ExtractionRule, Found
 from stator.model.log.commit import Upsert
 from stator.model.records.types import CheckRecord, PlanRecord, Record
 
@@ -45,9 +45,11 @@ def named_check(record: Record | None) -> str:
     return named if len(named) <= CHECK_MAX else ""
 
 
+def _runs_commands(tool: str) -> bool:
+    return not is_file_tool(tool)
+
+
 def _needs(tool: str, given: Any) -> Any:
-    if is_file_tool(tool):
-        return None
     if given is None:
         return {UNREAD: True}
     command = command_of(given)
@@ -57,7 +59,7 @@ def _needs(tool: str, given: Any) -> Any:
 def _find(state: ExtractionState, one: Evidence, held: HeldCall | None) -> Found | None:
     if one.kind in ("plan", "check"):
         return _remembered(state, one)
-    if one.kind not in ("outcome", "settlement") or one.status not in RAN:
+    if one.status not in RAN:
         return None
     given = held.given if held is not None and isinstance(held.given, dict) else {}
     if held is None or given.get(UNREAD):
@@ -172,4 +174,7 @@ def _found(
     return Found(changes=changes, source="tool", also=tuple(also)) if changes else None
 
 
-RULE = ExtractionRule(name="check", version=1, kind="check", find=_find, needs=_needs)
+RULE = ExtractionRule(
+    name="check", version=1, kind="check", sees=ENDS | {"plan", "check"}, find=_find, needs=_needs,
+    reads=_runs_commands, only_read=True,
+)  # fmt: skip

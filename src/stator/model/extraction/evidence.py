@@ -27,6 +27,8 @@ from stator.model.log.delta import Put
 from stator.model.records.types import Record
 from stator.model.values.ids import derived
 
+ENDS = frozenset({"outcome", "settlement"})
+"""The kinds of commits that end a call."""
 EXTRACT = "extract"
 """The origin, and the principal, of what extraction records."""
 REMOVED = "-"
@@ -76,9 +78,15 @@ class ExtractionRule(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     version: int
     kind: str
+    sees: frozenset[str]
+    """The kinds of commits that it finds something in."""
     find: Callable[[ExtractionState, Evidence, HeldCall | None], Found | None]
-    needs: Callable[[str, Any], Any] = lambda tool, given: None
+    needs: Callable[[str, Any], Any] | None = None
     """The part of a call's input that it reads, for a tool and its input; None if it reads nothing of it."""
+    reads: Callable[[str], bool] = lambda tool: True
+    """Whether it reads anything of the input of a tool's calls."""
+    only_read: bool = False
+    """Whether it finds nothing in the end of a call of whose input no rule reads anything."""
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,8 +106,12 @@ def seen_draft(draft: Draft) -> Evidence:
         input=None if draft.input is UNSET else draft.input,
         output=None if draft.output is UNSET else draft.output,
         happened=draft.happened, provenance=draft.provenance,
-        records=tuple(change.record for change in draft.changes if isinstance(change, Upsert)),
+        records=_put(draft.changes) if draft.changes else (),
     )  # fmt: skip
+
+
+def _put(changes: tuple[Change, ...]) -> tuple[Record, ...]:
+    return tuple([change.record for change in changes if isinstance(change, Upsert)])
 
 
 def seen_commit(commit: Commit) -> Evidence:

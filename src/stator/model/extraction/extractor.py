@@ -6,7 +6,8 @@ The findings are a function of the commits in their order. What is remembered is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from stator.model.exchange.extraction_state import ExtractionState, HeldCall
@@ -22,6 +23,7 @@ from stator.model.extraction import (
     surroundings,
 )
 from stator.model.extraction.evidence import (
+    ENDS,
     Evidence,
     ExtractionRule,
     RuleFinding,
@@ -45,24 +47,12 @@ RULES: tuple[ExtractionRule, ...] = (
     surroundings.RULE,
 )
 """Every rule. One whose findings change gets the next version; none is ever renamed."""
-SEEN = (
-    "outcome",
-    "settlement",
-    "turn",
-    "adopt",
-    "approval",
-    "plan",
-    "check",
-    "delivery",
-    "entry",
-    "compaction",
-)
-"""The kinds of commits that rules find something in."""
-ENDS = ("outcome", "settlement")
-ABOUT_CALLS = (*ENDS, "approval")
+ABOUT_CALLS = ENDS | {"approval"}
 CALLS_MAX = 64
 """Calls without an outcome that are remembered; of more, the oldest are given up."""
 ABOUT_MAX = 160
+TOOLS_MAX = 256
+"""Tools of which it is remembered which rules read the input of their calls."""
 
 
 class Extractor:
@@ -73,7 +63,10 @@ class Extractor:
     ) -> None:
         self.session = session
         self.state = state
+        kinds = frozenset[str]().union(*(rule.sees for rule in rules))
+        self._by_kind = {kind: [rule for rule in rules if kind in rule.sees] for kind in kinds}
         self._rules = rules
+        self._readers = lru_cache(maxsize=TOOLS_MAX)(self._readers_of)
 
     def see(self, one: Evidence, *, late: bool = False) -> list[RuleFinding]:
         """What the rules find in a commit, given those before it. `late`: it is a call that began before what was
@@ -81,13 +74,15 @@ class Extractor:
         if one.kind == "call":
             self._hold(one, late=late)
             return []
-        if one.kind not in SEEN or (one.kind == "entry" and not self.state.handover):
-            return []
+        rules = self._by_kind.get(one.kind, ())
         # what is recorded inside a call is not about the call
         is_about = one.call and one.kind in ABOUT_CALLS
         held = self.state.calls.get(one.call) if is_about else None
+        is_unread = held is not None and held.given is None
         found = []
-        for rule in self._rules:
+        for rule in rules:
+            if is_unread and rule.only_read:
+                continue
             made = rule.find(self.state, one, held)
             if made is None:
                 continue
@@ -103,16 +98,22 @@ class Extractor:
             del self.state.calls[one.call]
         return found
 
-    def lacks(self, draft: Draft) -> bool:
-        """Whether a draft is about a call of which it is not known what was asked."""
-        return draft.kind in ENDS and bool(draft.call) and draft.call not in self.state.calls
+    def lacks(self, call: str) -> bool:
+        """Whether it is not known what was asked in a call."""
+        return bool(call) and call not in self.state.calls
 
     def drafts(self, draft: Draft) -> list[Draft]:
         """The drafts of what is found in a draft: they follow it in the log."""
-        if origin_parts(draft.origin) is not None:
+        kind = draft.kind
+        if kind != "call" and kind not in self._by_kind:
+            return []
+        if kind == "entry" and not self.state.handover:  # most answers: nothing was asked for
+            return []
+        if draft.origin is not None and origin_parts(draft.origin) is not None:
             return []
         one = seen_draft(draft)
-        return [draft_of(self.session, one, finding) for finding in self.see(one)]
+        found = self.see(one)
+        return [draft_of(self.session, one, finding) for finding in found] if found else []
 
     def found_in(self, commit: Commit) -> list[Draft]:
         """The drafts of what is found in a commit that another process appended."""
@@ -121,8 +122,8 @@ class Extractor:
 
     def _hold(self, one: Evidence, *, late: bool) -> None:
         needed: dict[str, Any] = {}
-        for rule in self._rules:
-            part = rule.needs(one.tool, one.input)
+        for needs in self._readers(one.tool):
+            part = needs(one.tool, one.input)
             if isinstance(part, dict):
                 needed |= part
         calls = self.state.calls
@@ -135,7 +136,13 @@ class Extractor:
         while len(calls) > CALLS_MAX:
             del calls[next(iter(calls))]
 
+    def _readers_of(self, tool: str) -> list[Callable[[str, Any], Any]]:
+        """What reads the input of a tool's calls, in the order of the rules; each once."""
+        found = [rule.needs for rule in self._rules if rule.needs and rule.reads(tool)]
+        return list(dict.fromkeys(found))
+
 
 def about(tool: str, given: Any) -> str:
     """A call in a few words: its tool, and its command or what else says what it is about."""
-    return legible(cut_short(f"{tool} {subject(tool, given)}".strip(), ABOUT_MAX))
+    words = f"{tool} {subject(tool, given)}".strip()
+    return legible(words if len(words) <= ABOUT_MAX else cut_short(words, ABOUT_MAX))

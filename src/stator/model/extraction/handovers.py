@@ -53,7 +53,7 @@ def _find(state: ExtractionState, one: Evidence, held: HeldCall | None) -> Found
     if one.kind == "turn":
         state.handover = ""
         return None
-    if one.kind != "entry" or one.actor != "model" or not state.handover or one.status == "partial":
+    if one.actor != "model" or not state.handover or one.status == "partial":
         return None
     text = handover_in(plain_text(one.output))
     if not text:
@@ -72,4 +72,7 @@ def _kept(text: str, *also: str) -> Found | None:
     return Found(changes=(Upsert("artifacts", record),), source="model", content=text, also=also)
 
 
-RULE = ExtractionRule(name="handover", version=1, kind="artifact", find=_find)
+RULE = ExtractionRule(
+    name="handover", version=1, kind="artifact", find=_find,
+    sees=frozenset({"delivery", "compaction", "turn", "entry"}),
+)  # fmt: skip

@@ -10,7 +10,14 @@ from hashlib import sha256
 from typing import Any
 
 from stator.model.exchange.extraction_state import ExtractionState, HeldCall
-from stator.model.extraction.evidence import Evidence, ExtractionRule, Found, plain_text, string
+from stator.model.extraction.evidence import (
+    ENDS,
+    Evidence,
+    ExtractionRule,
+    Found,
+    plain_text,
+    string,
+)
 from stator.model.log.commit import Upsert
 from stator.model.records.types import ArtifactRecord
 from stator.model.values import canon
@@ -23,12 +30,12 @@ _APPROVED = "## Approved Plan"
 
 
 def _needs(tool: str, given: Any) -> Any:
-    plan = string(given.get("plan")) if tool in TOOLS and isinstance(given, dict) else ""
+    plan = string(given.get("plan")) if isinstance(given, dict) else ""
     return {"plan": plan} if 0 < len(plan) <= PLAN_MAX else None
 
 
 def _find(state: ExtractionState, one: Evidence, held: HeldCall | None) -> Found | None:
-    if one.kind not in ("outcome", "settlement") or one.status != "ok" or one.tool not in TOOLS:
+    if one.tool not in TOOLS or one.status != "ok":
         return None
     text = plain_text(one.output)
     if "approved" not in text.partition("\n")[0].lower():
@@ -47,4 +54,7 @@ def _find(state: ExtractionState, one: Evidence, held: HeldCall | None) -> Found
     return Found(changes=(Upsert("artifacts", record),), source="model", content=plan)
 
 
-RULE = ExtractionRule(name="plan", version=1, kind="artifact", find=_find, needs=_needs)
+RULE = ExtractionRule(
+    name="plan", version=1, kind="artifact", sees=ENDS, find=_find, needs=_needs,
+    reads=TOOLS.__contains__,
+)  # fmt: skip

@@ -9,19 +9,26 @@ from __future__ import annotations
 import re
 
 from stator.model.exchange.extraction_state import ExtractionState, HeldCall
-from stator.model.extraction.evidence import Evidence, ExtractionRule, Found, plain_text
+from stator.model.extraction.evidence import (
+    ENDS,
+    Evidence,
+    ExtractionRule,
+    Found,
+    plain_text,
+)
 from stator.model.log.commit import Upsert
 from stator.model.log.shown_text import cut_short, legible
 from stator.model.records.text import prompt_text
 from stator.model.records.types import CandidateRecord
+from stator.model.values.late_pattern import late
 
 QUOTE_MAX = 1_000
-_BY_A_PERSON = re.compile(
+_BY_A_PERSON = late(
     r"the user (?:doesn't want to proceed|rejected|denied|declined)|rejected by (?:the )?user"
     r"|user (?:rejected|denied|declined)",
     re.IGNORECASE,
 )
-_WORDS = re.compile(
+_WORDS = late(
     r"the user said:\s*(?P<said>.+)"
     r"|with the following feedback:\s*(?P<feedback>.+)"
     r"|<feedback>\s*(?P<tagged>.+?)\s*</feedback>"
@@ -34,8 +41,10 @@ _OURS = "Note: The user's next message may contain a correction or preference."
 
 
 def _find(state: ExtractionState, one: Evidence, held: HeldCall | None) -> Found | None:
-    if one.kind in ("outcome", "settlement"):
-        return _refused(state, one, held)
+    if one.kind in ENDS:
+        if one.status == "ok":
+            state.refused = []
+        return _refused(state, one, held) if one.status == "denied" else None
     if one.kind == "approval":
         denied = any(getattr(record, "verdict", "") == "denied" for record in one.records)
         return _candidate(held.about, one.why, (held.intent,)) if denied and held else None
@@ -47,9 +56,7 @@ def _find(state: ExtractionState, one: Evidence, held: HeldCall | None) -> Found
 
 
 def _refused(state: ExtractionState, one: Evidence, held: HeldCall | None) -> Found | None:
-    if one.status == "ok":
-        state.refused = []
-    if one.status != "denied" or held is None or not held.about:
+    if held is None or not held.about:
         return None
     text = plain_text(one.output) or one.cause
     if not _BY_A_PERSON.search(cut_short(text, QUOTE_MAX)) and not _BY_A_PERSON.search(one.cause):
@@ -78,4 +85,6 @@ def _candidate(about: str, words: str, also: tuple[str, ...]) -> Found | None:
 
 
 RULE_NAME = "refusal"
-RULE = ExtractionRule(name=RULE_NAME, version=1, kind="candidate", find=_find)
+RULE = ExtractionRule(
+    name=RULE_NAME, version=1, kind="candidate", sees=ENDS | {"approval", "turn"}, find=_find
+)

@@ -7,13 +7,13 @@ moved. No other line counts: a command that asks for a commit may fail, or have 
 from __future__ import annotations
 
 import posixpath
-import re
 import shlex
 from typing import Any
 
 from stator.model.exchange.extraction_state import ExtractionState, HeldCall
-from stator.model.exchange.tool_files import shell_command
+from stator.model.exchange.tool_files import command_text, is_shell
 from stator.model.extraction.evidence import (
+    ENDS,
     Evidence,
     ExtractionRule,
     Found,
@@ -25,6 +25,7 @@ from stator.model.extraction.urls import without_credentials
 from stator.model.log.commit import Change, Upsert
 from stator.model.log.shown_text import legible
 from stator.model.records.types import RevisionRecord
+from stator.model.values.late_pattern import late
 
 COMMAND_MAX = 20_000
 FILES_MAX = 200
@@ -32,35 +33,35 @@ REVISIONS_MAX = 50
 """Revisions that one command can have made, and those that are remembered until they are pushed."""
 LINES_MAX = 5_000
 _OPTIONS = r"(?:\s+(?:-[cC]\s+\S+|--?[\w-]+(?:=\S+)?))*"
-_COMMITS = re.compile(rf"\bgit{_OPTIONS}\s+commit\b")
-_PUSHES = re.compile(rf"\bgit{_OPTIONS}\s+push\b")
-_ADDS = re.compile(rf"\bgit{_OPTIONS}\s+add\s+([^;&|\n]*)")
-_RESETS = re.compile(rf"\bgit{_OPTIONS}\s+(?:reset|stash|checkout|restore)\b")
-_AMENDS = re.compile(rf"\bgit{_OPTIONS}\s+commit\b[^;&|\n]*\s--amend\b")
-_MADE = re.compile(
+_COMMITS = late(rf"\bgit{_OPTIONS}\s+commit\b")
+_PUSHES = late(rf"\bgit{_OPTIONS}\s+push\b")
+_ADDS = late(rf"\bgit{_OPTIONS}\s+add\s+([^;&|\n]*)")
+_RESETS = late(rf"\bgit{_OPTIONS}\s+(?:reset|stash|checkout|restore)\b")
+_AMENDS = late(rf"\bgit{_OPTIONS}\s+commit\b[^;&|\n]*\s--amend\b")
+_MADE = late(
     r"\[(?P<branch>detached HEAD|[^\[\]\s]{1,250})(?: \(root-commit\))? (?P<sha>[0-9a-f]{7,40})\] (?P<subject>\S.*)"
 )
-_COUNT = re.compile(r" (\d{1,7}) files? changed")
-_MODE = re.compile(r" (?:create|delete) mode \d{6} (?P<path>\S.*)")
-_RENAME = re.compile(r" rename (?P<both>.+ => .+) \(\d{1,3}%\)")
-_BRACES = re.compile(r"\{(?P<old>[^{}]*) => (?P<new>[^{}]*)\}")
-_TO = re.compile(r"To (?P<url>\S+)")
-_MOVED = re.compile(
+_COUNT = late(r" (\d{1,7}) files? changed")
+_MODE = late(r" (?:create|delete) mode \d{6} (?P<path>\S.*)")
+_RENAME = late(r" rename (?P<both>.+ => .+) \(\d{1,3}%\)")
+_BRACES = late(r"\{(?P<old>[^{}]*) => (?P<new>[^{}]*)\}")
+_TO = late(r"To (?P<url>\S+)")
+_MOVED = late(
     r" (?:[ +*] )?\s*(?:[0-9a-f]{7,40}\.\.\.?[0-9a-f]{7,40}|\[new branch\])\s+(?P<branch>\S+) -> (?P<there>\S+)"
 )
 
 
 def _needs(tool: str, given: Any) -> Any:
-    command = shell_command(tool, given) if isinstance(given, dict) else ""
+    command = command_text(given) if isinstance(given, dict) else ""
+    if "git" not in command:
+        return None
     wanted = any(one.search(command) for one in (_COMMITS, _PUSHES, _ADDS, _RESETS))
     return {"command": command} if wanted and len(command) <= COMMAND_MAX else None
 
 
 def _command(one: Evidence, held: HeldCall | None) -> str:
     """The command of a call that ended, and whose exit is known."""
-    if one.kind not in ("outcome", "settlement") or one.status not in ("ok", "error"):
-        return ""
-    given = held.given if held is not None else None
+    given = held.given if held is not None and one.status in ("ok", "error") else None
     return string(given.get("command")) if isinstance(given, dict) else ""
 
 
@@ -172,5 +173,11 @@ def _find_pushed(state: ExtractionState, one: Evidence, held: HeldCall | None) -
     return Found(changes=tuple(changes)) if changes else None
 
 
-RULE = ExtractionRule(name="revision", version=1, kind="revision", find=_find, needs=_needs)
-PUSHED = ExtractionRule(name="pushed", version=1, kind="revision", find=_find_pushed, needs=_needs)
+RULE = ExtractionRule(
+    name="revision", version=1, kind="revision", sees=ENDS, find=_find, needs=_needs,
+    reads=is_shell, only_read=True,
+)  # fmt: skip
+PUSHED = ExtractionRule(
+    name="pushed", version=1, kind="revision", sees=ENDS, find=_find_pushed, needs=_needs,
+    reads=is_shell, only_read=True,
+)  # fmt: skip

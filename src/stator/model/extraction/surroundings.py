@@ -13,8 +13,14 @@ from typing import Any
 
 from stator.model.exchange.extraction_state import ExtractionState, HeldCall
 from stator.model.exchange.shell_effects import simple_commands
-from stator.model.exchange.tool_files import shell_command
-from stator.model.extraction.evidence import Evidence, ExtractionRule, Found, string
+from stator.model.exchange.tool_files import command_text, is_shell
+from stator.model.extraction.evidence import (
+    ENDS,
+    Evidence,
+    ExtractionRule,
+    Found,
+    string,
+)
 from stator.model.extraction.urls import host_of, place_of
 from stator.model.log.commit import Upsert
 from stator.model.log.shown_text import legible
@@ -28,7 +34,8 @@ INSTRUCTIONS = frozenset(
     " copilot-instructions.md".split()
 )
 """Files that agents take instructions from, in lower case."""
-_MCP = re.compile(r"mcp__(?P<server>[^_\s](?:[^\s]*?[^_\s])?)__[^\s]+")
+_SERVERS = "mcp__"
+_MCP = re.compile(rf"{_SERVERS}(?P<server>[^_\s](?:[^\s]*?[^_\s])?)__[^\s]+")
 _FETCHES = frozenset("WebFetch web_fetch webfetch fetch_url url_fetch".split())
 _WORTH = re.compile(r"\b(?:curl|wget|sqlite3|psql|mysql|mariadb|mongosh|redis-cli)\b")
 _SCHEMES = {
@@ -45,20 +52,24 @@ Used = tuple[UseKind, str, str]
 """Kind, name and detail of something that was used."""
 
 
+def _fetches_or_runs(tool: str) -> bool:
+    return tool in _FETCHES or is_shell(tool)
+
+
 def _needs(tool: str, given: Any) -> Any:
     if not isinstance(given, dict):
         return None
     if tool in _FETCHES:
         return {"url": string(given.get("url"))} if host_of(string(given.get("url"))) else None
-    command = shell_command(tool, given)
+    command = command_text(given)
     wanted = _WORTH.search(command) is not None and len(command) <= COMMAND_MAX
     return {"command": command} if wanted else None
 
 
 def _find(state: ExtractionState, one: Evidence, held: HeldCall | None) -> Found | None:
-    if one.kind not in ("outcome", "settlement") or one.status != "ok":
-        return None
     given = held.given if held is not None and isinstance(held.given, dict) else {}
+    if one.status != "ok" or not (given or one.records or one.tool.startswith(_SERVERS)):
+        return None
     changes = []
     for kind, name, detail in (*_of_call(one, given), *_of_files(one)):
         key = f"{kind}\n{name}"
@@ -127,4 +138,7 @@ def _option(words: list[str], names: tuple[str, ...]) -> str:
     return ""
 
 
-RULE = ExtractionRule(name="surroundings", version=1, kind="use", find=_find, needs=_needs)
+RULE = ExtractionRule(
+    name="surroundings", version=1, kind="use", sees=ENDS, find=_find, needs=_needs,
+    reads=_fetches_or_runs,
+)  # fmt: skip

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
-_USER = re.compile(r"(?<=://)[^/@\s]*@")
-_URL = re.compile(
+from stator.model.values.late_pattern import late
+
+_USER = late(r"(?<=://)[^/@\s]*@")
+_URL = late(
     r"(?P<scheme>[a-z][a-z0-9+.-]{1,30})://(?:[^/@\s?#]*@)?"
     r"(?P<host>[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?)(?P<port>:\d{1,5})?(?P<path>/[^?#\s]*)?(?:[?#]\S*)?",
     re.IGNORECASE,

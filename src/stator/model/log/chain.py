@@ -11,7 +11,7 @@ knows its head; it cannot prevent a rewrite that recomputes all of it, which is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -24,9 +24,8 @@ from stator.model.log.commit import (
     Commit,
     Gone,
     Item,
-    Large,
 )
-from stator.model.log.delta import Put
+from stator.model.log.delta import Delta, Put
 
 TAG = b"stator.commit/1\n"
 GENESIS = "0" * 64
@@ -77,10 +76,36 @@ def item_salt(salt: bytes, name: str) -> bytes:
     return sha256(salt + name.encode()).digest()[:SALT_BYTES]
 
 
-def committed(salt: bytes, name: str, data: bytes) -> str:
-    """The commitment to one item of a commit that has that salt."""
-    # `commitment` of `item_salt`, written out: every append does this for every item.
-    return sha256(sha256(salt + name.encode()).digest()[:SALT_BYTES] + data).hexdigest()
+def commitments(
+    content: Mapping[str, Item], salt: bytes, salts: Mapping[str, bytes]
+) -> dict[str, str]:
+    """The commitment to each item of a commit with that salt, or with the salts that an erasure left.
+
+    An erased item left its own. One that is not loaded has none.
+    """
+    found: dict[str, str] = {}
+    for name, item in content.items():
+        if type(item) is bytes:
+            # `commitment` of `item_salt`, written out: every append does this for every item.
+            own = (
+                sha256(salt + name.encode()).digest()[:SALT_BYTES] if salt else salts.get(name, b"")
+            )
+            found[name] = sha256(own + item).hexdigest()
+        elif isinstance(item, Gone):
+            found[name] = item.commitment.hex()
+    return found
+
+
+def hashed_ops(delta: Delta, hashes: dict[str, str]) -> list[list[Any]]:
+    """The ops as the preimage holds them: each put with the commitment to its record, which leaves `hashes`."""
+    ops: list[list[Any]] = []
+    for n, op in enumerate(delta):
+        if type(op) is Put:
+            put = hashes.pop(put_item(n), None) or commitment(b"", b"")
+            ops.append(["put", op.collection, op.id, op.was, put])
+        else:
+            ops.append(["drop", op.collection, op.id, op.was])
+    return ops
 
 
 def salts_of(commit: Commit) -> dict[str, bytes]:
@@ -136,65 +161,54 @@ def digest(preimage: Preimage) -> str:
     return sha256(TAG + _encode(preimage)).hexdigest()
 
 
-_PUTS = tuple(f"put{n}" for n in range(64))
+class _PutItems(dict[int, str]):
+    """The usual names, made once."""
+
+    def __missing__(self, n: int) -> str:
+        return f"put{n}"
 
 
-def put_item(n: int) -> str:
-    """The name under which the nth op's record is kept among a commit's content items."""
-    return _PUTS[n] if n < len(_PUTS) else f"put{n}"
+put_item: Callable[[int], str] = _PutItems({n: f"put{n}" for n in range(64)}).__getitem__
+"""The name under which the nth op's record is kept among a commit's content items."""
 
 
 def rehash(commit: Commit) -> str:
     """The hash a commit must have, recomputed from everything that is stored of it."""
-    salts = salts_of(commit)
-    puts = {put_item(n) for n, op in enumerate(commit.delta) if isinstance(op, Put)}
-    content = {n: _committed(commit, n, salts) for n in commit.content if n not in puts}
-    delta: list[list[Any]] = []
-    for n, op in enumerate(commit.delta):
-        if isinstance(op, Put):
-            delta.append(
-                ["put", op.collection, op.id, op.was, _committed(commit, put_item(n), salts)]
-            )
-        else:
-            delta.append(["drop", op.collection, op.id, op.was])
+    hashes = commitments(commit.content, commit.salt, commit.salts)
+    for name in commit.content.keys() - hashes.keys():
+        raise BrokenChain(f"{name} of commit {commit.id} is not loaded, so it cannot be checked")
+    delta = hashed_ops(commit.delta, hashes)
+    source = commit.provenance
+    # Positional, as in `seal`, in the order of `Preimage`. Logs of earlier releases, which were hashed by name, verify.
     return digest(
         Preimage(
-            actor=commit.actor,
-            at=commit.at,
-            attempt=commit.attempt,
-            call=commit.call,
-            cause=commit.cause,
-            content=content,
-            delta=delta,
-            effect=commit.effect,
-            epoch=commit.epoch,
-            happened=commit.happened,
-            id=commit.id,
-            inputs=commit.inputs,
-            kind=commit.kind,
-            origin=commit.origin or (),
-            parent=commit.parent,
-            prev=commit.prev,
-            provenance=(commit.provenance.source, commit.provenance.trust),
-            run=commit.run,
-            seq=commit.seq,
-            session=commit.session,
-            status=commit.status,
-            tool=commit.tool,
-            trace=commit.trace,
-            turn=commit.turn,
-            v=commit.v,
+            commit.actor,
+            commit.at,
+            commit.attempt,
+            commit.call,
+            commit.cause,
+            hashes,
+            delta,
+            commit.effect,
+            commit.epoch,
+            commit.happened,
+            commit.id,
+            commit.inputs,
+            commit.kind,
+            commit.origin or (),
+            commit.parent,
+            commit.prev,
+            (source.source, source.trust),
+            commit.run,
+            commit.seq,
+            commit.session,
+            commit.status,
+            commit.tool,
+            commit.trace,
+            commit.turn,
+            commit.v,
         )
     )
-
-
-def _committed(commit: Commit, name: str, salts: dict[str, bytes]) -> str:
-    item: Item = commit.content.get(name, b"")
-    if isinstance(item, Gone):
-        return item.commitment.hex()
-    if isinstance(item, Large):
-        raise BrokenChain(f"{name} of commit {commit.id} is not loaded, so it cannot be checked")
-    return commitment(salts.get(name, b""), item)
 
 
 def check(commit: Commit, prev: str, seq: int) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from operator import attrgetter
 from typing import Any, get_args
 from uuid import UUID
 
@@ -26,7 +27,9 @@ from stator.model.log.commit import (
     Source,
     Trust,
     Upsert,
+    is_data_name,
 )
+from stator.model.log.delta import record_decoders
 from stator.model.records.tables import COLLECTIONS, OPERANDS
 from stator.model.records.types import Record
 from stator.model.values.ids import check_id
@@ -34,23 +37,33 @@ from stator.model.values.ids import check_id
 INT_MAX = 2**53 - 1
 """The largest integer every reader of the file keeps exactly."""
 
+DATA_MAX = 64
+"""Names under which one commit may hold bytes."""
+
 _ACTORS = frozenset(get_args(Actor))
 _SOURCES = frozenset(get_args(Source))
 _TRUST = frozenset(get_args(Trust))
-_STRUCTURE = ("kind", "tool", "status", "effect", "cause", "call", "parent", "run", "trace")
+_WORDS = ("kind", "tool", "status", "effect", "cause", "trace")
+_IDS = ("call", "parent", "run")
 _CONTENT = ("key", "output_summary", "principal", "why")
 _NUMBERS = ("attempt", "epoch", "happened")
+_words: Callable[[Draft], tuple[str, ...]] = attrgetter(*_WORDS)
+_texts: Callable[[Draft], tuple[str, ...]] = attrgetter(*_IDS, *_CONTENT)
 _NOT_JSON = (bytes, bytearray, datetime, date, time, timedelta, UUID, Decimal)
 encode_record = msgspec.json.Encoder(order="sorted").encode
-_decode: dict[str, Callable[[bytes], Record]] = {
-    name: msgspec.json.Decoder(collection.type).decode for name, collection in COLLECTIONS.items()
-}
 
 
 def check_draft(draft: Draft) -> None:
     """`InvalidInput` with the path of a field that is not what its name promises."""
-    if not _is_plain(draft):
-        _check_fields(draft)
+    check_frame(draft)
+    check_rest(draft)
+
+
+def check_frame(draft: Draft) -> None:
+    """The same for what a draft has in common with many others: its words, and who it is from."""
+    if not _are_plain(_words(draft)):
+        for name in _WORDS:
+            check_text(getattr(draft, name), f"$.{name}")
     actor: object = draft.actor
     if type(actor) is not str or actor not in _ACTORS:
         raise InvalidInput(
@@ -58,7 +71,27 @@ def check_draft(draft: Draft) -> None:
             path="$.actor",
             hint=", ".join(sorted(_ACTORS)),
         )
-    _check_provenance(draft.provenance)
+    source: object = draft.provenance
+    if not isinstance(source, Provenance):
+        raise _expected("a Provenance", source, "$.provenance")
+    if source.source not in _SOURCES or source.trust not in _TRUST:
+        raise InvalidInput(
+            f"unknown provenance {source.source!r:.40}, {source.trust!r:.40}", path="$.provenance"
+        )
+
+
+def check_rest(draft: Draft) -> None:
+    """The same for all other fields."""
+    attempt, epoch, happened = draft.attempt, draft.epoch, draft.happened
+    # The common case in one go: every number is small, every text is ASCII text.
+    if not (
+        type(attempt) is type(epoch) is type(happened) is int
+        and 0 <= attempt <= INT_MAX
+        and 0 <= epoch <= INT_MAX
+        and 0 <= happened <= INT_MAX
+        and _are_plain(_texts(draft))
+    ):
+        _check_fields(draft)
     if draft.origin is not None:
         _check_pair(draft.origin, "$.origin")
     if draft.inputs != ():
@@ -67,43 +100,19 @@ def check_draft(draft: Draft) -> None:
         _check_usage(draft.usage)
     if draft.changes != ():
         _check_changes(draft.changes)
+    if draft.data != {}:
+        _check_data(draft.data)
 
 
-def _is_plain(draft: Draft) -> bool:
-    """The common case in one go: every text is ASCII text, every number small."""
+def _are_plain(texts: tuple[str, ...]) -> bool:
     try:
-        text = "".join(
-            (
-                draft.kind,
-                draft.tool,
-                draft.status,
-                draft.effect,
-                draft.cause,
-                draft.call,
-                draft.parent,
-                draft.run,
-                draft.trace,
-                draft.key,
-                draft.output_summary,
-                draft.principal,
-                draft.why,
-            )
-        )
+        return "".join(texts).isascii()
     except TypeError:
         return False
-    attempt, epoch, happened = draft.attempt, draft.epoch, draft.happened
-    whole = type(attempt) is int and type(epoch) is int and type(happened) is int
-    return (
-        whole
-        and text.isascii()
-        and 0 <= attempt <= INT_MAX
-        and 0 <= epoch <= INT_MAX
-        and 0 <= happened <= INT_MAX
-    )
 
 
 def _check_fields(draft: Draft) -> None:
-    for name in _STRUCTURE:
+    for name in _IDS:
         check_text(getattr(draft, name), f"$.{name}")
     for name in _CONTENT:
         value: object = getattr(draft, name)
@@ -111,6 +120,16 @@ def _check_fields(draft: Draft) -> None:
             raise _expected("text", value, f"$.{name}")
     for name in _NUMBERS:
         check_number(getattr(draft, name), f"$.{name}")
+
+
+def _check_data(data: object) -> None:
+    if type(data) is not dict or len(data) > DATA_MAX:
+        raise _expected(f"a dict of at most {DATA_MAX} names and bytes", data, "$.data")
+    for name, value in data.items():
+        if type(name) is not str or not is_data_name(name):
+            raise _expected("a name of 1 to 64 letters, digits, _, . or -", name, "$.data")
+        if type(value) is not bytes:
+            raise _expected("bytes", value, "$.data")
 
 
 def check_text(value: object, path: str) -> None:
@@ -130,40 +149,32 @@ def check_text(value: object, path: str) -> None:
 
 def check_number(value: object, path: str) -> None:
     if type(value) is not int or not -INT_MAX <= value <= INT_MAX:
-        raise _expected("a whole number below 2**53", value, path)
+        raise _not_whole(value, path)
 
 
 def encode_checked(collection: str, record: Record) -> bytes:
     """A record's canonical bytes, once it is certain that every later release will read them."""
-    path = f"$.{collection}"
     try:
         data = encode_record(record)
     except UnicodeEncodeError:
         raise BadText(
             "text with a lone surrogate cannot be part of a record",
-            path=path,
+            path=f"$.{collection}",
             hint="decode it with errors='replace', or record it as a call's input or output",
         ) from None
     except (TypeError, ValueError, msgspec.MsgspecError) as error:
-        raise BadType(f"not recordable: {error}", path=path) from None
+        raise BadType(f"not recordable: {error}", path=f"$.{collection}") from None
     try:
-        if _decode[collection](data) != record:  # bytes and dates encode as text: not as given
+        if (
+            record_decoders[collection](data) != record
+        ):  # bytes and dates encode as text: not as given
             msgspec.convert(
                 msgspec.to_builtins(record, builtin_types=_NOT_JSON), COLLECTIONS[collection].type
             )
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$")
-        raise InvalidInput(what, path=path + where.rstrip("`")) from None
+        raise InvalidInput(what, path=f"$.{collection}" + where.rstrip("`")) from None
     return data
-
-
-def _check_provenance(value: object) -> None:
-    if not isinstance(value, Provenance):
-        raise _expected("a Provenance", value, "$.provenance")
-    if value.source not in _SOURCES or value.trust not in _TRUST:
-        raise InvalidInput(
-            f"unknown provenance {value.source!r:.40}, {value.trust!r:.40}", path="$.provenance"
-        )
 
 
 def _check_pair(value: object, path: str) -> None:
@@ -179,7 +190,8 @@ def _check_inputs(value: object, are_operands: bool) -> None:
     begins: object = 0
     for item in value:
         if type(item) is int:
-            check_number(item, "$.inputs")
+            if not -INT_MAX <= item <= INT_MAX:
+                raise _not_whole(item, "$.inputs")
             if are_operands:
                 continue
             if item < 0 and not (type(begins) is int and 0 < begins < -item):
@@ -223,6 +235,10 @@ def _check_changes(value: object) -> None:
 def check_collection(name: object) -> None:
     if not isinstance(name, str) or name not in COLLECTIONS:
         raise InvalidInput(f"no collection {name!r:.40}", path="$.changes")
+
+
+def _not_whole(value: object, path: str) -> BadType:
+    return _expected("a whole number below 2**53", value, path)
 
 
 def _expected(what: str, value: Any, path: str) -> BadType:

@@ -6,7 +6,7 @@ Every field is looked at, by its value and not by its name, so that a new field 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import Any, AnyStr, TypeVar
 
 import msgspec
@@ -17,52 +17,63 @@ from stator.model.values import canon
 from stator.model.values.canon import Scrub
 
 R = TypeVar("R", bound=Record)
+Passes = Callable[[list[str]], bool]
+"""Says of some texts that none holds a secret."""
 _NO_TEXT = frozenset((int, bool, type(None)))
 
 
-@lru_cache
-def _containers(kind: type[Record]) -> tuple[str, ...]:
-    """The fields of a record that hold neither one text nor a number."""
-    fields = msgspec.structs.fields(kind)
-    return tuple(field.name for field in fields if field.type not in (str, int, bool))
+def texts_of(record: Record) -> list[str]:
+    """The texts of a record that are not inside of something."""
+    return [text for text in astuple(record) if type(text) is str]
 
 
-def clean_record(
-    record: R, scrub: Scrub | None, passes: Callable[[list[str]], bool] | None = None
-) -> R:
+def clean_record(record: R, scrub: Scrub | None, passes: Passes | None = None) -> R:
     """The record as it is recorded; the same object if nothing in it changes.
 
     `passes` says of all texts of the record at once that none holds a secret, which is faster.
     """
-    found = _tagged(record, scrub)
+    foreign = _foreign_field(type(record))
+    found = _tagged(record, foreign, scrub) if foreign else {}
     if scrub is not None:
-        names = record.__struct_fields__
-        if passes is not None and passes([t for t in astuple(record) if type(t) is str]):
-            names = _containers(type(record))
-        for name in names:
-            value = getattr(record, name)
-            if value and name not in found and (clean := _clean(value, name, scrub)) is not value:
+        texts: list[str] = []
+        fields: list[tuple[str, Any]] = []
+        for name, value in zip(record.__struct_fields__, astuple(record), strict=True):
+            kind = type(value)
+            if kind is str:
+                texts.append(value)
+            elif kind in _NO_TEXT:
+                continue
+            if value and name not in found:
+                fields.append((name, value))
+        clear = passes is not None and passes(texts)
+        for name, value in fields:
+            if clear and type(value) is str:
+                continue
+            if (clean := _clean(value, name, scrub)) is not value:
                 found[name] = clean
     return msgspec.structs.replace(record, **found) if found else record
 
 
-def _tagged(record: Record, scrub: Scrub | None) -> dict[str, Any]:
-    """The fields with foreign values, tagged and without secrets: the only place where those of records are tagged.
+@cache
+def _foreign_field(kind: type[Record]) -> str:
+    """The field of a record that holds values which are not ours; "" if it has none."""
+    if issubclass(kind, DecisionRecord):
+        return "factors"
+    return "value" if "value" in kind.__struct_fields__ else ""
+
+
+def _tagged(record: Record, field: str, scrub: Scrub | None) -> dict[str, Any]:
+    """The field with foreign values, tagged and without secrets: the only place where those of records are tagged.
 
     The name of a record counts as the dict key of its value.
     """
-    if isinstance(record, DecisionRecord):
-        factors = record.factors
-        return (
-            {"factors": canon.to_plain(factors, path="$.factors", scrub=scrub)} if factors else {}
-        )
-    if not hasattr(record, "value"):
-        return {}
-    value: Any = record.value
+    value: Any = getattr(record, field)
+    if field == "factors":
+        return {field: canon.to_plain(value, path="$.factors", scrub=scrub)} if value else {}
     if type(value) is int and abs(value) < 2**53:
         return {}
     name: str = getattr(record, "name", "value")
-    return {"value": canon.to_plain(value, path="$.value", scrub=scrub and _named(scrub, name))}
+    return {field: canon.to_plain(value, path="$.value", scrub=scrub and _named(scrub, name))}
 
 
 def _named(scrub: Scrub, name: str) -> Scrub:

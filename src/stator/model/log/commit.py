@@ -7,10 +7,12 @@ because content can be erased while the chain stays valid.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import builtins
+import re
+from typing import Any, Final, Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from stator.errors import BadType
 from stator.errors import Erased as ErasedError
@@ -45,6 +47,10 @@ CONTENT = (
     "why",
 )
 """Fields that are content: salted, committed to by hash, erasable. In the order they are stored."""
+
+
+DATA = "data:"
+"""How the names of content items begin that are bytes as they were given, and not canonical JSON."""
 
 
 class Provenance(msgspec.Struct, frozen=True, array_like=True):
@@ -122,6 +128,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     call: str = ""
     cause: str = ""
     changes: tuple[Change, ...] = ()
+    data: dict[str, bytes] = {}
+    """Bytes by name, which nobody here reads: they are recorded as they are, but for secrets in text."""
     effect: str = ""
     epoch: int = 0
     happened: int = 0
@@ -163,7 +171,7 @@ class Large(msgspec.Struct, frozen=True):
 Item = bytes | Gone | Large
 
 
-class Commit(msgspec.Struct, frozen=True, kw_only=True):
+class Commit(msgspec.Struct, frozen=True):
     """One appended, hash-chained record of a session's log."""
 
     id: str
@@ -204,9 +212,20 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
 
     def value(self, name: str, default: Any = None) -> Any:
         """A content field as the Python value that was recorded; `Erased` if it is gone."""
-        item = self.content.get(name, UNSET)
-        if isinstance(item, UnsetType):
-            return default
+        item = self._item(name)
+        return default if item is None else canon.loads(item)
+
+    def bytes(self, name: str) -> builtins.bytes | None:
+        """The bytes that were given under that name; None if none were, `Erased` if they are gone."""
+        return self._item(DATA + name)
+
+    @property
+    def data_names(self) -> list[str]:
+        """The names under which it was given bytes."""
+        return [name.removeprefix(DATA) for name in self.content if name.startswith(DATA)]
+
+    def _item(self, name: str) -> builtins.bytes | None:
+        item = self.content.get(name)
         if isinstance(item, Gone):
             what = f"was erased by @{item.by}" if item.by else "is not in the bundle it came with"
             raise ErasedError(f"{name} of commit {self.id} {what}", commit=self.id, field=name)
@@ -214,7 +233,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
             raise BadType(
                 f"{name} of commit {self.id} was not loaded", hint="read it with load=True"
             )
-        return canon.loads(item)
+        return item
 
     def known(self, name: str, default: Any = None) -> Any:
         """The same for who can do without it: the default also where it was erased."""
@@ -229,11 +248,19 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     def used(self) -> int:
         """When its session was last used, if it is the newest: in what came later from elsewhere, when
         it happened there; never in the future, even if another clock was wrong."""
-        return min(self.when, self.at)
+        return min(self.happened or self.at, self.at)
 
     def own(self, kind: Kind) -> str:
         """The id of the turn or call this commit began."""
         return retype(self.id, kind)
+
+
+_DATA_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+def is_data_name(name: str) -> bool:
+    """Whether bytes may have this name."""
+    return _DATA_NAME.fullmatch(name) is not None
 
 
 def gone(by: int) -> str:

@@ -48,15 +48,21 @@ class Version(msgspec.Struct, frozen=True):
     op: Op
 
 
-_decoders: dict[str, Callable[[bytes], Record]] = {
-    name: msgspec.json.Decoder(collection.type).decode for name, collection in COLLECTIONS.items()
-}
+class _Decoders(dict[str, Callable[[bytes], Record]]):
+    """The decoder of each collection, made when it is first needed: all of them take milliseconds of every start."""
+
+    def __missing__(self, collection: str) -> Callable[[bytes], Record]:
+        made = self[collection] = msgspec.json.Decoder(COLLECTIONS[collection].type).decode
+        return made
+
+
+record_decoders = _Decoders()
 
 
 def decode_record(collection: str, data: bytes) -> Record:
     """A record from its canonical bytes."""
     try:
-        return _decoders[collection](data)
+        return record_decoders[collection](data)
     except msgspec.ValidationError:
         if data.startswith(b'{"erased"') or data.startswith(b'{"type":"erased"'):
             return msgspec.json.decode(data, type=ErasedRecord)

@@ -6,15 +6,23 @@ that can grow is a page, continued by its cursor (the key of the last row, never
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
 from stator.errors import BadQuery
+from stator.model.log.commit import Commit
+from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import SessionRecord
 
 PAGE = 100
 PAGE_MAX = 10_000
+
+NEWEST = -1
+"""Among the seqs of commits that are asked for: the last commit there is."""
+GONE = -1
+"""The head of a session that is not in a store, where heads are asked for."""
 
 Row = TypeVar("Row")
 UsageBy = Literal["content", "session", "tier", "kind"]
@@ -37,7 +45,12 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     pid: int = 0
     program: str = ""
     since: int = 0
-    live: bool = False
+    live: bool | Literal["silent"] = False
+    """Whether its process lives. "silent": it gave no sign for a while, on the clock of the process that looked; it may
+    be displaced, and it may still run."""
+    beats: int = 0
+    """A counter that its process moves while it lives, where a store at a distance can know no more; 0 where the store
+    knows by itself."""
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +64,8 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     updated: int = 0
     at_rest: bool = False
     """Whether readers know that the agent of a recorded session is not at work; a store by itself does not."""
+    counts: Counts | None = None
+    """How much it holds, where the reader asked for that. No part of any document."""
 
     @property
     def id(self) -> str:
@@ -63,7 +78,8 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> str:
-        """The status people see: an active session without a live driver is interrupted. A recorded session
+        """The status people see: an active session without a live driver is interrupted, one whose driver gives no
+        sign is silent. A recorded session
         without a known live agent counts as paused."""
         status = self.record.status
         if self.record.mode == "recorded" and (
@@ -71,8 +87,8 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
         ):
             return "paused"
         live = self.holder is not None and self.holder.live
-        if status == "active" and self.record.mode == "driven" and not live:
-            return "interrupted"
+        if status == "active" and self.record.mode == "driven" and live is not True:
+            return live or "interrupted"
         return status
 
 
@@ -91,6 +107,8 @@ class Lease(msgspec.Struct, frozen=True):
     session: str
     epoch: int
     displaced: Holder | None = None
+    newest: tuple[Commit, ...] = ()
+    """The last commits there were, newest first, without content in blobs: as many as were asked for."""
 
 
 class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +119,10 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     last: int
     at: int
     status: str = ""
+    began: Commit | None = None
+    """The commit that began it, where the reader asked for prompts. No part of any document."""
+    end: int = 0
+    """Its last commit before a rewind and the tag of that, where the reader asked for ends. No part of any document."""
 
 
 class CallRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,6 +152,23 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     content_bytes: int = 0
     live: dict[str, int] = {}
     """Live records by collection: as many as the state holds, those that a fork inherited included."""
+
+
+class Read(msgspec.Struct, frozen=True):
+    """A read of the port that is answered together with others: its method, and what that is given."""
+
+    method: str
+    args: tuple[Any, ...]
+    options: dict[str, Any] = {}
+
+
+def read(method: str, *args: Any, **options: Any) -> Read:
+    """A read as it is written where a store is asked itself."""
+    return Read(method, args, options)
+
+
+TOGETHER = frozenset("session sessions head commits locate turns entries versions calls".split())
+"""What can be asked together."""
 
 
 class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -225,3 +264,21 @@ def check_limit(limit: object) -> int:
     if type(limit) is not int or not 0 < limit <= PAGE_MAX:
         raise BadQuery(f"a limit must be a whole number from 1 to {PAGE_MAX:,}, got {limit!r:.40}")
     return limit
+
+
+def check_collection(name: str) -> None:
+    """Refuse what is no collection."""
+    if name not in COLLECTIONS:
+        raise BadQuery(f"no collection {name!r:.40}", hint=f"one of: {', '.join(COLLECTIONS)}")
+
+
+def check_limits(
+    collections: Sequence[str], limit: int | Mapping[str, int] | None
+) -> dict[str, int | None]:
+    """The collections that are asked for (none named: all), each once, with how many records of it."""
+    limits: dict[str, int | None] = {}
+    for name in collections or COLLECTIONS:
+        check_collection(name)
+        most = limit.get(name) if isinstance(limit, Mapping) else limit
+        limits[name] = None if most is None else check_limit(most)
+    return limits

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from stator.model.log.secret_bytes import Reading, may_hold, reading, wide_readings
+from stator.model.log.secret_bytes import Reading, is_text, may_hold, reading, wide_readings
 from stator.model.log.secret_names import (
     has_name,
     name_sort,
@@ -38,8 +38,8 @@ from stator.model.log.secret_shapes import run_spans
 from stator.model.log.secret_spans import (
     PLACEHOLDER_HEAD,
     Span,
-    late_pattern,
 )
+from stator.model.values.late_pattern import late
 from stator.model.values.value_names import VALUES, name_after, name_beside
 
 TYPE_CHECKING = False  # as type checkers know it: a hook cannot wait until `typing` is loaded
@@ -87,7 +87,7 @@ KINDS: Final[tuple[tuple[str, str], ...]] = (
     ("xai", "xAI API key"),
 )
 
-placeholder_pattern: Final = late_pattern(r"‹secret:[a-z][a-z-]{1,31}:[0-9a-f]{12}›")
+placeholder_pattern: Final = late(r"‹secret:[a-z][a-z-]{1,31}:[0-9a-f]{12}›")
 
 
 def has_placeholder(text: str) -> bool:
@@ -96,9 +96,10 @@ def has_placeholder(text: str) -> bool:
 
 
 _SHORTEST: Final = 20
-_WORDLIKE: Final = late_pattern(r"[\w./()-]{0,19}+")
+_WORDLIKE: Final = late(r"[\w./()-]{0,19}+")
 """A word shorter than any key, without what a name needs before a value: nothing to look for."""
 
+_NO_TEXT: Final = frozenset((int, float, bool, type(None)))
 _PASSES_MAX: Final = 8
 """Two are the rule; the rest is for secrets glued together, which only tests do."""
 
@@ -116,6 +117,21 @@ class Redactor:
         joined = '"' + '"\n"'.join(texts)
         data = joined.encode("ascii", "replace")
         return not (run_spans(joined, data) or has_name(data) or b":/" in data)
+
+    def passes_flat(self, value: dict[Any, Any]) -> bool:
+        """The same for a dict of texts and numbers under harmless names, as the arguments of most calls are."""
+        texts = []
+        for key, item in value.items():
+            # these are the keys that `scrub` leaves as they are
+            if type(key) is not str or len(key) >= _SHORTEST or not key.isidentifier():
+                return False
+            if key in VALUES or name_sort(key) is not None:
+                return False
+            if type(item) is str:
+                texts.append(item)
+            elif type(item) not in _NO_TEXT:
+                return False
+        return self.passes(texts)
 
     def scrub_json(self, value: Any, name: str | None = None) -> Any:
         """A value of JSON without its secrets, in every text and every key."""
@@ -137,10 +153,13 @@ class Redactor:
         value, mostly its dict key: under a secret-looking name the whole value is replaced, in any shape.
         """
         if isinstance(text, str):
-            if name is None and len(text) < _SHORTEST and text.isidentifier():
-                return text  # most dict keys
             return self._text(text, name)
         return self._bytes(text, name)
+
+    def scrub_data(self, data: bytes) -> bytes:
+        """Bytes that their program reads again: without secrets where they are text, else as they are. A length in
+        front of a secret, or a checksum, would no longer be right."""
+        return self._bytes(data, None) if is_text(data) else data
 
     def _bytes(self, data: bytes, name: str | None) -> bytes:
         if b"\0" in data:
@@ -158,7 +177,7 @@ class Redactor:
         return None if clean is found.text else found.with_text(clean)
 
     def _text(self, text: str, name: str | None) -> str:
-        plain = len(text) < _SHORTEST and _WORDLIKE.fullmatch(text)
+        plain = len(text) < _SHORTEST and (text.isidentifier() or _WORDLIKE.fullmatch(text))
         if plain and (name is None or name_sort(name) is None):
             return text
         spans = named_value(text, name) if name is not None else None

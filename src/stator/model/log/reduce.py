@@ -7,8 +7,8 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, cast, get_args
 
 import msgspec
 
@@ -87,7 +87,7 @@ class Made:
         if self._touched and (collection, key) in self._touched:
             return self._touched[collection, key]
         entry = self.view.find(collection, key)
-        return None if entry is None else _standing(entry)
+        return None if entry is None else (entry.id, entry.seq, entry.record)
 
     def key_of_id(self, collection: str, identifier: str) -> str:
         """The key of the live record with that id; it is an error if there is none."""
@@ -116,7 +116,7 @@ class Made:
                 f"a {collection} key has at most {KEY_MAX} characters, got {len(key)}",
                 path=f"$.{collection}",
             )
-        identifier, was = standing[:2] if standing else (self.mint(), 0)
+        identifier, was, _ = standing or (self.mint(), 0, record)
         if key is None:
             key = KEYLESS + identifier
         self.ops.append(Put(collection, identifier, record, was))
@@ -150,8 +150,10 @@ def reduce(draft: Draft, view: StateView) -> tuple[Delta, list[str]]:
     """The delta of a draft in that state, and the key of each op's record."""
     if draft.kind not in KINDS:
         raise InvalidInput(f"unknown kind of commit {draft.kind!r:.40}", path="$.kind")
-    made = Made(draft.id, view)
     special = _SPECIAL.get(draft.kind)
+    if special is None and not draft.changes and not draft.usage:
+        return [], []
+    made = Made(draft.id, view)
     if special is not None:
         special(draft, made)
     else:
@@ -166,14 +168,14 @@ def reduce(draft: Draft, view: StateView) -> tuple[Delta, list[str]]:
 
 def _change(change: Change, made: Made) -> None:
     if isinstance(change, Upsert):
-        if not isinstance(change.record, COLLECTIONS[change.collection].type):
+        collection = COLLECTIONS[change.collection]
+        if not isinstance(change.record, collection.type):
             raise InvalidInput(
                 f"{type(change.record).__name__} is not a record of {change.collection}",
                 path=f"$.{change.collection}",
             )
         merge = _MERGE.get(change.collection)
         if merge is None:
-            collection = COLLECTIONS[change.collection]
             made.put(change.collection, change.record, key_of(collection, change.record, ""))
         else:
             merge(change.record, made)
@@ -186,13 +188,20 @@ def _change(change: Change, made: Made) -> None:
 
 
 def _call(draft: Draft, made: Made) -> None:
+    status = _CALL_STATUSES.get(draft.status)
+    if status is None:
+        raise InvalidInput(
+            f"a call cannot have the status {draft.status!r:.40}",
+            path="$.status",
+            hint=", ".join(get_args(CallStatus)),
+        )
     record = CallRecord(
         call=draft.call,
         tool=draft.tool,
         attempt=draft.attempt or 1,
-        effect=cast("Effect", draft.effect or "write"),
+        effect=_effect(draft),
         since=draft.happened,
-        status=cast("CallStatus", draft.status or "started"),
+        status=status,
     )
     # Under an id that this commit made nothing can stand, so nobody need look.
     fresh = draft.call == retype(draft.id, "call")
@@ -229,8 +238,20 @@ def _known_call(record: Record, draft: Draft) -> CallRecord:
     """The call a commit is about, also where its record was erased."""
     if isinstance(record, CallRecord):
         return record
-    effect = cast("Effect", draft.effect or "write")
-    return CallRecord(call=draft.call, tool=draft.tool, attempt=draft.attempt or 1, effect=effect)
+    attempt = draft.attempt or 1
+    return CallRecord(call=draft.call, tool=draft.tool, attempt=attempt, effect=_effect(draft))
+
+
+def _effect(draft: Draft) -> Effect:
+    """What a call does. One of another name could be written, and never be read again."""
+    effect = _EFFECTS.get(draft.effect)
+    if effect is None:
+        raise InvalidInput(
+            f"a call cannot have the effect {draft.effect!r:.40}",
+            path="$.effect",
+            hint=", ".join(get_args(Effect)),
+        )
+    return effect
 
 
 def _count_use(draft: Draft, made: Made) -> None:
@@ -242,6 +263,15 @@ def _count_use(draft: Draft, made: Made) -> None:
         tool, uses=tool.uses + 1, failures=tool.failures + failed, last=draft.status
     )
     made.put_over(standing, "tools", counted, draft.tool)
+
+
+def _turn_end(draft: Draft, made: Made) -> None:
+    """An end says how the turn ended: the index of turns knows an open turn by its empty status."""
+    for change in draft.changes:
+        _change(change, made)
+    if not draft.status:
+        what, hint = "a turn cannot end without a status", '"ok", or what went wrong'
+        raise InvalidInput(what, path="$.status", hint=hint)
 
 
 def _settlement(draft: Draft, made: Made) -> None:
@@ -267,9 +297,8 @@ def _approval(draft: Draft, made: Made) -> None:
         made.put("calls", msgspec.structs.replace(record, status="started"), draft.call)
 
 
-def _tool(record: Record, made: Made) -> None:
+def _tool(tool: ToolRecord, made: Made) -> None:
     """A tool's definition may change; how often it was used stays."""
-    tool = cast("ToolRecord", record)
     standing = made.find("tools", tool.name)
     if standing is not None and isinstance(known := standing[2], ToolRecord):
         tool = msgspec.structs.replace(
@@ -278,13 +307,12 @@ def _tool(record: Record, made: Made) -> None:
     made.put_over(standing, "tools", tool, tool.name)
 
 
-def _decision(record: Record, made: Made) -> None:
+def _decision(decision: DecisionRecord, made: Made) -> None:
     """A decision supersedes the live one on its topic, and the one it names; both leave the state.
 
     It gets an id of its own instead of being a new version of an old one: both stay citable, and `supersedes`
     leads from one to the other.
     """
-    decision = cast("DecisionRecord", record)
     named, topic = decision.supersedes, decision.topic
     standing = made.find("decisions", topic) if topic else None
     if standing is not None:
@@ -295,22 +323,21 @@ def _decision(record: Record, made: Made) -> None:
     made.put_over(None, "decisions", decision, topic or None)
 
 
-def _file(record: Record, made: Made) -> None:
+def _file(file: FileRecord, made: Made) -> None:
     """A file keeps its id over its life; a rename leaves the old path deleted, recorded before or not."""
-    file = cast("FileRecord", record)
     key = file_key(file.root, file.path)
     source = file_key(file.root, file.from_path) if file.from_path else ""
     if source == key:
         source = ""
     standing = made.find("files", source or key)
     if standing is not None:
-        known = cast("FileRecord", standing[2])
+        known = standing[2]
         # The record may have been erased; an ErasedRecord has none of these fields.
         known_after: str = getattr(known, "after", "")
         if not file.before and known_after:
-            file = msgspec.structs.replace(file, before=known.after)
+            file = msgspec.structs.replace(file, before=known_after)
         if file.op == "read" and not file.after and known_after:
-            file = msgspec.structs.replace(file, after=known.after)
+            file = msgspec.structs.replace(file, after=known_after)
         file = _with_kept(file, known)
     if not source:
         made.put_over(standing, "files", file, key)
@@ -354,17 +381,15 @@ def _with_kept(file: FileRecord, known: Record) -> FileRecord:
     return msgspec.structs.replace(file, before_in=before_in, after_in=after_in)
 
 
-def _artifact(record: Record, made: Made) -> None:
-    artifact = cast("ArtifactRecord", record)
+def _artifact(artifact: ArtifactRecord, made: Made) -> None:
     standing = made.find("artifacts", artifact.name)
     version = getattr(standing[2], "version", 0) + 1 if standing else 1
     artifact = msgspec.structs.replace(artifact, version=version, commit=made.commit)
     made.put_over(standing, "artifacts", artifact, artifact.name)
 
 
-def _plan(record: Record, made: Made) -> None:
+def _plan(step: PlanRecord, made: Made) -> None:
     """A step whose status moves keeps its place, its detail and evidence, its check and files."""
-    step = cast("PlanRecord", record)
     standing = made.find("plan", step.step)
     if standing is not None and isinstance(known := standing[2], PlanRecord):
         step = msgspec.structs.replace(
@@ -378,9 +403,8 @@ def _plan(record: Record, made: Made) -> None:
     made.put_over(standing, "plan", step, step.step)
 
 
-def _use(record: Record, made: Made) -> None:
+def _use(use: WorkingRecord, made: Made) -> None:
     """Another use of the same thing is counted; what was known of it stays known."""
-    use = cast("WorkingRecord", record)
     key = f"{use.kind}\n{use.name}"
     standing = made.find("working_set", key)
     uses, detail = 1, use.detail
@@ -391,9 +415,8 @@ def _use(record: Record, made: Made) -> None:
     made.put_over(standing, "working_set", whole, key)
 
 
-def _revision(record: Record, made: Made) -> None:
+def _revision(revision: RevisionRecord, made: Made) -> None:
     """What becomes known of a revision later (that it was pushed, or amended) is added to what is known."""
-    revision = cast("RevisionRecord", record)
     standing = made.find("revisions", revision.sha)
     if standing is not None and isinstance(known := standing[2], RevisionRecord):
         given = {
@@ -544,9 +567,15 @@ def _nothing(draft: Draft, made: Made) -> None:
     """Lifecycle kinds apply their changes after the transition, in `_lifecycle`."""
 
 
+_CALL_STATUSES: Mapping[str, CallStatus] = {
+    "": "started",
+    **{status: status for status in get_args(CallStatus)},
+}
+_EFFECTS: Mapping[str, Effect] = {"": "write", **{effect: effect for effect in get_args(Effect)}}
 _SPECIAL: dict[str, Callable[[Draft, Made], None]] = {
     "call": _call,
     "outcome": _outcome,
+    "turn_end": _turn_end,
     "settlement": _settlement,
     "approval": _approval,
     "budget": _budget,
@@ -560,7 +589,7 @@ _SPECIAL: dict[str, Callable[[Draft, Made], None]] = {
     "adopt": _adopt,
     **dict.fromkeys(TRANSITIONS, _nothing),
 }
-_MERGE: dict[str, Callable[[Record, Made], None]] = {
+_MERGE: dict[str, Callable[[Any, Made], None]] = {
     "decisions": _decision,
     "files": _file,
     "artifacts": _artifact,

@@ -6,14 +6,15 @@ shown after it is what was shown at its target, and what came after the rewind i
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from stator.model.log.commit import Reset
+from stator.model.log.commit import Commit, Reset
+from stator.model.log.query import TurnRow
 from stator.model.records.tables import BOOKKEEPING, COLLECTIONS, KEPT_IN_REWIND
-from stator.model.records.types import Entry, ErasedRecord, to_settle
+from stator.model.records.types import Entry, ErasedRecord, TagRecord, to_settle
 from stator.model.values.canon import encode
 
 TAG = "rewind/"
@@ -31,6 +32,35 @@ class Rewind(msgspec.Struct, frozen=True):
     seq: int
     to: int
     left: int
+
+
+def rewind_of(commit: Commit) -> Rewind | None:
+    """The rewind that a commit records. A fork may be taken between a tag and its rewind, and an imported log
+    may contain anything."""
+    ends = [seq for seq in commit.inputs if isinstance(seq, int)]
+    if commit.kind != "rewind" or len(ends) != 2 or not 0 <= ends[0] <= ends[1] < commit.seq:
+        return None
+    return Rewind(commit.seq, *ends)
+
+
+def rewind_tags(tags: Iterable[Entry]) -> list[tuple[int, TagRecord]]:
+    """The tags that rewinds left, with their seqs: the rewind is the next commit."""
+    return [
+        (entry.seq, entry.record)
+        for entry in tags
+        if isinstance(entry.record, TagRecord) and entry.record.name.startswith(TAG)
+    ]
+
+
+def with_ends(rows: Sequence[TurnRow], tags: Sequence[tuple[int, TagRecord]]) -> list[TurnRow]:
+    """Turns with where each ends: a rewind after it is not part of it, nor is the tag before that."""
+    left = sorted(tag.seq for seq, tag in tags if tag.seq < seq)
+    found: list[TurnRow] = []
+    for row in rows:
+        place = bisect_left(left, row.first)  # the first head in the turn that a rewind left
+        end = min([row.last, *left[place : place + 1]])
+        found.append(msgspec.structs.replace(row, end=end))
+    return found
 
 
 def visible(rewinds: Sequence[Rewind], upto: int) -> list[Stretch]:

@@ -7,30 +7,37 @@ item → hash.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import sha256
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
 
-from stator.errors import TooLarge
+from stator.errors import InvalidInput, TooLarge
 from stator.model.log.chain import (
     SALT_BYTES,
     Preimage,
-    committed,
+    commitments,
     digest,
+    hashed_ops,
     put_item,
 )
-from stator.model.log.check import check_draft, encode_checked, encode_record
-from stator.model.log.clean_record import clean_record
+from stator.model.log.check import (
+    check_frame,
+    check_rest,
+    encode_checked,
+    encode_record,
+)
+from stator.model.log.clean_record import Passes, clean_record, texts_of
 from stator.model.log.commit import (
     CONTENT,
+    DATA,
+    FORMAT,
     Change,
     Commit,
     Draft,
-    Item,
     Reset,
     Upsert,
 )
@@ -39,7 +46,10 @@ from stator.model.log.edges import LogView, resolved, scrubbed_names
 from stator.model.log.reduce import reduce
 from stator.model.records.types import SessionRecord
 from stator.model.sessions.lifecycle import (
+    ENDED,
+    TRANSITIONS,
     cause_after_close,
+    check_lease,
     check_transition,
     is_after_close,
     is_witnessed,
@@ -64,6 +74,13 @@ _STRUCTURE = tuple(
 )
 """All other texts of a draft that are not content. A new field is one of them by itself."""
 _structure: Callable[[Draft], tuple[str, ...]] = attrgetter(*_STRUCTURE)
+_frame: Callable[[Draft], tuple[Any, ...]] = attrgetter("kind", "actor", "provenance", *_STRUCTURE)
+"""What a draft has in common with many others: all of it that `check_frame` and `_scrub_structure` look at."""
+_clean_frames: set[tuple[Any, ...]] = set()
+"""Frames that were checked and hold no secret. A program says the same few words with all it records."""
+_CLEAN_FRAMES_MAX = 1024
+_FRAME_TEXT_MAX = 64
+"""Longer texts are rarely the same again."""
 
 if TYPE_CHECKING:  # its patterns take a while to compile, and only writing needs them
     from stator.model.log.redact import Redactor
@@ -88,9 +105,20 @@ class Sealed(msgspec.Struct, frozen=True):
     keys: list[str]
 
 
-def admitted(draft: Draft, record: SessionRecord) -> Draft:
-    """The draft as a session in that state accepts it, else `WrongState`. What a witness brings after close gets
-    a cause that says so: here, because only the append itself knows which of the two came first."""
+def admitted(draft: Draft, record: SessionRecord, epoch: int) -> Draft:
+    """The draft as a session in that state, held under that epoch (0: by nobody), accepts it, else `LeaseLost` or
+    `WrongState`. What a witness brings after close gets a cause that says so: here, because only the append itself
+    knows which of the two came first."""
+    if draft.epoch == 0 or draft.epoch != epoch:
+        check_lease(
+            mode=record.mode,
+            kind=draft.kind,
+            epoch=draft.epoch,
+            current=epoch,
+            session=record.id,
+        )
+    if record.status not in ENDED and draft.kind not in TRANSITIONS:
+        return draft
     seen = is_witnessed(record.mode, draft.origin, draft.epoch)
     check_transition(draft.kind, record.status, record.id, witnessed=seen)
     if not seen or not is_after_close(draft.kind, record.status):
@@ -107,95 +135,80 @@ def seal(
     inputs = resolved(draft, view, place.seq) if draft.inputs else []
     delta, keys = reduce(draft, view)
     content = encode_content(draft, redactor)
+    for n, op in enumerate(delta):
+        if type(op) is Put:
+            content[put_item(n)] = encoded.get(id(op.record)) or encode_record(op.record)
     salt = salts(SALT_BYTES)
-    hashes = {name: committed(salt, name, data) for name, data in content.items()}
-    ops = _commit_to_ops(delta, encoded, content, salt)
+    hashes = commitments(content, salt, {})
+    ops = hashed_ops(delta, hashes)
     if not content:
         salt = b""  # no hash would cover it, so it could be changed unseen
-    if sum(map(len, content.values())) > CONTENT_MAX:
+    elif sum(map(len, content.values())) > CONTENT_MAX:
         raise _too_large(content, draft)
     happened = draft.happened or place.at
-    # Positional on purpose: twenty-five keywords make this 5 µs slower, as much again as encoding and
-    # hashing take, and every append pays it. The order is that of `Preimage`. A slip cannot go
-    # unseen: `chain.rehash` passes the same fields by name, and every check of a chain compares.
-    whole = digest(
-        Preimage(
-            draft.actor,
-            place.at,
-            draft.attempt,
-            draft.call,
-            draft.cause,
-            hashes,
-            ops,
-            draft.effect,
-            draft.epoch,
-            happened,
-            draft.id,
-            inputs,
-            draft.kind,
-            draft.origin or (),
-            draft.parent,
-            place.prev,
-            (draft.provenance.source, draft.provenance.trust),
-            draft.run,
-            place.seq,
-            draft.session,
-            draft.status,
-            draft.tool,
-            draft.trace,
-            place.turn,
-            1,
-        )
+    # Positional, in the order of `Preimage` and `Commit`: so many keywords take as long as encoding and hashing do. A
+    # slip cannot go unseen: logs of releases before 0.11, hashed by name, would not verify.
+    preimage = Preimage(
+        draft.actor,
+        place.at,
+        draft.attempt,
+        draft.call,
+        draft.cause,
+        hashes,
+        ops,
+        draft.effect,
+        draft.epoch,
+        happened,
+        draft.id,
+        inputs,
+        draft.kind,
+        draft.origin or (),
+        draft.parent,
+        place.prev,
+        (draft.provenance.source, draft.provenance.trust),
+        draft.run,
+        place.seq,
+        draft.session,
+        draft.status,
+        draft.tool,
+        draft.trace,
+        place.turn,
+        FORMAT,
     )
-    items: dict[str, Item] = content  # type: ignore[assignment]
     commit = Commit(
-        id=draft.id,
-        session=draft.session,
-        seq=place.seq,
-        kind=draft.kind,
-        turn=place.turn,
-        at=place.at,
-        hash=whole,
-        prev=place.prev,
-        actor=draft.actor,
-        attempt=draft.attempt,
-        call=draft.call,
-        cause=draft.cause,
-        content=items,
-        delta=delta,
-        effect=draft.effect,
-        epoch=draft.epoch,
-        happened=happened,
-        inputs=inputs,
-        origin=draft.origin,
-        parent=draft.parent,
-        provenance=draft.provenance,
-        run=draft.run,
-        salt=salt,
-        status=draft.status,
-        tool=draft.tool,
-        trace=draft.trace,
+        draft.id,
+        draft.session,
+        place.seq,
+        draft.kind,
+        place.turn,
+        place.at,
+        digest(preimage),
+        place.prev,
+        FORMAT,
+        draft.actor,
+        draft.attempt,
+        draft.call,
+        draft.cause,
+        content,  # type: ignore[arg-type]
+        delta,
+        draft.effect,
+        draft.epoch,
+        happened,
+        inputs,
+        draft.origin,
+        draft.parent,
+        draft.provenance,
+        draft.run,
+        salt,
+        {},
+        draft.status,
+        draft.tool,
+        draft.trace,
     )
     return Sealed(commit, keys)
 
 
-def _commit_to_ops(
-    delta: Delta, encoded: dict[int, bytes], content: dict[str, bytes], salt: bytes
-) -> list[list[Any]]:
-    """The ops as the preimage holds them: each put with a commitment to its record, which joins `content`."""
-    ops: list[list[Any]] = []
-    for n, op in enumerate(delta):
-        if type(op) is Put:
-            name = put_item(n)
-            data = encoded.get(id(op.record)) or encode_record(op.record)
-            content[name] = data
-            ops.append(["put", op.collection, op.id, op.was, committed(salt, name, data)])
-        else:
-            ops.append(["drop", op.collection, op.id, op.was])
-    return ops
-
-
-def _too_large(content: dict[str, bytes], draft: Draft) -> TooLarge:
+def _too_large(content: Mapping[str, bytes], draft: Draft) -> TooLarge:
     return TooLarge(
         f"commit of {sum(map(len, content.values())):,} bytes; at most {CONTENT_MAX:,} fit",
         hint="record a digest and keep the bytes elsewhere",
@@ -213,7 +226,11 @@ def encode_content(draft: Draft, redactor: Redactor | None) -> dict[str, bytes]:
         # An opening's key is what everything else is redacted with.
         content["key"] = canon.dumps(draft.key, scrub=None if draft.kind == "open" else scrubbed)
     if draft.input is not UNSET:
-        data = content["input"] = canon.dumps(draft.input, path="$.input", scrub=scrubbed)
+        given, scrub_given = draft.input, scrubbed
+        # A copy, because another thread may be filling it: what was looked at is what is recorded.
+        if type(given) is dict and redactor and redactor.passes_flat(copied := given.copy()):
+            given, scrub_given = copied, None
+        data = content["input"] = canon.dumps(given, path="$.input", scrub=scrub_given)
         if draft.kind == "call":
             # Of the redacted bytes: a program that runs again redacts its arguments the same way, and its call is
             # found by this hash.
@@ -230,6 +247,13 @@ def encode_content(draft: Draft, redactor: Redactor | None) -> dict[str, bytes]:
         content["usage"] = canon.dumps(draft.usage)
     if draft.why:
         content["why"] = canon.dumps(draft.why, scrub=scrubbed)
+    for name in sorted(draft.data):
+        data = draft.data[name]
+        if redactor is not None:
+            if redactor.scrub(name) != name:
+                raise InvalidInput("the name of some bytes looks like a secret", path="$.data")
+            data = redactor.scrub_data(data)
+        content[DATA + name] = data
     return content
 
 
@@ -253,7 +277,11 @@ def scrub(
 
     `encoded` collects the bytes of the records on the way, by their identity.
     """
-    check_draft(draft)
+    frame = _frame(draft)
+    is_clean = _is_clean_frame(frame)
+    if not is_clean:
+        check_frame(draft)
+    check_rest(draft)
     if draft.call:
         check_id(draft.call, "call")
     if draft.parent:
@@ -261,50 +289,83 @@ def scrub(
     if draft.run and draft.run != run_id(draft.session, draft.epoch):
         check_id(draft.run, "run")
     found: dict[str, Any] = {}
-    if redactor is not None and (
-        len("".join(_structure(draft))) >= SHORT
-        or draft.origin
-        or draft.usage
-        or any(type(item) is not int for item in draft.inputs)
-    ):
-        found = _scrub_structure(draft, redactor)
+    if redactor is not None:
+        if not is_clean:
+            found = _scrub_structure(draft, redactor)
+            if not found:
+                _keep_clean(frame)
+        _scrub_rest(draft, redactor, found)
     if draft.changes:
-        changes = tuple(_scrub_change(change, redactor, encoded) for change in draft.changes)
-        if any(new is not old for new, old in zip(changes, draft.changes, strict=True)):
-            found["changes"] = changes
+        changes = _scrub_changes(draft.changes, redactor, encoded)
+        if not all(map(is_, changes, draft.changes)):
+            found["changes"] = tuple(changes)
     return msgspec.structs.replace(draft, **found) if found else draft
 
 
+def _is_clean_frame(frame: tuple[Any, ...]) -> bool:
+    try:
+        return frame in _clean_frames
+    except TypeError:  # something in it is of a type that no frame holds: it is refused for that
+        return False
+
+
+def _keep_clean(frame: tuple[Any, ...]) -> None:
+    if all(len(text) <= _FRAME_TEXT_MAX for text in frame if type(text) is str):
+        if len(_clean_frames) >= _CLEAN_FRAMES_MAX:
+            _clean_frames.clear()
+        _clean_frames.add(frame)
+
+
 def _scrub_structure(draft: Draft, redactor: Redactor) -> dict[str, Any]:
-    """The structural fields that held a secret, as they are without it."""
+    """The texts of a frame that held a secret, as they are without it."""
     found: dict[str, Any] = {}
-    for name, text in zip(_STRUCTURE, _structure(draft), strict=True):
-        if len(text) >= SHORT and (clean := redactor.scrub(text)) is not text:
-            found[name] = clean
-    if draft.origin:
-        found["origin"] = (redactor.scrub(draft.origin[0]), redactor.scrub(draft.origin[1]))
-    if draft.inputs:
-        found["inputs"] = scrubbed_names(draft.inputs, redactor.scrub)
-    if draft.usage:
-        found["usage"] = {redactor.scrub(unit): n for unit, n in draft.usage.items()}
+    texts = _structure(draft)
+    if max(map(len, texts)) >= SHORT:
+        for name, text in zip(_STRUCTURE, texts, strict=True):
+            if len(text) >= SHORT and (clean := redactor.scrub(text)) is not text:
+                found[name] = clean
     return found
 
 
-def _scrub_change(
-    change: Change, redactor: Redactor | None, encoded: dict[int, bytes] | None
-) -> Change:
-    if isinstance(change, Reset) and change.record is not None:
-        encode_checked(change.collection, change.record)  # it was scrubbed when it was recorded
-    if not isinstance(change, Upsert):
-        return change
-    if redactor is None:
-        record = clean_record(change.record, None)
-    else:
-        record = clean_record(change.record, redactor.scrub, redactor.passes)
-    data = encode_checked(change.collection, record)
-    if encoded is not None:
-        encoded[id(record)] = data
-    return change if record is change.record else Upsert(change.collection, record)
+def _scrub_rest(draft: Draft, redactor: Redactor, found: dict[str, Any]) -> None:
+    """The other structural fields that may have held a secret, added to those found."""
+    if draft.origin:
+        found["origin"] = (redactor.scrub(draft.origin[0]), redactor.scrub(draft.origin[1]))
+    if draft.inputs and set(map(type, draft.inputs)) != {int}:
+        inputs = scrubbed_names(draft.inputs, redactor.scrub)
+        if inputs != draft.inputs:
+            found["inputs"] = inputs
+    if draft.usage:
+        found["usage"] = {redactor.scrub(unit): n for unit, n in draft.usage.items()}
+
+
+def _scrub_changes(
+    changes: tuple[Change, ...], redactor: Redactor | None, encoded: dict[int, bytes] | None
+) -> list[Change]:
+    scrub = None if redactor is None else redactor.scrub
+    passes: Passes | None = None if redactor is None else redactor.passes
+    if passes and len(changes) > 1:
+        # One look at the texts of all records of a draft is faster than one for each.
+        texts = [t for change in changes if type(change) is Upsert for t in texts_of(change.record)]
+        if passes(texts):
+            passes = _known_to_pass
+    found: list[Change] = []
+    for change in changes:
+        if isinstance(change, Upsert):
+            record = clean_record(change.record, scrub, passes)
+            data = encode_checked(change.collection, record)
+            if encoded is not None:
+                encoded[id(record)] = data
+            if record is not change.record:
+                change = Upsert(change.collection, record)
+        elif isinstance(change, Reset) and change.record is not None:
+            encode_checked(change.collection, change.record)  # it was scrubbed when it was recorded
+        found.append(change)
+    return found
+
+
+def _known_to_pass(texts: list[str]) -> bool:
+    return True
 
 
 def same_origin(draft: Draft, commit: Commit) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from stator.model.log.secret_names import has_name
 from stator.model.log.secret_shapes import has_run
-from stator.model.log.secret_spans import PLACEHOLDER_HEAD, late_pattern
+from stator.model.log.secret_spans import PLACEHOLDER_HEAD
+from stator.model.values.late_pattern import late
 
 TYPE_CHECKING = False  # as type checkers know it: a hook cannot wait until `typing` is loaded
 if TYPE_CHECKING:
@@ -28,13 +29,40 @@ _WIDE_RUN: Final = b"\1\0" * 8
 _WIDER_RUN: Final = b"\1\0\0\0" * 8
 
 
-_URL: Final = late_pattern(rb":/{1,3}[^\x00-\x20]{2,1600}?@")
+_URL: Final = late(rb":/{1,3}[^\x00-\x20]{2,1600}?@")
 """A URL with something before its host: at most 128 and 256 characters, of at most four bytes each."""
 
 
 def may_hold(data: bytes) -> bool:
     """Whether a secret can be in these bytes, read one by one; where this says no, none is found."""
     return has_run(data) or _URL.search(data) is not None or has_name(data)
+
+
+_CONTROL: Final = bytes(byte for byte in range(32) if byte not in b"\t\n\f\r\x1b")
+_NOT_ASCII: Final = bytes(range(128, 256))
+
+
+def is_text(data: bytes) -> bool:
+    """Whether bytes are text and nothing else: no control characters, and UTF-8, UTF-16 or UTF-32, or mostly ASCII."""
+    if len(data.translate(None, _CONTROL)) == len(data):
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            return 4 * len(data.translate(None, _NOT_ASCII)) >= 3 * len(data)
+        return True
+    return b"\0" in data and any(_is_wide_text(data, form) for form in _WIDE)
+
+
+def _is_wide_text(data: bytes, form: tuple[str, str, int]) -> bool:
+    codec, _, width = form
+    if len(data) % width:
+        return False
+    try:
+        text = data.decode(codec)
+    except UnicodeDecodeError:
+        return False
+    ascii = text.encode("ascii", "ignore")
+    return 4 * len(ascii) >= 3 * len(text) and len(ascii.translate(None, _CONTROL)) == len(ascii)
 
 
 class Reading:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import pairwise
+from itertools import compress, pairwise
 
 from stator.model.log.secret_spans import (
     PLACEHOLDER_HEAD,
     PLAIN,
     GivenValue,
     Span,
-    late_pattern,
 )
+from stator.model.values.late_pattern import late
 
 TYPE_CHECKING = False  # as type checkers know it: a hook cannot wait until `typing` is loaded
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Final
 
     from stator.model.log.secret_spans import NameSort
@@ -25,18 +26,16 @@ if TYPE_CHECKING:
 
 _NAME_MAX: Final = 100
 _NAME_CHARS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
-_CAMEL: Final = late_pattern(r"(?<=[a-z0-9])(?=[A-Z])")
-_NOT_ALNUM: Final = late_pattern(r"[^a-z0-9]{1,100}")
+_CAMEL: Final = late(r"(?<=[a-z0-9])(?=[A-Z])")
+_NOT_ALNUM: Final = late(r"[^a-z0-9]{1,100}")
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_PASSWORD_NAME: Final = late_pattern(
-    r"pass|pwd|\w{0,64}(?:password|passwd|passphrase|passcode)[0-9]{0,4}"
-)
-_TOKEN_NAME: Final = late_pattern(
+_PASSWORD_NAME: Final = late(r"pass|pwd|\w{0,64}(?:password|passwd|passphrase|passcode)[0-9]{0,4}")
+_TOKEN_NAME: Final = late(
     r"\w{0,64}(?:secret|token)[0-9]{0,4}|authorization"
     r"|\w{0,64}(?:api|access|private|secret|account|auth|signing|encryption|master|service|shared"
     r"|client|deploy)key[0-9]{0,4}"
@@ -87,16 +86,16 @@ _FILLER_WORDS: Final = _words(
     " bytes int integer bool boolean float number object any text char secretstr redacted masked"
     " hidden removed"
 )
-_FILLER: Final = late_pattern(
+_FILLER: Final = late(
     r"""(?xi) [*x.•\#?_=~+-]{1,200} | \$[a-z_]\w{0,100} | \$[{(].{0,200} | <[^<>]{0,200}>
     | %[a-z_]\w{0,100}%? | (?:%[sdr][:@/]?){1,4} | %\(\w{0,100}\)s | \{{1,2}[^{}]{0,200}\}{1,2} | \[[^\[\]]{0,200}\]"""
 )
 """Masks and templates that appear in place of a secret."""
-_NUMBER: Final = late_pattern(r"[+-]?[0-9][0-9_.,]{0,40}")
-_VERSION: Final = late_pattern(r"[\^~<>=v ]{0,4}[0-9]{1,4}(?:\.[0-9x*]{1,6}){1,3}[a-z0-9.+-]{0,20}")
+_NUMBER: Final = late(r"[+-]?[0-9][0-9_.,]{0,40}")
+_VERSION: Final = late(r"[\^~<>=v ]{0,4}[0-9]{1,4}(?:\.[0-9x*]{1,6}){1,3}[a-z0-9.+-]{0,20}")
 """Of a package, whose name may be that of a secret: "jsonwebtoken": "^9.0.2"."""
-_LABEL: Final = late_pattern(r"[A-Za-z]{1,20}(?:[ _-][A-Za-z]{1,20}){0,5}:? ?")
-_CODE: Final = late_pattern(
+_LABEL: Final = late(r"[A-Za-z]{1,20}(?:[ _-][A-Za-z]{1,20}){0,5}:? ?")
+_CODE: Final = late(
     r"[(\[{<$]|[&*!@]?[A-Za-z_]\w{0,100}+(?:(?:\.|::|->|\?\.)[A-Za-z_]\w{0,100}+){0,8}[(\[{<]"
     r"|[&*!@]?[A-Za-z_]\w{0,100}+(?:(?:\.|::|->|\?\.)[A-Za-z_]\w{0,100}+){1,8}$"
 )
@@ -132,8 +131,8 @@ def _has_digit(value: str) -> bool:
     return _DIGIT.search(value) is not None
 
 
-_DIGIT: Final = late_pattern("[0-9]")
-_LETTER: Final = late_pattern("[A-Za-z]")
+_DIGIT: Final = late("[0-9]")
+_LETTER: Final = late("[A-Za-z]")
 
 
 def named_value(text: str, name: str) -> list[Span] | None:
@@ -155,7 +154,7 @@ def named_value(text: str, name: str) -> list[Span] | None:
     return [Span(0, len(text), "assigned")]
 
 
-_SCHEME: Final = late_pattern(r"(?i)(bearer|basic|token|bot)[ \t]{1,4}([^\s‹›]{6,4096}+)")
+_SCHEME: Final = late(r"(?i)(bearer|basic|token|bot)[ \t]{1,4}([^\s‹›]{6,4096}+)")
 
 
 def _fits_password(value: str) -> bool:
@@ -184,10 +183,10 @@ _GIVEN: Final = r"""
       | (?P<bare>[^\s"'`\\‹›]{1,256}+(?:\\(?![nrtbfu"'`\\/])[^\s"'`\\‹›]{0,256}+){0,8}) (?!‹)
     )
     """
-_ASSIGNMENT: Final = late_pattern(
+_ASSIGNMENT: Final = late(
     _NAME_END + r"(?P<op>[ \t]{0,8}(?:=>|:=|=|:)(?![=:])[ \t]{0,8}|[ \t]{1,4})" + _GIVEN
 )
-_BESIDE: Final = late_pattern(
+_BESIDE: Final = late(
     _NAME_END
     + r"""(?P<op>[ ]{0,4},?(?:\s|\\[nrt]){0,64}+\\{0,7}["']?[vV]alue\\{0,7}["']?[ ]{0,4}[:=][ ]{0,4})"""
     + _GIVEN
@@ -195,10 +194,10 @@ _BESIDE: Final = late_pattern(
 """A name, and beside it what is called its value: {"name": "API_KEY", "value": "…"}."""
 _BESIDE_MAX: Final = 160
 _KIND_OF: Final = (
-    (late_pattern(r"(?i).{0,60}secret.?access.?key"), late_pattern(r"[A-Za-z0-9/+]{40}"), "aws"),
+    (late(r"(?i).{0,60}secret.?access.?key"), late(r"[A-Za-z0-9/+]{40}"), "aws"),
     (
-        late_pattern(r"(?i).{0,60}account.?key"),
-        late_pattern(r"[A-Za-z0-9/+]{40,200}={0,2}"),
+        late(r"(?i).{0,60}account.?key"),
+        late(r"[A-Za-z0-9/+]{40,200}={0,2}"),
         "azure",
     ),
 )
@@ -276,8 +275,8 @@ def _bare_end(text: str, start: int, first: int, last: int) -> int:
     return first + len(value)
 
 
-_LIST_MARK: Final = late_pattern("[,;&|]")
-_PUNCTUATION: Final = late_pattern(r"[,;&|)\]}>]")
+_LIST_MARK: Final = late("[,;&|]")
+_PUNCTUATION: Final = late(r"[,;&|)\]}>]")
 
 
 def _is_line(text: str, start: int, last: int) -> bool:
@@ -289,9 +288,9 @@ def _is_line(text: str, start: int, last: int) -> bool:
     return lead is not None
 
 
-_LINE_BREAK: Final = late_pattern(r"[\n\r]|\\[nr]")
-_LINE_LEAD: Final = late_pattern(r"[ \t]{0,64}+(?:(?:-|export|set|ENV)[ \t]{1,4})?")
-_LINE_TAIL: Final = late_pattern(r"[ \t]{0,40}+(?:$|[\n\r#]|\\[nr])")
+_LINE_BREAK: Final = late(r"[\n\r]|\\[nr]")
+_LINE_LEAD: Final = late(r"[ \t]{0,64}+(?:(?:-|export|set|ENV)[ \t]{1,4})?")
+_LINE_TAIL: Final = late(r"[ \t]{0,40}+(?:$|[\n\r#]|\\[nr])")
 
 
 class _Bare(GivenValue):
@@ -354,7 +353,7 @@ _SYMBOL: Final = frozenset("!@#$%^*+~?/=")
 
 # --- headers, private keys -----------------------------------------------------------------------
 
-_HEADER: Final = late_pattern(
+_HEADER: Final = late(
     r"""(?xi) authorization \\{0,7}["']? [ \t]{0,4} [:=,] [ \t]{0,4} [bruf]{0,2} \\{0,7}["'`]?
     (bearer|token|bot|basic) [ \t]{1,4} ([^\s"'`\\,;<>{}$‹›]{6,4096}+)"""
 )
@@ -371,10 +370,10 @@ def _auth_assignment(text: str, at: int) -> Span | None:
     return Span(*match.span(2), kind)
 
 
-_COOKIE: Final = late_pattern(
+_COOKIE: Final = late(
     r"""(?xi) kies? \\{0,7}["'`]? \]? [ \t]{0,4} [:=,\s] [ \t]{0,4} [bruf]{0,2} \\{0,7}["'`]? (?=[\w.$-]{1,128}=)"""
 )
-_COOKIES: Final = late_pattern(r"""[\w.$-]{1,128}=[^\n\r"'`\\<>{}‹›]{8,4096}+""")
+_COOKIES: Final = late(r"""[\w.$-]{1,128}=[^\n\r"'`\\<>{}‹›]{8,4096}+""")
 """A cookie after another, each a name and a value."""
 _ATTRIBUTES: Final = _words("path domain expires max-age samesite")
 """What a server says about a cookie; it is no part of it."""
@@ -408,14 +407,14 @@ def _is_cookie(value: str) -> bool:
 
 _PEM_MAX: Final = 16384
 """A 16384-bit RSA key is 13 KB of PEM."""
-_PEM_BEGIN: Final = late_pattern(r"-{4,5} ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}")
-_PEM_END: Final = late_pattern(r"-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?(?: ?-{1,5})?")
-_PEM_WHOLE: Final = late_pattern(
+_PEM_BEGIN: Final = late(r"-{4,5} ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}")
+_PEM_END: Final = late(r"-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?(?: ?-{1,5})?")
+_PEM_WHOLE: Final = late(
     rf"([^-]{{0,{_PEM_MAX}}}+(?:-(?!---)[^-]{{0,{_PEM_MAX}}}+){{0,64}}+)"
     r"-{4,5} ?END [A-Z0-9 ]{0,60}-{4,5}"
 )
 _PEM_GAP: Final = r"""(?:\\{1,4}[nr]|[\s"'+,>#|*]){0,64}"""
-_PEM_CUT: Final = late_pattern(
+_PEM_CUT: Final = late(
     rf"(?:{_PEM_GAP}[A-Za-z][A-Za-z-]{{2,20}}: [^\n\\]{{1,80}}+){{0,4}}"
     rf"(?:{_PEM_GAP}[A-Za-z0-9+/=]{{16,{_PEM_MAX}}}+){{1,256}}+"
     rf"(?:{_PEM_GAP}[A-Za-z0-9+/=]{{1,64}}+)?"
@@ -467,19 +466,19 @@ _NAME_TAIL: Final = rb"""(?=[a-z0-9_-]{0,48}+(?:[\\"'`\]]{0,9}[ \t]{0,8}([=:,]|\
 _PEM_MARK: Final = rb"(?<=private key)(?=(?: block)? ?(-))"
 NAMES: Final[tuple[tuple[re.Pattern[bytes], _Finder], ...]] = (
     (
-        late_pattern(
+        late(
             rb"k(?:ey|en(?<=token)|[od](?<=ssk.)|d(?<=pkd)|ie(?<=cookie))(?:%b|%b)"
             % (_NAME_TAIL, _PEM_MARK)
         ),
         _key,
     ),
-    (late_pattern(rb"cre(?:t(?<=secret)|de)" + _NAME_TAIL), _assignment),
-    (late_pattern(rb"uth(?<=auth)" + _NAME_TAIL), _auth_assignment),
-    (late_pattern(rb"""_pass(?=[0-9]{0,2}[\\"'`\]]{0,9}[ \t]{0,8}([=:]))"""), _assignment),
+    (late(rb"cre(?:t(?<=secret)|de)" + _NAME_TAIL), _assignment),
+    (late(rb"uth(?<=auth)" + _NAME_TAIL), _auth_assignment),
+    (late(rb"""_pass(?=[0-9]{0,2}[\\"'`\]]{0,9}[ \t]{0,8}([=:]))"""), _assignment),
 )
 
 
-_ANY_NAME: Final = late_pattern(
+_ANY_NAME: Final = late(
     rb"k(?:ey|en(?<=token)|[od](?<=ssk.)|d(?<=pkd)|ie(?<=cookie))"
     rb"|cre(?:t(?<=secret)|de)|uth(?<=auth)|_pass"
 )
@@ -503,9 +502,9 @@ def has_name(data: bytes) -> bool:
     return False
 
 
-def _names_for(folded: bytes) -> tuple[tuple[re.Pattern[bytes], _Finder], ...]:
-    """Without the last one where it cannot match: a look for a text is faster than one for a pattern."""
-    return NAMES if b"_pass" in folded else NAMES[:-1]
+def _names_for(folded: bytes) -> Iterator[tuple[re.Pattern[bytes], _Finder]]:
+    """Those that can match: a look for a text is faster than one for a pattern."""
+    return compress(NAMES, (True, b"cre" in folded, b"auth" in folded, b"_pass" in folded))
 
 
 def name_spans(text: str, data: bytes) -> list[Span]:
@@ -530,7 +529,7 @@ def name_spans(text: str, data: bytes) -> list[Span]:
 
 # --- sieve three: URLs ---------------------------------------------------------------------------
 
-_USERINFO: Final = late_pattern(
+_USERINFO: Final = late(
     r""":/{1,3}(?:[^\s/?#"'`<>@:\\‹›]{0,128}+:([^\s/?#"'`<>\\‹›]{1,256})|([A-Za-z0-9_.~%-]{20,256}+))@"""
 )
 

@@ -10,8 +10,8 @@ from itertools import groupby
 from stator.model.log.secret_spans import (
     PLAIN,
     Span,
-    late_pattern,
 )
+from stator.model.values.late_pattern import late
 
 TYPE_CHECKING = False  # as type checkers know it: a hook cannot wait until `typing` is loaded
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _alternatives(literals: Iterable[str]) -> str:
 
 
 _SHAPES_AT: Final = _by_literal(SHAPES)
-_LITERAL: Final = late_pattern(_alternatives(_SHAPES_AT))
+_LITERAL: Final = late(_alternatives(_SHAPES_AT))
 
 # --- sieve one: runs of word characters ----------------------------------------------------------
 
@@ -154,9 +154,16 @@ _RUN_BACK: Final = 40
 """How far before a run its prefix may start: services/T…/B…/ is the longest."""
 
 
-_QUOTED_HEX: Final = late_pattern(r"(?:[a-z]_)?[0-9a-f]{20,64}+")
+_QUOTED_HEX: Final = late(r"(?:[a-z]_)?[0-9a-f]{20,64}+")
 """A digest or an id, whole in its quotes or the whole text: no vendor's key, and its name is looked at elsewhere."""
 _QUOTE: Final = ord('"')
+_HEX: Final = late(rb"[0-9a-f]{20,4096}+")
+"""Digits of a digest. No literal has a place in them: only what is before them can make them a part of a key."""
+
+_plain_runs: set[bytes] = set()
+"""Runs that `PLAIN` matched. Code says the same names again and again, and to match one takes a while."""
+_PLAIN_RUNS_MAX: Final = 8192
+_PLAIN_RUN_MAX: Final = 80
 
 
 def has_run(data: bytes) -> bool:
@@ -165,6 +172,7 @@ def has_run(data: bytes) -> bool:
 
 
 def run_spans(text: str, data: bytes) -> list[Span]:
+    """The keys in runs, but for those runs in which none can be: by their characters, and what is before them."""
     found: list[Span] = []
     runs = data.translate(_IS_WORD)
     start = runs.find(_RUN)
@@ -172,11 +180,22 @@ def run_spans(text: str, data: bytes) -> list[Span]:
         end = runs.find(b"\0", start + _RUN_MIN)
         if end < 0:
             end = len(runs)
-        whole = data[start - 1] == _QUOTE if start else end == len(runs)
-        if not (whole and _QUOTED_HEX.fullmatch(text, start, end)) and (
-            PLAIN.fullmatch(text, start, end) is None
-        ):
-            found += _shape_spans(text, start, end)
+        run = data[start:end]
+        if run not in _plain_runs:
+            whole = data[start - 1] == _QUOTE if start else end == len(data)
+            if not (
+                (whole and _QUOTED_HEX.fullmatch(text, start, end))
+                or (
+                    _HEX.fullmatch(run)
+                    and _LITERAL.search(text, max(0, start - _RUN_BACK), start) is None
+                )
+            ):
+                if PLAIN.fullmatch(text, start, end) is None:
+                    found += _shape_spans(text, start, end)
+                elif end - start <= _PLAIN_RUN_MAX:
+                    if len(_plain_runs) >= _PLAIN_RUNS_MAX:
+                        _plain_runs.clear()
+                    _plain_runs.add(run)
         start = runs.find(_RUN, end)
     return found
 

@@ -66,7 +66,9 @@ FILE = Reported(
             also=("operation", "action", "change", "status"),
             words={
                 **dict.fromkeys(("edited", "edit", "changed", "updated", "modify"), "modified"),
-                **dict.fromkeys(("added", "add", "new", "create", "written"), "created"),
+                # These do not say that the file is new; "created" would.
+                **dict.fromkeys(("write", "wrote", "written", "overwritten"), "modified"),
+                **dict.fromkeys(("added", "add", "new", "create"), "created"),
                 **dict.fromkeys(("removed", "remove", "delete"), "deleted"),
                 **dict.fromkeys(("moved", "move", "rename"), "renamed"),
                 "viewed": "read",

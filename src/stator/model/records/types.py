@@ -8,6 +8,7 @@ not: these shapes are on disk.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -16,6 +17,8 @@ Mode = Literal["driven", "recorded", "project"]
 Status = Literal["open", "active", "paused", "closed", "archived"]
 ParentKind = Literal["fork", "retry", "child", "import"]
 FileOp = Literal["read", "created", "modified", "deleted", "renamed", "skipped"]
+LOOKS = frozenset({"read", "skipped"})
+"""What is recorded of a file without changing it."""
 Knowledge = Literal["recorded", "observed", "inferred"]
 StepStatus = Literal["pending", "in_progress", "done", "blocked", "dropped"]
 StepReading = Literal["pending", "in_progress", "claimed", "done", "blocked", "dropped"]
@@ -452,6 +455,22 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     seq: int
     turn: int
     record: Record
+
+
+def is_under(key: str, record_id: str, prefix: str) -> bool:
+    """Whether a record has a natural key that begins so; every record is under no prefix."""
+    return not prefix or (key.startswith(prefix) and key != KEYLESS + record_id)
+
+
+def chosen(entries: Sequence[Entry], keys: Collection[str] | None, prefix: str) -> Sequence[Entry]:
+    """Of live records, last touched first: all, those under some keys, those whose natural key begins so."""
+    if prefix:
+        entries = [entry for entry in entries if is_under(entry.key, entry.id, prefix)]
+    if keys is None:
+        return entries
+    # Of two that answer to a key, the one that was touched last.
+    last = {entry.key: entry for entry in reversed(entries) if entry.key in keys}
+    return [entry for entry in entries if last.get(entry.key) is entry]
 
 
 State = dict[str, dict[str, Record]]

@@ -9,8 +9,12 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable
 
+from stator.errors import NoOwner
+
 OLD, OWNER = "local:", "owner:"
 """What a mark begins with: up to 0.6 it is made with the store's id, since then with the owner's key."""
+SIGNED = "signed:"
+"""What a mark begins with that is about no store in particular."""
 MARK_DIGITS = 32
 
 
@@ -54,6 +58,26 @@ class Ownership:
             key = self._key(False) if self._key is not None else None
             return key is not None and _is(mark, OWNER, key, store.encode() + b"\0" + data)
         return self.old_grants and is_old_mark(mark, data, store)
+
+    def sign(self, data: bytes) -> str:
+        """The user's mark on what is true in any store; empty where there is no key, or the store is foreign."""
+        if self.foreign or self._key is None:
+            return ""
+        try:
+            key = self._key(True)
+        except NoOwner:  # nothing needs the mark: without one, more is done again
+            return ""
+        return "" if key is None else SIGNED + _digest(key, SIGNED.encode() + data)
+
+    def has_signed(self, mark: str, data: bytes) -> bool:
+        """Whether this user made the mark, in whatever store."""
+        if not mark.startswith(SIGNED) or self._key is None:
+            return False
+        try:
+            key = self._key(False)
+        except NoOwner:
+            return False
+        return key is not None and _is(mark, SIGNED, key, SIGNED.encode() + data)
 
 
 def is_old_mark(mark: str, data: bytes, store: str) -> bool:

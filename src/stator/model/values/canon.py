@@ -128,12 +128,40 @@ def to_plain(value: object, *, path: str = "$", scrub: Scrub | None = None) -> P
     """
     if type(value) is str and value.isascii() and len(value) < _SURELY_FITS:
         return value if scrub is None else scrub(value, None)
+    if type(value) is dict and scrub is None and _is_plain(copied := value.copy()):
+        return copied
     try:
         return _Walk(scrub).value(value, None, 0)
     except Refusal as refusal:
         raise refusal.error(path) from None
     except RecursionError:
         raise stack_spent(path) from None
+
+
+def as_recorded(value: object, *, path: str = "$") -> Any:
+    """A value as it is read once it was recorded."""
+    plain = to_plain(value, path=path)
+    return plain if type(plain) is str else from_plain(plain)
+
+
+def _is_plain(value: dict[Any, Any]) -> bool:
+    """Whether a dict is recorded as it is: short ASCII texts, numbers and constants, as most arguments are."""
+    room = _SURELY_FITS
+    for key, item in value.items():
+        kind = type(item)
+        if type(key) is not str or not key.isascii() or key[:1] == "$":
+            return False
+        room -= len(key)
+        if kind is str:
+            if not item.isascii():
+                return False
+            room -= len(item)
+        elif kind is int:
+            if not INT_MIN <= item <= INT_MAX:
+                return False
+        elif item is not None and kind is not bool:
+            return False
+    return room > 0 and len(value) < NODES_MAX
 
 
 def from_plain(plain: Plain) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 MARKS_MAX = 4
 """Combining marks on one character; more of them climb into the lines above and below."""
@@ -29,15 +30,25 @@ _CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Cn", "Co"})
 """Controls, format marks (bidi, zero width, tags), lone surrogates, unassigned, private."""
 
 
+_MARKS = frozenset({"Mn", "Me"})
+_ASCII = frozenset(map(chr, (0x0A, *range(0x20, 0x7F))))
+"""Characters that are shown as they are, and the line break, which is shown as a caller wants."""
+
+
 def visible(text: str, *, newline: str = "⏎") -> str:
     """The text on one line, every character of it visible; line breaks are shown as `newline`."""
     if _PLAIN.match(text):
         return text
+    text = text.replace("\r\n", "\n")
+    if all(
+        map(_is_shown, set(text) - _ASCII)
+    ):  # almost all texts, and much sooner known than the rest
+        return text.replace("\n", newline)
     shown: list[str] = []
     marks = 0
-    for char in text.replace("\r\n", "\n"):
+    for char in text:
         category = unicodedata.category(char)
-        marks = marks + 1 if category in ("Mn", "Me") else 0
+        marks = marks + 1 if category in _MARKS else 0
         if char == "\n":
             shown.append(newline)
         elif category in _CATEGORIES or ord(char) in _HIDDEN or marks > MARKS_MAX:
@@ -52,6 +63,13 @@ def guarded(text: str) -> str:
     a tag or a chat marker."""
     shown = visible(text, newline="\\n").replace("«", "\\xab").replace("»", "\\xbb")
     return _TAG.sub(r"\\x3c", shown)
+
+
+@lru_cache(maxsize=4096)
+def _is_shown(char: str) -> bool:
+    """Whether a character shows as it is, wherever it is in a text."""
+    category = unicodedata.category(char)
+    return category not in _CATEGORIES and category not in _MARKS and ord(char) not in _HIDDEN
 
 
 def _escaped(char: str) -> str:

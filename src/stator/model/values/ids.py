@@ -41,7 +41,7 @@ def is_id(text: str, kind: Kind | None = None) -> bool:
 
 def check_id(text: object, kind: Kind) -> str:
     """`text` if it is an id of that kind, else `BadId`."""
-    if isinstance(text, str) and is_id(text, kind):
+    if isinstance(text, str) and _ID.match(text) and text.startswith(PREFIXES[kind]):
         return text
     raise BadId(f"not a {kind} id: {text!r:.80}", hint=f"ids look like {PREFIXES[kind]}0190…")
 

@@ -23,7 +23,7 @@ def split(path: str, root: str, folder: str = "") -> tuple[str, str]:
         return HOME, clean
     if folder and posixpath.isabs(folder):
         clean = posixpath.normpath(posixpath.join(folder, clean))
-    if not posixpath.isabs(clean):
+    if not clean.startswith("/"):
         return (".", clean) if not clean.startswith("..") else ("..", clean)
     base = posixpath.normpath(root) if root else ""
     if base and (clean == base or clean.startswith(base.rstrip("/") + "/")):

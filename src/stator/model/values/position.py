@@ -13,17 +13,17 @@ Parsing only; what a position means in a session is found by `runtime.views.refs
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 
 import msgspec
 
 from stator.errors import BadPosition
+from stator.model.values.late_pattern import late
 
-_HEAD = re.compile(r"head(?:~(\d{1,12}))?\Z")
-_TURN = re.compile(r"t(-?\d{1,12})(?:\.(\d{1,6}))?\Z")
-_SEQ = re.compile(r"@(\d{1,13})\Z")
-_HASH = re.compile(r"(?:k_)?[0-9a-f]{6,64}\Z")
+_HEAD = late(r"head(?:~(\d{1,12}))?\Z")
+_TURN = late(r"t(-?\d{1,12})(?:\.(\d{1,6}))?\Z")
+_SEQ = late(r"@(\d{1,13})\Z")
+_HASH = late(r"(?:k_)?[0-9a-f]{6,64}\Z")
 TEXT_MAX = 400
 
 

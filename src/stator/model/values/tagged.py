@@ -5,7 +5,6 @@ from __future__ import annotations
 import binascii
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import date, datetime, time, timezone, tzinfo
 from decimal import Decimal
 from typing import Any, Final, NoReturn, TypeAlias
@@ -31,8 +30,7 @@ KEY_SHOWN_MAX: Final = 80
 """Characters of a key that a path in an error message shows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Foreign:
+class Foreign(msgspec.Struct, frozen=True):
     """A tag this release cannot read, kept so that it is written back unchanged."""
 
     tag: str
@@ -151,8 +149,7 @@ def to_base64(data: bytes) -> str:
     return binascii.b2a_base64(data, newline=False).decode("ascii")
 
 
-@dataclass(frozen=True, slots=True)
-class _Codec:
+class _Codec(msgspec.Struct, frozen=True):
     """How one standard type is spelled. A name that was written once never changes its meaning."""
 
     name: str

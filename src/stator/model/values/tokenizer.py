@@ -13,6 +13,8 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable
 
+from stator.model.values.late_pattern import late
+
 WORD_MAX = 64
 """Characters of one word; a longer run is several, side by side."""
 HUMPED_MAX = 2000
@@ -26,15 +28,15 @@ SINGLE = (
     "\U0001b000-\U0001b16f\U00020000-\U000323af"
 )
 """Characters that are words by themselves, as a set in a pattern: scripts that write no spaces."""
-_SINGLE = re.compile(f"[{SINGLE}]")
-_ASCII = re.compile(rf"[a-z0-9]{{1,{WORD_MAX}}}")
-_WORD = re.compile(rf"(?!\W)[{SINGLE}]|[^\W_{SINGLE}]{{1,{WORD_MAX}}}")
-_HUMPED = re.compile(
+_SINGLE = late(f"[{SINGLE}]")
+_ASCII = late(rf"[a-z0-9]{{1,{WORD_MAX}}}")
+_WORD = late(rf"(?!\W)[{SINGLE}]|[^\W_{SINGLE}]{{1,{WORD_MAX}}}")
+_HUMPED = late(
     rf"(?<![A-Za-z0-9])[A-Za-z0-9]{{0,{WORD_MAX}}}?"
     rf"(?:[a-z0-9][A-Z]|[A-Z]{{2}}[a-z])[A-Za-z0-9]{{0,{WORD_MAX}}}"
 )
 """A name that capitals divide. It begins where a run does, so that a long run is gone through once."""
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_HUMP = late(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class _Folds(dict[int, str]):
@@ -42,7 +44,7 @@ class _Folds(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
-        if _SINGLE.match(char):  # taken apart, a syllable of these would be another word
+        if is_single(char):  # taken apart, a syllable of these would be another word
             made = unicodedata.normalize("NFKC", char)
         else:
             apart = unicodedata.normalize("NFKD", char.casefold())

@@ -26,12 +26,12 @@ from typing import Literal
 import msgspec
 
 from stator.errors import BadDelta
-from stator.model.exchange.check_lines import LOOKS
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Delta, Drop, Op, Put, Version
 from stator.model.records.tables import BOOKKEEPING, COLLECTIONS, NOT_DIFFED, key_of
 from stator.model.records.types import (
     KEYLESS,
+    LOOKS,
     DecisionRecord,
     Entry,
     EvictedRecord,
@@ -42,7 +42,6 @@ from stator.model.records.types import (
     WorkingRecord,
 )
 from stator.model.values.canon import encode
-from stator.model.window.compaction import order
 
 Change = Literal["added", "changed", "superseded", "removed", "transient", "unchanged", "read"]
 NET = frozenset({"added", "changed", "superseded", "removed"})
@@ -176,6 +175,8 @@ def _printable(line: str) -> str:
 
 def _few_keys(records: Sequence[Record | None]) -> str:
     """The keys that matter most, and how many others there are."""
+    from stator.model.window.compaction import order  # loads how a transcript is shortened
+
     known = [record for record in records if isinstance(record, EvictedRecord)]
     known.sort(key=order)
     named = ", ".join(record.key for record in known[:KEYS_NAMED])

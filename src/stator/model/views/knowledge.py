@@ -6,7 +6,6 @@ that an index continues where it was. The result depends on the commits alone, n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
@@ -30,6 +29,7 @@ from stator.model.records.types import (
     to_settle,
 )
 from stator.model.values.canon import encode
+from stator.model.values.late_pattern import late
 from stator.model.views.untrusted import SessionTaint
 
 DURABLE = (
@@ -344,7 +344,7 @@ def _touch(known: SessionKnowledge, record: FileRecord) -> None:
         del known.files[next(iter(known.files))]
 
 
-_WORD = re.compile(r"[^\s\"'`()<>,;\[\]{}]+")
+_WORD = late(r"[^\s\"'`()<>,;\[\]{}]+")
 
 
 def _anchors(known: SessionKnowledge, record: Record) -> list[Anchor]:
@@ -363,7 +363,7 @@ def _anchors(known: SessionKnowledge, record: Record) -> list[Anchor]:
     return [Anchor(path, known.files.get(path, "")) for path in list(found)[:ANCHORS_MAX]]
 
 
-_SHA = re.compile(r"[0-9a-f]{7,64}\Z")
+_SHA = late(r"[0-9a-f]{7,64}\Z")
 
 
 def _mark_revision(known: SessionKnowledge, commit: Commit) -> None:

@@ -11,18 +11,19 @@ import msgspec
 from stator.model.exchange.check_lines import ending_of, tidy
 from stator.model.exchange.shell_effects import parts_of_success
 from stator.model.log.shown_text import cut_short
+from stator.model.values.late_pattern import late
 
 TEXT_MAX = 500
 """Characters of a prompt, of the agent's words and of a command."""
-_CONTEXT = re.compile(
+_CONTEXT = late(
     r"\s*<(ide_\w+|system-reminder|new-diagnostics|environment_context|user_instructions|environment_details"
     r"|local-command-\w+)\b[^>]*>.*?</\1>\s*",
     re.DOTALL,
 )
-_PICTURE = re.compile(r"\[Image(?: #\d+)?[^\]]{0,200}\]")
-_COMMAND = re.compile(r"[/!][\w:.-]+(?:\s+\S+){0,2}\Z")
+_PICTURE = late(r"\[Image(?: #\d+)?[^\]]{0,200}\]")
+_COMMAND = late(r"[/!][\w:.-]+(?:\s+\S+){0,2}\Z")
 """A command to the agent's program with at most two words after it."""
-_COPY = re.compile(r" [0-9a-f]{8}\Z")
+_COPY = late(r" [0-9a-f]{8}\Z")
 """What is added to the name of a session that would be that of another."""
 TITLE_MIN, PREAMBLE_MIN = 10, 20
 """Characters of a title, and of what is before it in a prompt."""
@@ -36,7 +37,7 @@ _NOTHING = frozenset(
     ]
 )
 """What says nothing of what a session is about."""
-_TEST = re.compile(
+_TEST = late(
     r"(?:^|[\s;&|/(])((?:py\.?test|jest|vitest|rspec|phpunit|ctest|tox|nox)\b"
     r"|(?:mix|cargo|go|make|bun|deno|rails|dotnet|swift|npm|pnpm|yarn|gradle|gradlew|mvn)\s+(?:run\s+)?test\b"
     r"|python[\d.]*\s+-m\s+(?:pytest|unittest)\b)"
@@ -143,6 +144,12 @@ def asked_in(prompts: Sequence[tuple[int, str]], name: str) -> tuple[int, str]:
         if words := typed(prompt):
             return turn, cut_short(words, TEXT_MAX)
     return 0, ""
+
+
+def is_words_of(name: str, prompt: str) -> bool:
+    """Whether the name of a session is words of a prompt."""
+    words = " ".join(_COPY.sub("", name).rstrip("… ").split())
+    return bool(words) and words in " ".join(prompt.split())
 
 
 def ran_tests(command: str, seq: int, status: str, output: Any) -> RanTests | None:

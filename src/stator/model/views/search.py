@@ -18,6 +18,7 @@ import msgspec
 
 from stator.errors import BadQuery
 from stator.model.values import tokenizer as lexicon
+from stator.model.values.late_pattern import late
 from stator.model.values.tokenizer import (
     composed,
     folded,
@@ -113,7 +114,7 @@ class Advance(msgspec.Struct, frozen=True, kw_only=True):
 # -- the question ---------------------------------------------------------------------------------
 
 _QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "\0": " "})
-_PIECE = re.compile(r'(-(?!-)|)(?:"([^"]*)"?(\*?)|([^\s"]+))')
+_PIECE = late(r'(-(?!-)|)(?:"([^"]*)"?(\*?)|([^\s"]+))')
 """A sign, and a phrase or a word. Two dashes are none: they begin the options of programs, and who
 looks for `git push --force` does not mean those without."""
 
@@ -251,7 +252,7 @@ def _window(spans: list[tuple[int, int, int]]) -> tuple[int, int]:
     return best
 
 
-_SPACE = re.compile(r"\s+")
+_SPACE = late(r"\s+")
 
 
 def _cut(text: str, first: int, spans: list[Span]) -> Snippet:

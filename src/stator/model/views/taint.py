@@ -183,6 +183,8 @@ MEMORIES = "memory/"
 """What the names of the artifacts begin with that are notes of agents."""
 REPORTED = DERIVED | {"flag"}
 """What an agent reports was made from what it was shown."""
+ACCOUNT = REPORTED | {"call", "turn", "file"}
+"""What an agent says by itself of its work: that, its calls, and what it says that the user asked."""
 EXTRACTED = "extract"
 """The origin of what rules found in a log."""
 
@@ -196,7 +198,7 @@ def edges_in(record: SessionRecord) -> Edges:
     def edges(commit: Commit) -> list[Edge]:
         found = edges_of(commit)
         is_report = commit.origin is None and commit.provenance.source == "model"
-        if is_report and commit.kind in REPORTED and commit.seq > 2:
+        if is_report and commit.kind in ACCOUNT and commit.seq > 2:
             found.append(Edge(1, commit.seq - 1))
         return found
 

@@ -29,6 +29,7 @@ from stator.model.records.types import (
     RevisionRecord,
     file_key,
 )
+from stator.model.values.late_pattern import late
 from stator.model.views.patch import FilePatch
 from stator.model.window.reply import dialect, text_of
 
@@ -54,8 +55,8 @@ NAMED: dict[str, str] = {
 """Kinds of things that have a name, and the collections that hold them."""
 PREFIXES = (*NAMED, "file", "call", "commit")
 """What can be written before a colon, to say which kind of thing is meant."""
-_LINES = re.compile(r"(.+):(\d{1,7})(?:-(\d{1,7}))?\Z", re.DOTALL)
-_SHA = re.compile(r"[0-9a-f]{4,64}\Z")
+_LINES = late(r"(.+):(\d{1,7})(?:-(\d{1,7}))?\Z", re.DOTALL)
+_SHA = late(r"[0-9a-f]{4,64}\Z")
 SHA_MIN = 4
 
 
@@ -114,6 +115,8 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
     trust: str = ""
     """`unverified` if something behind it is not trusted, `vouched` if a person vouches for it, `unknown` if too
     much lies behind it to look at; empty if nothing speaks against it."""
+    unverified: str = ""
+    """Where the untrusted root came from that it rests on: `web:example.com`."""
 
 
 class WhyTurn(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,6 +130,8 @@ class WhyTurn(msgspec.Struct, frozen=True, kw_only=True):
     asked: str
     """The prompt; empty before any turn."""
     reasons: list[Reason]
+    unverified: str = ""
+    """Where the untrusted root came from that the prompt or the name of the session rests on."""
     times_known: bool = True
     """Whether the transcript says when; if not, `at` is when it was last written."""
     added: int = 0
@@ -147,6 +152,8 @@ class WhyLine(msgspec.Struct, frozen=True, kw_only=True):
     session: str = ""
     turn: int = 0
     seq: int = 0
+    unverified: str = ""
+    """Where the untrusted root came from that it rests on."""
 
 
 class WhyAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,6 +178,8 @@ class WhyAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Whether there are older ones that are not listed."""
     lines: list[WhyLine] = []
     """The lines of a file that were asked about."""
+    unverified: str = ""
+    """Where the untrusted root came from that its name rests on."""
 
     def __iter__(self) -> Iterator[Reason]:
         return (reason for turn in self.turns for reason in turn.reasons)
@@ -196,7 +205,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     looked: Looked
     answers: list[WhyAnswer] = []
     near: list[str] = []
-    """Names like the one that was asked about, where nothing has that name."""
+    """Names like the one that was asked about, where nothing has that name; none that came from elsewhere."""
 
     @property
     def reasons(self) -> list[Reason]:

@@ -14,7 +14,6 @@ Dialects are recognised by shape:
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from typing import Any, Literal, cast
 
@@ -85,7 +84,8 @@ def plain_reply(response: object) -> Any:
         # By alias: the wire's names, which the provider expects back. SDKs build their objects
         # without validation, so pydantic's warnings would tell the user nothing.
         return plain_reply(dump(mode="json", by_alias=True, warnings=False))
-    if dataclasses.is_dataclass(response) or isinstance(response, msgspec.Struct):
+    # what a dataclass is known by; the module that says so takes long to load
+    if hasattr(response, "__dataclass_fields__") or isinstance(response, msgspec.Struct):
         return plain_reply(msgspec.to_builtins(response))
     raise BadType(
         f"not a response: {type(response).__name__}",

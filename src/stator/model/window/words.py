@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import msgspec
 
 from stator.model.exchange.tool_files import subject
 from stator.model.log.shown_text import cut_short
@@ -125,8 +126,7 @@ class FittingLines(NamedTuple):
     """The keys that they name."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeftLines:
+class LeftLines(msgspec.Struct, frozen=True):
     """The lines about what left a view, the most useful first."""
 
     header: str

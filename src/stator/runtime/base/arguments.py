@@ -22,7 +22,9 @@ def text(value: object, name: str) -> str:
 
 def texts(value: object, name: str) -> list[str]:
     """Several strings."""
-    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+    if not isinstance(value, (tuple, list)) and (
+        isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable)
+    ):
         raise _expected("a list of texts", value, name)
     return [text(item, name) for item in value]
 

@@ -11,8 +11,9 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
 from typing import Protocol
+
+import msgspec
 
 from stator.model.log.commit import Draft
 from stator.model.log.query import SessionRow
@@ -54,8 +55,7 @@ def itself(store: StorePort, create: bool) -> Iterator[StorePort | None]:
     yield store
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(msgspec.Struct, frozen=True):
     """The supervised run that this program belongs to, and how often it was started before."""
 
     id: str
@@ -86,8 +86,7 @@ class NoApprovers:
         return False
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(msgspec.Struct, frozen=True, eq=False):
     """The world as the runtime sees it."""
 
     clock: Callable[[], int]
@@ -125,7 +124,7 @@ class Context:
     index: OpenIndex | None = None
     project_index: OpenProjectIndex | None = None
     user_store: OpenUserStore = itself
-    approvers: Approvers = field(default_factory=NoApprovers)
+    approvers: Approvers = msgspec.field(default_factory=NoApprovers)
     below: Callable[[StorePort], str] = lambda store: ""
     """The driver or agent of a store that this process runs below, in words; empty if none is found."""
     started_by: Callable[[StorePort, str], str] = lambda store, session: ""

@@ -12,14 +12,18 @@ from stator.model.extraction.checks import CHECKS_MAX, named_check
 from stator.model.extraction.extractor import Extractor
 from stator.model.log.commit import Draft
 from stator.model.records.types import CheckRecord, Entry, Record
-from stator.runtime.base.pages import commit_at
+from stator.runtime.base.one_answer import one_answer
+from stator.runtime.base.pages import commit_at, commits_at
 from stator.store.port import StorePort
 
 
 def learn(store: StorePort, extractor: Extractor) -> list[Draft]:
     """Have the rules remember the checks of a session that they do not know; the drafts of what they find."""
     drafts: list[Draft] = []
-    for entry in _unknown(store, extractor.session, extractor.state):
+    store, session = one_answer(store), extractor.session
+    named = [one for one in store.entries(session, "checks", "plan") if named_check(one.record)]
+    commits_at(store, session, {one.seq for one in named if _is_new(one.record, extractor.state)})
+    for entry in _unknown(store, session, extractor.state):
         drafts += extractor.found_in(commit_at(store, extractor.session, entry.seq))
     return [draft for draft in drafts if not store.locate(draft.id, extractor.session)]
 

@@ -24,7 +24,7 @@ from stator.model.records.types import FlagRecord
 from stator.model.values.ids import short
 from stator.runtime.base import project_session
 from stator.runtime.base.context import Context
-from stator.runtime.base.pages import commit_at, matching
+from stator.runtime.base.pages import commit_at, find_entry, matching
 from stator.store.port import StorePort
 
 HOLD, TRASH, PURGED = "hold", "trash", "purged"
@@ -117,7 +117,7 @@ class Trash:
 
 def trashed(store: StorePort, own: str, session: str) -> Commit | None:
     """The commit of a project's own session that put another in the trash, if it is there."""
-    entry = store.find(own, "flags", key(TRASH, session))
+    entry = find_entry(store, own, "flags", key(TRASH, session))
     return None if entry is None else commit_at(store, own, entry.seq)
 
 
@@ -203,7 +203,7 @@ def take_off(store: StorePort, context: Context, row: SessionRow, name: str, *, 
 def has(store: StorePort, row: SessionRow, name: str) -> bool:
     """Whether a session has a mark."""
     known = project_session.known(store, row.record)
-    return known is not None and store.find(known.id, "flags", key(name, row.id)) is not None
+    return known is not None and find_entry(store, known.id, "flags", key(name, row.id)) is not None
 
 
 def key(name: str, session: str) -> str:

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from stator.errors import Conflict
 from stator.model.log.chain import GENESIS
 from stator.model.log.commit import Change, Commit, Draft
-from stator.model.log.query import Head, SessionQuery, SessionRow
+from stator.model.log.query import Head, Read, SessionQuery, SessionRow, read
 from stator.model.records.types import Entry, SessionRecord
 from stator.runtime.base.context import Context
 from stator.runtime.base.first_commit import opening
+from stator.runtime.base.pages import find_entry
 from stator.store.port import StorePort
 
 PROJECT_SESSION = "(project)"
@@ -88,7 +89,7 @@ class _Standing:
         self._store, self._session = store, session
 
     def find(self, collection: str, key: str) -> Entry | None:
-        return self._store.find(self._session, collection, key) if self._session else None
+        return find_entry(self._store, self._session, collection, key) if self._session else None
 
     def all(self, collection: str) -> Sequence[Entry]:
         return self._store.entries(self._session, collection) if self._session else ()
@@ -99,7 +100,15 @@ class _Standing:
 
 def known(store: StorePort, record: SessionRecord) -> SessionRow | None:
     """The same, if it is there."""
-    query = SessionQuery(
+    return next(iter(store.sessions(_query(record), limit=1).rows), None)
+
+
+def asks_known(record: SessionRecord) -> Read:
+    """What `known` reads."""
+    return read("sessions", _query(record), limit=1)
+
+
+def _query(record: SessionRecord) -> SessionQuery:
+    return SessionQuery(
         mode="project", project=record.project, tenant=record.tenant, name=PROJECT_SESSION
     )
-    return next(iter(store.sessions(query, limit=1).rows), None)

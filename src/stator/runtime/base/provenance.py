@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 
 from stator.model.log.commit import Commit, Provenance
-from stator.model.records.types import FlagRecord, SessionRecord
+from stator.model.log.query import Read, read
+from stator.model.records.types import Entry, FlagRecord, SessionRecord
 from stator.model.views.knowledge import IMPORTED
-from stator.runtime.base.pages import commit_at
+from stator.runtime.base.pages import commit_at, find_entry
 from stator.runtime.base.project_session import known
 from stator.store.port import StorePort
 
@@ -40,23 +41,37 @@ def imported_upto(store: StorePort, record: SessionRecord) -> int:
     own = known(store, record)
     if own is None:
         return 0
-    parts = [(part.session, part.upto) for part in record.lineage]
-    return max(_marked(store, own.id, *part) for part in [*parts, (record.id, EVERYTHING)])
+    parts = {part.session: part.upto for part in record.lineage} | {record.id: EVERYTHING}
+    marks = {entry.key: entry for entry in store.entries(own.id, "flags", keys=_keys(record))}
+    return max(_upto(marks.get(_key(session)), upto) for session, upto in parts.items())
+
+
+def asks_imported(own: str, record: SessionRecord) -> Read:
+    """What `imported_upto` reads in a project's own session."""
+    return read("entries", own, "flags", keys=_keys(record))
+
+
+def _keys(record: SessionRecord) -> tuple[str, ...]:
+    """The keys of the marks of a session and of those it was forked from."""
+    return tuple(_key(session) for session in [*(p.session for p in record.lineage), record.id])
+
+
+def _key(session: str) -> str:
+    return f"{IMPORTED}\n{session}"
 
 
 def known_time(store: StorePort, record: SessionRecord, seq: int, at: int) -> int:
     """When a commit was made, as far as this store knows. What came from a bundle has the times that its maker chose:
     it counts as made when it was imported, if not before."""
     own = known(store, record)
-    entry = None if own is None else store.find(own.id, "flags", f"{IMPORTED}\n{record.id}")
-    if own is None or entry is None or seq > _marked(store, own.id, record.id, EVERYTHING):
+    entry = None if own is None else find_entry(store, own.id, "flags", _key(record.id))
+    if own is None or entry is None or seq > _upto(entry, EVERYTHING):
         return at
     return min(at, commit_at(store, own.id, entry.seq, load=False).at)
 
 
-def _marked(store: StorePort, own: str, session: str, upto: int) -> int:
+def _upto(entry: Entry | None, upto: int) -> int:
     """How far a session is marked; a mark that does not say so is about all of it."""
-    entry = store.find(own, "flags", f"{IMPORTED}\n{session}")
     if entry is None:
         return 0
     said = _UPTO.match(getattr(entry.record, "why", ""))

@@ -16,6 +16,7 @@ from stator.model.log.commit import UNTRUSTED, Commit, Draft, Provenance, Reset,
 from stator.model.log.delta import Put
 from stator.model.log.edges import Edge
 from stator.model.log.query import SessionRow
+from stator.model.log.rewinds import rewind_of
 from stator.model.records.types import (
     DecisionRecord,
     Entry,
@@ -31,7 +32,6 @@ from stator.model.views.project_state import OPEN
 from stator.runtime.base.pages import commit_at
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.views import derivation
-from stator.runtime.views.reflog import rewind_of
 from stator.runtime.views.refs import find_session, followed, rows_of
 from stator.store.port import StorePort
 

@@ -17,10 +17,11 @@ from stator.model.log.query import Lease, SessionQuery, SessionRow
 from stator.model.records.types import SessionRecord
 from stator.runtime.base.context import Context
 from stator.runtime.base.first_commit import opening
+from stator.runtime.base.one_answer import knowing_newest
 from stator.runtime.base.ownership import require_named
 from stator.runtime.branches import carry, fork
 from stator.runtime.driving import lifecycle
-from stator.runtime.driving.driver import Driver
+from stator.runtime.driving.driver import NEEDED_TO_BEGIN, Driver
 from stator.runtime.driving.policy import Terms
 from stator.runtime.views.refs import followed
 from stator.store.port import StorePort
@@ -85,10 +86,16 @@ def drive_existing(
         row = fork.fork(store, context, fork.head_of(store, row), kind="fork")
         lease = store.acquire(row.id, lifecycle.holder(context))
     try:
-        row = store.session(row.id)
+        # What a driver has to know before it begins, read under its lease.
+        known = knowing_newest(store, row.id, lease.newest, lifecycle.FEW)
+        lease = msgspec.structs.replace(lease, newest=())
+        for entry in known.entries(row.id, "session", *NEEDED_TO_BEGIN)[:1]:
+            if isinstance(record := entry.record, SessionRecord):
+                record = msgspec.structs.replace(record, project=row.record.project)
+                row = msgspec.structs.replace(row, record=record)
         terms = terms_of(store, row.record, terms)
         taken = functools.partial(carry.drafts, store, row)
-        return Driver(store, row, context, lease, terms, program=program, taken=taken)
+        return Driver(store, row, context, lease, terms, program=program, taken=taken, known=known)
     except StatorError:
         # Nobody drives it now; with the lease kept, nobody else could.
         store.release(lease)
@@ -103,7 +110,12 @@ def _acquire(store: StorePort, context: Context, row: SessionRow, busy: HeldMode
         )
     while True:
         try:
-            return store.acquire(row.id, lifecycle.holder(context), take=busy == "take")
+            return store.acquire(
+                row.id,
+                lifecycle.holder(context),
+                take=busy == "take",
+                newest=0 if lifecycle.is_new(row.record) else lifecycle.FEW,
+            )
         except Busy:
             if busy == "fork":
                 return None

@@ -15,6 +15,7 @@ from stator.errors import ApprovalNeeded, BadType, InvalidInput
 from stator.model.calls.approval import Rule
 from stator.model.calls.expectations import alike, as_seen, unified
 from stator.model.calls.known import Known, KnownCall, is_redacted
+from stator.model.calls.known_children import MANY
 from stator.model.calls.life import Outcome
 from stator.model.log.commit import CONTINUED, Commit, Gone
 from stator.model.log.query import SessionQuery, SessionRow
@@ -27,7 +28,6 @@ from stator.runtime.branches.open_driver import drive
 from stator.runtime.branches.retry import labels_of
 from stator.runtime.driving import policy
 from stator.runtime.driving.call import entered
-from stator.runtime.driving.children import MANY
 from stator.runtime.driving.loop import by_name
 from stator.runtime.driving.open_turn import OpenTurn
 from stator.runtime.driving.policy import Terms

@@ -13,7 +13,7 @@ from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
 from stator.model.records.tables import BOOKKEEPING, CONTRIBUTIONS, KINDS, NEWS, record_text
 from stator.model.records.text import prompt_text, value_text
-from stator.runtime.brief.newest import NewestCommits
+from stator.runtime.brief.labels import Labels
 from stator.runtime.files import git as worktree
 from stator.runtime.views.refs import Point
 from stator.store.port import StorePort
@@ -26,11 +26,11 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Away:
     """What happened since the last run of a session, or since a position."""
 
-    def __init__(
-        self, store: StorePort, newest: NewestCommits, run: str, began: int, root: str
-    ) -> None:
+    def __init__(self, store: StorePort, labels: Labels, run: str, began: int, root: str) -> None:
         """`run` is the asker's own, `began` the seq it began at, `root` the folder the session's files are in."""
+        newest = labels.newest
         self._store, self._newest, self._id = store, newest, newest.session
+        self._labels = labels
         self._run, self._began, self._root = run, began, root
 
     def topic(self, since: str | None, at: Callable[[str], Point]) -> Topic:
@@ -47,6 +47,7 @@ class Away:
         if start is None:
             return Topic(tells=tells)
         wanted = [c for c in self._between(start) if self._is_news(c, whole=since is not None)]
+        self._labels.ask(commit.seq for commit in wanted)
         tells += [functools.partial(self._news, commit.seq) for commit in wanted]
         cut = not self._newest.is_whole and self._newest.commits[0].seq > start + 1
         return Topic(tells=tells, total=len(tells) + cut, exact=not cut)
@@ -105,13 +106,14 @@ class Away:
         assert commit is not None
         by = value_text(commit.known("principal", ""))
         text = joined(said_by(commit), by and f"by {by}", by=", ")
-        return BriefItem(
+        item = BriefItem(
             text=text,
             mark=commit.kind.replace("_", " ") if commit.kind in KINDS else "commit",
             note=joined(f"@{seq}", _day(commit.when)),
             source=self._newest.label(commit),
             seq=seq,
         )
+        return self._labels.on(item)
 
     def _git(self) -> list[Tell]:
         """Where the work tree was when the last turn ended, if it is elsewhere now."""

@@ -33,12 +33,13 @@ from stator.runtime.base.context import Context
 from stator.runtime.base.pages import commit_at
 from stator.runtime.brief.relevant import Bearing
 from stator.runtime.brief.start import worked_in
-from stator.runtime.brief.unverified import unverified
 from stator.runtime.files import disk_check
 from stator.runtime.views import project_state
 from stator.runtime.views.as_read import for_one_answer, is_history
 from stator.runtime.views.reasons.recap import recap
 from stator.runtime.views.refs import arguments_of, intent_of
+from stator.runtime.views.trust.names import file_name_origins, session_name_origin
+from stator.runtime.views.trust.unverified import unverified
 from stator.store.port import StorePort
 
 SESSIONS = 2
@@ -182,15 +183,23 @@ class _Telling:
             *self._files(session, subject),
             *self._lines(session, subject),
         ]
-        did = "; ".join(one for one in found.did if one != "no calls")
+        tests, quiet = found.tests, msgspec.structs.replace(found, tests=None)
+        did = "; ".join(one for one in quiet.did if one != "no calls")
         if did or branch:
             lines.insert(1, ToldLine(
                 texts=(branch,) if branch else (), mark=f"{did}{'; on branch' if branch else ''}",
                 rank=3, limit=80, session=session,
             ))  # fmt: skip
+        if tests is not None:
+            how = {"ok": "ok", "": "ran"}.get(tests.status, tests.status)
+            lines.insert(2, ToldLine(
+                texts=(tests.command,), mark=f"last tests {how}:", rank=3, limit=80,
+                session=session, seq=tests.seq,
+            ))  # fmt: skip
         return ToldSession(
             session=short(session),
             name=found.name,
+            name_origin=session_name_origin(self._port, row, self._context),
             about=", ".join(filter(None, [session_about(found.agent, when, ended), note])),
             lines=[line for line in lines if not self._is_loaded(line)],
         )
@@ -199,9 +208,10 @@ class _Telling:
         """What it was asked first and last."""
         if found.asked:
             first = self._store.turns(session, after=found.asked_turn - 1, upto=found.asked_turn)
+            seq = first[0].first if first else 0
             yield ToldLine(
-                texts=(found.asked,), mark="asked:", source="user", rank=1, limit=280,
-                session=session, key="", seq=first[0].first if first else 0,
+                texts=(found.asked,), mark="asked:", source=self._whose(session, seq), rank=1,
+                limit=280, session=session, key="", seq=seq,
             )  # fmt: skip
         for turn in self._store.turns(session, newest_first=True, limit=FEW):
             prompt = typed(
@@ -209,11 +219,18 @@ class _Telling:
             )
             if turn.turn != found.asked_turn and says_something(prompt):
                 yield ToldLine(
-                    texts=(prompt,), mark="asked last:", source="user", rank=4, limit=240,
-                    session=session, key=f"{short(session)}:entry:@{turn.first}",
+                    texts=(prompt,), mark="asked last:", source=self._whose(session, turn.first),
+                    rank=4, limit=240, session=session, key=f"{short(session)}:entry:@{turn.first}",
                     seq=turn.first,
                 )  # fmt: skip
                 break
+
+    def _whose(self, session: str, seq: int) -> str:
+        """Whose words a request is: what an agent says that it was asked is its own word."""
+        if not seq:
+            return "user"
+        source = commit_at(self._store, session, seq, load=False).provenance.source
+        return source if source == "model" else "user"
 
     def _entries(
         self, session: str, subject: PromptSubject, state: Sequence[StateEntry]
@@ -320,6 +337,7 @@ class _Telling:
                 texts=(arguments_text(record.tool, arguments_of(intent)),), source="model", rank=3,
                 mark="in doubt:" if is_in_doubt else "no result is recorded of its call",
                 limit=300, session=session, key=f"{short(session)}:call:{short(record.call)}",
+                seq=intent.seq if intent is not None else 0,
             )  # fmt: skip
 
     def _last_words(self, found: SessionRecap, subject: PromptSubject) -> Iterator[ToldLine]:
@@ -335,10 +353,21 @@ class _Telling:
     def _files(self, session: str, subject: PromptSubject) -> Iterator[ToldLine]:
         """Files that were skipped, and those that were changed, the newest."""
         entries = self._store.entries(session, "files", limit=ENTRIES)
+        yield from self._skipped(session, entries)
+        roots = file_name_origins(self._port, session, entries, self._context)
+        groups: dict[str, list[Entry]] = {}
+        for one in entries:
+            groups.setdefault(roots.get(one.seq, ""), []).append(one)
+        for root, group in groups.items():
+            for line in self._paths_in(group, session, subject):
+                yield msgspec.structs.replace(line, unverified=root)
+
+    def _paths_in(
+        self, entries: Sequence[Entry], session: str, subject: PromptSubject
+    ) -> Iterator[ToldLine]:
         records = [one.record for one in entries if isinstance(one.record, FileRecord)]
         changed = [one for one in records if one.op not in ("skipped", "read")]
         named = [one.path for one in records if relevance.names_in(one.path, subject.names)]
-        yield from self._skipped(session, entries)
         if named:
             yield _paths("files of that name it touched:", named, session, 2)
         if read := [one.path for one in records if one.op == "read"]:

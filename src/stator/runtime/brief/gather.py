@@ -15,8 +15,7 @@ from typing import Any
 import msgspec
 
 from stator.model.brief import compose as briefs
-from stator.model.brief import lines
-from stator.model.brief.path_groups import common_folder
+from stator.model.brief import lines, requests
 from stator.model.brief.sections import (
     Brief,
     BriefItem,
@@ -31,20 +30,20 @@ from stator.model.brief.sections import (
     unplaced_topic,
 )
 from stator.model.brief.story import NetFile, SessionStory, title
+from stator.model.extraction import plans
 from stator.model.log.delta import Put
-from stator.model.log.shown_text import cut_short
 from stator.model.records.tables import (
     BRIEFED,
     record_text,
 )
 from stator.model.records.text import arguments_text, recorded_text
 from stator.model.records.types import (
+    ArtifactRecord,
     CallRecord,
     Entry,
     ErasedRecord,
     EvictedRecord,
     FactRecord,
-    FileRecord,
     PendingRecord,
     PlanRecord,
     RevisionRecord,
@@ -54,28 +53,35 @@ from stator.model.values.ids import is_id, short
 from stator.model.views import checked, open_calls
 from stator.model.window.compaction import GROUPS_MAX, KEYS_MAX, RANKS, order
 from stator.model.window.words import BYTES_PER_TOKEN, CountTokens
+from stator.runtime.base.pages import find_entry
 from stator.runtime.brief.away import Away, joined, said_by
-from stator.runtime.brief.newest import NewestCommits
-from stator.runtime.files import disk_check
-from stator.runtime.views.as_read import for_one_answer, is_history, unplaced_in
+from stator.runtime.brief.labels import Labels, labelled, origin_words, resting
+from stator.runtime.brief.newest import NewestCommits, asks_newest
+from stator.runtime.brief.session_files import differences, touched_files
+from stator.runtime.views.as_read import (
+    for_one_answer,
+    is_history,
+    itself_asked,
+    read_ahead,
+    unplaced_in,
+)
 from stator.runtime.views.refs import Point, arguments_of, intent_of
+from stator.runtime.views.trust.names import session_name_origin
 from stator.store.port import StorePort
 
 MODEL = "model"
 """The setting whose change a brief mentions."""
 ITEMS_MAX = 500
+AHEAD = 24
+"""Records of one collection whose sources are read together: about as many as fit."""
 JUDGED_MAX = 60
 """Records of one collection of which it is asked what they rest on: more than a brief has room for."""
-DISK_BYTES = 8 * 1024 * 1024
-"""Bytes of files that are read to see whether they changed; for more, a brief takes too long."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EVICTED_MAX = len(RANKS) * (KEYS_MAX + GROUPS_MAX) + 1
 """Keys of one compaction that are ranked: more than one ever has."""
 CHATTER = len(RANKS) - 1
 """The rank of messages that nobody has to be reminded of."""
-ORIGIN_MAX = 60
 _KEY = re.compile(r"[\w.:@/-]{1,120}")
-_ORIGIN = re.compile(r"[^\w.:/@ -]+")
 
 
 class Here(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,47 +118,63 @@ class _Gathering:
         self._store, self._id, self._here = store, session, here
         self._items = max(1, min(ITEMS_MAX, 20 + tokens // 15))
         self._bytes = max(tokens, 1) * BYTES_PER_TOKEN
-        self._newest = NewestCommits(store, session)
+        self._read_ahead()
+        self._newest = NewestCommits(store, session, self._sources())
         self._row, self._head = self._newest.row, self._newest.head
-        self._disk_left = DISK_BYTES
         self._entries = functools.cache(self._look_up_entries)
         self._folder = ""
+        self._labels = Labels(self._newest)
 
     def gather(self, since: str | None, at: Callable[[str], Point]) -> Gathered:
         story = self._newest.story()
         asked = [*self._newest.first_requests(), *story.asked]
         files = self._files(story)
-        self._folder = common_folder([one.path for one in files])
-        on_disk = self._on_disks(files)
+        on_disk = differences(files, self._here.root)
         calls = self._calls()
         last, said = lines.last_sayings(story), lines.earlier_sayings(story)
         seqs = {entry.seq for name in JUDGED for entry in self._entries(name)[:JUDGED_MAX]}
+        named, named_at = title(story.deeds)
         asked_about = {
             *seqs,
             *(request.seq for request in asked),
             *(saying.seq for saying in last),
             *([story.summary.seq] if story.summary else []),
         }
-        resting = self._newest.unverified(sorted({*asked_about, *(one.seq for one in said)}))
-        doubtful = {seq: where for seq, where in resting.items() if seq in asked_about}
+        labels = self._labels
+        labels.ask({*asked_about, *(one.seq for one in said)})
+        labels.ask(seq for deed in story.deeds for seq in (deed.seq, deed.ended))
+        labels.ask(one.first for one in files)
+        labels.ask(entry.seq for entry in self._entries("revisions"))
+        self._folder = labels.folder(files)
+        doubtful = {seq: where for seq, where in labels.known.items() if seq in asked_about}
         reports = [saying.seq for saying in said if saying.source != "model"]
-        outside = resting | self._newest.reported(reports)
+        outside = labels.known | self._newest.reported(reports)
+        self._sources_ahead()
         topics: dict[SectionName, Topic] = {
             **{name: self._live(name, row.note, doubtful) for name, row in BRIEFED.items()},
             "goal": self._goal(asked, story, doubtful),
             "facts": self._facts(doubtful),
             "plan": self._plan(doubtful),
+            "artifacts": self._artifacts(story, doubtful),
             "revisions": self._revisions(last),
-            "files": self._labelled(lines.changed_items(files, self._folder, on_disk)),
-            "read": self._labelled(lines.read_items(files, self._folder, on_disk)),
+            "files": self._file_lines(
+                functools.partial(lines.changed_items, is_whole=self._newest.is_whole),
+                files,
+                on_disk,
+            ),
+            "read": self._file_lines(lines.read_items, files, on_disk),
             "pending": self._pending(doubtful),
             "model": self._model(),
             "evicted": self._evicted(),
-            "checks": told(lines.check_items(story, self._folder)),
-            "failed": told(lines.failed_items(story, self._folder)),
-            "lessons": told(lines.lesson_items(story, self._folder)),
-            "open": told(lines.open_items(story, self._folder, {record.call for record in calls})),
-            "did": told(lines.call_items(story, self._folder)),
+            "checks": told(labels.all_on(lines.check_items(story, self._folder))),
+            "failed": told(labels.all_on(lines.failed_items(story, self._folder))),
+            "lessons": told(labels.all_on(lines.lesson_items(story, self._folder))),
+            "open": told(
+                labels.all_on(
+                    lines.open_items(story, self._folder, {record.call for record in calls})
+                )
+            ),
+            "did": told(labels.all_on(lines.call_items(story, self._folder))),
             "in_doubt": self._told_calls(
                 [record for record in calls if record.status == "in doubt"], "stator settle"
             ),
@@ -161,20 +183,45 @@ class _Gathering:
             ),
             "unplaced": unplaced_topic(unplaced_in(self._store, self._id), self._items),
             "away": Away(
-                self._store, self._newest, self._here.run, self._here.began, self._here.root
+                self._store, labels, self._here.run, self._here.began, self._here.root
             ).topic(since, at),
             "unverified": self._unverified(doubtful, story),
         }
         return Gathered(
             session=self._id,
-            name=title(story.deeds) or self._row.record.name,
+            name=named or self._row.record.name,
+            name_origin=origin_words(
+                labels.known.get(named_at, "")
+                if named
+                else session_name_origin(self._store, self._row)
+            ),
             head=self._head,
             topics=topics,
             opening=self._opening(story, files),
-            last=[_resting(saying, doubtful) for saying in last],
-            said=[_resting(saying, outside) for saying in said],
-            showed=lines.results(story, self._folder),
+            last=[resting(saying, doubtful) for saying in last],
+            said=[resting(saying, outside) for saying in said],
+            showed=[resting(saying, labels.known) for saying in lines.results(story, self._folder)],
         )
+
+    def _read_ahead(self) -> None:
+        """Read in one call what a brief asks of the state."""
+        whole = ("calls", "tags", "trust")
+        limits = dict.fromkeys((*BRIEFED, "revisions"), self._items)
+        limits["evicted"] = EVICTED_MAX
+        if not self._here.own:
+            limits["evicted"] = 1
+        read_ahead(self._store, self._id, *limits, *whole, limit=limits, also=asks_newest(self._id))
+
+    def _sources(self) -> set[int]:
+        """The commits that say where the first records of each collection came from, and what of calls is open."""
+        limits = dict.fromkeys(BRIEFED, min(AHEAD, self._items)) | {"evicted": 1}
+        entries = itself_asked(self._store).entries(self._id, *limits, "calls", limit=limits)
+        return {entry.seq for entry in entries}
+
+    def _sources_ahead(self) -> None:
+        """Read in one call the commits that say where the first records of each collection came from."""
+        entries = [entry for name in BRIEFED for entry in self._entries(name)[:AHEAD]]
+        self._newest.learn({entry.seq for entry in entries})
 
     def _look_up_entries(self, collection: str) -> list[Entry]:
         """The live records of a collection, the newest first; asked for only if there are any."""
@@ -285,6 +332,27 @@ class _Gathering:
             title,
         )
 
+    def _artifacts(self, story: SessionStory, doubtful: Mapping[int, str]) -> Topic:
+        """Documents; not a plan whose work is in a revision since, in a session that ended with the agent's answer."""
+        revised = max((entry.seq for entry in self._entries("revisions")), default=0)
+        chosen = [
+            entry
+            for entry in self._entries("artifacts")
+            if not (
+                story.answered
+                and isinstance(entry.record, ArtifactRecord)
+                and entry.record.name == plans.NAME
+                and entry.seq < revised
+            )
+        ]
+        note = BRIEFED["artifacts"].note
+        return self._topic(
+            "artifacts",
+            chosen,
+            lambda entry: self._told(entry, note=joined(f"t{entry.turn}", note(entry.record))),
+            doubtful,
+        )
+
     def _pending(self, doubtful: Mapping[int, str]) -> Topic:
         """What is intended; a call to settle is listed among the calls."""
         chosen = [entry for entry in self._entries("pending") if not _is_to_settle(entry)]
@@ -299,7 +367,8 @@ class _Gathering:
             for entry in self._entries("revisions")
             if isinstance(entry.record, RevisionRecord) and not entry.record.replaced
         ]
-        return self._labelled(lines.revision_items(kept, " ".join(saying.text for saying in said)))
+        items = lines.revision_items(kept, " ".join(saying.text for saying in said))
+        return told(self._labels.all_on(self._labels.sourced(items)))
 
     def _model(self) -> Topic:
         """The model and the one before it, where it changed lately; other settings are not the next session's. The
@@ -320,7 +389,7 @@ class _Gathering:
         if len(found) > 1:
             before: Any = found[-2][1].record
         else:
-            entry = self._store.find(self._id, "settings", MODEL, at=commit.seq - 1)
+            entry = find_entry(self._store, self._id, "settings", MODEL, at=commit.seq - 1)
             before = entry.record if entry else None
         text = " → ".join(
             recorded_text(getattr(record, "value", "(erased)")) for record in (before, op.record)
@@ -343,6 +412,11 @@ class _Gathering:
         # All of one seq: the newest few are not those that matter.
         entries = self._store.entries(self._id, "evicted", limit=EVICTED_MAX)
         ranked = [entry for entry in sorted(entries, key=_rank) if _rank(entry)[0] < CHATTER]
+        self._labels.ask(
+            entry.record.seq
+            for entry in ranked[: self._items]
+            if isinstance(entry.record, EvictedRecord)
+        )
         tells = [
             functools.partial(_unless_erased, self._told_evicted, entry)
             for entry in ranked[: self._items]
@@ -354,12 +428,13 @@ class _Gathering:
         assert isinstance(record, EvictedRecord)
         held = self._newest.commit(record.seq)
         what = "" if held is None else said_by(held)
-        return BriefItem(
+        item = BriefItem(
             text=what or record.key,
             note=f"{short(self._id)}:{record.key}" if _is_plain_key(record.key) else "",
             source=self._newest.source(record.seq),
             seq=record.seq,
         )
+        return self._labels.on(item)
 
     def _unverified(self, doubtful: Mapping[int, str], story: SessionStory) -> Topic:
         """What rests on something that nobody vouches for: quoted, with what it claims to be and where it is from."""
@@ -369,7 +444,7 @@ class _Gathering:
         items = [
             BriefItem(
                 text=record_text(entry.record),
-                mark=f"claimed {entry.collection.replace('_', ' ')}, from {_origin(doubtful[entry.seq])}:",
+                mark=f"claimed {entry.collection.replace('_', ' ')}, from {origin_words(doubtful[entry.seq])}:",
                 source=self._newest.source(entry.seq),
                 seq=entry.seq,
             )
@@ -377,7 +452,7 @@ class _Gathering:
             if not isinstance(entry.record, ErasedRecord)
         ]
         items += lines.web_items(story, self._bytes // 2)
-        origins = list(dict.fromkeys(_origin(where) for where in doubtful.values()))
+        origins = list(dict.fromkeys(origin_words(where) for where in doubtful.values()))
         return told(
             items,
             title=f"Unverified, from {', '.join(origins[:3]) or 'the web'}: nobody vouches for it",
@@ -386,43 +461,23 @@ class _Gathering:
     # -- files ------------------------------------------------------------------------------------
 
     def _files(self, story: SessionStory) -> list[NetFile]:
-        """The files that the newest commits touched; before those, what the state has of others."""
-        found = [one for one in story.files if self._newest.counts_for(one.seq)]
-        if self._newest.is_whole:
-            return found
-        seen = {(one.root, one.path) for one in story.files}
-        for entry in self._entries("files"):
-            record = entry.record
-            if isinstance(record, FileRecord) and (record.root, record.path) not in seen:
-                found.append(
-                    NetFile(
-                        path=record.path, root=record.root, op=record.op,
-                        edits=int(record.op not in ("read", "skipped")), seq=entry.seq, after=record.after,
-                    )
-                )  # fmt: skip
-        return found
+        known = () if self._newest.is_whole else self._entries("files")
+        return touched_files(story, known, self._newest.counts_for)
 
-    def _on_disks(self, files: Sequence[NetFile]) -> Callable[[NetFile], str]:
-        """How files differ from what was recorded of them."""
-        found = {(one.root, one.path): self._on_disk(one) for one in files}
-        if len(found) > 1 and all(how == GONE for how in found.values()):  # the folder is not here
-            return lambda one: ""
-        return lambda one: found[one.root, one.path]
-
-    def _labelled(self, items: Sequence[BriefItem]) -> Topic:
-        """Items with the label of where their newest commit came from."""
+    def _file_lines(
+        self,
+        listing: Callable[..., list[BriefItem]],
+        files: Sequence[NetFile],
+        on_disk: Callable[[NetFile], str],
+    ) -> Topic:
+        """Lines of files; those whose names came from elsewhere have lines of their own, after the others."""
         return told(
-            [msgspec.structs.replace(item, source=self._newest.source(item.seq)) for item in items]
+            [
+                labelled(item, origin)
+                for origin, group in self._labels.by_origin(files).items()
+                for item in self._labels.sourced(listing(group, self._folder, on_disk))
+            ]
         )
-
-    def _on_disk(self, one: NetFile) -> str:
-        """How a file differs from what was recorded of it; empty where it does not, or that is not known."""
-        root = self._here.root
-        if not root or one.root != "." or one.op in ("deleted", "skipped"):
-            return ""
-        found = disk_check.compare(root, one.path, one.after, self._disk_left)
-        self._disk_left -= found.read
-        return DIFFERS.get(found.said, "")
 
     # -- calls ------------------------------------------------------------------------------------
 
@@ -455,12 +510,13 @@ class _Gathering:
         intent = self._newest.intent(record.call) or intent_of(self._store, self._id, record.call)
         call = short(record.call) if is_id(record.call, "call") else "c_?"
         turn = f"t{intent.turn}, " if intent is not None else ""
-        return BriefItem(
+        item = BriefItem(
             text=joined(arguments_text(record.tool, arguments_of(intent)), record.cause, by=" — "),
             note=f"{turn}{command} {short(self._id)}:{call}",
             source=self._newest.label(intent) if intent is not None else "unknown",
             seq=intent.seq if intent is not None else 0,
         )
+        return self._labels.on(item)
 
     # -- the goal ---------------------------------------------------------------------------------
 
@@ -474,23 +530,22 @@ class _Gathering:
             found = self._newest.source(seq)
             if seq not in doubtful:
                 return found
-            return f"{found or 'agent'}, rests on {_origin(doubtful[seq])}"
+            return f"{found or 'agent'}, rests on {origin_words(doubtful[seq])}"
 
-        items = lines.request_items(asked, source, story.said)
+        items = requests.request_items(asked, source, story)
         if not items and story.turn:
             items = [BriefItem(text="", mark="(no prompt on record)", seq=0)]
         if story.ended in ("interrupted", "aborted") and story.cause:
             left = BriefItem(
-                text=story.cause, mark="it was left with", source="system", seq=self._head.seq
-            )
-            items.insert(1, left)
+                text=story.cause, mark="it was left with", source="system", seq=self._head.seq,
+                seqs=tuple(deed.ended for deed in story.deeds if deed.turn == story.turn),
+            )  # fmt: skip
+            items.insert(1, self._labels.on(left))
         return told(items, in_order=True)
 
 
 # -- our words ------------------------------------------------------------------------------------
 
-GONE = "gone from disk"
-DIFFERS = {GONE: GONE, "changed on disk since": "changed since"}
 """The mark of a file that is not as it was recorded."""
 JUDGED = tuple(name for name in BRIEFED if name not in ("files", "evicted"))
 """Collections of which nothing is told that rests on what nobody vouches for."""
@@ -530,19 +585,6 @@ def _rank(entry: Entry) -> tuple[int, int, int, str]:
 def _is_plain_key(key: str) -> bool:
     """Whether a key can be given as it is: recorded text could be anything."""
     return _KEY.fullmatch(key) is not None
-
-
-def _origin(where: str) -> str:
-    """Where something came from, without what could be mistaken for our words."""
-    return cut_short(_ORIGIN.sub("?", where), ORIGIN_MAX)
-
-
-def _resting(saying: Saying, doubtful: Mapping[int, str]) -> Saying:
-    """The agent's words, with a label of what they rest on."""
-    if saying.seq not in doubtful:
-        return saying
-    source = f"{saying.source}, rests on {_origin(doubtful[saying.seq])}"
-    return msgspec.structs.replace(saying, source=source)
 
 
 def _minute(when: int) -> str:

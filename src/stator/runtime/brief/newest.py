@@ -7,18 +7,23 @@ by the summary of a compaction and by the first request.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
 from stator.model.brief.story import PersonRequest, SessionStory, story
 from stator.model.log.commit import Commit, Large
-from stator.model.log.query import SessionRow
-from stator.model.log.rewinds import Stretch, stands, visible
+from stator.model.log.query import PAGE_MAX, Read, SessionRow, read
+from stator.model.log.rewinds import Stretch, rewind_tags, stands, visible
+from stator.runtime.base.one_answer import ahead
+from stator.runtime.base.pages import commits_at, counts_of
+from stator.runtime.base.project_session import asks_known
 from stator.runtime.base.provenance import imported_upto
-from stator.runtime.brief.unverified import unverified
 from stator.runtime.views import reflog
+from stator.runtime.views.as_read import itself_asked
+from stator.runtime.views.derivation import asks_children
 from stator.runtime.views.trust.outside import brought_in
+from stator.runtime.views.trust.unverified import known_upto, reads_log, unverified
 from stator.store.port import StorePort
 
 WINDOW = 600
@@ -31,17 +36,30 @@ LARGE_MAX = 3
 """Texts that lie outside of their commits and are loaded."""
 
 
+def asks_newest(session: str) -> list[Read]:
+    """What is read of every session that a brief is about."""
+    return [
+        read("session", session, counted=True),
+        read("head", session),
+        read("commits", session, newest_first=True, limit=WINDOW, load=False),
+        read("turns", session, limit=1),
+        asks_children(session),
+    ]
+
+
 class NewestCommits:
     """The newest commits of a session, and what is looked up of others."""
 
-    def __init__(self, store: StorePort, session: str) -> None:
+    def __init__(self, store: StorePort, session: str, sources: Collection[int] = ()) -> None:
+        """`sources`: other commits that will be asked for."""
         self._store, self.session = store, session
+        self.counts = counts_of(store, session)
         self.row: SessionRow = store.session(session)
         self.head = store.head(session)
-        self.counts = store.counts(session)
-        self.imported = imported_upto(store, self.row.record)
         page = store.commits(session, newest_first=True, limit=WINDOW, load=False)
         self.is_whole = not page or page[-1].seq <= 1
+        self._read_others(1 if self.is_whole else page[-1].seq, sources)
+        self.imported = imported_upto(store, self.row.record)
         self.stretches: list[Stretch] | None = self._rewound()
         self.read: Sequence[Commit] = page
         """The newest first, what was rewound too."""
@@ -50,6 +68,28 @@ class NewestCommits:
         shown = [*self._compaction(page), *reversed(page)]
         self.commits = self._with_texts([c for c in shown if self.counts_for(c.seq)])
         self.source = functools.cache(self._look_up_source)
+
+    def _read_others(self, first: int, sources: Collection[int]) -> None:
+        """Read in one call what else is needed, of the commits before the `first` of the newest: all of them where
+        what they rest on is found out from the log."""
+        asked = [asks_known(self.row.record)]
+        if reads_log(self._store, self.session, self.head.seq):
+            asked += [
+                read("commits", self.session, after=after, upto=min(after + PAGE_MAX, first - 1),
+                     limit=PAGE_MAX, load=False)
+                for after in range(0, first - 1, PAGE_MAX)
+            ]  # fmt: skip
+        elif first > 1:
+            tags = itself_asked(self._store).entries(self.session, "tags")
+            wanted = {
+                *range(1, BEGINNING + 1),
+                *(seq + 1 for seq, _ in rewind_tags(tags)),
+                *sources,
+            }
+            wanted.add(known_upto(self._store, self.session))
+            seqs = sorted(seq for seq in wanted if 0 < seq < first)
+            asked.append(read("commits", self.session, seqs=seqs, limit=PAGE_MAX, load=False))
+        ahead(self._store, *asked)
 
     def _rewound(self) -> list[Stretch] | None:
         """The stretches of the log that are in force; None if it was never rewound."""
@@ -73,19 +113,23 @@ class NewestCommits:
 
     def _with_texts(self, commits: list[Commit]) -> list[Commit]:
         """The same, with the newest long requests, answers and summaries loaded, and the results at the end."""
-        left, end = LARGE_MAX, len(commits) - ENDING
-        for place in range(len(commits) - 1, -1, -1):
-            commit = commits[place]
-            if (
-                left
-                and (_is_spoken(commit) or (place >= end and commit.kind == "outcome"))
-                and any(isinstance(i, Large) for i in commit.content.values())
-            ):
-                commits[place] = self._read(commit.seq, load=True) or commit
-                left -= 1
-        return commits
+        end = len(commits) - ENDING
+        long = [
+            commit.seq
+            for place, commit in enumerate(commits)
+            if (_is_spoken(commit) or (place >= end and commit.kind == "outcome"))
+            and any(isinstance(i, Large) for i in commit.content.values())
+        ][-LARGE_MAX:]
+        loaded = {c.seq: c for c in commits_at(self._store, self.session, long)}
+        return [loaded.get(commit.seq, commit) for commit in commits]
 
     # -- single commits ---------------------------------------------------------------------------
+
+    def learn(self, seqs: Iterable[int]) -> None:
+        """Read commits together that are going to be asked for one by one."""
+        left = [seq for seq in seqs if seq not in self._by_seq]
+        for commit in commits_at(self._store, self.session, left, load=False):
+            self._by_seq[commit.seq] = commit
 
     def commit(self, seq: int) -> Commit | None:
         """A commit, with its content as far as that is at hand."""
@@ -138,7 +182,7 @@ class NewestCommits:
         """Requests at the beginning of a log that is longer than what was read."""
         if self.is_whole:
             return []
-        page = self._store.commits(self.session, limit=BEGINNING, load=False)
+        page = self._store.commits(self.session, upto=BEGINNING, limit=BEGINNING, load=False)
         for commit in page:
             self._by_seq.setdefault(commit.seq, commit)
             if commit.kind == "call":

@@ -16,9 +16,10 @@ from stator.model.brief.doses import Dose, ToldLine, age, session_about
 from stator.model.log.query import CallQuery, SessionQuery, SessionRow
 from stator.model.values.ids import short
 from stator.runtime.base.context import Context
-from stator.runtime.base.pages import matching
+from stator.runtime.base.pages import counts_of, matching
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.views.as_read import for_one_answer, is_history, may_be_in_doubt, to_settle
+from stator.runtime.views.trust.names import session_name_origin
 from stator.store.port import StorePort
 
 ROWS = 30
@@ -49,13 +50,14 @@ def start_dose(store: StorePort, context: Context, starting: Starting) -> Dose:
     if previous is not None:
         when = age(context.clock(), previous.updated) if previous.has_times else ""
         about = session_about(previous.record.agent, when, _ended(store, previous))
+        origin = session_name_origin(store, previous, context)
         lines.append(
             ToldLine(
                 texts=(previous.record.name,),
                 limit=doses.NAME_BYTES,
                 rank=2,
                 mark="the session before this one, which may be unrelated:",
-                note=f"{short(previous.id)} ({about})",
+                note=f"{short(previous.id)} ({about}){doses.name_note(origin)}",
                 session=previous.id,
             )
         )
@@ -102,7 +104,7 @@ def _own_lines(store: StorePort, session: str) -> Iterator[ToldLine]:
             texts=(doubtful[-1].tool,), mark="in doubt, your call may or may not have happened:",
             note=f"{call}: check it, then stator settle {call}{more}", limit=60, session=session,
         )  # fmt: skip
-    evicted = store.counts(session).live.get("evicted", 0)
+    evicted = counts_of(store, session).live.get("evicted", 0)
     if evicted:
         yield ToldLine(
             texts=(), rank=1, session=session,

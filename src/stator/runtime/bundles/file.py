@@ -30,6 +30,7 @@ from stator.model.exchange.bundle import (
     Manifest,
     refuse,
 )
+from stator.model.exchange.packed import Packed
 from stator.runtime.bundles.encryption import Cipher
 
 if sys.version_info >= (3, 14):
@@ -244,7 +245,7 @@ class BundleReader:
         if last != bundle.END:
             raise refuse("its end is missing")
 
-    def commits(self) -> Iterator[tuple[int, list[bundle.Packed]]]:
+    def commits(self) -> Iterator[tuple[int, list[Packed]]]:
         """Batches of commits with the place of their session in the manifest; `BadBundle` at the first bad frame."""
         counted = 0
         for n, (kind, data) in enumerate(self._frames()):

@@ -13,8 +13,9 @@ from typing import Literal
 import msgspec
 
 from stator.errors import Conflict, NotFound
-from stator.model.exchange.bundle import Bundled, Packed
+from stator.model.exchange.bundle import Bundled
 from stator.model.exchange.graft import Graft, root
+from stator.model.exchange.packed import Packed
 from stator.model.log.commit import Commit
 from stator.model.log.query import SessionQuery, SessionRow
 from stator.model.records.types import Parent, SessionRecord
@@ -22,6 +23,7 @@ from stator.model.sessions.lifecycle import driven
 from stator.model.values.ids import from_bytes, short
 from stator.runtime.base import pages, project_flags, project_session
 from stator.runtime.base.context import Context
+from stator.runtime.base.pages import find_entry
 from stator.runtime.branches.fork import lineage
 from stator.store.port import StorePort
 
@@ -174,7 +176,10 @@ def _check_purged(store: StorePort, record: SessionRecord) -> None:
     """In any project: importing into another project would not make it another session."""
     for own in project_flags.project_sessions(store):
         flag = project_flags.key(project_flags.PURGED, record.id)
-        if own.record.tenant == record.tenant and store.find(own.id, "flags", flag) is not None:
+        if (
+            own.record.tenant == record.tenant
+            and find_entry(store, own.id, "flags", flag) is not None
+        ):
             raise Conflict(
                 f"session {record.name!r:.80} was purged from this store and is not imported again",
                 hint="nothing was imported; import it into another store if you want it back",
@@ -241,7 +246,7 @@ def _fork(
         )
     seq = met.common + len(met.cuts)
     parent = store.commits(above.id, after=seq - 1, upto=seq, limit=1)[0]
-    told = store.find(above.id, "session", "", at=seq)
+    told = find_entry(store, above.id, "session", "", at=seq)
     session = context.mint("session")
     known = told.record if told is not None and isinstance(told.record, SessionRecord) else None
     record = msgspec.structs.replace(

@@ -10,6 +10,7 @@ import msgspec
 from stator.errors import ErasesHere
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
+from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import (
     ApprovalRecord,
     ChildRecord,
@@ -83,6 +84,13 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     """What of this store was erased, or would be, with `erasures="apply"`."""
 
 
+_COUNTED = frozenset(
+    name
+    for name, one in COLLECTIONS.items()
+    if one.type in (ApprovalRecord, ChildRecord, FlagRecord, SessionRecord)
+)
+
+
 class Tally:
     """Counts what a session brings, commit by commit."""
 
@@ -96,6 +104,8 @@ class Tally:
     def take(self, commit: Commit) -> None:
         self._erasures += commit.kind == "erasure"
         for op in commit.delta:
+            if op.collection not in _COUNTED:
+                continue
             record = op.record if isinstance(op, Put) else None
             if isinstance(record, ApprovalRecord):
                 self._grants.add(op.id)

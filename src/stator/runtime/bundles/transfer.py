@@ -28,9 +28,10 @@ from stator.model.exchange.bundle import (
     End,
     Header,
     Manifest,
-    Packed,
 )
 from stator.model.exchange.bundle_redaction import Sieve
+from stator.model.exchange.packed import Packed
+from stator.model.exchange.redaction_mark import RedactionMark
 from stator.model.log import chain
 from stator.model.log.commit import (
     Commit,
@@ -46,12 +47,13 @@ from stator.model.sessions.lifecycle import lent_upto
 from stator.runtime.base import project_session
 from stator.runtime.base.context import Context
 from stator.runtime.base.erased_keys import with_kept_keys
-from stator.runtime.base.pages import matching
+from stator.runtime.base.pages import find_entry, matching
 from stator.runtime.base.provenance import mark
 from stator.runtime.bundles.claims import Claims
 from stator.runtime.bundles.encryption import SALT_BYTES, new_lock
 from stator.runtime.bundles.file import BundleReader, BundleWriter
 from stator.runtime.bundles.reconcile import ReconcilePlan, plan
+from stator.runtime.bundles.redaction_marks import keep_marks, marked, redacted_upto
 from stator.runtime.bundles.report import (
     ErasedHere,
     Erasures,
@@ -122,20 +124,27 @@ def export(
 
     total = sum(one.seq - one.after for one in chosen)
     commits = logical = withheld = secrets = 0
+    marks: list[RedactionMark | None] = []
     with BundleWriter(path, header, passphrase or "", replace=replace) as file:
         by = f"stator {version('stator')}"
         manifest = Manifest(sessions=chosen, exporter=by, made=context.clock())
         file.add(bundle.MANIFEST, bundle.encode(manifest))
         for n, one in enumerate(chosen):
-            redactor = Redactor(one.id.encode())
-            sieve = Sieve(redactor=redactor, words=redact, transcript=transcript, upto=one.seq)
+            sieve = Sieve(
+                redactor=Redactor(one.id.encode()),
+                words=redact,
+                transcript=transcript,
+                upto=one.seq,
+                clean=redacted_upto(store, one.id),
+            )
             for batch, size in _batches(store, one, sieve):
                 file.add(bundle.BATCH, bundle.encode(bundle.Batch(n, batch)))
                 commits, logical = commits + len(batch), logical + size
                 if progress is not None:
                     progress(f"exporting {one.name}", commits, total)
             withheld, secrets = withheld + sieve.withheld, secrets + sieve.secrets
-        end = End(commits=commits, withheld=withheld, secrets=secrets)
+            marks.append(marked(store, one) if sieve.is_whole else None)
+        end = End(commits=commits, withheld=withheld, secrets=secrets, redacted=marks)
         file.add(bundle.END, bundle.encode(end))
         file.finish()
     return Exported(
@@ -207,7 +216,7 @@ def _bundled(store: StorePort, session: str, seq: int, *, whole: bool) -> Bundle
             session=session,
         )
     last = store.commits(session, after=seq - 1, upto=seq, limit=1, load=False)[0]
-    told = store.find(session, "session", "", at=seq)
+    told = find_entry(store, session, "session", "", at=seq)
     named = told.record if told is not None and isinstance(told.record, SessionRecord) else opened
     return Bundled(
         id=session,
@@ -226,16 +235,16 @@ def _batches(store: StorePort, one: Bundled, sieve: Sieve) -> Iterator[tuple[lis
     batch: list[Packed] = []
     size, seq = 0, one.after
     while seq < one.seq:
-        page = store.commits(one.id, after=seq, upto=one.seq, limit=PAGE)
+        page = store.packed(one.id, after=seq, upto=one.seq, limit=PAGE)
         if not page:
             raise NotFound(f"@{seq + 1} of session {one.id} is gone", session=one.id)
         for commit in page:
-            length = sum(len(i) for i in commit.content.values() if isinstance(i, bytes))
+            length = sum([len(i) for i in commit.content.values() if type(i) is bytes])
             full = size + length > FRAME_BYTES or len(batch) >= FRAME_COMMITS
             if batch and full:
                 yield batch, size
                 batch, size = [], 0
-            batch.append(bundle.pack(sieve.take(commit)))
+            batch.append(sieve.take(commit, one.id))
             size += length
         seq = page[-1].seq
     yield batch, size
@@ -337,6 +346,8 @@ def import_bundle(
                     raise _is_here_elsewhere(commit.id)
         else:
             plans, stream = _ingest(store, context, reader, planned, erasures)
+            assert reader.end is not None
+            keep_marks(store, plans, reader.end.redacted)
             _erase_shared(store, context, stream.left_to_erase)
             touched = {mine.session for mine, _ in stream.losses.items}
             forget_in_indexes(store, context, [*(one.into for one in plans), *touched])

@@ -44,6 +44,7 @@ from stator.model.views.open_calls import waits
 from stator.runtime.base import project_session
 from stator.runtime.base.context import Context
 from stator.runtime.base.ownership import require_own
+from stator.runtime.base.pages import find_entry
 from stator.runtime.base.provenance import imported_upto
 from stator.runtime.driving import proofs
 from stator.runtime.driving.proofs import PROGRAM, Recognised
@@ -173,7 +174,7 @@ def find_waiting(store: StorePort, call: str) -> Waiting:
     """The waiting call a person means, by id or the end of one."""
     intent = find_call(store, call)
     row = store.session(intent.session)
-    entry = store.find(row.id, "calls", intent.call)
+    entry = find_entry(store, row.id, "calls", intent.call)
     record = entry.record if entry is not None else None
     if not isinstance(record, CallRecord) or not waits(record):
         status = record.status if isinstance(record, CallRecord) else "over"

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from stator.errors import BadType, InvalidInput, Paused
+from stator.errors import BadType, InvalidInput, Paused, StoreUnreachable
 from stator.model.calls import backoff, known
 from stator.model.calls.life import (
     Answer,
@@ -54,13 +54,14 @@ from stator.runtime.driving.state_writer import FROM_MODEL
 from stator.runtime.driving.tools import (
     KEY_ARGUMENT,
     Tool,
-    arguments,
     current_call,
     current_turn,
     declare,
     enter_call,
 )
 
+STARTS = ("call", "approval")
+"""Kinds of commits after which a tool may run, unless the run was asked to end."""
 ACTORS = {"call": "agent", "outcome": "tool"}
 
 
@@ -95,16 +96,17 @@ class Calling:
         self.tool = declare(function)
         self.args, self.kwargs = args, kwargs
         self.origin = origin
-        if turn.in_batch:
+        if turn.batched is not None:
             raise InvalidInput(
                 f"{self.tool.name} cannot be called in a batch",
                 hint="its intent must be on disk before it runs; end the batch first",
             )
         self._intent = turn.driver.context.mint("commit")
+        self._own = retype(self._intent, "call")
         self.parent = current_call.get()
-        self.given = arguments(self.tool.function, args, kwargs) if given is None else given
+        self.given = self.tool.arguments(args, kwargs) if given is None else given
         self.asked = Asked(
-            call=retype(self._intent, "call"),
+            call=self._own,
             tool=self.tool.name,
             effect=self.tool.effect,
             given=self.given,
@@ -122,19 +124,33 @@ class Calling:
 
     def life(self) -> Life:
         """Everything this call does: what the record answers, else asking, running, recording."""
-        turn, tool = self.turn, self.tool
-        met = yield from turn.answer_from_record(self.asked, tool, self.origin)
-        if isinstance(met, Outcome):
-            return met
-        turn.driver.check_terms()
-        gate, why, proof = turn.driver.gate(tool, self.given)
+        if self.turn.has_record or self.turn.driver.doubts.any:
+            return self._answered()
+        return self._made(self.asked)
+
+    def _answered(self) -> Life:
+        """The call, as far as the record may answer it."""
+        met = yield from self.turn.answer_from_record(self.asked, self.tool, self.origin)
+        return met if isinstance(met, Outcome) else (yield from self._made(met))
+
+    def _made(self, met: Asked) -> Life:
+        """The call as it is made, if it may be made now."""
+        driver, tool = self.turn.driver, self.tool
+        driver.check_terms()
+        gate, why, proof = driver.terms.gate(tool, self.given)
         # A call that once waited for a person needs its start on record, even if nobody has to be
         # asked now: the log still has it as waiting.
         self._free = met.awaiting and not gate
         gate = "ask" if self._free else gate
-        self.asked = msgspec.structs.replace(met, gate=gate, why=why, proof=proof)
-        outcome = yield from life(self.asked, tool.policy, tool.detect)
-        if tool.on_exhausted == "pause" and is_exhausted(tool.effect, outcome):
+        self.asked = msgspec.structs.replace(met, gate=gate, why=why, proof=proof) if gate else met
+        made = life(self.asked, tool.policy, tool.detect)
+        return made if tool.on_exhausted == "error" else self._pausing(made)
+
+    def _pausing(self, made: Life) -> Life:
+        """The call, after which the run ends if no attempt is left."""
+        tool = self.tool
+        outcome = yield from made
+        if is_exhausted(tool.effect, outcome):
             raise Paused(
                 f"{tool.name} failed {outcome.attempts} times: {outcome.error}",
                 reason="error",
@@ -170,29 +186,28 @@ class Calling:
 
     def draft(self, note: Note) -> Draft:
         """The commit a note asks for."""
-        kind = note.kind
-        fields = dict(note.fields)
-        intent = kind == "call"
-        asked = self.asked
-        own = intent and asked.call == retype(self._intent, "call") and fields["attempt"] == 1
-        if proof := fields.pop("proof", ""):
-            fields["changes"] = (self._demanding(proof),)
-        if intent:
-            fields.update(origin=self.origin, parent=self.parent, key=self.tool.key)
+        kind, tool, asked = note.kind, self.tool, self.asked
+        fields = {
+            "call": asked.call,
+            "tool": tool.name,
+            "effect": tool.effect,
+            "actor": ACTORS.get(kind, "system"),
+            **note.fields,
+        }
+        if kind == "call":
+            if asked.call == self._own and fields["attempt"] == 1:
+                fields["id"] = self._intent
+            if proof := fields.pop("proof", ""):
+                fields["changes"] = (self._demanding(proof),)
+            fields["origin"], fields["parent"], fields["key"] = self.origin, self.parent, tool.key
             fields["inputs"] = self._asked_from()
-        elif kind == "outcome":
+            fields["provenance"] = FROM_MODEL
+        else:
+            fields["provenance"] = self._came_from()
+        if kind == "outcome":
             fields["changes"] = self._consequences(fields)
             fields["inputs"] = tuple(self.turn.driver.child_answers.pop(asked.call, ()))
-        return self.turn.draft(
-            kind,
-            id=self._intent if own else "",
-            call=fields.pop("call", asked.call),
-            tool=self.tool.name,
-            effect=self.tool.effect,
-            actor=ACTORS.get(kind, "system"),
-            provenance=FROM_MODEL if intent else self._came_from(),
-            **fields,
-        )
+        return self.turn.driver.draft(kind, **fields)
 
     def _came_from(self) -> Provenance:
         """Where its result comes from."""
@@ -243,11 +258,7 @@ class Calling:
 
     def append(self, note: Note) -> Answer:
         self.landed(self.turn.write(self.drafts(note)))
-        return self.stop(note)
-
-    def stop(self, note: Note) -> Answer:
-        """Once the intent is on disk and before anything runs: whether the run was asked to end."""
-        return self.turn.driver.stop() if note.kind in ("call", "approval") else None
+        return self.turn.driver.stop() if note.kind in STARTS else None
 
     def landed(self, commits: Sequence[Commit]) -> None:
         """These commits of the call are in the log. A late result can settle a doubt only after that."""
@@ -258,11 +269,24 @@ class Calling:
             late()
 
     def drafts(self, note: Note) -> list[Draft]:
-        made = self.draft(note)
-        kept = self._seen.kept if self._seen is not None and note.kind == "outcome" else None
-        held = kept.drafts(self.turn.draft, call=self.asked.call) if kept is not None else []
-        due = self.turn.driver.settings_due() if note.kind == "call" else []
-        return [*due, *held, made, *self.turn.driver.extract(made)]
+        driver = self.turn.driver
+        try:
+            made = self.draft(note)
+        except StoreUnreachable as lost:
+            if note.kind != "outcome":
+                raise
+            raise driver.unanswered.keep_unsent(self._without_files(note), lost) from lost
+        before: list[Draft] = []
+        if note.kind == "call":
+            before = driver.settings_due()
+        elif note.kind == "outcome" and self._seen is not None and self._seen.kept is not None:
+            before = self._seen.kept.drafts(self.turn.draft, call=self.asked.call)
+        return [*before, made, *driver.extract(made)]
+
+    def _without_files(self, note: Note) -> Draft:
+        """An outcome without what the call did to files: where that cannot be read, the outcome is still known."""
+        self._seen = self._inferred = None
+        return self.draft(note)
 
     def run(self, effect: RunTool) -> ToolReturned | ToolRaised:
         self.look()
@@ -281,9 +305,10 @@ class Calling:
     def look(self) -> None:
         """Look at the files that the call may change, before it runs."""
         driver = self.turn.driver
-        self._seen = observe.before(
-            driver.root, self.tool, self.given, driver.tracked, driver.keeper
-        )
+        if self.tool.files or driver.tracked:
+            self._seen = observe.FilesBefore(
+                driver.root, self.tool, self.given, driver.tracked, driver.keeper
+            )
         if self._infers:
             self._inferred = observe.InferredFiles(
                 driver.root, self.tool, self.given, driver.tracked

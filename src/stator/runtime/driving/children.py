@@ -6,6 +6,7 @@ from __future__ import annotations
 import msgspec
 
 from stator.errors import BadTurn, NotFound
+from stator.model.calls.known_children import MANY, turns_counted, turns_of
 from stator.model.log.commit import Commit, Upsert
 from stator.model.records.types import ChildRecord, Parent, SessionRecord
 from stator.model.sessions.lifecycle import check_name
@@ -15,9 +16,6 @@ from stator.runtime.driving.driver import Driver
 from stator.runtime.driving.open_turn import OpenTurn
 from stator.runtime.driving.tools import call_in
 from stator.store.port import StorePort
-
-MANY = 2**53
-"""More turns than there are: up to the last."""
 
 
 def full_name(parent: SessionRecord, name: str) -> str:
@@ -34,12 +32,12 @@ def announce(turn: OpenTurn, name: str) -> tuple[ChildRecord, list[list[int]] | 
     parent = turn.driver
     known = _known(parent.store, parent.id, name)
     record = known or ChildRecord(session=parent.context.mint("session"), name=name)
-    begun, ended = turn.known_child(record.session)
+    opened = turn.known_child(record.session)
     inside = retype(call, "commit") if (call := call_in(parent.id)) else ""
-    if begun is not None:
-        first = int(begun.value("input")["after"]) + 1
-        last = int(ended.value("output")["turns"]) if ended is not None else MANY
-        return record, [[first, last]], inside or begun.id
+    if opened is not None:
+        counted = turns_counted(opened.ended)
+        later = parent.turns_of_children.after(record.session, counted) if counted < MANY else []
+        return record, turns_of(opened, later, inside), inside or opened.begun.id
     draft = turn.draft(
         "child",
         status="started",
@@ -52,8 +50,11 @@ def announce(turn: OpenTurn, name: str) -> tuple[ChildRecord, list[list[int]] | 
 
 def conclude(turn: OpenTurn, record: ChildRecord, child: Driver, status: str) -> None:
     """Copy a child's end into its parent: its status, and its last answer."""
-    if turn.take_child_end(record.session):  # recorded by the run that is being repeated
-        return
+    known, turns = turn.take_child_end(record.session), child.store.head(child.id).turn
+    if known is not None:  # recorded by a run that is being repeated
+        same = known.commit.status == status and turns_counted(known.commit) == turns
+        if same or known.is_past or turn.reused:
+            return
     ended = msgspec.structs.replace(record, status=status)
     last = _last_answer(child.store, child.id)
     if last is not None and (call := call_in(turn.driver.id)):
@@ -64,7 +65,7 @@ def conclude(turn: OpenTurn, record: ChildRecord, child: Driver, status: str) ->
         inputs=(last.id,) if last is not None else (),
         output={
             "said": text_of(last.value("output")) if last is not None else "",
-            "turns": child.store.head(child.id).turn,
+            "turns": turns,
         },
         changes=(Upsert("children", ended),),
     )

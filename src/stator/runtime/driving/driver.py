@@ -24,6 +24,7 @@ from stator.errors import (
     LeaseLost,
     Paused,
     StoreError,
+    StoreUnreachable,
     WrongProcess,
     WrongState,
 )
@@ -38,7 +39,7 @@ from stator.model.calls.life import (
     judge,
 )
 from stator.model.exchange.extraction_state import ExtractionState
-from stator.model.extraction.evidence import seen_commit
+from stator.model.extraction.evidence import ENDS, seen_commit
 from stator.model.extraction.extractor import Extractor
 from stator.model.log.commit import (
     Commit,
@@ -57,19 +58,21 @@ from stator.model.window.reply import Dialect
 from stator.model.window.transcript import Transcript
 from stator.runtime.base.arguments import cause, text
 from stator.runtime.base.context import Context
+from stator.runtime.base.one_answer import one_answer
 from stator.runtime.base.plan_checks import learn
+from stator.runtime.base.unanswered_appends import UnansweredAppends
 from stator.runtime.driving import lifecycle, recovery
-from stator.runtime.driving.again.doubts_elsewhere import DoubtsElsewhere
+from stator.runtime.driving.again.doubts_elsewhere import IN_DOUBT, DoubtsElsewhere
 from stator.runtime.driving.again.turn_start import Changed, TurnStart, TurnStarts
+from stator.runtime.driving.again.turns_of_children import TurnsOfChildren
 from stator.runtime.driving.outside_requests import OutsideRequests
 from stator.runtime.driving.policy import (
-    Gate,
     Limits,
     Terms,
     answer,
 )
 from stator.runtime.driving.settings import OfferedTools, Settings
-from stator.runtime.driving.tools import Tool, call_in
+from stator.runtime.driving.tools import call_in, current_call
 from stator.runtime.files import git
 from stator.runtime.files.capture import ContentKeeper, record_kept, scrub_of
 from stator.runtime.files.file_news import FileNews, notice_of
@@ -80,13 +83,14 @@ from stator.runtime.window.left_out import (
     cut_of,
     evictions,
 )
-from stator.runtime.window.shown import ShownRanges, is_answer
+from stator.runtime.window.shown import SHOWS, ShownRanges
 from stator.runtime.window.transcript import Rendering
 from stator.store.port import StorePort
 
 T = TypeVar("T")
 PARALLEL_MAX = 32
 """Calls of one response that run at once."""
+LEARNED_AT = ENDS | {"approval"}  # before the tool runs, so that its outcome needs no read
 ENDED = {"pause": "paused", "close": "closed"}
 
 
@@ -107,6 +111,10 @@ class CurrentTurn(Protocol):
     def interrupt(self, cause: str) -> None: ...
 
 
+NEEDED_TO_BEGIN = ("runs", "calls", "checks", "plan")
+"""Collections that a driver reads before it begins a run."""
+
+
 class Driver:
     """The lease and the run of one session, from opening it until it is left."""
 
@@ -120,8 +128,10 @@ class Driver:
         *,
         program: list[list[int]] | None = None,
         taken: Callable[[Callable[..., Draft]], list[Draft]] = lambda draft: [],
+        known: StorePort | None = None,
     ) -> None:
-        """`taken` makes the commits that a first run begins with: what it takes over from another session."""
+        """`taken` makes the commits that a first run begins with: what it takes over from another session. `known`
+        is the store with what was read of it under the lease."""
         self.store = store
         self.id = row.id
         self.context = context
@@ -145,25 +155,30 @@ class Driver:
         """Of a sub-agent: the commit of its parent that its turns were asked in."""
         self.child_answers: dict[str, list[str]] = {}
         """The last answers of the sub-agents that a call drove, by the call, until its outcome."""
+        self.turns_of_children = TurnsOfChildren(store)
         self._rendering = Rendering(store, row.id)
         self._offered = OfferedTools(store, row.id)
         self._settings = Settings(store, row.id, lambda: self.scrub)
-        last = recovery.last_run(store, row, program, context.launch)
+        known = known or one_answer(store)
+        last = recovery.last_run(known, row, program, context.launch)
         self._turns = TurnStarts(self, last)
         self._outside: OutsideRequests | None = None
+        self.unanswered = UnansweredAppends(row.id, self._append)
         self._taken = taken
-        began = self.begin_run(row)
-        self.began = began.seq
-        self._outside = OutsideRequests(store, row.id, self.run, began.seq)
-        self._limits = Limits(store, row.id)
+        begun = self.begin_run(row, known)
+        self.began = began = begun[0].seq
+        if len(begun) > 1:  # what was read before is not so any more
+            known = one_answer(store)
+        self._outside = OutsideRequests(store, row.id, self.run, began)
+        self._limits = Limits(store, row.record)
         self._outside.changed = self._limits.refresh
-        self.recovered = recovery.report(store, row.id, last)
+        self.recovered = recovery.report(known, row, last)
         self.doubts = DoubtsElsewhere(store, row.id, some=bool(self.recovered.in_doubt))
         self._timed = context.monotonic()
         self._extractor = Extractor(row.id, ExtractionState(folder=context.root.rstrip("/")))
         self._outside.planned = self._plan_changed
         self._plan_is_new = True
-        self.learn_checks()
+        self.learn_checks(known)
         folder = context.touch_folder(store)
         self._files = FileNews(store, row.id, folder, row.record.agent, context.root)
 
@@ -188,36 +203,48 @@ class Driver:
                 hint="open it again",
                 session=self.id,
             )
+        if self.unanswered.lost is not None:
+            return self.unanswered.send(drafts)
+        try:
+            return self._append(drafts, if_head, fresh=True)
+        except StoreUnreachable as lost:
+            # The answer counts as lost also if it is a read after the append that failed: the caller does not
+            # get its commits either.
+            raise self.unanswered.keep(drafts, lost) from lost
+
+    def _append(self, drafts: Sequence[Draft], if_head: str | None, fresh: bool) -> list[Commit]:
         outside = self._outside
         if outside is None:  # the first commits of the run: what is before them is not news
-            return self.store.append(self.id, drafts, fresh=True, if_head=if_head)
+            return self.store.append(self.id, drafts, fresh=fresh, if_head=if_head)
         outside.sending(len(drafts))
         try:
-            commits = self.store.append(self.id, drafts, fresh=True, if_head=if_head)
+            commits = self.store.append(self.id, drafts, fresh=fresh, if_head=if_head)
         except BaseException:
             outside.failed(len(drafts))
             self.not_recorded(drafts)
             raise
         outside.landed(commits)
-        self.doubts.landed(commits)
         with self.lock:
-            self._shown.landed(commits)
-            if any(map(is_answer, commits)):
-                self._rendered.waits = False
-            self._files.landed(drafts)
-        self.learn_checks()
+            for commit in commits:
+                if commit.status == IN_DOUBT:
+                    self.doubts.any = True
+                if commit.kind in SHOWS and self._shown.landed(commit):
+                    self._rendered.waits = False
+            for draft in drafts:
+                if draft.changes:
+                    self._files.landed(draft)
+        if fresh and self._plan_is_new:  # else the run only ends what it began
+            self.learn_checks()
         return commits
 
     def _plan_changed(self) -> None:
         self._plan_is_new = True
 
-    def learn_checks(self) -> None:
+    def learn_checks(self, known: StorePort | None = None) -> None:
         """Look for runs of the checks that others gave the plan, from now on and among the last."""
-        if not self._plan_is_new:
-            return
         self._plan_is_new = False
         with self.lock:
-            found = learn(self.store, self._extractor)
+            found = learn(known or self.store, self._extractor)
         if found:
             self.append([self._of_run(draft) for draft in found])
 
@@ -227,12 +254,18 @@ class Driver:
     def extract(self, draft: Draft) -> list[Draft]:
         """The drafts of what is found in a draft of this run: they follow it in the log."""
         with self.lock:
-            if self._extractor.lacks(draft):  # an earlier run began the call
-                intent = intent_of(self.store, self.id, draft.call)
-                if intent is not None:
-                    self._extractor.see(seen_commit(intent), late=True)
+            if draft.kind in LEARNED_AT and self._extractor.lacks(draft.call):
+                self._learn_call(draft)  # an earlier run began it
             found = self._extractor.drafts(draft)
-        return [self._of_run(one) for one in found]
+        return [self._of_run(one) for one in found] if found else []
+
+    def _learn_call(self, draft: Draft) -> None:
+        try:
+            intent = intent_of(self.store, self.id, draft.call)
+        except StoreUnreachable as lost:
+            raise self.unanswered.keep_unsent(draft, lost) from lost
+        if intent is not None:
+            self._extractor.see(seen_commit(intent), late=True)
 
     def submit(self, draft: Draft) -> str:
         """Append one commit; its id."""
@@ -251,10 +284,10 @@ class Driver:
             return self.asked_with().inputs if fields.get("actor") == "model" else ()
         if kind not in DERIVED or fields.get("call"):  # the call it belongs to is implied
             return ()
-        if inside := call_in(self.id):
+        if current_call.get() and (inside := call_in(self.id)):
             return (retype(inside, "commit"),)
         with self.lock:
-            return as_inputs(self._shown.recent())
+            return self._shown.recent()
 
     def asked_with(self, given: Iterable[Any] | None = None) -> AskedWith:
         """What the model is shown that is asked with these arguments: the messages that were rendered last, if they
@@ -270,9 +303,14 @@ class Driver:
                 is_last = last.are_in(given)
                 inputs = last.inputs if is_last else None
             if inputs is None:
-                inputs = as_inputs(self._shown.whole())
+                inputs = self._shown.whole()
         made = (*inputs, retype(inside, "commit")) if inside else inputs
         return AskedWith(made, last.cut if is_last else None)
+
+    @property
+    def has_cut(self) -> bool:
+        """Whether something may have been left out for an answer of which it is not known how it was asked for."""
+        return self._rendered.waits and self._rendered.cut is not None
 
     def evictions_due(self, asked: AskedWith) -> list[Draft]:
         """The commit that records which turns an answer was made without, where that is not what the log has; it is
@@ -290,13 +328,13 @@ class Driver:
             transcript = self._rendering.current()
             messages = transcript.render(provider, **options)
             since, note = transcript.rendered_from, transcript.view.by
-            ranges = self._shown.whole(self._rendering.upto, since=since)
+            shown = self._shown.whole(self._rendering.upto, since=since)
             # Where turns were left out, the note about a compaction still comes first.
             noted = (Edge(note, note),) if since and note and transcript.view.note else ()
             # What it quotes of these turns, the model was shown.
             quoted = (Edge(seq, seq) for seq in transcript.quotes)
             self._rendered = RenderedMessages(
-                messages, as_inputs((*noted, *quoted, *ranges)), cut_of(transcript)
+                messages, (*as_inputs((*noted, *quoted)), *shown), cut_of(transcript)
             )
         return messages
 
@@ -321,8 +359,9 @@ class Driver:
 
     # -- beginning --------------------------------------------------------------------------------
 
-    def begin_run(self, row: SessionRow) -> Commit:
-        """Begin a run: record what the last one left open, then that this one began."""
+    def begin_run(self, row: SessionRow, known: StorePort) -> list[Commit]:
+        """Begin a run: record what the last one left open, then that this one began. That commit is the first of
+        the answer."""
         context = self.context
         run = RunRecord(
             id=self.run,
@@ -342,9 +381,10 @@ class Driver:
         )
         # In the same transaction: a crash between the two would leave a live run whose
         # predecessor's calls look as if they still ran.
-        left = lifecycle.close_out(self.store, self.lease, self.draft)
+        left = lifecycle.close_out(known, self.lease, self.draft, row.record)
         # So is what it takes over from the session that it continues: all of it or none, once.
-        return self.append([*left, begin, *self._taken(self.draft)])[len(left)]
+        made = self.append([*left, begin, *self._taken(self.draft)])
+        return [made.pop(len(left)), *made]
 
     def begin_turn(self, prompt: Any, *, key: str, new: bool, changed: Changed) -> TurnStart:
         """Begin a turn, or find the one on record that the program has reached again."""
@@ -359,11 +399,13 @@ class Driver:
 
     def check_terms(self, *, turns: bool = False) -> None:
         """Before anything new begins: raise if a pause was requested or a limit is reached."""
-        error = self._outside.asked if self._outside is not None else None
-        running = {"seconds": int(self.context.monotonic() - self._timed)}
-        stop = error or self._limits.spent(running, turns=turns)
-        if stop is not None:
-            raise stop
+        if self._outside is not None and self._outside.asked is not None:
+            raise self._outside.asked
+        if self._limits.some:
+            running = {"seconds": int(self.context.monotonic() - self._timed)}
+            stop = self._limits.spent(running, turns=turns)
+            if stop is not None:
+                raise stop
 
     def elapsed(self) -> dict[str, int] | None:
         """Whole seconds since this was last asked, as spend."""
@@ -376,10 +418,6 @@ class Driver:
     def cost(self, usage: dict[str, int], model: Any) -> dict[str, int]:
         """What an answer used, with its price where that is known."""
         return self.terms.priced(usage, model if isinstance(model, str) else "")
-
-    def gate(self, tool: Tool[..., Any], given: dict[str, Any]) -> tuple[Gate, str, str]:
-        """Whether a call may run as it is, why not, and what its approval must prove."""
-        return self.terms.gate(tool, given)
 
     def answer(self, asked: Asked) -> Granted | Refused | None:
         """What people answered to a call so far; raises if they asked the run to end instead."""
@@ -426,6 +464,8 @@ class Driver:
 
     def settings_due(self) -> list[Draft]:
         """The commit that records which settings changed; none if none did."""
+        if not self._settings.due:
+            return []
         with self.lock:
             changes = self._settings.take()
         return [self.draft("settings", changes=changes)] if changes else []
@@ -468,8 +508,9 @@ class Driver:
         )
         if outcome.status == "in doubt":
             return
-        with contextlib.suppress(BadDelta, LeaseLost, WrongState, WrongProcess):
-            # Settled by another writer in the meantime, or this run is over: the record stays as it is.
+        with contextlib.suppress(BadDelta, LeaseLost, WrongState, WrongProcess, StoreUnreachable):
+            # Settled by another writer in the meantime, or this run is over: the record stays as it is. Without an
+            # answer of the store, it is kept and sent again.
             self.submit(
                 self.draft(
                     "settlement",

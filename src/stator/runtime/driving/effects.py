@@ -7,7 +7,6 @@ from typing import Protocol
 from stator.model.calls.life import (
     Answer,
     Await,
-    EffectOf,
     Life,
     Note,
     Outcome,
@@ -47,9 +46,12 @@ def drive(life: Life, hands: Hands) -> Outcome:
     answer: Answer = None
     interrupt: BaseException | None = None
     while True:
-        effect = _next(life, answer, interrupt)
-        if isinstance(effect, Outcome):
-            return effect
+        try:
+            effect = life.send(answer)
+        except StopIteration as end:
+            if interrupt is not None:
+                raise interrupt from None
+            return end.value  # type: ignore[no-any-return]
         if isinstance(effect, Note):
             answer = hands.append(effect)
         elif isinstance(effect, RunTool):
@@ -70,9 +72,12 @@ async def adrive(life: Life, hands: AsyncHands) -> Outcome:
     answer: Answer = None
     interrupt: BaseException | None = None
     while True:
-        effect = _next(life, answer, interrupt)
-        if isinstance(effect, Outcome):
-            return effect
+        try:
+            effect = life.send(answer)
+        except StopIteration as end:
+            if interrupt is not None:
+                raise interrupt from None
+            return end.value  # type: ignore[no-any-return]
         if isinstance(effect, Note):
             answer = await hands.append(effect)
         elif isinstance(effect, RunTool):
@@ -83,14 +88,3 @@ async def adrive(life: Life, hands: AsyncHands) -> Outcome:
             answer = await hands.answer()
         else:
             answer = await hands.reconcile(effect)
-
-
-def _next(life: Life, answer: Answer, interrupt: BaseException | None) -> EffectOf | Outcome:
-    """The next effect, or how it ended; the interrupt once nothing is left to record."""
-    try:
-        return life.send(answer)
-    except StopIteration as end:
-        if interrupt is not None:
-            raise interrupt from None
-        outcome: Outcome = end.value
-        return outcome

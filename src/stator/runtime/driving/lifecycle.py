@@ -18,7 +18,7 @@ from stator.model.calls.known import DISPLACED
 from stator.model.calls.life import Asked
 from stator.model.log.commit import Draft, Remove, Upsert
 from stator.model.log.query import Holder, Lease
-from stator.model.records.types import CallRecord, PendingRecord, to_settle
+from stator.model.records.types import CallRecord, PendingRecord, SessionRecord, to_settle
 from stator.model.sessions.lifecycle import REASONS, TRANSITIONS
 from stator.model.values.ids import run_id
 from stator.model.views.open_calls import DIED, fate, is_running, unknown
@@ -198,7 +198,9 @@ def holder(context: Context) -> Holder:
     )
 
 
-def close_out(store: StorePort, lease: Lease, draft: MakeDraft) -> list[Draft]:
+def close_out(
+    store: StorePort, lease: Lease, draft: MakeDraft, opened: SessionRecord | None = None
+) -> list[Draft]:
     """The commits that record what a driver that is gone left open: writes without an outcome are
     in doubt, its turn is interrupted.
 
@@ -226,7 +228,7 @@ def close_out(store: StorePort, lease: Lease, draft: MakeDraft) -> list[Draft]:
         for entry in store.entries(session, "calls")
         if isinstance(record := entry.record, CallRecord) and is_running(record)
     ]
-    if store.head(session).turn_open:
+    if (opened is None or not is_new(opened)) and is_turn_open(store, session):
         drafts.append(draft("turn_end", status="interrupted", **gone))
     runs = store.entries(session, "runs")
     if runs:
@@ -234,6 +236,23 @@ def close_out(store: StorePort, lease: Lease, draft: MakeDraft) -> list[Draft]:
         end = {"status": "interrupted", "inputs": (runs[0].seq,), "changes": stale}
         drafts.append(draft("run_end", **end, **gone))
     return drafts
+
+
+FEW = 24
+"""Commits at the end that as a rule say how a run ended."""
+
+
+def is_new(record: SessionRecord) -> bool:
+    """Whether a session has no run behind it, of its own or of what it was forked from."""
+    return record.status == "open" and not record.lineage
+
+
+def is_turn_open(store: StorePort, session: str) -> bool:
+    """Whether a turn was left open. As a rule the newest commits, which a driver has read, say so."""
+    for commit in store.commits(session, newest_first=True, limit=FEW, load=False):
+        if commit.kind in ("turn", "turn_end"):
+            return commit.kind == "turn"
+    return store.head(session).turn_open
 
 
 def left_to_settle(call: CallRecord | Asked, why: str) -> Upsert:

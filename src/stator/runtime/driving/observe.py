@@ -217,17 +217,6 @@ def track(
     driver.tracked, driver.keeper = tree, keeper
 
 
-def before(
-    root: str,
-    tool: Tool[..., Any],
-    given: Mapping[str, Any],
-    tree: str,
-    keeper: ContentKeeper | None = None,
-) -> FilesBefore | None:
-    """Look at files before a call runs; None where nothing is to be observed."""
-    return FilesBefore(root, tool, given, tree, keeper) if tool.files or tree else None
-
-
 def stamps(folder: str) -> dict[str, Stamp] | None:
     """Every file below a folder with its stamp; None if there are too many."""
     found: dict[str, Stamp] = {}

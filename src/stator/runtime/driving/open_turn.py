@@ -16,6 +16,7 @@ from msgspec import UNSET
 from stator.errors import BadTurn, Diverged
 from stator.model.calls import known
 from stator.model.calls.known import Known, KnownCall
+from stator.model.calls.known_children import KnownEnd, KnownOpening
 from stator.model.calls.life import (
     Answer,
     Asked,
@@ -54,7 +55,10 @@ class OpenTurn:
         self.ended = False
         self.how = ""
         """How it ended; empty while it is open."""
-        self._batch: list[Draft] | None = None
+        self.batched: list[Draft] | None = None
+        """The drafts of the batch that is open; None if none is."""
+        self._unlogged: list[Draft] = []
+        """Drafts of the batch that the model is shown."""
         self._lock = threading.RLock()
         self._occurrences: dict[tuple[str, str], int] = {}
         self._replies: dict[int, tuple[Any, int]] = {}
@@ -64,6 +68,8 @@ class OpenTurn:
         began = driver.begin_turn(prompt, key=key, new=new, changed=changed)
         self.id, self.number, self.attempt = began.id, began.number, began.attempt
         self._began = began
+        self.has_record = began.known is not None
+        """Whether something is on record of it."""
         self._unread = began.known
         self._read: Known | None = None
         self._given: Any = None
@@ -101,20 +107,19 @@ class OpenTurn:
     def draft(self, kind: str, **fields: Any) -> Draft:
         """A commit of this turn, with what it is made from."""
         if "inputs" not in fields:
-            made = self._batched(kind, fields) or self.driver.made_from(kind, fields)
+            made = self.driver.made_from(kind, fields)
+            if made and self._unlogged:
+                made = self._batched(kind, made)
             if made:
                 fields["inputs"] = made
         return self.driver.draft(kind, **fields)
 
-    def _batched(self, kind: str, fields: Mapping[str, Any]) -> tuple[Named, ...]:
-        """The same in a batch in which something was shown that is not in the log yet."""
-        shown = [draft for draft in self._batch or () if draft.kind in SHOWN]
-        if not shown:
-            return ()
-        made = self.driver.made_from(kind, fields)
-        answers = [n for n, draft in enumerate(shown) if draft.actor == "model"]
-        if not made or call_in(self.driver.id):
+    def _batched(self, kind: str, made: tuple[Named, ...]) -> tuple[Named, ...]:
+        """The same with what is shown in the batch and is not in the log yet."""
+        shown = self._unlogged
+        if call_in(self.driver.id):
             return made
+        answers = [n for n, draft in enumerate(shown) if draft.actor == "model"]
         if answers and kind != "entry":
             return tuple(draft.id for draft in shown[answers[-1] :])
         return (*made, *(draft.id for draft in shown))
@@ -123,7 +128,7 @@ class OpenTurn:
         """Raise `Unverified` if a draft was made from something that nobody vouches for. What an earlier run recorded
         was checked then."""
         if self._known is None or not self._known.has(draft, self.driver.scrub, loose=self.reused):
-            check_verified(self.driver.store, self.driver.id, draft, self._batch or ())
+            check_verified(self.driver.store, self.driver.id, draft, self.batched or ())
 
     def asked_from(self) -> tuple[Named, ...]:
         """What a call by hand is made from: the last answer of the turn, else its prompt."""
@@ -131,33 +136,34 @@ class OpenTurn:
 
     def submit(self, draft: Draft) -> str:
         """Append a record, unless an earlier run of this turn has made it; its id."""
-        self.check_open()
-        recorded = self.recorded(draft)
-        if recorded is not None:
+        if self.ended:
+            raise self._over()
+        if self.has_record and (recorded := self.recorded(draft)) is not None:
             return recorded
-        due = self.driver.settings_due() if draft.kind == "entry" else []
-        due += self.evictions_due(draft)
-        self._collect([*due, draft, *self.driver.extract(draft)])
+        made = [draft, *self.driver.extract(draft)]
+        if draft.kind == "entry":
+            made = [*self.driver.settings_due(), *self.evictions_due(draft), *made]
+        self._collect(made)
         if draft.kind == "entry" and draft.actor == "model":
             self._answer = draft.id
         return draft.id
 
-    def evictions_due(self, draft: Draft) -> list[Draft]:
+    def evictions_due(self, entry: Draft) -> list[Draft]:
         """The commit that records which turns an answer was made without, of which it is not known how it was asked
         for."""
-        if draft.kind != "entry" or draft.actor != "model" or draft.status == PARTIAL:
+        if entry.actor != "model" or entry.status == PARTIAL or not self.driver.has_cut:
             return []
-        if any(each.kind == "compaction" for each in self._batch or ()):
+        if any(each.kind == "compaction" for each in self.batched or ()):
             return []  # an earlier answer of the batch says so
         return self.driver.evictions_due(self.driver.asked_with())
 
     def record_file(self, record: FileRecord, why: str, made: Mapping[str, Any]) -> str:
         """Append the report of a file, with what it holds where contents are kept."""
         plain = self.draft("file", **file_fields(record, why), **made)
-        self.check_open()
+        if self.ended:
+            raise self._over()
         # An earlier release recorded no entry of the working set with it, so that it is found without one.
-        recorded = self.recorded(plain)
-        if recorded is not None:
+        if self.has_record and (recorded := self.recorded(plain)) is not None:
             return recorded
         whole = with_entry(plain, record)
         keeper = self.driver.keeper
@@ -177,27 +183,31 @@ class OpenTurn:
             self._collect(due)
 
     def _collect(self, drafts: list[Draft]) -> list[Commit] | None:
-        if self._batch is None:
+        if self.batched is None:
             return self.driver.append(drafts)
-        self._batch += drafts
+        self.batched += drafts
+        for draft in drafts:
+            if draft.kind in SHOWN:
+                self._unlogged.append(draft)
         return None
 
     def write(self, drafts: list[Draft]) -> list[Commit]:
         """Append at once what a call or an answer must have on disk, also inside a batch."""
-        self.check_open()
+        if self.ended:
+            raise self._over()
         return self.driver.append(drafts)
 
     @contextlib.contextmanager
     def batch(self) -> Iterator[None]:
         """Collect what is recorded inside and append it at the end, all or nothing."""
         self.check_open()
-        if self._batch is not None:
+        if self.batched is not None:
             raise BadTurn("a batch is open already", hint="batches do not nest")
         collected: list[Draft] = []
-        self._batch = collected
+        self.batched, self._unlogged = collected, []
         try:
             yield
-            if self._batch is collected and collected:
+            if self.batched is collected and collected:
                 self.driver.append(collected)
         except BaseException:
             self.driver.not_recorded(collected)
@@ -206,19 +216,18 @@ class OpenTurn:
                 self.ended, self.how = False, ""
             raise
         finally:
-            self._batch = None
-
-    @property
-    def in_batch(self) -> bool:
-        return self._batch is not None
+            self.batched, self._unlogged = None, []
 
     def check_open(self) -> None:
         if self.ended:
-            raise BadTurn(
-                f"turn {self.number} of session {self.driver.id} has ended",
-                hint="begin another: with session.turn(…) as t",
-                session=self.driver.id,
-            )
+            raise self._over()
+
+    def _over(self) -> BadTurn:
+        return BadTurn(
+            f"turn {self.number} of session {self.driver.id} has ended",
+            hint="begin another: with session.turn(…) as t",
+            session=self.driver.id,
+        )
 
     # -- what an earlier run of this turn recorded -------------------------------------------------
 
@@ -252,8 +261,6 @@ class OpenTurn:
         self, asked: Asked, tool: Tool[..., Any], origin: tuple[str, str] | None
     ) -> Generator[EffectOf, Answer, Outcome | Asked]:
         """What the record knows of a call: its outcome, or the call as it is still to be made."""
-        if self._known is None and not self.driver.doubts.any:
-            return asked
         own: KnownCall | None = None
         # The record has the hash of the redacted arguments, or of the plain ones if the store was
         # opened without redaction at the time. Either is a match.
@@ -295,22 +302,22 @@ class OpenTurn:
             )
         )
 
-    def known_child(self, session: str) -> tuple[Commit | None, Commit | None]:
-        """Where an earlier run of this turn started a child, and where it concluded it."""
+    def known_child(self, session: str) -> KnownOpening | None:
+        """Where an earlier run of this turn opened a child."""
         if self._known is None:
-            return None, None
+            return None
         with self._lock:
-            begun, ended = self._known.child(session)
-        if begun is None:
+            found = self._known.children.opening(session, call_in(self.driver.id))
+        if found is None:
             self.check_unended("a child")
-        return begun, ended
+        return found
 
-    def take_child_end(self, session: str) -> bool:
-        """Whether the record has the end of the child that is being left."""
+    def take_child_end(self, session: str) -> KnownEnd | None:
+        """The end that the record has of the child that is being left."""
         if self._known is None:
-            return False
+            return None
         with self._lock:
-            return self._known.child_end(session)
+            return self._known.children.end(session)
 
     def next_entry(self, question: Mapping[str, Any] | None = None) -> Commit | None:
         """The next answer of the model in the record. One whose arguments were redacted is asked
@@ -405,7 +412,7 @@ class OpenTurn:
 
     def interrupt(self, cause: str) -> None:
         """End the turn because its driver leaves before it is done; what a batch collected is lost."""
-        self._batch = None
+        self.batched, self._unlogged = None, []
         self.end("interrupted", cause)
 
     def leave(self, error: BaseException | None) -> None:

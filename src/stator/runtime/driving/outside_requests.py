@@ -25,7 +25,8 @@ class OutsideRequests:
         self._lock = threading.Lock()
         self._base = self._read = seq
         self._own = self._flying = self._foreign = 0
-        self._asked: Paused | None = None
+        self.asked: Paused | None = None
+        """The request of another process that the run end here."""
         self.changed: Callable[[], None] = lambda: None
         """Called when another process changed what the session may spend."""
         self.planned: Callable[[], None] = lambda: None
@@ -43,15 +44,16 @@ class OutsideRequests:
     def landed(self, commits: Sequence[Commit]) -> None:
         """These are in the log. Reads what others wrote, if their seqs show that others did."""
         with self._lock:
-            self._flying -= len(commits)
-            self._own += len(commits)
+            count = len(commits)
+            self._flying -= count
+            self._own += count
             # Several threads of this driver may append at once. What the others have sent counts
             # as known, though it may not be in the log: at worst, a foreign commit is noticed at
             # the next append instead of this one.
             known = self._base + self._own + self._flying + self._foreign
-            strange = commits[-1].seq > known
-        if strange:
-            self._look(commits[-1].seq)
+            last = commits[-1].seq
+        if last > known:
+            self._look(last)
 
     def look(self) -> None:
         """Read what others wrote, also while this driver writes nothing."""
@@ -74,7 +76,7 @@ class OutsideRequests:
             self._foreign += 1
         if commit.kind == "pause_request":
             reason = commit.cause or "user"
-            self._asked = Paused(
+            self.asked = Paused(
                 f"session {self._session} was asked to pause: {reason}",
                 reason=reason,
                 hint="run again to continue where it stopped",
@@ -84,8 +86,3 @@ class OutsideRequests:
             self.changed()
         elif commit.kind in ("plan", "check"):
             self.planned()
-
-    @property
-    def asked(self) -> Paused | None:
-        """The request of another process that the run end here."""
-        return self._asked

@@ -15,7 +15,7 @@ from stator.model.calls.proof import demanded
 from stator.model.calls.sources import SourceRule, parse_sources, source_of
 from stator.model.calls.web_calls import fetched_hosts
 from stator.model.log.commit import UNTRUSTED, Provenance
-from stator.model.records.types import ApprovalRecord, Entry
+from stator.model.records.types import ApprovalRecord, Entry, SessionRecord
 from stator.runtime.base.context import Context
 from stator.runtime.driving import approvals, budgets, proofs
 from stator.runtime.driving.tools import Tool
@@ -64,6 +64,8 @@ class Terms:
     def gate(self, tool: Tool[..., Any], given: Mapping[str, Any]) -> tuple[Gate, str, str]:
         """Whether a call may run: as it is, after a person approved it, or not at all; why; and what the approval
         must prove."""
+        if not (self.rules or self.ask_writes or tool.approve):
+            return "", "", ""
         gate, why, proof = self._ruled(tool, given)
         if not gate and self.ask_writes and tool.effect == "write":
             gate, why = "ask", self.ask_writes
@@ -169,20 +171,21 @@ def _reason(store: StorePort, session: str, entry: Entry) -> str:
 class Limits:
     """Whether a session may spend more; the store is not asked while no limit holds for it."""
 
-    def __init__(self, store: StorePort, session: str) -> None:
-        self._store, self._session = store, session
+    def __init__(self, store: StorePort, record: SessionRecord) -> None:
+        self._store, self._session = store, record.id
         # A limit may be set on a session above a child while the child runs. That is written to the
         # other session's log, where this driver would not notice it, so a child always checks.
-        parent = store.session(session).record.parent
+        parent = record.parent
         self._child = parent is not None and parent.kind == "child"
-        self.refresh()
+        self.some = self._child or bool(record.budget)
+        """Whether there may be a limit."""
 
     def refresh(self) -> None:
-        self._limited = self._child or bool(budgets.limits(self._store, self._session))
+        self.some = self._child or bool(budgets.limits(self._store, self._session))
 
     def spent(self, running: Mapping[str, int], *, turns: bool) -> BudgetSpent | None:
         """The limit that is reached, if one is."""
-        if not self._limited:
+        if not self.some:
             return None
         breach = budgets.check(self._store, self._session, running=running, turns=turns)
         return None if breach is None else budgets.spent_up(self._store, breach)

@@ -18,13 +18,12 @@ from stator.model.log.query import SessionRow, TurnRow
 from stator.model.window.reply import requests
 from stator.runtime.base.context import Launch
 from stator.runtime.base.pages import commit_at
-from stator.runtime.driving import settlement
+from stator.runtime.driving import lifecycle, settlement
 from stator.runtime.driving.settlement import Doubt
 from stator.runtime.views import reflog
 from stator.store.port import StorePort
 
 PAGE = 200
-FEW = 8
 
 
 class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,8 +97,10 @@ def last_run(
         upto = store.head(row.id).turn
         spans = [[first, min(last, upto)] for first, last in program if first <= min(last, upto)]
         return cut(store, row.id, LastRun(_began(store, row.id).how == "interrupted", spans))
-    ended = _began(store, row.id)
+    ended = RunEnding(None, "ok") if lifecycle.is_new(row.record) else _began(store, row.id)
     if ended.began is None:
+        return LastRun(False, [])
+    if ended.how == "ok" and launch is None:
         return LastRun(False, [])
     commit = commit_at(store, row.id, ended.began)
     said = commit.known("input") or {}
@@ -125,7 +126,7 @@ def _last_turn(store: StorePort, session: str, ended: RunEnding) -> int:
     """The last turn that a run began; a run without an end is the last there is."""
     if not ended.seq:
         return store.head(session).turn
-    return commit_at(store, session, ended.seq).turn
+    return commit_at(store, session, ended.seq, load=False).turn
 
 
 def _place(store: StorePort, session: str, number: int) -> int:
@@ -158,7 +159,7 @@ def _began(store: StorePort, session: str) -> RunEnding:
         return RunEnding(stale[0].seq, "interrupted")
     upto: int | None = None
     closed = ""
-    limit = FEW  # as a rule the last commits are how the last run ended
+    limit = lifecycle.FEW  # as a rule the last commits are how the last run ended
     while True:
         page = store.commits(session, upto=upto, newest_first=True, limit=limit, load=False)
         limit = PAGE
@@ -200,7 +201,7 @@ def known(store: StorePort, session: str, row: TurnRow) -> Known:
 
 def turn_end(store: StorePort, session: str, row: TurnRow) -> Commit | None:
     """The commit that ended a turn. What came after it, up to the next turn, has its number too."""
-    upto, limit = row.last, FEW
+    upto, limit = row.last, lifecycle.FEW
     while upto >= row.first:
         page = store.commits(
             session, after=row.first - 1, upto=upto, newest_first=True, limit=limit, load=False
@@ -229,11 +230,12 @@ def turn_commits(store: StorePort, session: str, row: TurnRow) -> list[Commit]:
 # -- the report -----------------------------------------------------------------------------------
 
 
-def report(store: StorePort, session: str, run: LastRun) -> Recovery:
+def report(store: StorePort, opened: SessionRow, run: LastRun) -> Recovery:
     """What the last run left, once what it left open has been recorded."""
-    doubts = settlement.doubts(store, session=session)
-    rows = store.turns(session, newest_first=True, limit=1)
-    if not run.interrupted or not rows:
+    session = opened.id
+    doubts = settlement.doubts_in(store, [opened])
+    rows = store.turns(session, newest_first=True, limit=1) if run.interrupted else []
+    if not rows:
         return Recovery(interrupted=run.interrupted, in_doubt=doubts)
     row = rows[0]
     commits = turn_commits(store, session, row)

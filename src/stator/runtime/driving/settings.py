@@ -49,13 +49,13 @@ class Settings:
         self._seen: dict[str, Any] = {}
         """What requests showed last, as they showed it: compared first, because that costs nothing."""
         self._stated: set[str] = set()
-        self._due: set[str] = set()
+        self.due: set[str] = set()
         """Names whose value may be another than the one on record."""
 
     def forget(self) -> None:
         """Compare with the record again, because an append failed."""
         self._recorded = None
-        self._due = set(self._now)
+        self.due = set(self._now)
 
     def rewound(self) -> None:
         """Compare with the record again, because a rewind changed it. The next request shows its own settings."""
@@ -67,7 +67,7 @@ class Settings:
         """Take what the program itself says. From then on, requests are not asked about these names."""
         self._stated |= settings.keys()
         self._now |= settings
-        self._due |= settings.keys()
+        self.due |= settings.keys()
 
     def see(self, shown: Mapping[str, Any]) -> None:
         """Take what a request shows."""
@@ -76,7 +76,7 @@ class Settings:
                 continue
             make = _MAKE.get(name, bounded)
             self._seen[name], self._now[name] = value, make(value)
-            self._due.add(name)
+            self.due.add(name)
 
     def see_wrapped(self, dispatch: Any) -> None:
         """Take the names of the tools that a wrapped loop has, unless a request showed their definitions."""
@@ -85,13 +85,13 @@ class Settings:
 
     def take(self, only: Iterable[str] = ()) -> tuple[Change, ...]:
         """The changes that record what is due, or only these names; they count as recorded from here on."""
-        if not self._due:
+        if not self.due:
             return ()
         if self._recorded is None:
             self._recorded = self._read()
         changes: list[Change] = []
-        for name in sorted(self._due.intersection(only) if only else self._due):
-            self._due.discard(name)
+        for name in sorted(self.due.intersection(only) if only else self.due):
+            self.due.discard(name)
             value = self._now[name]
             mark = "" if value is None else self._mark(name, value)
             if mark == self._recorded.get(name, ""):

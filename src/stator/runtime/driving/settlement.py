@@ -6,6 +6,7 @@ moment on, whether or not the session was opened since.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
@@ -18,6 +19,7 @@ from stator.model.records.types import CallRecord
 from stator.model.values.ids import short
 from stator.model.views.open_calls import DIED, unknown
 from stator.runtime.base.context import Context
+from stator.runtime.base.pages import find_entry
 from stator.runtime.driving.lifecycle import held
 from stator.runtime.views.as_read import as_read, to_settle
 from stator.runtime.views.refs import (
@@ -88,11 +90,12 @@ def doubts(
 ) -> list[Doubt]:
     """Calls in doubt: of a session, a project or the store; the newest session first. What was imported and is
     history is not among them."""
-    return [
-        _doubt(store, row, record)
-        for row in rows_of(store, session=session, project=project)
-        for record in to_settle(store, row.id)
-    ]
+    return doubts_in(store, rows_of(store, session=session, project=project))
+
+
+def doubts_in(store: StorePort, rows: Iterable[SessionRow]) -> list[Doubt]:
+    """The same of some sessions."""
+    return [_doubt(store, row, record) for row in rows for record in to_settle(store, row.id)]
 
 
 def _doubt(store: StorePort, row: SessionRow, record: CallRecord) -> Doubt:
@@ -207,7 +210,7 @@ def _found_in(store: StorePort, context: Context, draft: Draft, intent: Commit) 
 
 def _settleable(store: StorePort, context: Context, row: SessionRow, intent: Commit) -> CallRecord:
     """The call's record in the log, if readers know the call as in doubt."""
-    entry = store.find(row.id, "calls", intent.call)
+    entry = find_entry(store, row.id, "calls", intent.call)
     record = entry.record if entry is not None else None
     if not isinstance(record, CallRecord):
         raise _settled_already(store, row.id, intent)
@@ -221,7 +224,7 @@ def _settleable(store: StorePort, context: Context, row: SessionRow, intent: Com
             call=intent.call,
             status=record.status,
         )
-    seen = as_read(store, context).find(row.id, "calls", intent.call)
+    seen = find_entry(as_read(store, context), row.id, "calls", intent.call)
     if seen is not None and getattr(seen.record, "status", "") != "in doubt":
         raise Busy(f"{shown} is still running", holder=row.holder, session=row.id, call=intent.call)
     if not unknown(record):

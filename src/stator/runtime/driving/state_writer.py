@@ -78,8 +78,9 @@ class StateWriter:
         from_: From = None,
         **fields: Any,
     ) -> str:
-        made = {**fields, **self._made(from_)}
-        return self._submit(self._draft(kind, changes=changes, provenance=provenance, **made))
+        if from_ is not None:
+            fields |= self._made(from_)
+        return self._submit(self._draft(kind, changes=changes, provenance=provenance, **fields))
 
     def _made(self, from_: From) -> dict[str, Any]:
         """What a commit is made from, if the program says so."""

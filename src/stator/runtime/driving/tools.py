@@ -10,6 +10,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar, Token
+from types import FunctionType
 from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from stator.errors import BadType, InvalidInput
@@ -26,6 +27,8 @@ Files = str | Sequence[str] | Callable[[Mapping[str, Any], Any], Iterable[str]]
 Approve = bool | Callable[[Mapping[str, Any]], bool]
 """Whether a person must approve first: always, or depending on the arguments."""
 Exhausted = Literal["error", "pause"]
+EFFECTS = ("read", "idempotent", "write")
+EXHAUSTED = ("error", "pause")
 KEY_ARGUMENT = "idempotency_key"
 """A tool with an argument of this name is given the call's idempotency key."""
 
@@ -91,22 +94,31 @@ class Tool(Generic[P, R]):
             raise BadType(what, hint="t.call(function, arg=…)")
         self.function = function
         self.name = name or getattr(function, "__name__", "") or type(function).__name__
-        self.effect: Effect = _known(
-            "write" if effect is None else effect, ("read", "idempotent", "write"), "effect"
-        )
+        self.effect: Effect = "write" if effect is None else effect
+        if self.effect not in EFFECTS:
+            raise _unknown(effect, EFFECTS, "effect")
         self.declared_write = effect == "write"
         """Whether it says itself that it writes: one that declares no effect counts as a write, too."""
-        self.timeout_s = _seconds(timeout_s, "timeout_s")
-        deadline = _seconds(deadline_s, "deadline_s")
+        self.timeout_s = None if timeout_s is None else _seconds(timeout_s, "timeout_s")
+        deadline = None if deadline_s is None else _seconds(deadline_s, "deadline_s")
         self.policy = Policy(attempts=attempts, deadline_s=deadline).check()
-        self.on_exhausted: Exhausted = _known(on_exhausted, ("error", "pause"), "on_exhausted")
+        self.on_exhausted: Exhausted = on_exhausted
+        if on_exhausted not in EXHAUSTED:
+            raise _unknown(on_exhausted, EXHAUSTED, "on_exhausted")
         self.reconcile = reconcile
         self.approve = approve
-        self.files = _files(files)
+        self.files = None if files is None else _files(files)
         self.detect = detect
         self.key = key
         self.source: Source | None = None if source is None else check_source(source, "$.source")
-        self.is_async = inspect.iscoroutinefunction(function)
+        if type(function) is FunctionType and not function.__dict__:
+            # Its code says it all. A tool that is made for one call is not asked for more.
+            code = function.__code__
+            self.is_async = bool(code.co_flags & inspect.CO_COROUTINE)
+            if KEY_ARGUMENT not in code.co_varnames:
+                self.takes_key = False
+        else:
+            self.is_async = inspect.iscoroutinefunction(function)
         functools.update_wrapper(self, function)
 
     def using(self, **changes: Any) -> Tool[P, R]:
@@ -128,12 +140,28 @@ class Tool(Generic[P, R]):
         return Tool(self.function, **{**options, **changes})
 
     @functools.cached_property
+    def signature(self) -> inspect.Signature | None:
+        """How the function is called, asked once; None where that is not to be known."""
+        try:
+            return inspect.signature(self.function)
+        except (TypeError, ValueError):
+            return None
+
+    @functools.cached_property
     def takes_key(self) -> bool:
         """Whether the function wants to be given an idempotency key."""
+        return self.signature is not None and KEY_ARGUMENT in self.signature.parameters
+
+    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by name, as far as the function's signature shows."""
+        if not args:
+            return dict(kwargs)
         try:
-            return KEY_ARGUMENT in inspect.signature(self.function).parameters
-        except (TypeError, ValueError):
-            return False
+            if self.signature is not None:
+                return dict(self.signature.bind_partial(*args, **kwargs).arguments)
+        except TypeError:
+            pass  # the function will say what is wrong with them
+        return {"args": list(args), **kwargs}
 
     def needs_approval(self, given: Mapping[str, Any]) -> bool:
         """Whether the tool itself asks for a person's yes to these arguments."""
@@ -175,28 +203,13 @@ def declare(function: Callable[..., Any] | Tool[..., Any]) -> Tool[..., Any]:
     return function if isinstance(function, Tool) else Tool(function)
 
 
-def arguments(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> dict[str, Any]:
-    """The arguments by name, as far as the function's signature shows."""
-    if not args:
-        return dict(kwargs)
-    try:
-        bound = inspect.signature(function).bind_partial(*args, **kwargs)
-    except (TypeError, ValueError):
-        return {"args": list(args), **kwargs}
-    return dict(bound.arguments)
+def _unknown(value: Any, among: tuple[str, ...], name: str) -> InvalidInput:
+    hint = f"{', '.join(among[:-1])} or {among[-1]}"
+    return InvalidInput(f"unknown {name} {value!r:.40}", hint=hint, path=f"$.{name}")
 
 
-def _known(value: Any, among: tuple[str, ...], name: str) -> Any:
-    if value not in among:
-        hint = f"{', '.join(among[:-1])} or {among[-1]}"
-        raise InvalidInput(f"unknown {name} {value!r:.40}", hint=hint, path=f"$.{name}")
-    return value
-
-
-def _files(given: Files | None) -> Files | None:
-    if given is None or isinstance(given, str) or callable(given):
+def _files(given: Files) -> Files:
+    if isinstance(given, str) or callable(given):
         return given
     found: list[object] = list(given) if isinstance(given, (list, tuple)) else [None]
     if not all(isinstance(name, str) for name in found):
@@ -208,9 +221,7 @@ def _files(given: Files | None) -> Files | None:
     return tuple(given)
 
 
-def _seconds(value: Any, name: str) -> float | None:
-    if value is None:
-        return None
+def _seconds(value: Any, name: str) -> float:
     if not isinstance(value, (int, float)) or not 0 < value < 1e9:
         raise InvalidInput(f"{name} must be a number above 0, got {value!r:.40}", path=f"$.{name}")
     return float(value)

@@ -40,7 +40,7 @@ from stator.runtime.facade.aio_outside import AsyncOutsideDoors
 from stator.runtime.facade.aio_pool import Pool
 from stator.runtime.facade.aio_retention import AsyncKeeper
 from stator.runtime.facade.aio_runs import AsyncRunner
-from stator.runtime.facade.aio_view import AsyncView
+from stator.runtime.facade.aio_view import AsyncStoreTail, AsyncView
 from stator.runtime.facade.annotations import Marker
 from stator.runtime.facade.awaited import awaited, awaited_as, opened_as
 from stator.runtime.facade.contributor import Contributor
@@ -360,6 +360,18 @@ class AsyncStore(AsyncRunner, AsyncKeeper, AsyncOutsideDoors):
         views = self._sync.views(project=project)
         while (view := await self._pool.run(next, views, None)) is not None:
             yield AsyncView(view, self._pool)
+
+    def tail(
+        self,
+        cursor: str | None = None,
+        *,
+        project: str | None = None,
+        follow: bool = True,
+        until: Callable[[], bool] | None = None,
+        load: bool = True,
+    ) -> AsyncStoreTail:
+        tail = self._sync.tail(cursor, project=project, follow=follow, until=until, load=load)
+        return AsyncStoreTail(tail.tailing, self._pool)
 
     files = awaited(Store.files)
     decisions = awaited(Store.decisions)

@@ -21,7 +21,7 @@ from stator.model.calls.life import (
     ToolRaised,
     ToolReturned,
 )
-from stator.runtime.driving.call import Calling, found
+from stator.runtime.driving.call import STARTS, Calling, found
 from stator.runtime.driving.effects import adrive
 from stator.runtime.driving.loop import Stream
 from stator.runtime.driving.policy import POLL_S
@@ -52,7 +52,7 @@ class LoopHands:
         calling.landed(commits)
         self._cancelled = self._cancelled or cancelled
         if self._cancelled is None:
-            return calling.stop(note)
+            return calling.turn.driver.stop() if note.kind in STARTS else None
         if note.fields["status"] == "started":
             return Stop(self._cancelled, "cancelled")
         if note.kind != "call" or note.fields["status"] != "requested":

@@ -1,17 +1,77 @@
-"""`SessionView`, awaited: reading a session from an event loop."""
+"""`SessionView` and `StoreTail`, awaited: reading a session and following a store from an event loop."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Self
 
 from stator.model.log.commit import Commit
 from stator.model.log.query import Counts, Head, SessionRow
 from stator.model.records.types import SessionRecord
+from stator.runtime.base.watch import Watch
 from stator.runtime.facade.aio_pool import Pool
 from stator.runtime.facade.awaited import awaited
 from stator.runtime.facade.view import SessionView
+from stator.runtime.tails.store_tail import StoreTailing
+
+
+async def news(watch: Watch, seconds: float | None = None) -> bool:
+    """Wait for news, at most that long, as `Watch.wait` does. However many wait, they need no threads."""
+    loop = asyncio.get_running_loop()
+    woken = asyncio.Event()
+
+    def wake() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(woken.set)
+
+    watch.on_news(wake)
+    try:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(woken.wait(), seconds)
+    finally:
+        watch.on_news(None)
+    return watch.wait(0)
+
+
+class AsyncStoreTail(AsyncIterator[Commit]):
+    """`StoreTail`, awaited."""
+
+    def __init__(self, tailing: StoreTailing, pool: Pool) -> None:
+        self._tailing = tailing
+        self._pool = pool
+        self._page: Iterator[Commit] = iter(())
+
+    @property
+    def cursor(self) -> str:
+        """Where to continue: after every commit that this has given out, the last one included. Known once the
+        first one was waited for; before that, the store is asked."""
+        return self._tailing.cursor
+
+    async def __anext__(self) -> Commit:
+        tailing = self._tailing
+        while True:
+            for commit in self._page:
+                tailing.delivered(commit)
+                return commit
+            if tailing.ended:
+                await self.aclose()
+                raise StopAsyncIteration
+            self._page = iter(await self._pool.run(tailing.look))
+            if tailing.waits and not tailing.ended:
+                await news(tailing.watch, tailing.wait_s)
+                tailing.see_closed()
+
+    async def aclose(self) -> None:
+        """Stop following. The cursor can still be asked for."""
+        self._tailing.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
 
 
 class AsyncView:
@@ -75,11 +135,14 @@ class AsyncView:
         load: bool = True,
     ) -> AsyncIterator[Commit]:
         tailing = self._sync._tailing(after, follow=follow, until=until, load=load)
-        while not tailing.ended:
-            for commit in await self._pool.run(tailing.look):
-                yield commit
-            if tailing.wait_s and not tailing.ended:
-                await asyncio.sleep(tailing.wait_s)
+        try:
+            while not tailing.ended:
+                for commit in await self._pool.run(tailing.look):
+                    yield commit
+                if tailing.wait_s and not tailing.ended:
+                    tailing.woken(await news(tailing.watch, tailing.longest_s))
+        finally:
+            tailing.close()
 
     commit = awaited(SessionView.commit)
     turns = awaited(SessionView.turns)

@@ -126,16 +126,14 @@ class Turn(TurnWriter, Loop):
         """
         self._open.configure(stated(settings, self._root))
 
-    @contextlib.contextmanager
-    def batch(self) -> Iterator[None]:
+    def batch(self) -> contextlib.AbstractContextManager[None]:
         """Collect what is recorded inside and append it at the end, all or nothing, in one
         transaction.
 
         Calls cannot be made in a batch: their intent must be on disk before they run. If the block
         raises, nothing of it is recorded.
         """
-        with self._open.batch():
-            yield
+        return self._open.batch()
 
     # -- calling ----------------------------------------------------------------------------------
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # loaded when a session is driven or read: a list of sessions
     from stator.runtime.facade.session import Session
     from stator.runtime.facade.view import SessionView
     from stator.runtime.ingest.extract import Extraction
+    from stator.runtime.tails.store_tail import StoreTail
     from stator.runtime.views.artifacts import Document
     from stator.runtime.views.authors.blame import Blame
     from stator.runtime.views.file_changes import FileChange
@@ -325,6 +326,28 @@ class Store(OpenStore, Runner, Keeper, ProjectKeeper, OutsideDoors):
             cursor = page.cursor
             if cursor is None:
                 return
+
+    def tail(
+        self,
+        cursor: str | None = None,
+        *,
+        project: str | None = None,
+        follow: bool = True,
+        until: Callable[[], bool] | None = None,
+        load: bool = True,
+    ) -> StoreTail:
+        """Every commit of every session of a project, or of the store, as it arrives: within a session by seq, without
+        a gap; across sessions in the order in which they arrived here, round by round. A fork has its own commits only.
+
+        The result has a `cursor`, a text that continues after what was given out: tomorrow, in another process, in
+        another copy of the store. "" is before everything; without a cursor it begins now. It does not end by itself:
+        leave the loop, or pass `until`.
+        """
+        from stator.runtime.tails.store_tail import StoreTail, StoreTailing
+
+        return StoreTail(
+            StoreTailing(self.port, cursor, project=project, follow=follow, until=until, load=load)
+        )
 
     def files(
         self, *, last: int | None = 5, reads: bool = False, project: str | None = None

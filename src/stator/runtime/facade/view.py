@@ -13,11 +13,10 @@ from stator.model.log.commit import Commit
 from stator.model.log.delta import Version
 from stator.model.records import app_state as app
 from stator.runtime.base.arguments import text
-from stator.runtime.base.context import nap
+from stator.runtime.tails.tail import Tailing, tail
 from stator.runtime.views.ranges import common, points
 from stator.runtime.views.refs import Point
 from stator.runtime.views.session import SessionReader
-from stator.runtime.views.tail import Tailing, tail
 from stator.store.port import StorePort
 
 if TYPE_CHECKING:  # loaded when they are asked for
@@ -47,7 +46,7 @@ class SessionView(SessionReader):
         app_type: Any = None,
         app_version: int = 1,
         upcasts: Mapping[int, app.Upcast] | None = None,
-        sleep: Callable[[float], None] = nap,
+        sleep: Callable[[float], None] | None = None,
         root: str = "",
     ) -> None:
         super().__init__(store, session)
@@ -55,6 +54,7 @@ class SessionView(SessionReader):
         self._app_version = app_version
         self._upcasts = upcasts or {}
         self._sleep = sleep
+        """How a tail waits, instead of for the watcher of the store."""
         self._root = root
         """The folder the session's files are in; empty where that is not here."""
 

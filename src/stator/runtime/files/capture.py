@@ -34,6 +34,7 @@ from stator.model.records.types import FileRecord, file_key
 from stator.model.values import paths
 from stator.model.views.file_story import WRITES
 from stator.runtime.base.arguments import texts
+from stator.runtime.base.pages import find_entry
 from stator.runtime.files import git, safe_io
 from stator.runtime.files.safe_io import Look
 from stator.store.port import StorePort
@@ -344,7 +345,7 @@ def standing_in(store: StorePort, session: str) -> Standing:
     """What a session's state knows of files."""
 
     def standing(key: str) -> FileRecord | None:
-        entry = store.find(session, "files", key)
+        entry = find_entry(store, session, "files", key)
         return entry.record if entry and isinstance(entry.record, FileRecord) else None
 
     return standing
@@ -361,7 +362,7 @@ def scrub_of(store: StorePort, session: str) -> Scrub:
 
 def full_path(root: str, file: FileRecord) -> str:
     """Where a recorded file is on this machine."""
-    return file.path if isabs(file.path) else normpath(join(root or ".", file.path))
+    return file.path if file.path.startswith("/") else normpath(join(root or ".", file.path))
 
 
 def look_at(base: str, file: FileRecord, limit: int = safe_io.DIGEST_MAX) -> Look:

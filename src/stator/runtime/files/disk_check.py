@@ -60,4 +60,9 @@ def digest_at(path: str) -> str:
 
 def is_database(path: str) -> bool:
     """A database in use is never opened: that would drop the locks this process has on it."""
-    return path.endswith(BESIDE) or any(os.path.lexists(path + end) for end in BESIDE)
+    if path.endswith(BESIDE):
+        return True
+    # Not `lstat`: of most files nothing is beside, and an exception takes longer than the look.
+    return "\0" not in path and any(
+        os.access(path + end, os.F_OK, follow_symlinks=False) for end in BESIDE
+    )

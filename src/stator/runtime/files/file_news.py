@@ -7,7 +7,6 @@ kind learn of each other. It looks at a file again only if something was noted a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from posixpath import isabs
 
 from stator.errors import StatorError
 from stator.model.brief.envelope import note_id, wrapped
@@ -22,6 +21,7 @@ from stator.runtime.files.disk_check import is_database
 from stator.store.port import StorePort
 from stator.touched_files import DRIVEN, Toucher, own_process
 
+UNSEEN = (0, "")
 FILES_MAX = 200
 """The files of a session, those touched last, that are looked at."""
 
@@ -35,28 +35,27 @@ class FileNews:
         self._session = session
         self._folder = folder
         self._me = Toucher(folder, f"{DRIVEN}:{session}", agent or DRIVEN, own_process())
-        self._known: dict[str, int] | None = None
-        """Path → when something was noted about it last, as far as it was looked at."""
+        self._known: dict[str, tuple[int, str]] | None = None
+        """Path → when something was noted about it last, as far as it was looked at, and what it held when this
+        session touched it."""
 
-    def landed(self, drafts: Iterable[Draft]) -> None:
-        """Note the files that commits say were read or written."""
+    def landed(self, draft: Draft) -> None:
+        """Note the files that a commit says were read or written."""
         if not self._folder:
             return
-        for draft in drafts:
-            for change in draft.changes:
-                if isinstance(change, Upsert) and isinstance(change.record, FileRecord):
-                    self._note(change.record, draft.tool)
+        for change in draft.changes:
+            if isinstance(change, Upsert) and isinstance(change.record, FileRecord):
+                self._note(change.record, draft.tool)
 
     def _note(self, record: FileRecord, tool: str) -> None:
         path = full_path(self._root, record)
-        if record.op == "skipped" or not isabs(path) or "\0" in path or is_database(path):
+        if record.op == "skipped" or not path.startswith("/") or "\0" in path or is_database(path):
             return
         if self._known is None:
             self._me.began()
         known = self._paths()
-        known.pop(path, None)
-        self._me.seen(path, tool=tool, wrote=record.op != "read")
-        known[path] = self._me.noted(path)
+        last = known.pop(path, UNSEEN)
+        known[path] = self._me.seen(path, tool=tool, wrote=record.op != "read", last=last)
         if len(known) > FILES_MAX:
             del known[next(iter(known))]
 
@@ -68,11 +67,11 @@ class FileNews:
         known = self._paths()
         for path, looked in known.items():
             noted = self._me.noted(path)
-            if noted == looked:
+            if noted == looked[0]:
                 continue
             other = self._me.news(path)
             if other is None:
-                known[path] = noted
+                known[path] = (noted, "")
             else:
                 found.append((path, other))
         return found
@@ -81,19 +80,21 @@ class FileNews:
         """The model is shown these from here on."""
         for path, other in news:
             self._me.told(path, other)
-            self._paths()[path] = self._me.noted(path)
+            self._paths()[path] = (self._me.noted(path), "")
 
     def left(self) -> None:
         """The driver has left: what its session did is no news to others."""
         if self._known:
             self._me.ended()
 
-    def _paths(self) -> dict[str, int]:
+    def _paths(self) -> dict[str, tuple[int, str]]:
         if self._known is None:
             entries = self._store.entries(self._session, "files", limit=FILES_MAX)
             records = [entry.record for entry in entries if isinstance(entry.record, FileRecord)]
             paths = (full_path(self._root, one) for one in reversed(records))
-            self._known = {path: 0 for path in paths if "\0" not in path and not is_database(path)}
+            self._known = {
+                path: UNSEEN for path in paths if "\0" not in path and not is_database(path)
+            }
         return self._known
 
 

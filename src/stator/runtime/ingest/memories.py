@@ -22,6 +22,7 @@ from stator.model.values import canon
 from stator.model.views.taint import MEMORIES
 from stator.runtime.base import project_session
 from stator.runtime.base.context import Context
+from stator.runtime.base.pages import find_entry
 from stator.runtime.ingest.extract import Extracted, MemoryConflict
 from stator.store.port import StorePort
 
@@ -85,7 +86,7 @@ def conflicts(
     for memory in (one for notes in memories.values() for one in notes if one.about):
         for collection in CONTRADICTED:
             for touch in store.touches(collection, memory.about, project=context.project, limit=1):
-                entry = store.find(touch.session, collection, memory.about)
+                entry = find_entry(store, touch.session, collection, memory.about)
                 record = entry.record if entry is not None else None
                 if not isinstance(record, (FactRecord, PreferenceRecord)):
                     continue

@@ -34,7 +34,7 @@ from stator.model.exchange.items import (
     commit_id,
 )
 from stator.model.exchange.kept_contents import KEPT
-from stator.model.extraction.evidence import origin_parts, seen_commit
+from stator.model.extraction.evidence import ENDS, origin_parts, seen_commit
 from stator.model.extraction.extractor import Extractor
 from stator.model.log.commit import Commit, Draft, Upsert
 from stator.model.log.query import SessionQuery, SessionRow
@@ -46,7 +46,7 @@ from stator.model.values import canon
 from stator.model.values.ids import derived, short
 from stator.runtime.base.context import Context
 from stator.runtime.base.first_commit import opening
-from stator.runtime.base.pages import commit_at, commits
+from stator.runtime.base.pages import commit_at, commits, find_entry
 from stator.runtime.base.plan_checks import learn
 from stator.runtime.base.project_flags import purged
 from stator.runtime.branches import fork
@@ -54,7 +54,6 @@ from stator.runtime.ingest.earlier_log import Earlier
 from stator.runtime.ingest.log_state import state_of_log
 from stator.runtime.ingest.placement import find, fork_point, is_ready, known, parent_of, root_of
 from stator.runtime.views.refs import Point, intent_of
-from stator.runtime.window import compaction
 from stator.store.port import StorePort
 
 T = TypeVar("T")
@@ -135,6 +134,7 @@ class Recorder:
         self._name = ""
         self._lineage: list[tuple[str, int]] | None = None
         self._is_described = False
+        self._record: SessionRecord | None = None
         self._earliest = conversation.dated
         self.mended = 0
         """Values that no commit can hold (too deep, too large): what is kept says so."""
@@ -142,7 +142,7 @@ class Recorder:
     def _extract(self, draft: Draft) -> list[Draft]:
         """What is found in a draft. Hooks and proxies leave no state: what was asked is in the log."""
         is_stateless = self._orderer != "transcript" and not self._unbegun
-        if is_stateless and self._extractor.lacks(draft):
+        if is_stateless and draft.kind in ENDS and self._extractor.lacks(draft.call):
             intent = intent_of(self._store, self.session, draft.call)
             if intent is not None:
                 self._extractor.see(seen_commit(intent), late=True)
@@ -184,8 +184,10 @@ class Recorder:
         `bookmark` is kept in that transaction; `HeadMoved` if another process has read further. Without
         `barrier`, a store in `barrier` mode syncs for intents of writes only.
         """
+        before = self._seq
         new = self._append_taken(bookmark, barrier=barrier)
-        self._learned += learn(self._store, self._extractor)
+        if _may_name_checks(new, before):
+            self._learned += learn(self._store, self._extractor)
         if self._learned:
             new += self._new(self._store.append(self.session, self._learned, barrier=barrier))
             self._learned = []
@@ -200,7 +202,7 @@ class Recorder:
         if not self._pending and bookmark is None:
             return []
         answers = self._mended(
-            self._resolved(self._store.session(self.session).record),
+            self._resolved(self._record_now()),
             lambda drafts: self._store.append(
                 self.session, drafts, barrier=barrier, bookmark=bookmark
             ),
@@ -274,6 +276,15 @@ class Recorder:
         self._pending = []
         return self._new([c for c in commits(self._store, row.id) if c.seq > 1])
 
+    def _record_now(self) -> SessionRecord:
+        """The record of the session, read again only for drafts that are made by its status or its name."""
+        if self._record is None or any(map(self._asks_record, self._pending)):
+            self._record = self._store.session(self.session).record
+        return self._record
+
+    def _asks_record(self, one: Draft | Began | Ended) -> bool:
+        return not isinstance(one, Draft) or (one.kind == "turn" and not self._is_described)
+
     def _first_record(self) -> SessionRecord:
         conversation, now = self.conversation, self._context.clock()
         return SessionRecord(
@@ -346,7 +357,7 @@ class Recorder:
 
     def _ended_at(self) -> int:
         """When the session was closed or archived: when its record last changed."""
-        entry = self._store.find(self.session, "session", "")
+        entry = find_entry(self._store, self.session, "session", "")
         return commit_at(self._store, self.session, entry.seq, load=False).at if entry else 0
 
     def _described(self, record: SessionRecord, drafts: list[Draft]) -> list[Draft]:
@@ -410,6 +421,10 @@ class Recorder:
         return self._lineage
 
     def _compacted(self, item: Compacted) -> list[Commit]:
+        from stator.runtime.window import (
+            compaction,  # takes a hook longer to load than all else here
+        )
+
         head = self._store.head(self.session).seq
         kept = self._place(legible(item.keeps_from)) if item.keeps_from else None
         found = compaction.foreign(
@@ -434,6 +449,16 @@ class Recorder:
             if found:
                 return found[0][1]
         return None
+
+
+def _may_name_checks(new: list[Commit], before: int) -> bool:
+    """Whether the log may name checks now that it did not name at `before`: by one of the commits that were appended
+    since, or by one of another process."""
+    return (
+        not new
+        or new[-1].seq - before != len(new)
+        or any(op.collection in ("checks", "plan") for one in new for op in one.delta)
+    )
 
 
 def mended(draft: Draft) -> Draft:

@@ -51,6 +51,7 @@ from stator.runtime.driving.recovery import Recovery
 from stator.runtime.driving.tools import Tool
 from stator.runtime.replay.progress import Replay
 from stator.runtime.replay.sources import left_by_others, own_rewinds
+from stator.store.port import StorePort
 
 
 class ReplayDriver(Driver):
@@ -86,15 +87,15 @@ class ReplayDriver(Driver):
 
     # -- nothing is written -----------------------------------------------------------------------
 
-    def begin_run(self, row: SessionRow) -> Commit:
+    def begin_run(self, row: SessionRow, known: StorePort) -> list[Commit]:
         at = self._began_at
-        return self.store.commits(row.id, after=at - 1, upto=at, limit=1)[0]
+        return self.store.commits(row.id, after=at - 1, upto=at, limit=1)
 
     def extract(self, draft: Draft) -> list[Draft]:
         """Nothing: what rules find was recorded then, and no program is compared with it."""
         return []
 
-    def learn_checks(self) -> None:
+    def learn_checks(self, known: StorePort | None = None) -> None:
         """Nothing, for the same reason."""
 
     def append(self, drafts: Sequence[Draft], *, if_head: str | None = None) -> list[Commit]:
@@ -337,6 +338,7 @@ class ReplayTurn(OpenTurn):
 
     def __init__(self, driver: ReplayDriver, prompt: Any, **options: Any) -> None:
         super().__init__(driver, prompt, **options)
+        self.has_record = True
         self._script = driver.script
 
     def take(self, asking: ProgramRequest) -> Cue:

@@ -10,9 +10,8 @@ from stator.errors import Ambiguous, InvalidInput, NotFound
 from stator.model.calls.expectations import child_sessions
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
-from stator.model.log.rewinds import stands, visible
+from stator.model.log.rewinds import rewind_of, stands, visible
 from stator.model.records.types import SessionRecord
-from stator.runtime.views.reflog import rewind_of
 from stator.runtime.views.session import SessionReader
 from stator.store.port import StorePort
 

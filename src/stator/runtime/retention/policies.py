@@ -14,6 +14,7 @@ import msgspec
 
 from stator.errors import HeadMoved, InvalidInput, NotFound, StatorError, WrongState
 from stator.model.log.commit import (
+    DATA,
     Change,
     Commit,
     Draft,
@@ -32,6 +33,7 @@ from stator.model.sessions.retention import Action, Plan, Subject
 from stator.model.views import open_calls
 from stator.runtime.base import project_flags, project_session
 from stator.runtime.base.context import Context
+from stator.runtime.base.pages import counts_of
 from stator.runtime.driving import lifecycle
 from stator.runtime.runs import folder
 from stator.runtime.views.project_state import forget_in_indexes
@@ -232,7 +234,7 @@ def _busy(store: StorePort, row: SessionRow) -> str:
     """What a session is in the middle of, or waits for."""
     if row.holder is not None and row.holder.live:
         return "driven"
-    if not store.counts(row.id).open:
+    if not counts_of(store, row.id).open:
         return ""
     calls = [
         record
@@ -327,7 +329,7 @@ def _words(commit: Commit) -> tuple[str, ...]:
     """What of a commit is transcript and still there."""
     if commit.kind not in TRANSCRIPT:
         return ()
-    there = (name for name in model.WORDS if name in commit.content)
+    there = (name for name in commit.content if name in model.WORDS or name.startswith(DATA))
     return tuple(name for name in there if not isinstance(commit.content[name], Gone))
 
 
@@ -360,7 +362,7 @@ def _purge(store: StorePort, context: Context, action: Action, by: str) -> None:
 
 def _purging(store: StorePort, context: Context, own: SessionRow, action: Action, by: str) -> Draft:
     row = _unmoved(store, action)
-    record, counts = row.record, store.counts(row.id)
+    record, counts = row.record, counts_of(store, row.id)
     mark = project_flags.trashed(store, own.id, row.id)
     if mark is None or (mark.at, project_flags.stood_at(mark)) != (action.trashed, row.head):
         raise WrongState(

@@ -20,7 +20,7 @@ from stator.model.records.types import ArtifactRecord
 from stator.model.values import json_text
 from stator.model.values.ids import short
 from stator.runtime.base.arguments import text
-from stator.runtime.base.pages import commit_at
+from stator.runtime.base.pages import commit_at, find_entry
 from stator.runtime.base.provenance import known_time
 from stator.store.port import StorePort
 
@@ -74,7 +74,7 @@ def read(store: StorePort, session: str, name: str, version: int | None = None) 
     """A version with its content; `Erased` where that is gone. Without a number, the current one."""
     if version is not None and type(version) is not int:
         raise InvalidInput(f"a version must be a number, got {version!r:.40}", path="$.version")
-    standing = store.find(session, "artifacts", text(name, "name"))
+    standing = find_entry(store, session, "artifacts", text(name, "name"))
     if version is None and standing is not None:
         assert isinstance(standing.record, ArtifactRecord)
         return _load(store, _artifact(session, standing.seq, standing.turn, standing.record))

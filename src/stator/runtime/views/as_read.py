@@ -10,17 +10,30 @@ whatever writes asks the store itself. Positions, hashes and the commits are the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import msgspec
 
 from stator.model.log.commit import Draft
-from stator.model.log.query import CallQuery, CallRow, Page, SessionQuery, SessionRow, TurnRow
+from stator.model.log.query import (
+    CallQuery,
+    CallRow,
+    Page,
+    Read,
+    SessionQuery,
+    SessionRow,
+    TurnRow,
+    read,
+)
 from stator.model.records.types import CallRecord, Entry
 from stator.model.views import open_calls
+from stator.runtime.base.asking_again import asking_again
 from stator.runtime.base.context import Context
+from stator.runtime.base.one_answer import OneAnswer, ahead, one_answer, store_itself
 from stator.runtime.base.pages import commit_at
+from stator.runtime.base.watch import close_watcher
 from stator.store.port import StorePort
 
 if TYPE_CHECKING:
@@ -29,6 +42,10 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 LEFT = ("in doubt", "cancelled")
 """What readers show of calls that the index has as started."""
+JUDGES_STEPS = ("checks", "tags", "session")
+"""Collections that say how steps of a plan read."""
+FILES = 201
+"""The newest files that say how steps read: where files are read with the plan, so many of them."""
 LOOKED_AT = 100
 """Calls that are looked at for whether all of them are history."""
 
@@ -37,9 +54,18 @@ class AsRead:
     """A store whose answers say what became of open calls, and which steps of a plan were only claimed to be done;
     everything else is the store's own."""
 
-    def __init__(self, store: StorePort, context: Context, *, remembers: bool = False) -> None:
+    def __init__(
+        self,
+        store: StorePort,
+        context: Context,
+        *,
+        remembers: bool = False,
+        kept: dict[str, Any] | None = None,
+    ) -> None:
         self._below = store
         self._context = context
+        self.kept: dict[str, Any] = {} if kept is None else kept
+        """What is kept from one question to the next, by what it is."""
         self._known: dict[tuple[str, str], Any] | None = {} if remembers else None
         """What was asked before, where the answers are for one question: it asks several times, and each reads
         a transcript."""
@@ -48,14 +74,18 @@ class AsRead:
         return getattr(self._below, name)
 
     @property
+    def below(self) -> StorePort:
+        return self._below
+
+    @property
     def asked_in(self) -> tuple[StorePort, Context]:
         """The store below, and the context that it is read in."""
-        return self._below, self._context
+        return store_itself(self._below), self._context
 
     # -- sessions ---------------------------------------------------------------------------------
 
-    def session(self, session: str) -> SessionRow:
-        return self._row(self._below.session(session))
+    def session(self, session: str, *, counted: bool = False) -> SessionRow:
+        return self._row(self._below.session(session, counted=counted))
 
     def sessions(
         self, query: SessionQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
@@ -79,27 +109,28 @@ class AsRead:
     # -- calls ------------------------------------------------------------------------------------
 
     def entries(
-        self, session: str, collection: str, *, at: int | None = None, limit: int | None = None
+        self, session: str, *collections: str, at: int | None = None, **chosen: Any
     ) -> list[Entry]:
-        found = self._below.entries(session, collection, at=at, limit=limit)
+        if self._known is not None and "plan" in collections and not chosen.get("keys"):
+            self.read_ahead(session, *collections, at=at, limit=chosen.get("limit"))
+        found = self._below.entries(session, *collections, at=at, **chosen)
+        return [
+            entry
+            for name, same in groupby(found, lambda entry: entry.collection)
+            for entry in self._as_read(session, name, list(same), at)
+        ]
+
+    def _as_read(
+        self, session: str, collection: str, found: list[Entry], at: int | None
+    ) -> list[Entry]:
+        """Entries of one collection, as readers see them."""
         if collection == "plan":
-            return self._read_steps(session, found, at)
+            return self.steps(session, found, at)
         if collection != "calls" or not self._is_now(session, at):
             return found
         return [entry for entry in self._seen(session, found) if _is_open(entry)]
 
-    def find(
-        self, session: str, collection: str, key: str, *, at: int | None = None
-    ) -> Entry | None:
-        found = self._below.find(session, collection, key, at=at)
-        if collection == "plan" and found is not None:
-            return self._read_steps(session, [found], at)[0]
-        if collection != "calls" or found is None or not self._is_now(session, at):
-            return found
-        (seen,) = self._seen(session, [found])
-        return seen if _is_open(seen) else None
-
-    def _read_steps(self, session: str, found: list[Entry], at: int | None) -> list[Entry]:
+    def steps(self, session: str, found: list[Entry], at: int | None) -> list[Entry]:
         """Steps of a plan, as they read."""
         if not found:
             return found
@@ -152,8 +183,30 @@ class AsRead:
         return found
 
     def for_one_answer(self) -> AsRead:
-        """The same, remembering what it was told of each session: for one question, and not longer."""
-        return AsRead(self._below, self._context, remembers=True)
+        """The same, remembering what it read: for one question, and not longer."""
+        if self._known is not None:
+            return self
+        return AsRead(one_answer(self._below), self._context, remembers=True, kept=self.kept)
+
+    def read_ahead(
+        self, session: str, *collections: str, also: Sequence[Read] = (), **chosen: Any
+    ) -> None:
+        """Read in one call what a question is going to ask for: these entries, and more."""
+        more = JUDGES_STEPS if "plan" in collections else ()
+        limit = chosen.pop("limit", None)
+        if isinstance(limit, int):
+            limit = dict.fromkeys(collections, limit)
+        if more and limit and limit.get("files", FILES) < FILES:
+            limit = {**limit, "files": FILES}
+        ahead(
+            self._below, read("entries", session, *collections, *more, limit=limit, **chosen), *also
+        )
+
+    def judging(self, session: str, at: int) -> tuple[set[int], set[str]]:
+        """The seqs and ids of the commits by which the steps of the plan are judged at a seq."""
+        from stator.runtime.views.checked import judged_by
+
+        return judged_by(self._below, session, at)
 
     def calls(
         self, query: CallQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
@@ -193,18 +246,8 @@ class AsRead:
 
     # -- turns ------------------------------------------------------------------------------------
 
-    def turns(
-        self,
-        session: str,
-        *,
-        after: int = 0,
-        upto: int | None = None,
-        newest_first: bool = False,
-        limit: int = 1000,
-    ) -> list[TurnRow]:
-        rows = self._below.turns(
-            session, after=after, upto=upto, newest_first=newest_first, limit=limit
-        )
+    def turns(self, session: str, **chosen: Any) -> list[TurnRow]:
+        rows = self._below.turns(session, **chosen)
         return [row if row.status else self._turn(session, row) for row in rows]
 
     def _turn(self, session: str, row: TurnRow) -> TurnRow:
@@ -251,9 +294,9 @@ class OpenStore:
     programs, which take longer to load."""
 
     def __init__(self, store: StorePort, context: Context) -> None:
-        self.port = store
+        self.port = asking_again(store, context)
         self.context = context
-        self.as_read = as_read(store, context)
+        self.as_read = as_read(self.port, context)
         """The same store, as readers see it: with what became of calls that its logs have as open."""
 
     @property
@@ -262,6 +305,7 @@ class OpenStore:
         return self.port.ownership.foreign
 
     def close(self) -> None:
+        close_watcher(self.port)
         self.port.close()
 
     def __enter__(self) -> Self:
@@ -289,9 +333,58 @@ def as_read(store: StorePort, context: Context) -> StorePort:
     return store if isinstance(store, AsRead) else cast("StorePort", AsRead(store, context))
 
 
+def itself(store: StorePort) -> StorePort:
+    """The store itself, whoever reads it."""
+    return store.asked_in[0] if isinstance(store, AsRead) else store
+
+
+def itself_asked(store: StorePort) -> StorePort:
+    """What a question asks below what readers make of it: the records as they are in the log."""
+    return store.below if isinstance(store, AsRead) else store
+
+
 def for_one_answer(store: StorePort) -> StorePort:
-    """The store for one question: what is known of agents is looked up once."""
-    return cast("StorePort", store.for_one_answer()) if isinstance(store, AsRead) else store
+    """The store for one question: what it read, and what is known of agents, is looked up once."""
+    return (
+        cast("StorePort", store.for_one_answer())
+        if isinstance(store, AsRead)
+        else one_answer(store)
+    )
+
+
+def read_ahead(
+    store: StorePort, session: str, *collections: str, also: Sequence[Read] = (), **chosen: Any
+) -> None:
+    """Read entries that one question is going to ask for, and more, in one call."""
+    if isinstance(store, AsRead):
+        store.read_ahead(session, *collections, also=also, **chosen)
+    else:
+        ahead(store, read("entries", session, *collections, **chosen), *also)
+
+
+def judging(store: StorePort, session: str, at: int) -> tuple[set[int], set[str]]:
+    """The seqs and ids of the commits that readers of this store need to judge the steps of the plan at a seq."""
+    return store.judging(session, at) if isinstance(store, AsRead) else (set(), set())
+
+
+def derive(
+    store: StorePort,
+    collection: str,
+    place: tuple[str, int],
+    other: tuple[str, int],
+    gone: Collection[str],
+    put_back: Sequence[Entry],
+) -> None:
+    """Have a store for one answer know a collection at one position, if it knows it at another: without the records
+    that are `gone`, with those that are `put_back`."""
+    below = itself_asked(store)
+    if isinstance(below, OneAnswer):
+        below.derive(collection, place, other, gone, put_back)
+
+
+def as_shown(store: StorePort, session: str, steps: list[Entry], at: int) -> list[Entry]:
+    """Steps of a plan as readers of this store see them."""
+    return store.steps(session, steps, at) if isinstance(store, AsRead) else steps
 
 
 def unplaced_in(store: StorePort, session: str) -> list[Unplaced]:

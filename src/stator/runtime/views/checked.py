@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from stator.model.exchange.check_lines import (
-    LOOKS,
     RAN,
     checks_in,
     ending,
@@ -27,18 +26,32 @@ from stator.model.exchange.tool_files import command_of, files_of_call, is_file_
 from stator.model.extraction.evidence import seen_commit
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Op, Put
-from stator.model.log.query import CallQuery, CallRow
-from stator.model.records.types import CheckRecord, Entry, FileRecord, PlanRecord, file_key
+from stator.model.log.query import NEWEST, CallQuery, CallRow
+from stator.model.log.rewinds import rewind_tags
+from stator.model.records.types import (
+    LOOKS,
+    CallRecord,
+    CheckRecord,
+    Entry,
+    FileRecord,
+    PlanRecord,
+    chosen,
+    file_key,
+)
 from stator.model.values import paths
 from stator.model.values.ids import retype
 from stator.model.views.checked import CheckRun, FileChanged, is_named, read_step
+from stator.runtime.base.one_answer import one_answer
+from stator.runtime.base.pages import commit_at, commits_at, find_entry, named_commits
 from stator.runtime.views import reflog
 from stator.store.port import StorePort
 
-NEWEST = 100
+CALLS = 100
 """Calls that are looked through for runs of checks that have no record."""
 BUDGET = 1000
 """Calls and files that are looked at for one answer."""
+FILES_AHEAD = 32
+"""Files, those touched last, whose commits are read ahead."""
 FILES = 200
 """Files, those touched last first, that are looked through for changes since a check."""
 TOO_FAR = "its check did not run in the last {} calls"
@@ -50,11 +63,13 @@ def read_steps(
 ) -> list[Entry]:
     """Entries of the plan, each step that its record calls done with what readers call it. `store` is the store
     itself; `folder` is the folder in which the session's files are, if it is known."""
-    if not any(_is_said_done(entry) for entry in entries):
+    steps = [step for step in map(_step, entries) if step is not None]
+    checks = {tidy(step.check) for step in steps} - {""}
+    if not steps:
         return list(entries)
-    upto = store.head(session).seq if at is None else at
-    looking = _Looking(store, session, upto, folder, at)
-    looking.find_runs({tidy(step.check) for step in map(_step, entries) if step} - {""})
+    looking = _Looking(one_answer(store), session, folder, at, steps)
+    if checks:
+        looking.find_runs(checks)
     return [
         msgspec.structs.replace(entry, record=looking.read(step))
         if (step := _step(entry)) is not None
@@ -63,13 +78,21 @@ def read_steps(
     ]
 
 
+def judged_by(store: StorePort, session: str, at: int) -> tuple[set[int], set[str]]:
+    """The seqs and ids of the commits by which steps of the plan are judged at a seq."""
+    found = [(entry.seq, _step(entry)) for entry in store.entries(session, "plan", at=at)]
+    steps = {seq: step for seq, step in found if step is not None and tidy(step.check)}
+    if not steps:
+        return set(), set()
+    looking = _Looking(one_answer(store), session, "", at, list(steps.values()))
+    seqs, ids = looking.needs({tidy(step.check) for step in steps.values()})
+    tags = rewind_tags(store.entries(session, "tags", at=at))
+    return {*seqs, *steps, *(seq + 1 for seq, _ in tags)}, ids
+
+
 def _step(entry: Entry) -> PlanRecord | None:
     record = entry.record
     return record if isinstance(record, PlanRecord) and record.status == "done" else None
-
-
-def _is_said_done(entry: Entry) -> bool:
-    return _step(entry) is not None
 
 
 class _Spent(Exception):
@@ -78,22 +101,25 @@ class _Spent(Exception):
 
 class _Looking:
     def __init__(
-        self, store: StorePort, session: str, upto: int, folder: str, at: int | None
+        self,
+        store: StorePort,
+        session: str,
+        folder: str,
+        at: int | None,
+        steps: Sequence[PlanRecord],
     ) -> None:
+        """`store` is one for a question, so that what is read ahead here is not read again."""
         self._at = at  # the state of now is kept; that of a position is made from the log
-        self._store, self._id, self._upto = store, session, upto
-        self._folders = (folder.rstrip("/"),) if folder else ()
-        self._root = folder
+        self._store, self._id, self._steps = store, session, steps
+        self._upto, self._rewound = NEWEST if at is None else at, 0
+        self._folders, self._root = (folder.rstrip("/"),) if folder else (), folder
         self._left = BUDGET
-        rewinds = (rewind.seq for rewind in reflog.rewinds(store, session))
-        self._rewound = max((seq for seq in rewinds if seq <= upto), default=0)
         self._runs: dict[str, CheckRun] = {}
         """The newest run of each check."""
         self._wrote: dict[str, list[FileChanged]] = {}
         """What commands wrote since the run of each check, as their words say."""
         self._is_all = True
         """Whether every call was looked through."""
-        self._read: Commit | None = None
 
     def _spend(self) -> None:
         self._left -= 1
@@ -104,8 +130,10 @@ class _Looking:
 
     def find_runs(self, checks: set[str]) -> None:
         """Find the newest run of each check: what is recorded of it, or else among the newest calls."""
-        for check in checks:
-            run = self._recorded(check)
+        records = self._records(checks)
+        self._read_ahead(*self.needs(checks))
+        for check, (seq, record) in records.items():
+            run = self._recorded(check, seq, record)
             if run is not None:
                 self._runs[check] = run
         self._look_through(checks - set(self._runs))
@@ -119,31 +147,69 @@ class _Looking:
             for changes in self._wrote.values():
                 changes += [FileChanged(end.seq, path, end.call) for path in written]
 
-    def _recorded(self, check: str) -> CheckRun | None:
-        entry = self._store.find(self._id, "checks", check, at=self._at)
-        record = entry.record if entry is not None else None
-        if not isinstance(record, CheckRecord) or record.ended == "unknown":
-            return None
+    def needs(self, checks: set[str]) -> tuple[set[int], set[str]]:
+        """The seqs and ids of commits that say where the log was cut, of the calls that ran the checks, of calls
+        without an outcome, and of what touched files last."""
+        ids = {record.ran_in for _, record in self._records(checks).values() if record.ran_in}
+        ids |= {retype(record.call, "commit") for record in self._open_calls}
+        files = itertools.islice(self._touched, FILES_AHEAD)
+        return {*self._cuts(), *(entry.seq for entry in files)}, ids
+
+    def _read_ahead(self, seqs: set[int], ids: set[str]) -> None:
+        """Read these commits and those that say where the log was rewound, in one call."""
+        store, session, at = self._store, self._id, self._at
+        named_commits(store, session, seqs, ids=ids, rewinds=True, upto=at)
+        if at is None:
+            self._upto = commits_at(store, session, [NEWEST])[0].seq
+        found = (rewind.seq for rewind in reflog.rewinds(store, session, at))
+        self._rewound = max((seq for seq in found if seq <= self._upto), default=0)
+
+    def _records(self, checks: set[str]) -> dict[str, tuple[int, CheckRecord]]:
+        """What is recorded of the newest run of each check, and at which seq."""
+        return {
+            entry.key: (entry.seq, entry.record)
+            for entry in self._store.entries(self._id, "checks", at=self._at, keys=checks)
+            if isinstance(entry.record, CheckRecord) and entry.record.ended != "unknown"
+        }
+
+    @functools.cached_property
+    def _state(self) -> list[Entry]:
+        """The calls without an outcome, and the files that were touched last."""
+        limit = {"files": FILES + 1}
+        return self._store.entries(self._id, "calls", "files", at=self._at, limit=limit)
+
+    @property
+    def _open_calls(self) -> list[CallRecord]:
+        records = (entry.record for entry in self._state)
+        return [record for record in records if isinstance(record, CallRecord)]
+
+    @functools.cached_property
+    def _touched(self) -> list[Entry]:
+        return [entry for entry in self._state if entry.collection == "files"]
+
+    def _recorded(self, check: str, seq: int, record: CheckRecord) -> CheckRun | None:
         intent = self._located(record.ran_in)
-        if entry is None or intent is None:
+        if intent is None or record.ended == "unknown":
             return None
         line = command_of(intent.known("input"))
         own = [
             FileChanged(intent.seq + 1, path, intent.call) for path in written_by(line, self._root)
         ]
-        later = [FileChanged(entry.seq, path) for path in record.wrote]
+        later = [FileChanged(seq, path) for path in record.wrote]
         self._wrote[check] = [*own, *later, *self._open_writes]
         return CheckRun(intent.seq, record.ended, intent.call, ends_with(line, check))
 
     @functools.cached_property
     def _open_writes(self) -> list[FileChanged]:
         """What calls without an outcome may have written."""
-        rows = itertools.islice(self._calls(("started",)), NEWEST)
+        if not any(entry.collection == "calls" for entry in self._state):
+            return []  # what has no outcome now had none then
+        rows = list(itertools.islice(self._calls(("started",)), CALLS))
+        commits_at(self._store, self._id, {row.seq for row in rows})
         return [change for row in rows for change in self._writes(row)]
 
     def _located(self, commit: str) -> Commit | None:
-        found = (self._commit(seq) for _, seq in self._store.locate(commit, self._id))
-        return next((one for one in found if one.id == commit), None)
+        return next(iter(named_commits(self._store, self._id, ids=[commit])), None)
 
     def _look_through(self, checks: set[str]) -> None:
         wanted = set(checks)
@@ -156,7 +222,7 @@ class _Looking:
                 for check, run in self._ran_in(self._commit(row.seq), row.outcome, wanted):
                     self._runs[check], self._wrote[check] = run, list(seen)
                     wanted.discard(check)
-            if not wanted or number >= NEWEST:
+            if not wanted or number >= CALLS:
                 self._is_all = False
                 return
 
@@ -166,18 +232,25 @@ class _Looking:
         cursor: tuple[int, ...] | None = (self._upto + 1,)
         while cursor is not None:
             page = self._store.calls(query, cursor=cursor, limit=50)
-            yield from (row for row in page.rows if row.outcome <= self._upto)
+            rows = [row for row in page.rows if row.outcome <= self._upto]
+            commits_at(self._store, self._id, {row.seq for row in rows})
+            yield from rows
             cursor = page.cursor
 
     def _cut_off(self) -> Iterator[Commit]:
         """Ends of calls after which the log was cut, by a fork or by the reader: what was found in them is behind
         the cut."""
-        row = self._store.session(self._id)
-        cuts = [part.upto for part in row.record.lineage if part.upto < self._upto]
-        for seq in (*cuts, self._upto):
+        for seq in self._cuts():
             commit = self._commit(seq)
             if commit.kind in ("outcome", "settlement") and not is_file_tool(commit.tool):
                 yield commit
+
+    def _cuts(self) -> list[int]:
+        """The seqs after which the log was cut."""
+        found = find_entry(self._store, self._id, "session", "", at=self._at)
+        lineage = getattr(found.record, "lineage", ()) if found is not None else ()
+        earlier = [part.upto for part in lineage if self._at is None or part.upto < self._at]
+        return [*earlier, self._upto]
 
     def _ran_in(self, intent: Commit, end: int, checks: set[str]) -> list[tuple[str, CheckRun]]:
         """What the end of a call says of each of these checks."""
@@ -211,9 +284,7 @@ class _Looking:
         return [FileChanged(row.outcome or row.seq, path, row.call) for path in written]
 
     def _commit(self, seq: int) -> Commit:
-        if self._read is None or self._read.seq != seq:
-            self._read = self._store.commits(self._id, after=seq - 1, upto=seq, limit=1)[0]
-        return self._read
+        return commit_at(self._store, self._id, seq)
 
     # -- one step ---------------------------------------------------------------------------------
 
@@ -221,7 +292,7 @@ class _Looking:
         check = tidy(step.check)
         run = self._runs.get(check)
         if run is None:
-            return read_step(step, (), (), "" if self._is_all else TOO_FAR.format(NEWEST))
+            return read_step(step, (), (), "" if self._is_all else TOO_FAR.format(CALLS))
         try:
             return read_step(step, [run], self._changes(step, run), rewound=self._rewound)
         except _Spent:
@@ -237,12 +308,16 @@ class _Looking:
         folders: list[str] = []
         for path in step.files:
             self._spend()
-            entry = self._store.find(self._id, "files", _key(path), at=self._at)
+            entry = self._files.get(_key(path))
             found += [entry] if entry is not None else []
             folders += [path] if entry is None else []
         if folders or not step.files:
             found += self._below(folders, run.seq)
-        changes = [self._change(entry, run.seq) for entry in found if entry.seq > run.seq]
+        late = [entry for entry in found if entry.seq > run.seq]
+        first = min(one.seq for one in self._runs.values())
+        known = {entry.seq for entry in (*self._files.values(), *late) if entry.seq > first}
+        commits_at(self._store, self._id, known)
+        changes = [self._change(entry, run.seq) for entry in late]
         said = [
             wrote
             for wrote in self._wrote.get(tidy(step.check), ())
@@ -251,10 +326,18 @@ class _Looking:
         ]
         return said + [change for change in changes if change is not None]
 
+    @functools.cached_property
+    def _files(self) -> dict[str, Entry]:
+        """The files that steps name, by key."""
+        keys = {_key(path) for step in self._steps for path in step.files}
+        found = chosen(self._touched, keys, "")
+        if len(self._touched) > FILES and keys:
+            found = self._store.entries(self._id, "files", at=self._at, keys=keys)
+        return {entry.key: entry for entry in found}
+
     def _below(self, folders: Sequence[str], since: int) -> list[Entry]:
         """Files that were touched since a seq: those below the folders or of the patterns, or all."""
-        touched = self._store.entries(self._id, "files", at=self._at, limit=FILES + 1)
-        late = [entry for entry in touched if entry.seq > since]
+        late = [entry for entry in self._touched if entry.seq > since]
         if len(late) > FILES:
             raise _Spent
         return [

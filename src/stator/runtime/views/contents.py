@@ -32,6 +32,7 @@ from stator.model.views.file_story import (
     with_sources,
 )
 from stator.model.views.patch import FilePatch, FileSide, PatchPart, file_patch, rename_patch
+from stator.runtime.base.pages import find_entry
 from stator.runtime.files.safe_io import digest_of
 from stator.runtime.views import reflog
 from stator.runtime.views.refs import Point
@@ -178,7 +179,7 @@ def held_at(store: StorePort, point: Point, key: str) -> Held | None:
     Content is kept around writes, so that of a file that was only read so far the write after it may
     have what it held.
     """
-    entry = store.find(point.session, "files", key, at=point.seq)
+    entry = find_entry(store, point.session, "files", key, at=point.seq)
     record = entry.record if entry is not None else None
     standing = record if isinstance(record, FileRecord) and knows(record) else None
     if standing is not None and (standing.op == "deleted" or standing.after_in):

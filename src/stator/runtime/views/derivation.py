@@ -14,7 +14,7 @@ from stator.model.calls.sources import hosts
 from stator.model.calls.web_calls import fetched_hosts
 from stator.model.log.commit import UNTRUSTED, Commit, Draft, Named
 from stator.model.log.edges import Edge, written_edges
-from stator.model.log.query import SessionQuery
+from stator.model.log.query import PAGE_MAX, Read, SessionQuery, read
 from stator.model.records.types import Record, TrustRecord
 from stator.model.sessions.ownership import Ownership
 from stator.model.values import canon
@@ -276,11 +276,16 @@ def _is_followed(store: StorePort, commit: Commit) -> bool:
 def children_at(store: StorePort, session: str) -> dict[int, list[str]]:
     """The sessions of sub-agents that a session's calls started, by the places of these calls."""
     found: dict[int, list[str]] = {}
-    for row in matching(store, SessionQuery(parent=session)):
+    for row in matching(store, SessionQuery(parent=session), limit=PAGE_MAX):
         parent = row.record.parent
         if parent is not None and parent.kind == "child" and parent.session == session:
             found.setdefault(parent.seq, []).append(row.id)
     return found
+
+
+def asks_children(session: str) -> Read:
+    """What `children_at` reads."""
+    return read("sessions", SessionQuery(parent=session), limit=PAGE_MAX)
 
 
 def origin_of(commit: Commit, why: str, intent: Callable[[str], Commit | None]) -> str:

@@ -10,7 +10,13 @@ from stator.model.log.query import CallQuery, SessionQuery, SessionRow
 from stator.model.records.types import CallRecord, PlanRecord, SpendRecord
 from stator.model.views.open_calls import waits
 from stator.model.views.unplaced import Unplaced
-from stator.runtime.views.as_read import for_one_answer, is_history, to_settle, unplaced_in
+from stator.runtime.views.as_read import (
+    for_one_answer,
+    is_history,
+    read_ahead,
+    to_settle,
+    unplaced_in,
+)
 from stator.runtime.views.session import list_calls
 from stator.store.port import StorePort
 
@@ -98,6 +104,7 @@ def _out_of_budget(row: SessionRow) -> bool:
 def look(store: StorePort, row: SessionRow) -> Overview:
     """One session."""
     store = for_one_answer(store)
+    read_ahead(store, row.id, "calls", "plan", "spend")
     calls = [
         (entry.seq, record)
         for entry in store.entries(row.id, "calls")
@@ -109,11 +116,10 @@ def look(store: StorePort, row: SessionRow) -> Overview:
         for entry in store.entries(row.id, "plan")
         if isinstance(record := entry.record, PlanRecord) and record.status != "dropped"
     ]
-    head = store.head(row.id)
     return Overview(
         row=row,
-        turn=head.turn,
-        turn_open=head.turn_open and row.shown in ("active", "interrupted"),
+        turn=row.turns,
+        turn_open=row.shown in ("active", "interrupted", "silent") and store.head(row.id).turn_open,
         call=begun[0][1] if begun else None,
         since=_when(store, row.id, begun[0][0]) if begun else 0,
         calls=len(begun),

@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 
 from stator.model.log.commit import Commit, Large
-from stator.model.log.delta import Op, Version
-from stator.model.log.query import CallQuery, CallRow
-from stator.model.log.rewinds import stands, visible
-from stator.model.records.tables import BOOKKEEPING, COLLECTIONS
+from stator.model.log.delta import Op, Put, Version
+from stator.model.log.query import PAGE_MAX, CallQuery, CallRow
+from stator.model.log.rewinds import rewind_of, stands, visible
+from stator.model.records.tables import BOOKKEEPING, COLLECTIONS, key_of
 from stator.model.records.types import Entry, ReadStep, SessionRecord
-from stator.model.values.position import AtTurn, Range, parse_range
+from stator.model.values.position import AtTurn, Range, Ref, parse_range, parse_ref
 from stator.model.views import diff as diffs
 from stator.model.views.diff import CallItem, Diff, Pair
 from stator.model.views.why import why_of
-from stator.runtime.base.pages import commit_at
+from stator.runtime.base.one_answer import is_row_read, one_answer
+from stator.runtime.base.pages import commit_at, commits_at, named_commits
 from stator.runtime.views import reflog
+from stator.runtime.views.as_read import (
+    FILES,
+    JUDGES_STEPS,
+    as_shown,
+    derive,
+    for_one_answer,
+    judging,
+    read_ahead,
+)
+from stator.runtime.views.reflog import standing_turns
 from stator.runtime.views.refs import Point, locate, resolve, session_of, span
 from stator.store.port import StorePort
 
-SMALL_RANGE = 256
+SMALL_RANGE = 1000
 """Commits up to which a way from one position to another is read commit by commit."""
+JUDGING = ("calls", "files")
+"""Collections by which steps that have a check are judged, besides those that are read with every plan."""
+MOST = {"files": FILES}
+END = 2**62
+"""A seq after all there are."""
+TURNS_AHEAD = 1000
+"""Turns that are read to have the first and the last of them in one call."""
 
 
 def points(
@@ -28,8 +47,11 @@ def points(
 ) -> tuple[Point, Point]:
     """Both ends of what is to be compared."""
     if start is None:
-        start = "t-1" if store.turns(session, newest_first=True, limit=1) else "t0..head"
+        start = "t-1" if standing_turns(store, session, 1) else "t0..head"
     if end is not None:
+        if parse_ref(end).session and not parse_ref(start).session:
+            last = locate(store, session, end)  # reads this session's row, which has its head
+            return locate(store, session, start), last
         return locate(store, session, start), locate(store, session, end)
     return ends(store, session, parse_range(start))
 
@@ -40,6 +62,8 @@ def ends(store: StorePort, session: str, parsed: Range) -> tuple[Point, Point]:
     owner = session_of(store, session, parsed.end)
     if parsed.start is None and isinstance(position, AtTurn):
         return span(store, owner, position)
+    if parsed.start is not None and (both := _turns(store, owner, parsed.start, parsed.end)):
+        return both
     last = resolve(store, owner, position)
     if parsed.start is not None:
         return locate(store, session, parsed.start.text or "head"), last
@@ -49,15 +73,17 @@ def ends(store: StorePort, session: str, parsed: Range) -> tuple[Point, Point]:
 
 def between(store: StorePort, a: Point, b: Point) -> Diff:
     """What differs between the states at two positions, and what the commits between them say of it."""
+    store = for_one_answer(store)
     trunk = common(store, a, b)
     step = _Steps(store, a, b, trunk)
+    pairs = _as_read(store, a, b, step.ends())
     return diffs.compare(
-        _as_read(store, a, b, step.ends()),
+        pairs,
         step.touches,
-        step.whys(),
+        step.whys(pairs),
         start=_shown(a, b),
         end=_shown(b, a),
-        calls=calls_in(store, b.session, trunk, b.seq),
+        calls=calls_in(store, b.session, trunk, b.seq) if step.has_calls else [],
         in_force=step.in_force(),
     )
 
@@ -65,6 +91,12 @@ def between(store: StorePort, a: Point, b: Point) -> Diff:
 def _as_read(store: StorePort, a: Point, b: Point, pairs: Sequence[Pair]) -> list[Pair]:
     """The pairs with the steps of the plan as they are read at both ends; and those that were not touched and are
     read differently: a step reads done, or no longer, without a change of its record."""
+    steps = store.entries(b.session, "plan", at=b.seq)
+    touched = [entry for pair in pairs for entry in pair if entry is not None]
+    if not any(getattr(entry.record, "check", "") for entry in (*steps, *touched)):
+        # Without a check, how a step reads depends on its record alone.
+        return [(step_read(store, left, a), step_read(store, right, b)) for left, right in pairs]
+    _derive(store, a, b, pairs)
     sides = [
         {entry.id: entry for entry in store.entries(point.session, "plan", at=point.seq)}
         for point in (a, b)
@@ -87,19 +119,43 @@ def _as_read(store: StorePort, a: Point, b: Point, pairs: Sequence[Pair]) -> lis
     ]
 
 
+def _derive(store: StorePort, a: Point, b: Point, pairs: Sequence[Pair]) -> None:
+    """Have the store know the state at one position, as far as steps are judged by it, from the state at the other and
+    the records that differ: it need not be read."""
+    for name in ("plan", *JUDGES_STEPS, *JUDGING):
+        touched = [pair for pair in pairs if any(one and one.collection == name for one in pair)]
+        gone = {entry.id for pair in touched for entry in pair if entry is not None}
+        put_back = [old for old, _ in touched if old is not None]
+        derive(store, name, (a.session, a.seq), (b.session, b.seq), gone, put_back)
+
+
+def _names_check(op: Op) -> bool:
+    """Whether an op shows that steps of the plan have checks."""
+    return isinstance(op, Put) and (
+        op.collection == "checks" or bool(getattr(op.record, "check", ""))
+    )
+
+
+def step_read(store: StorePort, entry: Entry | None, point: Point) -> Entry | None:
+    """An entry; a step of the plan as it is read at a position."""
+    if entry is None or entry.collection != "plan":
+        return entry
+    return as_shown(store, point.session, [entry], point.seq)[0]
+
+
 def touched(
     store: StorePort, session: str, a: int, b: int, collections: Sequence[str]
 ) -> list[Pair]:
     """The records of some collections that may differ between two positions of one session, as they are at both."""
     points = (Point(session, a, ""), Point(session, b, ""))
-    return _Steps(store, *points, min(a, b), collections).ends()
+    return _Steps(one_answer(store), *points, min(a, b), collections).ends()
 
 
 def common(store: StorePort, a: Point, b: Point) -> int:
     """The last seq both points share, 0 if they share nothing."""
     if a.session == b.session:
         return min(a.seq, b.seq)
-    left, right = (_path(store.session(point.session).record) for point in (a, b))
+    left, right = _paths(store, a.session, b.session)
     shared = 0
     for (session, upto), (other, other_upto) in zip(left, right, strict=False):
         if session != other:
@@ -126,34 +182,76 @@ class _Steps:
     ) -> None:
         self._store, self._points = store, (a, b)
         self._collections = collections
-        self._commits: list[Commit] = []
+        self._commits: dict[str, list[Commit]] = {}
+        """What was read of each way, where both are short."""
         self._known: dict[tuple[str, str, int], Version] = {}
         self._is_short = max(a.seq, b.seq) - trunk <= SMALL_RANGE
-        left, right = (self._versions(point, trunk) for point in (a, b))
+        left, right = self._short(trunk) if self._is_short else self._long(trunk)
         self.touches = diffs.Touches(left, right)
 
-    def _versions(self, point: Point, trunk: int) -> list[Version]:
-        if point.seq <= trunk:
-            return []
-        store, session = self._store, point.session
-        if not self._is_short:
-            names = [name for name in self._collections if name not in BOOKKEEPING]
-            found = store.versions(session, after=trunk, upto=point.seq, collections=names)
-            self._learn(session, (version.op for version in found), trunk)
-            return found
-        commits = store.commits(session, after=trunk, upto=point.seq, limit=SMALL_RANGE, load=False)
-        if point is self._points[1]:
-            self._commits = commits
-        self._learn(session, (op for commit in commits for op in commit.delta), trunk)
-        versions = list(diffs.versions_of(commits, self._known))
-        if len(self._collections) == len(COLLECTIONS):
-            return versions
-        return [version for version in versions if version.op.collection in self._collections]
+    def _short(self, trunk: int) -> list[list[Version]]:
+        """The versions on both ways, from their commits."""
+        for point in self._points:
+            known = self._commits.setdefault(point.session, [])
+            if point.seq > trunk:
+                known += self._store.commits(
+                    point.session, after=trunk, upto=point.seq, limit=SMALL_RANGE, load=False
+                )
+        ways = [[c for c in self._commits[p.session] if c.seq <= p.seq] for p in self._points]
+        deltas = [[op for commit in way for op in commit.delta] for way in ways]
+        first = [op for ops in deltas for op in diffs.first_ops(ops) if 0 < op.was <= trunk]
+        b = self._points[1]
+        self._read_plan(b, itertools.chain(*deltas))
+        # Up to where they part, both ways have the same log.
+        self._read(b.session, {op.was for op in first}, self._judging(b))
+        self._know(replaced_by(self._store, b.session, op) for op in first)
+        versions = [diffs.versions_of(way, self._known) for way in ways]
+        return [[v for v in way if v.op.collection in self._collections] for way in versions]
 
-    def _learn(self, session: str, ops: Iterable[Op], trunk: int) -> None:
-        """Look up what the first op of each record replaced."""
-        first = [op for op in diffs.first_ops(ops) if 0 < op.was <= trunk]
-        for version in self._store.replaced(session, first) if first else ():
+    def _read_plan(self, b: Point, ops: Iterable[Op]) -> None:
+        """Read the plan at the end, with what steps are judged by where ops show that they have checks."""
+        if "plan" in self._collections:
+            named = any(map(_names_check, ops))
+            more, limit = (JUDGING, MOST) if named else ((), None)
+            read_ahead(self._store, b.session, "plan", *more, at=b.seq, limit=limit)
+
+    def _long(self, trunk: int) -> list[list[Version]]:
+        """The same from the index of versions. What they replaced, and why they came, is in commits that are read
+        together."""
+        names = [name for name in self._collections if name not in BOOKKEEPING]
+        ways = [
+            self._store.versions(point.session, after=trunk, upto=point.seq, collections=names)
+            if point.seq > trunk
+            else []
+            for point in self._points
+        ]
+        ops = [diffs.first_ops(version.op for version in way) for way in ways]
+        first = [op for found in ops for op in found if 0 < op.was <= trunk]
+        last = {(v.op.collection, v.op.id): v.seq for v in ways[1]}
+        session = self._points[1].session
+        after_tags = {
+            v.seq + 1 for v in ways[1] if v.op.collection == "tags"
+        }  # rewinds, some of them
+        seqs = {*last.values(), *(op.was for op in first), *after_tags}
+        seqs |= {entry.seq for entry in self._kept()[1]}
+        self._read(session, seqs, *map(self._judging, self._points))
+        self._know(replaced_by(self._store, session, op) for op in first)
+        return ways
+
+    def _judging(self, point: Point) -> tuple[set[int], set[str]]:
+        is_asked = "plan" in self._collections and point.session == self._points[1].session
+        return judging(self._store, point.session, point.seq) if is_asked else (set(), set())
+
+    def _read(self, session: str, seqs: set[int], *judged: tuple[set[int], set[str]]) -> None:
+        """Read commits together: at some seqs, and those by which steps of the plan are judged."""
+        for more, _ in judged:
+            seqs = seqs | more
+        ids = set().union(*(ids for _, ids in judged))
+        # What calls were asked to do is read, and may be large.
+        named_commits(self._store, session, seqs, ids=ids, load=bool(ids))
+
+    def _know(self, versions: Iterable[Version | None]) -> None:
+        for version in versions:
             if version is not None:
                 self._known[version.op.collection, version.op.id, version.seq] = version
 
@@ -162,42 +260,97 @@ class _Steps:
         found = diffs.ends_of(self.touches, self._known)
         if self._is_short:
             return found
+        return found + diffs.paired(*self._kept())
+
+    def _kept(self) -> list[list[Entry]]:
+        """What commits keep up to date by themselves, at both ends."""
         kept = [name for name in self._collections if name in BOOKKEEPING]
-        a, b = (_kept(self._store, point.session, kept, point.seq) for point in self._points)
-        return found + diffs.paired(a, b)
+        if not kept:
+            return [[], []]
+        for point in self._points:
+            names = (*kept, "plan", "tags", *JUDGING)
+            read_ahead(self._store, point.session, *names, at=point.seq, limit=MOST)
+        return [self._store.entries(point.session, *kept, at=point.seq) for point in self._points]
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether calls may have begun on the way to the end."""
+        read = self._commits.get(self._points[1].session)
+        return read is None or any(commit.kind == "call" for commit in read)
 
     def in_force(self) -> diffs.Touches:
         """The touches without those that were rewound on the way."""
-        a, b = self._points
-        left = _in_force(self._store, a, self.touches.left)
-        return diffs.Touches(left, _in_force(self._store, b, self.touches.right))
+        touches = self.touches
+        left, right = (
+            self._in_force(point, versions)
+            for point, versions in zip(self._points, (touches.left, touches.right), strict=True)
+        )
+        return diffs.Touches(left, right)
 
-    def whys(self) -> diffs.Why:
-        """Why a commit of the end's log was made; those that were read need not be read again."""
-        by_seq = {commit.seq: commit for commit in self._commits}
+    def _in_force(self, point: Point, versions: Sequence[Version]) -> Sequence[Version]:
+        """Of the versions on the way to a position, those that count there, and what rewinds put back."""
+        # Each rewind leaves a tag: without one, none of these versions was rewound.
+        if not any(version.op.collection == "tags" for version in versions):
+            return versions
+        if (read := self._commits.get(point.session)) is not None:
+            # An earlier rewind says nothing of what came after it.
+            rewinds = [found for one in read if (found := rewind_of(one)) is not None]
+        else:
+            rewinds = reflog.rewinds(self._store, point.session, point.seq)
+        stretches = visible(rewinds, point.seq)
+        back = {after for after, _ in stretches}
+        return [v for v in versions if stands(stretches, v.seq) or v.seq in back]
+
+    def whys(self, pairs: Sequence[Pair]) -> diffs.Why:
+        """Why a commit of the end's log was made: those that last touched a record are read together."""
         store, session = self._store, self._points[1].session
+        last = {(v.op.collection, v.op.id): v.seq for v in self.touches.right}
+        seqs = {*last.values(), *(b.seq for _, b in pairs if b is not None)}
+        commits_at(store, session, seqs, load=False)
 
         def why(seq: int) -> str:
-            commit = by_seq.get(seq)
-            if commit is None or isinstance(commit.content.get("why"), Large):
+            commit = commit_at(store, session, seq, load=False)
+            if isinstance(commit.content.get("why"), Large):
                 commit = commit_at(store, session, seq)
             return why_of(commit)
 
         return why
 
 
-def _in_force(store: StorePort, point: Point, versions: Sequence[Version]) -> Sequence[Version]:
-    """Of the versions on the way to a position, those that count there, and what rewinds put back."""
-    # Each rewind leaves a tag: without one, none of these versions was rewound.
-    if not any(version.op.collection == "tags" for version in versions):
-        return versions
-    stretches = visible(reflog.rewinds(store, point.session), point.seq)
-    back = {after for after, _ in stretches}
-    return [v for v in versions if stands(stretches, v.seq) or v.seq in back]
+def replaced_by(store: StorePort, session: str, op: Op) -> Version | None:
+    """The version that an op replaced, from its commit."""
+    commit = commit_at(store, session, op.was, load=False)
+    puts = [
+        (n, put)
+        for n, put in enumerate(commit.delta)
+        if isinstance(put, Put) and (put.collection, put.id) == (op.collection, op.id)
+    ]
+    if not puts:
+        return None
+    n, put = puts[-1]
+    key = key_of(COLLECTIONS[put.collection], put.record, put.id)
+    return Version(commit.seq, n, commit.turn, key, put)
 
 
-def _kept(store: StorePort, session: str, names: Iterable[str], at: int) -> list[Entry]:
-    return [entry for name in names for entry in store.entries(session, name, at=at)]
+def _turns(store: StorePort, session: str, start: Ref, end: Ref) -> tuple[Point, Point] | None:
+    """Both ends of a range from one turn to a later one, of which the turns are read in one call."""
+    first, last = start.position, end.position
+    if start.session or not isinstance(first, AtTurn) or not isinstance(last, AtTurn):
+        return None
+    if first.retry or last.retry or not first.turn < last.turn < first.turn + TURNS_AHEAD:
+        return None
+    if last.turn < 0:
+        newest = standing_turns(store, session, -first.turn)
+        rows = newest[-last.turn - 1 :][::-1]
+        found = len(newest) == -first.turn
+    else:
+        after = first.turn - 1
+        rows = store.turns(session, after=after, upto=last.turn, limit=TURNS_AHEAD, ends=True)
+        found = bool(rows) and (rows[0].turn, rows[-1].turn) == (first.turn, last.turn)
+    if not found or first.turn * last.turn <= 0:
+        return None
+    a, b = (Point(session, row.end, f"t{row.turn}") for row in (rows[0], rows[-1]))
+    return a, b
 
 
 def calls_in(store: StorePort, session: str, after: int, upto: int) -> list[CallItem]:
@@ -205,15 +358,25 @@ def calls_in(store: StorePort, session: str, after: int, upto: int) -> list[Call
     query = CallQuery(session=session, after=after)
     cursor: tuple[int, ...] | None = (upto + 1,)
     while cursor is not None:
-        page = store.calls(query, cursor=cursor, limit=500)
+        page = store.calls(query, cursor=cursor, limit=PAGE_MAX)
         found += map(_call_item, page.rows)
         cursor = page.cursor
     return found[::-1]
 
 
+def _paths(store: StorePort, one: str, other: str) -> list[list[tuple[str, int]]]:
+    """The paths of two sessions; that of one which the other continues is known from the other's."""
+    known = one if is_row_read(store, one) and not is_row_read(store, other) else other
+    path = _path(store.session(known).record)
+    rest = other if known == one else one
+    places = [place for place, (session, _) in enumerate(path[:-1]) if session == rest]
+    found = [*path[: places[0]], (rest, END)] if places else _path(store.session(rest).record)
+    return [path, found] if known == one else [found, path]
+
+
 def _path(record: SessionRecord) -> list[tuple[str, int]]:
     """The sessions a log runs through, with the seq up to which each lends its part."""
-    return [(part.session, part.upto) for part in record.lineage] + [(record.id, 2**62)]
+    return [(part.session, part.upto) for part in record.lineage] + [(record.id, END)]
 
 
 def _shown(point: Point, other: Point) -> str:

@@ -13,9 +13,17 @@ import msgspec
 from stator.model.calls.program import Spans, spans_of, stretches
 from stator.model.log.commit import Commit
 from stator.model.log.query import TurnRow
-from stator.model.log.rewinds import TAG, Rewind, Stretch, agree_upto, stands, visible
+from stator.model.log.rewinds import (
+    Rewind,
+    Stretch,
+    agree_upto,
+    rewind_of,
+    rewind_tags,
+    stands,
+    visible,
+)
 from stator.model.records.tables import LEARNED
-from stator.model.records.types import TagRecord
+from stator.runtime.base.pages import commits_at, named_commits
 from stator.store.port import StorePort
 
 PAGE = 1000
@@ -35,31 +43,20 @@ class Reflog(msgspec.Struct, frozen=True, kw_only=True):
     """Turns that were in force before it and not after it."""
 
 
-def rewinds(store: StorePort, session: str) -> list[Rewind]:
-    """The rewinds of a session and its lineage, in the order of its log."""
-    return [rewind for _, rewind, _ in _tagged(store, session)]
+def rewinds(store: StorePort, session: str, at: int | None = None) -> list[Rewind]:
+    """The rewinds of a session and its lineage, in the order of its log; those up to a seq."""
+    commits = named_commits(store, session, rewinds=True, upto=at, load=False)
+    return [rewind for commit in commits if (rewind := rewind_of(commit)) is not None]
 
 
 def _tagged(store: StorePort, session: str) -> list[tuple[str, Rewind, Commit]]:
-    found: list[tuple[str, Rewind, Commit]] = []
-    for entry in store.entries(session, "tags"):
-        record = entry.record
-        if not isinstance(record, TagRecord) or not record.name.startswith(TAG):
-            continue
-        for commit in store.commits(session, after=entry.seq, limit=1):
-            rewind = rewind_of(commit)
-            if rewind is not None:
-                found.append((record.name, rewind, commit))
-    return sorted(found, key=lambda item: item[1].seq)
-
-
-def rewind_of(commit: Commit) -> Rewind | None:
-    """The rewind that a commit records. A fork may be taken between a tag and its rewind, and an imported log
-    may contain anything."""
-    ends = [seq for seq in commit.inputs if isinstance(seq, int)]
-    if commit.kind != "rewind" or len(ends) != 2 or not 0 <= ends[0] <= ends[1] < commit.seq:
-        return None
-    return Rewind(commit.seq, *ends)
+    tags = rewind_tags(store.entries(session, "tags"))
+    names = {seq + 1: tag.name for seq, tag in tags}
+    return [
+        (names[commit.seq], rewind, commit)
+        for commit in commits_at(store, session, names, load=False)
+        if (rewind := rewind_of(commit)) is not None
+    ]
 
 
 def reflog(store: StorePort, session: str) -> list[Reflog]:
@@ -127,34 +124,16 @@ def left_turns(store: StorePort, session: str) -> set[int]:
         return set()
     in_force = visible(known, store.head(session).seq)
     found: set[int] = set()
-    for rewind in known:
-        found.update(undone(store, session, known, rewind.left, rewind.to))
-    rows = {turn: store.turns(session, after=turn - 1, upto=turn)[0] for turn in found}
-    return {turn for turn, row in rows.items() if not stands(in_force, row.first)}
+    low = turn_at(store, session, min(rewind.to for rewind in known))
+    while page := store.turns(session, after=low):
+        found |= {row.turn for row in page if not stands(in_force, row.first)}
+        low = page[-1].turn
+    return found
 
 
 def standing_turns(store: StorePort, session: str, most: int) -> list[TurnRow]:
-    """The last turns that were not rewound, newest first."""
-    known = rewinds(store, session)
-    if not known:
-        return store.turns(session, newest_first=True, limit=most)
-    in_force = visible(known, store.head(session).seq)
-    found: list[TurnRow] = []
-    upto: int | None = None
-    while len(found) < most and (
-        page := store.turns(session, upto=upto, newest_first=True, limit=PAGE)
-    ):
-        found += [row for row in page if stands(in_force, row.first)]
-        upto = page[-1].turn - 1
-        if not upto:
-            break
-    return found[:most]
-
-
-def end_of_turn(store: StorePort, session: str, row: TurnRow) -> int:
-    """Where a turn ends: a rewind after it is not part of it."""
-    left = [rewind.left for rewind in rewinds(store, session) if row.first <= rewind.left]
-    return min([row.last, *left])
+    """The last turns that were not rewound, newest first, with where they end."""
+    return store.turns(session, newest_first=True, limit=most, ends=True, standing=True)
 
 
 def standing_program(store: StorePort, session: str, spans: Spans) -> Spans:

@@ -25,9 +25,10 @@ from stator.model.values.position import (
 )
 from stator.model.views.unplaced import EXPLAINED, named
 from stator.runtime.base import project_flags, provenance
-from stator.runtime.base.pages import commit_at, matching
+from stator.runtime.base.one_answer import head_seq
+from stator.runtime.base.pages import commit_at, find_entry, matching
 from stator.runtime.views.as_read import unplaced_in
-from stator.runtime.views.reflog import end_of_turn, standing_turns, turn_at
+from stator.runtime.views.reflog import standing_turns, turn_at
 from stator.store.port import StorePort
 
 CANDIDATES = 8
@@ -241,7 +242,10 @@ def _attempted_upto(store: StorePort, session: str, intent: Commit) -> int:
     if not first.has("key"):
         return rows[0].last
     key = first.known("key", "")  # empty: it was erased
-    return store.keyed_turns(session, [key])[-1].last if key else store.head(session).seq
+    if not key:
+        return store.head(session).seq
+    (row,) = store.turns(session, keys=[key], newest_first=True, limit=1)
+    return row.last
 
 
 def arguments_of(intent: Commit | None) -> Any:
@@ -257,15 +261,20 @@ def locate(store: StorePort, session: str, ref: str) -> Point:
 
 def session_of(store: StorePort, session: str, ref: Ref) -> str:
     """The session a ref is about: the one it names, else this one."""
-    if not ref.session:
+    if not ref.session or ref.session == session:
         return session
+    if is_id(ref.session, "session"):
+        own = store.session(session).record
+        # What a session continues is there as long as it is.
+        is_there = any(part.session == ref.session for part in own.lineage)
+        return ref.session if is_there else _by_id(store, ref.session).id
     return find_session(store, ref.session, project=store.session(session).record.project).id
 
 
 def resolve(store: StorePort, session: str, position: Position) -> Point:
     """Where a position is in a session; `NotFound` if the session does not reach there."""
     if isinstance(position, AtHead):
-        head = store.head(session).seq
+        head = head_seq(store, session)
         if position.back > head:
             raise NotFound(f"the log has {head} commits: head~{position.back} is before it")
         shown = f"head~{position.back}" if position.back else "head"
@@ -291,13 +300,13 @@ def span(store: StorePort, session: str, position: AtTurn) -> tuple[Point, Point
         if len(rows) < -position.turn:
             raise NotFound(f"the session has {len(rows)} turns, so there is no t{position.turn}")
     else:
-        rows = store.turns(session, after=position.turn - 1, upto=position.turn)
+        rows = store.turns(session, after=position.turn - 1, upto=position.turn, ends=True)
         if not rows:
             raise NotFound(f"no turn {position.turn} in session {session}", session=session)
     row = rows[-1]
     # Every commit belongs to a turn from the first one on, so a turn ends where the next begins.
     before = Point(session, row.first - 1, f"t{row.turn - 1}") if row.turn > 1 else nothing
-    return before, Point(session, end_of_turn(store, session, row), f"t{row.turn}")
+    return before, Point(session, row.end, f"t{row.turn}")
 
 
 class Siblings(msgspec.Struct, frozen=True):
@@ -351,7 +360,7 @@ def sibling(store: StorePort, session: str, position: AtTurn) -> str:
 
 
 def _named(store: StorePort, session: str, position: AtName) -> Point:
-    tag = store.find(session, "tags", position.name)
+    tag = find_entry(store, session, "tags", position.name)
     if tag is not None:
         return Point(session, int(getattr(tag.record, "seq", 0)), position.name)
     if named(unplaced_in(store, session), position.name):

@@ -5,7 +5,7 @@ Needs no lease and changes nothing. What people hold is `SessionView`, which add
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -31,11 +31,12 @@ from stator.model.records.types import (
     State,
 )
 from stator.model.values import canon
-from stator.model.values.position import parse_range
+from stator.model.values.position import AtHead, parse_range, parse_ref
 from stator.model.views.diff import Diff, superseded
 from stator.model.views.unplaced import Unplaced
+from stator.runtime.base.pages import counts_of
 from stator.runtime.views import words
-from stator.runtime.views.as_read import unplaced_in
+from stator.runtime.views.as_read import for_one_answer, unplaced_in
 from stator.runtime.views.file_changes import FileChange, files_touched
 from stator.runtime.views.ranges import between, ends, points
 from stator.runtime.views.reflog import (
@@ -112,7 +113,7 @@ class SessionReader:
 
     @property
     def counts(self) -> Counts:
-        return self._store.counts(self._id)
+        return counts_of(self._store, self._id)
 
     # -- the log ----------------------------------------------------------------------------------
 
@@ -157,23 +158,21 @@ class SessionReader:
         found = self._store.commits(point.session, after=point.seq - 1, upto=point.seq, limit=1)
         return found[0]
 
-    def turns(self, *, last: int | None = None) -> list[TurnRow]:
-        """Turns in order: all of them, or the last `last`."""
+    def turns(self, *, last: int | None = None, prompts: bool = False) -> list[TurnRow]:
+        """Turns in order: all of them, or the last `last`; with `prompts`, each with the commit that began it."""
         if last is not None:
-            return self._store.turns(self._id, newest_first=True, limit=last)[::-1]
+            return self._store.turns(self._id, newest_first=True, limit=last, prompts=prompts)[::-1]
         found: list[TurnRow] = []
-        while page := self._store.turns(self._id, after=found[-1].turn if found else 0):
+        while page := self._store.turns(
+            self._id, after=found[-1].turn if found else 0, prompts=prompts
+        ):
             found += page
         return found
 
     def beginning(self, turn: int) -> Commit | None:
         """The commit that began a turn, with its prompt; None without such a turn."""
-        rows = self._store.turns(self._id, after=turn - 1, upto=turn) if turn > 0 else []
-        if not rows:
-            return None
-        first = rows[0].first
-        found = self._store.commits(self._id, after=first - 1, upto=first, limit=1)
-        return found[0] if found else None
+        rows = turn > 0 and self._store.turns(self._id, after=turn - 1, upto=turn, prompts=True)
+        return rows[0].began if rows else None
 
     def at(self, ref: str) -> Point:
         """Where a ref points; one without a session points into this one."""
@@ -183,17 +182,16 @@ class SessionReader:
 
     def state(self, at: str = "head", *, collections: Sequence[str] = ()) -> State:
         """The state at a position, whole or some collections of it."""
-        point = self.at(at)
-        return {
-            name: {entry.id: entry.record for entry in self._entries(point, name)}
-            for name in collections or COLLECTIONS
-        }
+        names = collections or tuple(COLLECTIONS)
+        state: State = {name: {} for name in names}
+        for entry in self._read(at, names):
+            state[entry.collection][entry.id] = entry.record
+        return state
 
     def hot(self, at: str = "head") -> dict[str, list[Entry]]:
         """What an agent needs first: small collections whole, the newest decisions and files; without what was
         erased."""
-        point = self.at(at)
-        return {name: self._kept(point, name, hot.newest) for name, hot in HOT.items()}
+        return self._kept(at, {name: hot.newest for name, hot in HOT.items()})
 
     def entries(
         self,
@@ -205,21 +203,33 @@ class SessionReader:
     ) -> list[Entry]:
         """Live records of a collection, last touched first; those that were erased only with `erased`: they are
         an `ErasedRecord`, which has none of the fields."""
-        point = self.at(at)
         if erased:
-            return self._entries(point, collection, limit)
-        return self._kept(point, collection, limit)
+            return self._read(at, [collection], {} if limit is None else {collection: limit})
+        return self._kept(at, {collection: limit})[collection]
 
-    def _kept(self, point: Point, collection: str, limit: int | None) -> list[Entry]:
-        """Live records that were not erased."""
-        found = self._entries(point, collection, limit)
-        kept = [entry for entry in found if not isinstance(entry.record, ErasedRecord)]
-        if limit is None or len(kept) == len(found):
-            return kept
-        return self._kept(point, collection, None)[:limit]
+    def _kept(self, at: str, limits: Mapping[str, int | None]) -> dict[str, list[Entry]]:
+        """Live records that were not erased, by collection."""
+        most = {name: limit for name, limit in limits.items() if limit is not None}
+        kept: dict[str, list[Entry]] = {name: [] for name in limits}
+        cut: set[str] = set()
+        for entry in self._read(at, list(limits), most):
+            if not isinstance(entry.record, ErasedRecord):
+                kept[entry.collection].append(entry)
+            elif entry.collection in most:
+                cut.add(entry.collection)
+        for name in cut:  # of the newest some were erased, so that earlier ones take their place
+            kept[name] = self._kept(at, {name: None})[name][: most[name]]
+        return kept
 
-    def _entries(self, point: Point, collection: str, limit: int | None = None) -> list[Entry]:
-        return self._store.entries(point.session, collection, at=point.seq, limit=limit)
+    def _read(
+        self, at: str, names: Sequence[str], limits: Mapping[str, int] | None = None
+    ) -> list[Entry]:
+        """Live records of some collections at a position: one call, and one to find the position."""
+        store, ref = for_one_answer(self._store), parse_ref(at)
+        if not ref.session and ref.position == AtHead():
+            return store.entries(self._id, *names, limit=limits)
+        point = locate(store, self._id, at)
+        return store.entries(point.session, *names, at=point.seq, limit=limits)
 
     def facts(self) -> dict[str, Any]:
         """Facts by name."""
@@ -250,17 +260,19 @@ class SessionReader:
 
     def diff(self, start: str | None = None, end: str | None = None) -> Diff:
         """The net change: of the last turn, of one turn (`diff("t5")`), of a range (`"t4..t5"`) or between two refs."""
-        return between(self._store, *points(self._store, self._id, start, end))
+        store = for_one_answer(self._store)
+        return between(store, *points(store, self._id, start, end))
 
     # -- questions --------------------------------------------------------------------------------
 
     def files(self, *, last: int | None = None, reads: bool = False) -> list[FileChange]:
         """Files touched in the last `last` turns (default: ever), net, newest first. What was rewound is left out."""
-        after = 0
+        after, store = 0, for_one_answer(self._store)
         if last is not None:
-            rows = standing_turns(self._store, self._id, last)
+            rows = standing_turns(store, self._id, last)
             after = rows[-1].first - 1 if rows else 0
-        return files_touched(self._store, self._id, after=after, upto=self.head.seq, reads=reads)
+        upto = store.head(self._id).seq
+        return files_touched(store, self._id, after=after, upto=upto, reads=reads)
 
     def decisions(self, *, standing: bool | None = None) -> list[DecisionLine]:
         """Decisions in the order they were made; those that are current, those that are not (superseded, taken
@@ -325,17 +337,27 @@ def list_calls(
     rows: list[CallRow] = []
     while True:
         page = store.calls(query, cursor=cursor, limit=limit - len(rows))
-        found = [_precise(store, row) if row.status == "started" else row for row in page.rows]
+        found = _precise(store, page.rows)
         rows += [row for row in found if not wanted or row.status in wanted]
         cursor = page.cursor
         if cursor is None or len(rows) >= limit:
             return Page(rows, cursor)
 
 
-def _precise(store: StorePort, row: CallRow) -> CallRow:
-    entry = store.find(row.session, "calls", row.call)
-    status = getattr(entry.record, "status", row.status) if entry is not None else row.status
-    return msgspec.structs.replace(row, status=status) if status == WAITS else row
+def _precise(store: StorePort, rows: Sequence[CallRow]) -> list[CallRow]:
+    """Calls without an outcome, with whether they wait for a person: what each session has of them is read once."""
+    waiting = {
+        entry.key
+        for session in {row.session for row in rows if row.status == "started"}
+        for entry in store.entries(session, "calls")
+        if getattr(entry.record, "status", "") == WAITS
+    }
+    return [
+        msgspec.structs.replace(row, status=WAITS)
+        if row.status == "started" and row.call in waiting
+        else row
+        for row in rows
+    ]
 
 
 def statuses_of(status: str | None) -> tuple[str, ...]:

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from stator.model.calls.budget import total
 from stator.model.log.query import SessionQuery, SessionRow
 from stator.model.records.types import ChildRecord, SpendRecord
-from stator.runtime.base.pages import matching
+from stator.runtime.base.pages import counts_of, matching
 from stator.runtime.base.provenance import imported_upto
 from stator.store.port import StorePort
 
 
 def spent(store: StorePort, session: str) -> dict[str, int]:
     """What a session itself has spent, by unit; what it inherited from a fork is not its own."""
-    counts = store.counts(session)
+    counts = counts_of(store, session)
     used = {
         record.unit: record.amount
         for entry in store.entries(session, "spend")

@@ -11,7 +11,8 @@ from stator.errors import NotFound
 from stator.model.log.query import SessionQuery, SessionRow
 from stator.model.log.rewinds import TAG
 from stator.model.views.tree import Branch, Tree, in_order
-from stator.runtime.base.pages import matching
+from stator.runtime.base.pages import commits_at, matching
+from stator.runtime.views.as_read import for_one_answer, read_ahead
 from stator.runtime.views.reflog import turn_at
 from stator.runtime.views.refs import rows_of
 from stator.runtime.views.spend import spent
@@ -51,7 +52,15 @@ def project_tree(store: StorePort, project: str | None, *, limit: int = LIMIT) -
 
 
 def _tree(store: StorePort, rows: Iterable[SessionRow], *, more: bool) -> Tree:
+    store = for_one_answer(store)
     by_id = {row.id: row for row in rows}
+    began: dict[str, set[int]] = {}
+    for row in by_id.values():
+        read_ahead(store, row.id, "spend", "tags")
+        if (parent := row.record.parent) is not None and parent.session in by_id:
+            began.setdefault(parent.session, set()).add(parent.seq)
+    for session, seqs in began.items():
+        commits_at(store, session, seqs, load=False)
     turn = lru_cache(maxsize=None)(partial(turn_at, store))
     branches = [_branch(store, row, by_id, turn) for row in by_id.values()]
     return Tree(branches=in_order(branches), more=more)

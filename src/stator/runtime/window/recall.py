@@ -29,7 +29,7 @@ from stator.model.values import canon
 from stator.model.values.json_text import shown
 from stator.model.window.compaction import CHATTER, GROUPS, RANKS, UNDONE, bounded, key_for, order
 from stator.model.window.reply import requests, text_of
-from stator.runtime.base.pages import commit_at
+from stator.runtime.base.pages import commit_at, find_entry
 from stator.runtime.base.provenance import imported_upto
 from stator.runtime.views.refs import find_call, find_session, intent_of, last_attempt, with_session
 from stator.runtime.window.transcript import latest, stands_for
@@ -320,10 +320,10 @@ def _plain(record: Record) -> dict[str, Any]:
 
 def _places(store: StorePort, session: str, key: str, collection: str, name: str) -> Iterator[int]:
     """Where a key was put: as it is now, as it was evicted, as it was last put."""
-    entry = store.find(session, collection, name)
+    entry = find_entry(store, session, collection, name)
     if entry is not None:
         yield entry.seq
-    marked = store.find(session, "evicted", key)
+    marked = find_entry(store, session, "evicted", key)
     held = getattr(marked.record, "seq", 0) if marked is not None else 0
     if marked is not None and 0 < held <= marked.seq:
         yield held

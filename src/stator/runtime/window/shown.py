@@ -6,11 +6,10 @@ read from the log once, when they are first needed, and then kept up with what i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
-from stator.model.log.commit import Commit
-from stator.model.log.edges import Edge, is_shown
+from stator.model.log.commit import Commit, Named
+from stator.model.log.edges import Edge, as_inputs, is_shown
 from stator.model.log.rewinds import stands, visible
+from stator.model.records.tables import SHOWN
 from stator.model.window.compaction import WHOLE, WINDOW, view_of
 from stator.runtime.views import reflog
 from stator.runtime.window.transcript import latest
@@ -18,6 +17,11 @@ from stator.store.port import StorePort
 
 RECENT = 200
 """Commits before the head among which the last answer is looked for. Without one, all that is shown counts."""
+
+AGAIN = frozenset({"compaction", "rewind"})
+"""Kinds of commits after which what is shown is read again."""
+SHOWS = SHOWN | AGAIN
+"""Kinds of commits that change what is shown."""
 
 
 class ShownRanges:
@@ -35,40 +39,56 @@ class ShownRanges:
         """The last commit that is shown."""
         self._answer = 0
         """The last answer of the model."""
+        self._recent: tuple[Named, ...] | None = None
+        """What is made from it and from what was shown since; None if more was shown."""
 
     def forget(self) -> None:
         """After a rewind or a compaction: what is shown is read again."""
         self._loaded = False
 
-    def landed(self, commits: Iterable[Commit]) -> None:
-        """These commits were appended."""
-        for commit in commits:
-            if commit.kind in ("compaction", "rewind"):
-                self._loaded = self._loaded and commit.status == WINDOW
-            elif self._loaded and is_shown(commit):
-                self._last = commit.seq
-                if is_answer(commit):
-                    self._answer = commit.seq
+    def landed(self, commit: Commit) -> bool:
+        """A commit of one of the kinds in `SHOWS` was appended. Whether it is an answer of the model."""
+        if commit.kind in AGAIN:
+            self._loaded = self._loaded and commit.status == WINDOW
+            return False
+        if not is_shown(commit):
+            return False
+        is_answer = commit.kind == "entry" and commit.actor == "model"
+        if self._loaded:
+            self._recent = None
+            self._last = commit.seq
+            if is_answer:
+                self._answer = commit.seq
+        return is_answer
 
-    def whole(self, upto: int | None = None, *, since: int = 0) -> tuple[Edge, ...]:
+    def whole(self, upto: int | None = None, *, since: int = 0) -> tuple[Named, ...]:
         """Everything that is shown: what an answer is made from. `upto`: as it was when that was the head;
         `since`: without what was left out before it."""
-        self._load()
+        if not self._loaded:
+            self._load()
         last = self._last if upto is None else max(upto, self._last)
-        return tuple(_clipped(self._ranges(last), since))
+        return self._inputs(last, since)
 
-    def recent(self) -> tuple[Edge, ...]:
+    def recent(self) -> tuple[Named, ...]:
         """The last answer and what was shown since: what a decision is made from."""
-        self._load()
-        return tuple(_clipped(self._ranges(self._last), self._answer))
+        if not self._loaded:
+            self._load()
+        if self._recent is None:
+            self._recent = self._inputs(self._last, self._answer)
+        return self._recent
 
-    def _ranges(self, last: int) -> list[Edge]:
-        grows = [Edge(self._from, last)] if last >= self._from else []
-        return [*self._closed, *grows]
+    def _inputs(self, last: int, since: int) -> tuple[Named, ...]:
+        """What is shown from one commit to another, as a draft names it."""
+        grows = (Edge(self._from, last),) if last >= self._from else ()
+        return as_inputs(
+            [
+                Edge(max(edge.first, since), edge.last)
+                for edge in (*self._closed, *grows)
+                if edge.last >= since
+            ]
+        )
 
     def _load(self) -> None:
-        if self._loaded:
-            return
         store, session = self._store, self._session
         head = store.head(session).seq
         stretches = visible(reflog.rewinds(store, session), head)
@@ -82,22 +102,13 @@ class ShownRanges:
         ]
         recent = store.commits(session, newest_first=True, limit=RECENT, load=False)
         shown = [c for c in recent if is_shown(c) and stands(stretches, c.seq)]
-        self._answer = next((c.seq for c in shown if is_answer(c)), 0)
+        answers = (c.seq for c in shown if c.kind == "entry" and c.actor == "model")
+        self._answer = next(answers, 0)
         self._last = shown[0].seq if shown else head
         grows = ranges.pop() if ranges else Edge(head + 1, head + 1)
         if grows.last < head:  # a rewind is the newest commit: the next one begins a range
             ranges.append(grows)
             grows = Edge(head + 1, head + 1)
         self._closed, self._from = [*kept, *ranges], grows.first
+        self._recent = None
         self._loaded = True
-
-
-def is_answer(commit: Commit) -> bool:
-    """Whether a commit is an answer of the model that it is shown again."""
-    return commit.kind == "entry" and commit.actor == "model" and is_shown(commit)
-
-
-def _clipped(ranges: Iterable[Edge], since: int) -> Iterator[Edge]:
-    for edge in ranges:
-        if edge.last >= since:
-            yield Edge(max(edge.first, since), edge.last)

@@ -10,14 +10,21 @@ module needs, the first of which is
 import pytest
 
 SUBJECTS = (
-    "append bookmarks calls erasure fork idempotency ingest inputs lease paging projects purge rewind sessions state"
-    " turns verify"
+    "append bookmarks calls distance.lost_answers distance.tenants erasure fork idempotency ingest inputs"
+    " lease paging projects purge rewind sessions state turns verify"
 )
 pytest.register_assert_rewrite(*(f"stator.store.contract.{name}" for name in SUBJECTS.split()))
 
-from stator.store.contract.append import TestAppend, TestDurability, TestRedaction  # noqa: E402
+from stator.store.contract.append import (  # noqa: E402
+    TestAppend,
+    TestData,
+    TestDurability,
+    TestRedaction,
+)
 from stator.store.contract.bookmarks import TestBookmarks  # noqa: E402
 from stator.store.contract.calls import TestCalls  # noqa: E402
+from stator.store.contract.distance.lost_answers import TestLostAnswers  # noqa: E402
+from stator.store.contract.distance.tenants import TestTenants, tenants  # noqa: E402
 from stator.store.contract.erasure import TestErasure  # noqa: E402
 from stator.store.contract.fixtures import Capabilities, MakeStore, store, story  # noqa: E402
 from stator.store.contract.fork import TestFork  # noqa: E402
@@ -25,11 +32,11 @@ from stator.store.contract.idempotency import TestIdempotency  # noqa: E402
 from stator.store.contract.ingest import TestIngest, elsewhere  # noqa: E402
 from stator.store.contract.inputs import TestInputs  # noqa: E402
 from stator.store.contract.lease import TestLease, TestLifecycle  # noqa: E402
-from stator.store.contract.pages import TestPaging  # noqa: E402
+from stator.store.contract.pages import TestPaging, TestTogether  # noqa: E402
 from stator.store.contract.projects import TestProjectIndex  # noqa: E402
 from stator.store.contract.purge import TestPurge, TestUsage, project  # noqa: E402
-from stator.store.contract.rewind import TestRewind  # noqa: E402
-from stator.store.contract.sessions import TestSessions  # noqa: E402
+from stator.store.contract.rewind import TestRewind, TestRewoundTurns  # noqa: E402
+from stator.store.contract.sessions import TestHeads, TestSessions  # noqa: E402
 from stator.store.contract.state import TestState  # noqa: E402
 from stator.store.contract.turns import TestTurns  # noqa: E402
 from stator.store.contract.verify import TestVerify  # noqa: E402
@@ -40,21 +47,27 @@ __all__ = [
     "TestAppend",
     "TestBookmarks",
     "TestCalls",
+    "TestData",
     "TestDurability",
     "TestErasure",
     "TestFork",
+    "TestHeads",
     "TestIdempotency",
     "TestIngest",
     "TestInputs",
     "TestLease",
     "TestLifecycle",
+    "TestLostAnswers",
     "TestPaging",
     "TestProjectIndex",
     "TestPurge",
     "TestRedaction",
     "TestRewind",
+    "TestRewoundTurns",
     "TestSessions",
     "TestState",
+    "TestTenants",
+    "TestTogether",
     "TestTurns",
     "TestUsage",
     "TestVerify",
@@ -62,4 +75,5 @@ __all__ = [
     "project",
     "store",
     "story",
+    "tenants",
 ]

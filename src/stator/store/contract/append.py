@@ -7,16 +7,18 @@ import threading
 import msgspec
 import pytest
 
-from stator.errors import BadDelta, BadId, BadType, HeadMoved, InvalidInput, NotFound
+from stator.errors import BadDelta, BadId, BadType, Erased, HeadMoved, InvalidInput, NotFound
 from stator.model.log.commit import (
+    DATA,
     Commit,
     Erase,
     Remove,
     Upsert,
 )
 from stator.model.records.types import FactRecord, FileRecord
-from stator.store.contract.drive import Clock, Drafts, Ids, Story, begin
+from stator.store.contract.drive import Clock, Drafts, Ids, Story, begin, find
 from stator.store.contract.fixtures import Capabilities, MakeStore, skip_unless_durable
+from stator.store.memory import MemoryStore
 from stator.store.port import StorePort
 
 SECRET = "sk-ant-" + "api03-abcdefghij0123456789"
@@ -135,7 +137,7 @@ class TestAppend:
         """No requested change is silently ignored."""
         fact = Upsert("facts", FactRecord(name="x", value=1))
         story.add(msgspec.structs.replace(story.drafts.call("read"), changes=(fact,)))
-        assert story.store.find(story.session, "facts", "x") is not None
+        assert find(story.store, story.session, "facts", "x") is not None
 
     def test_happened_defaults_to_the_time_of_the_append(self, story: Story) -> None:
         """Retention uses `at`, displays use `happened`."""
@@ -209,6 +211,18 @@ class TestRedaction:
 
 
 class TestDurability:
+    def test_an_end_of_a_turn_without_a_status_is_refused_and_the_turn_stays_open(
+        self, story: Story
+    ) -> None:
+        story.turn()
+        with pytest.raises(InvalidInput, match="cannot end without a status"):
+            story.turn_end("")
+        assert story.store.head(story.session).turn_open
+
+    def test_an_origin_that_is_no_pair_is_refused(self, story: Story) -> None:
+        with pytest.raises(InvalidInput, match="source, id"):
+            story.entry("a", origin=("hook",))
+
     def test_acknowledged_commits_exist_after_reopening(
         self, make_store: MakeStore, capabilities: Capabilities
     ) -> None:
@@ -284,3 +298,68 @@ def _everything(store: StorePort, session: str) -> tuple[list[Commit], object, o
         store.turns(session),
         store.head(session),
     )
+
+
+EVERY_BYTE = bytes(range(256)) * 5
+LARGE = b"".join(n.to_bytes(3, "big") for n in range(40_000))
+TOKEN = b"ghp_" + b"a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+
+def with_data(story: Story, **data: bytes) -> int:
+    draft = story.drafts.make("entry", output="kept", data=data)
+    return story.add(draft).seq
+
+
+class TestData:
+    def test_bytes_come_back_as_they_were_given(self, story: Story) -> None:
+        story.turn()
+        seq = with_data(story, state=EVERY_BYTE, large=LARGE, none=b"")
+        found = story.log[seq - 1]
+        assert found.data_names == ["large", "none", "state"]
+        assert (found.bytes("state"), found.bytes("large")) == (EVERY_BYTE, LARGE)
+        assert (found.bytes("none"), found.bytes("other")) == (b"", None)
+        assert found.content[DATA + "state"] == EVERY_BYTE
+
+    def test_a_secret_in_bytes_that_are_text_is_replaced(self, story: Story) -> None:
+        story.turn()
+        seq = with_data(story, env=b"TOKEN=" + TOKEN + b"\n")
+        found = story.log[seq - 1].bytes("env")
+        assert found is not None
+        assert TOKEN not in found
+        assert found.startswith(b"TOKEN=")
+
+    def test_bytes_that_are_no_text_stay_as_they_are(self, story: Story) -> None:
+        """Whatever is in them: with another length, a frame around it could not be read again."""
+        story.turn()
+        seq = with_data(story, frame=b"\x82\xa5token\xd9\x28" + TOKEN + b"\xa4step\x07")
+        found = story.log[seq - 1].bytes("frame")
+        assert found == b"\x82\xa5token\xd9\x28" + TOKEN + b"\xa4step\x07"
+
+    def test_bytes_are_erased_by_name(self, story: Story) -> None:
+        story.turn()
+        seq = with_data(story, one=EVERY_BYTE, two=LARGE)
+        story.erase(seq, DATA + "two")
+        found = story.log[seq - 1]
+        assert found.bytes("one") == EVERY_BYTE
+        with pytest.raises(Erased):
+            found.bytes("two")
+
+    def test_the_same_draft_again_is_the_same_commit(self, story: Story) -> None:
+        story.turn()
+        draft = story.drafts.make("entry", output="kept", data={"a": EVERY_BYTE})
+        assert story.add(draft) == story.add(draft)
+
+    def test_bytes_travel_with_their_commit(self, store: StorePort) -> None:
+        with MemoryStore(clock=Clock()) as other:
+            story = begin(other).drive()
+            story.turn()
+            with_data(story, a=EVERY_BYTE, b=LARGE)
+            store.ingest(story.log)
+            assert store.commits(story.session) == story.log
+            assert store.packed(story.session) == other.packed(story.session)
+
+    @pytest.mark.parametrize("data", [{"a b": b""}, {"": b""}, {"a": "text"}, {1: b""}, [b""]])
+    def test_other_names_and_values_are_refused(self, story: Story, data: object) -> None:
+        story.turn()
+        with pytest.raises(InvalidInput):
+            story.add(story.drafts.make("entry", output="x", data=data))

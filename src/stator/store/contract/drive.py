@@ -21,9 +21,10 @@ from stator.model.log.commit import (
     Remove,
     Upsert,
 )
-from stator.model.log.query import Holder, SessionRow
+from stator.model.log.query import Counts, Holder, SessionRow
 from stator.model.records.types import (
     DecisionRecord,
+    Entry,
     FactRecord,
     FileOp,
     FileRecord,
@@ -86,6 +87,15 @@ def salts(seed: str = "") -> Callable[[int], bytes]:
 def large_text() -> str:
     """A text that no store keeps in a row: 150 KB that hardly compress."""
     return "".join(chr(0x4E00 + n * 7919 % 20000) for n in range(50_000))
+
+
+def find(
+    store: StorePort, session: str, collection: str, key: str, *, at: int | None = None
+) -> Entry | None:
+    """The record that answers to a key; None if none does."""
+    found = store.entries(session, collection, at=at, keys=[key])
+    assert len(found) < 2, found
+    return found[0] if found else None
 
 
 def lineage(parent: SessionRecord, seq: int) -> list[Segment]:
@@ -280,3 +290,10 @@ def begin(store: StorePort, name: str = "story", *, ids: Ids | None = None, **fi
     story = Story(store, Drafts(ids, ids("session")))
     store.create([story.drafts.open(name, **fields)])
     return story
+
+
+def counts(store: StorePort, session: str) -> Counts:
+    """How much a session holds."""
+    found = store.session(session, counted=True).counts
+    assert found is not None
+    return found

@@ -9,7 +9,7 @@ from stator.model.log import chain
 from stator.model.log.commit import Commit, Erase, Gone
 from stator.model.log.query import Lease
 from stator.model.records.types import ErasedRecord
-from stator.store.contract.drive import Story
+from stator.store.contract.drive import Story, counts, find
 from stator.store.contract.fixtures import Capabilities, MakeStore, skip_unless_durable
 
 NEEDLE = "f00dfeed5eed"
@@ -74,7 +74,7 @@ class TestErasure:
         store, session = story.store, story.session
         (entry,) = store.entries(session, "facts")
         assert entry.record == ErasedRecord(erased=by.seq)
-        assert store.find(session, "facts", NEEDLE) is None
+        assert find(store, session, "facts", NEEDLE) is None
         assert store.touches("facts", NEEDLE) == []
         found = store.versions(session, after=0, upto=by.seq, collections=["facts"])
         assert NEEDLE not in repr(found)
@@ -86,7 +86,7 @@ class TestErasure:
         story.fact("x", 1)
         target = story.fact("x", 2)
         story.erase(target.seq)
-        assert story.store.find(story.session, "facts", "x") is None
+        assert find(story.store, story.session, "facts", "x") is None
         (entry,) = story.store.entries(story.session, "facts")
         assert isinstance(entry.record, ErasedRecord)
 
@@ -95,7 +95,7 @@ class TestErasure:
         target = story.fact("x", 1)
         story.fact("x", 2)
         story.erase(target.seq)
-        entry = story.store.find(story.session, "facts", "x")
+        entry = find(story.store, story.session, "facts", "x")
         assert entry is not None
         assert getattr(entry.record, "value", None) == 2
 
@@ -129,7 +129,7 @@ class TestErasure:
         assert NEEDLE not in repr(fork.log)
         assert NEEDLE not in repr(store.versions(session, after=0, upto=99))
         assert store.touches("facts", "dropped" + NEEDLE) == []
-        assert store.find(session, "facts", NEEDLE) is None
+        assert find(store, session, "facts", NEEDLE) is None
         assert fork.fact(NEEDLE, 2).delta[0].id != kept.delta[0].id
         must_verify(fork.log)
 
@@ -175,12 +175,12 @@ class TestErasure:
     def test_counts_exclude_erased_content(self, story: Story) -> None:
         """Before and after a rebuild."""
         target = story.entry("x" * 1000)
-        before = story.store.counts(story.session).content_bytes
+        before = counts(story.store, story.session).content_bytes
         story.erase(target.seq, "output")
-        after = story.store.counts(story.session)
+        after = counts(story.store, story.session)
         assert after.content_bytes < before - 900
         story.store.rebuild()
-        assert story.store.counts(story.session) == after
+        assert counts(story.store, story.session) == after
 
     def test_erasing_one_of_two_equal_large_items_keeps_the_other(self, story: Story) -> None:
         """In one commit, and in two."""
@@ -234,6 +234,6 @@ class TestErasure:
         try:
             other.rebuild()
             assert NEEDLE not in repr(other.commits(story.session))
-            assert other.find(story.session, "facts", NEEDLE) is None
+            assert find(other, story.session, "facts", NEEDLE) is None
         finally:
             other.close()

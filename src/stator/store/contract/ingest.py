@@ -8,12 +8,13 @@ import msgspec
 import pytest
 
 from stator.errors import BrokenChain, Busy, Conflict, IdReused, StatorError
+from stator.model.exchange.packed import pack
 from stator.model.log import chain
 from stator.model.log.commit import Commit, Gone
 from stator.model.log.delta import Put
 from stator.model.log.query import Holder, Lease, SessionQuery
 from stator.model.records.types import FactRecord
-from stator.store.contract.drive import Clock, Ids, Story, begin, large_text
+from stator.store.contract.drive import Clock, Ids, Story, begin, counts, find, large_text
 from stator.store.contract.state import busy
 from stator.store.memory import MemoryStore
 from stator.store.port import StorePort
@@ -39,7 +40,7 @@ class TestIngest:
         assert store.commits(session) == log
         assert store.head(session) == there.head(session)
         assert store.turns(session) == there.turns(session)
-        assert store.counts(session) == there.counts(session)
+        assert counts(store, session) == counts(there, session)
         assert store.session(session).record == there.session(session).record
         for name in ("facts", "files", "decisions", "calls", "tools", "session"):
             assert store.entries(session, name) == there.entries(session, name)
@@ -54,6 +55,14 @@ class TestIngest:
         assert store.ingest(log) == len(log) - 5
         assert store.ingest(log[3:]) == 0
         assert store.commits(elsewhere.session) == log
+
+    def test_packed_commits_are_those_of_the_log(self, store: StorePort, elsewhere: Story) -> None:
+        elsewhere.entry(large_text())
+        elsewhere.erase(3)
+        store.ingest(elsewhere.log)
+        session, log = elsewhere.session, store.commits(elsewhere.session)
+        assert store.packed(session) == [pack(commit) for commit in log]
+        assert store.packed(session, after=2, upto=7, limit=3) == [pack(c) for c in log[2:5]]
 
     def test_ingesting_no_commits_changes_nothing(self, store: StorePort) -> None:
         """It is not an error."""
@@ -203,8 +212,8 @@ class TestIngest:
         elsewhere.erase(fact.seq)
         store.ingest(elsewhere.log)
         assert store.commits(elsewhere.session) == elsewhere.log
-        assert store.counts(elsewhere.session) == elsewhere.store.counts(elsewhere.session)
-        assert store.find(elsewhere.session, "facts", "x") is None
+        assert counts(store, elsewhere.session) == counts(elsewhere.store, elsewhere.session)
+        assert find(store, elsewhere.session, "facts", "x") is None
         assert list(store.audit()) == []
 
     def test_content_erased_locally_is_not_restored_by_an_ingest(
@@ -261,7 +270,7 @@ class TestIngest:
         elsewhere.store.ingest([late])
         fork = elsewhere.fork("fork")
         store.ingest([c for c in fork.log if c.session == fork.session])
-        found = store.find(fork.session, "facts", "late")
+        found = find(store, fork.session, "facts", "late")
         assert found is not None
         assert found.seq == late.seq
 

@@ -71,6 +71,27 @@ class TestLease:
         with pytest.raises(LeaseLost):
             story.turn()
 
+    def test_a_lease_is_taken_over_from_the_driver_that_was_seen_to_be_silent(
+        self, store: StorePort
+    ) -> None:
+        """That one is fenced, and the new lease names it."""
+        story = begin(store).drive("first")
+        lease = store.acquire(story.session, SOMEONE, over=story.drafts.epoch)
+        assert lease.displaced is not None
+        assert lease.displaced.program == "first"
+        with pytest.raises(LeaseLost):
+            story.turn()
+
+    def test_a_lease_is_not_taken_over_from_another_driver_than_the_silent_one(
+        self, store: StorePort
+    ) -> None:
+        """Of two that saw it silent, the first takes over."""
+        story = begin(store).drive("first")
+        silent = story.drafts.epoch
+        store.acquire(story.session, SOMEONE, over=silent)
+        with pytest.raises(Busy):
+            store.acquire(story.session, SOMEONE, over=silent)
+
     def test_a_fenced_driver_cannot_contribute(self, store: StorePort) -> None:
         """A commit that names an epoch must come from its holder."""
         story = begin(store).drive()

@@ -17,7 +17,7 @@ from stator.model.log.commit import (
 from stator.model.log.query import Lease, SessionQuery
 from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import FlagRecord
-from stator.store.contract.drive import Drafts, Ids, Story, begin, large_text
+from stator.store.contract.drive import Drafts, Ids, Story, begin, counts, find, large_text
 from stator.store.contract.erasure import must_verify
 from stator.store.port import StorePort
 
@@ -46,7 +46,7 @@ def everything(story: Story) -> list[Any]:
     """Every answer of a store about a session."""
     store, session = story.store, story.session
     state = [store.entries(session, name) for name in COLLECTIONS]
-    return [story.row, story.log, state, store.counts(session), store.turns(session)]
+    return [story.row, story.log, state, counts(store, session), store.turns(session)]
 
 
 class TestPurge:
@@ -71,7 +71,7 @@ class TestPurge:
         before = len(project.log)
         with pytest.raises(Conflict):
             project.add(project.drafts.make("purge", Purge(kept.session, seen)))
-        assert store.find(kept.session, "facts", "x") is not None
+        assert find(store, kept.session, "facts", "x") is not None
         assert len(project.log) == before
         project.add(project.drafts.make("purge", Purge(kept.session, seen + 1)))
         with pytest.raises(NotFound):
@@ -140,7 +140,7 @@ class TestPurge:
         with pytest.raises(Conflict):
             project.add(purging(project, parent.session))
         assert project.log == before
-        assert store.find(fork.session, "facts", "x") is not None
+        assert find(store, fork.session, "facts", "x") is not None
         project.add(purging(project, fork.session), purging(project, parent.session))
         assert [row.id for row in store.sessions(SessionQuery()).rows] == [project.session]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from stator.errors import BadDelta, InvalidInput, LeaseLost
@@ -12,7 +14,7 @@ from stator.model.log.commit import (
     Upsert,
 )
 from stator.model.records.types import FactRecord, TagRecord
-from stator.store.contract.drive import Story
+from stator.store.contract.drive import Story, find
 
 
 def rewind(story: Story, *changes: Change) -> Commit:
@@ -45,7 +47,7 @@ class TestRewind:
         made = story.fact("x", 1)
         dropped = story.add(story.drafts.forget("x"))
         rewind(story, Reset("facts", made.delta[0].id, "x", FactRecord(name="x", value=1)))
-        entry = story.store.find(story.session, "facts", "x")
+        entry = find(story.store, story.session, "facts", "x")
         assert entry is not None
         assert entry.id == made.delta[0].id
         assert values(story, dropped.seq) == {}
@@ -113,4 +115,66 @@ class TestRewind:
         for _ in range(2):
             assert values(story) == {"x": 1}
             assert list(story.store.audit()) == []
+            story.store.rebuild()
+
+
+def go_back(story: Story, to: int) -> Commit:
+    """A rewind with its tag."""
+    head = story.log[-1]
+    name = f"rewind/{head.seq}"
+    tag = TagRecord(name=name, hash=head.hash, seq=head.seq)
+    story.add(story.drafts.make("tag", Upsert("tags", tag)))
+    return story.add(story.drafts.make("rewind", inputs=(to, head.seq)))
+
+
+class TestRewoundTurns:
+    def three_turns(self, story: Story) -> tuple[list[Commit], Commit]:
+        """Three turns, of which the second and the third were rewound, and one after them."""
+        ends = []
+        for name in "abc":
+            story.turn()
+            story.fact(name)
+            ends.append(story.turn_end())
+        back = go_back(story, ends[0].seq)
+        story.turn()
+        story.turn_end()
+        return ends, back
+
+    def test_rewinds_are_found_by_their_tags(self, story: Story) -> None:
+        """Those up to a seq; a rewind without its tag is none."""
+        _, back = self.three_turns(story)
+        rewind(story)
+        fork = story.fork("fork").drive()
+        for _ in range(2):
+            for one in (story, fork):
+                found = story.store.commits(one.session, rewinds=True)
+                assert [commit.seq for commit in found] == [back.seq]
+                assert story.store.commits(one.session, rewinds=True, upto=back.seq - 1) == []
+                both = story.store.commits(one.session, rewinds=True, seqs=[2])
+                assert [commit.seq for commit in both] == [2, back.seq]
+            story.store.rebuild()
+
+    def test_a_turn_ends_before_the_rewind_that_followed_it(self, story: Story) -> None:
+        """Nor is the tag of the rewind part of it."""
+        ends, back = self.three_turns(story)
+        for _ in range(2):
+            rows = story.store.turns(story.session, ends=True)
+            assert [row.end for row in rows[:3]] == [commit.seq for commit in ends]
+            assert (rows[2].last, rows[3].end) == (back.seq, rows[3].last)
+            assert {row.end for row in story.store.turns(story.session)} == {0}
+            story.store.rebuild()
+
+    def test_standing_turns_are_those_that_were_not_rewound(self, story: Story) -> None:
+        """The limit holds for what is found, from either end."""
+        self.three_turns(story)
+        turns = story.store.turns
+
+        def standing(**fields: Any) -> list[int]:
+            return [row.turn for row in turns(story.session, standing=True, **fields)]
+
+        for _ in range(2):
+            assert standing() == [1, 4]
+            assert standing(newest_first=True, limit=2, ends=True) == [4, 1]
+            assert standing(newest_first=True, limit=1) == [4]
+            assert standing(after=1, upto=3) == []
             story.store.rebuild()

@@ -1,4 +1,4 @@
-"""Sessions: creating, finding and listing them."""
+"""Sessions: creating, finding and listing them, and which of many have moved."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from stator.errors import BadQuery, Conflict, InvalidInput, NotFound
+from stator.errors import BadQuery, Conflict, InvalidInput, NotFound, StatorError
 from stator.model.log.commit import Upsert
-from stator.model.log.query import Page, SessionQuery, SessionRow
-from stator.store.contract.drive import Drafts, Ids, begin
+from stator.model.log.query import GONE, Page, SessionQuery, SessionRow
+from stator.store.contract.drive import Drafts, Ids, Story, begin
+from stator.store.contract.purge import purging, told
 from stator.store.port import StorePort
 
 
@@ -86,7 +87,7 @@ class TestSessions:
 
     def test_an_unknown_session_is_not_found(self, store: StorePort) -> None:
         """This holds for every method that takes a session."""
-        for ask in (store.session, store.head, store.commits, store.turns, store.counts):
+        for ask in (store.session, store.head, store.commits, store.turns):
             with pytest.raises(NotFound):
                 ask(Ids("nobody")("session"))
 
@@ -186,3 +187,97 @@ class TestSessions:
             story.add(guest.make("budget", Upsert("session", bad)))
         store.rebuild()
         assert story.row.record.budget == {"tokens": 9}
+
+
+def opened(store: StorePort, name: str, **scope: str) -> str:
+    """A session of that name; its id."""
+    drafts = Drafts(Ids(name), Ids(name)("session"))
+    store.create([drafts.open(name, **scope)])
+    return drafts.session
+
+
+class TestHeads:
+    def test_sessions_whose_head_is_known_are_left_out(self, store: StorePort) -> None:
+        """Only those that moved are named, with the seq of their head."""
+        a, b = (begin(store, name, ids=Ids(name)) for name in "ab")
+        known = {one.session: store.head(one.session).seq for one in (a, b)}
+        assert store.heads(known) == {}
+        b.drive()
+        b.turn("go")
+        assert store.heads(known) == {b.session: store.head(b.session).seq}
+
+    def test_a_session_that_is_not_there_is_gone(self, store: StorePort) -> None:
+        """Whatever is asked for gets an answer, also what is no id at all."""
+        never = Ids("never")("session")
+        assert store.heads({never: 3, "x": 1}) == {never: GONE, "x": GONE}
+        assert store.heads({never: GONE, "x": GONE}) == {}
+
+    def test_other_sessions_are_named_on_request(self, store: StorePort) -> None:
+        """So that one call notices what moved and what is new."""
+        first = opened(store, "one")
+        second = opened(store, "two")
+        assert store.heads({}) == {}
+        assert store.heads({}, others=True) == {first: 1, second: 1}
+        assert store.heads({first: 1}, others=True) == {second: 1}
+
+    def test_a_project_has_only_its_own_sessions(self, store: StorePort) -> None:
+        """One of another project is gone from it, and never among the others."""
+        here = opened(store, "here", project="p")
+        there = opened(store, "there", project="q")
+        assert store.heads({}, project="p", others=True) == {here: 1}
+        assert store.heads({here: 1, there: 1}, project="p", others=True) == {there: GONE}
+
+    def test_sessions_come_in_the_order_in_which_they_arrived(self, store: StorePort) -> None:
+        """Whatever their ids, so that a parent comes before its forks."""
+        made = [opened(store, name) for name in ("c", "a", "d", "b")]
+        assert list(store.heads(dict.fromkeys(made, 0))) == made
+        assert list(store.heads({made[2]: 0, made[1]: 0}, others=True)) == made
+
+    def test_the_head_of_a_fork_counts_what_it_inherits(self, story: Story) -> None:
+        """Its own first commit follows those of its parent."""
+        story.turn("go")
+        at = story.store.head(story.session).seq
+        fork = story.fork("b", at)
+        assert story.store.heads({fork.session: 0}) == {fork.session: at + 1}
+
+    def test_a_purged_session_is_gone(self, store: StorePort, project: Story) -> None:
+        """And the session of the project that says so has moved."""
+        gone = told(store, "gone").session
+        purge = project.add(purging(project, gone))
+        assert store.heads({gone: 1, project.session: 1}) == {
+            gone: GONE,
+            project.session: purge.seq,
+        }
+
+    def test_what_came_from_a_bundle_is_noticed_whatever_its_time(
+        self, store: StorePort, elsewhere: Story
+    ) -> None:
+        """Heads are compared by seq: no clock is asked."""
+        newer = opened(store, "newer")
+        log = elsewhere.log
+        store.ingest(log)
+        assert store.heads({newer: 1}, others=True) == {elsewhere.session: log[-1].seq}
+
+    def test_every_write_is_reported_to_who_watches(
+        self, store: StorePort, elsewhere: Story
+    ) -> None:
+        """`wrote` is called once the write is acknowledged."""
+        story = begin(store, "watched")
+        seen: list[int] = []
+        store.wrote = lambda: seen.append(store.head(story.session).seq)
+        story.drive()
+        turn = story.turn("go")
+        assert seen[-1] == turn.seq
+        before = len(seen)
+        opened(store, "another")
+        store.ingest(elsewhere.log)
+        assert len(seen) == before + 2
+
+    def test_a_write_that_is_refused_is_not_reported(self, store: StorePort) -> None:
+        """Nothing has moved."""
+        story = begin(store)
+        seen: list[str] = []
+        store.wrote = lambda: seen.append("wrote")
+        with pytest.raises(StatorError):
+            story.turn("without the lease")
+        assert seen == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from stator.errors import BadDelta, StatorError
@@ -16,7 +18,7 @@ from stator.model.records.types import (
     ScratchRecord,
     ToolRecord,
 )
-from stator.store.contract.drive import Story, large_text
+from stator.store.contract.drive import Story, find, large_text
 
 
 class TestState:
@@ -57,7 +59,7 @@ class TestState:
         gone = story.add(story.drafts.forget("a"))
 
         def value(at: int | None) -> object:
-            entry = story.store.find(story.session, "facts", "a", at=at)
+            entry = find(story.store, story.session, "facts", "a", at=at)
             return entry and getattr(entry.record, "value", None)
 
         assert [value(at) for at in (one.seq - 1, one.seq, two.seq, gone.seq, None)] == [
@@ -87,17 +89,98 @@ class TestState:
         call = story.call("sh")
         story.outcome(call)
         store, session = story.store, story.session
-        assert store.find(session, "files", "/other\na.py") is not None
-        assert store.find(session, "files", "a.py") is None
-        assert store.find(session, "decisions", "#" + untopical) is not None
-        assert store.find(session, "calls", call.call) is None
-        assert store.find(session, "tools", "sh") is not None
-        assert store.find(session, "session", "") is not None
+        assert find(store, session, "files", "/other\na.py") is not None
+        assert find(store, session, "files", "a.py") is None
+        assert find(store, session, "decisions", "#" + untopical) is not None
+        assert find(store, session, "calls", call.call) is None
+        assert find(store, session, "tools", "sh") is not None
+        assert find(store, session, "session", "") is not None
+
+    def test_several_collections_are_read_in_one_answer(self, story: Story) -> None:
+        """Those of one collection together, in the order asked, each as if it was asked alone."""
+        busy(story)
+        store, session = story.store, story.session
+        names = [*COLLECTIONS][::-1]
+        for at in (None, len(story.log) // 2):
+            alone = [entry for name in names for entry in store.entries(session, name, at=at)]
+            assert store.entries(session, *names, at=at) == alone
+        alone = [entry for name in COLLECTIONS for entry in store.entries(session, name)]
+        assert store.entries(session) == alone
+
+    def test_a_limit_holds_for_each_collection(self, story: Story) -> None:
+        """One number for all, or one for each that is named."""
+        for name in "abc":
+            story.fact(name)
+            story.file(f"{name}.py")
+
+        def keys(limit: int | dict[str, int]) -> list[str]:
+            found = story.store.entries(story.session, "files", "facts", limit=limit)
+            return [entry.key for entry in found]
+
+        assert keys(1) == ["c.py", "c"]
+        assert keys({"files": 2}) == ["c.py", "b.py", "c", "b", "a"]
+        assert keys({"files": 1, "facts": 2}) == ["c.py", "c", "b"]
+        with pytest.raises(StatorError):
+            keys({"facts": 0})
+
+    def test_a_set_of_keys_returns_the_record_under_each(self, story: Story) -> None:
+        """Last touched first, at any seq; keys without a record are left out."""
+        for name in "abcab":
+            story.fact(name)
+        then = story.log[-1].seq
+        story.add(story.drafts.forget("b"))
+        story.file("a")
+
+        def keys(*wanted: str, **options: Any) -> list[str]:
+            found = story.store.entries(story.session, "facts", keys=wanted, **options)
+            return [entry.key for entry in found]
+
+        assert keys("a", "b", "c", "d") == ["a", "c"]
+        assert keys("a", "b", "c", "d", at=then) == ["b", "a", "c"]
+        assert keys("c", "a", "b", at=then - 1) == ["a", "c", "b"]
+        assert keys("a", "c", limit=1) == ["a"]
+        both = story.store.entries(story.session, "files", "facts", keys=["a", "c"])
+        assert [(entry.collection, entry.key) for entry in both] == [
+            ("files", "a"), ("facts", "a"), ("facts", "c"),
+        ]  # fmt: skip
+
+    def test_a_fork_finds_keys_of_its_own_and_of_its_lineage(self, story: Story) -> None:
+        """What it dropped is gone for it, and what the parent did after the fork is not there."""
+        for name in "abcd":
+            story.fact(name)
+        fork = story.fork("fork").drive()
+        story.fact("late")
+        fork.fact("c", "its own")
+        fork.add(fork.drafts.forget("b"))
+        for _ in range(2):
+            found = story.store.entries(
+                fork.session, "facts", keys=["a", "b", "c", "d", "late", "none"]
+            )
+            assert [entry.key for entry in found] == ["c", "d", "a"]
+            story.store.rebuild()
+
+    def test_a_prefix_chooses_by_the_beginning_of_natural_keys(self, story: Story) -> None:
+        """Records without a natural key have none; a limit counts what was chosen."""
+        for name in ("user/ann", "user/bob", "team", "#user"):
+            story.fact(name)
+        story.decision("something")
+        story.decision("that", "user/topic")
+
+        def keys(prefix: str, *names: str, **options: Any) -> list[str]:
+            found = story.store.entries(story.session, *names, prefix=prefix, **options)
+            return [entry.key for entry in found]
+
+        assert keys("user/", "facts") == ["user/bob", "user/ann"]
+        assert keys("user/", "facts", limit=1) == ["user/bob"]
+        assert keys("user/", "facts", "decisions") == ["user/bob", "user/ann", "user/topic"]
+        assert keys("user/a", "facts", keys=["user/ann", "user/bob", "team"]) == ["user/ann"]
+        assert keys("#", "facts", "decisions") == ["#user"]
+        assert keys("x", "facts") == []
 
     def test_an_unknown_collection_is_refused(self, story: Story) -> None:
         """The error is typed."""
         with pytest.raises(StatorError):
-            story.store.entries(story.session, "nonsense")
+            story.store.entries(story.session, "facts", "nonsense")
         with pytest.raises(StatorError):
             story.store.versions(story.session, after=0, upto=9, collections=["nonsense"])
 
@@ -122,7 +205,7 @@ class TestState:
         """Whatever topic either has; the one on its own topic is superseded, too."""
         story.decision("named", "db")
         story.decision("on the topic", "auth")
-        old = story.store.find(story.session, "decisions", "db")
+        old = find(story.store, story.session, "decisions", "db")
         assert old is not None
         record = DecisionRecord(what="new", topic="auth", supersedes=old.id)
         story.add(story.drafts.make("decision", Upsert("decisions", record)))
@@ -141,7 +224,7 @@ class TestState:
     def test_a_rename_leaves_the_old_path_deleted(self, story: Story) -> None:
         """Also a path that was never recorded; the file keeps the id it has under its new path."""
         story.add(story.drafts.file("b.py", "created", after="2"))
-        old = story.store.find(story.session, "files", "b.py")
+        old = find(story.store, story.session, "files", "b.py")
         story.add(story.drafts.file("b.py", "renamed", from_path="a.py", after="1"))
         found = story.store.entries(story.session, "files")
         ops = {entry.key: getattr(entry.record, "op", "") for entry in found}
@@ -162,7 +245,7 @@ class TestState:
         for fields in ({"status": "ok"}, {"status": "error"}):
             story.outcome(story.call("sh"), **fields)
         story.in_doubt(story.call("sh"))
-        entry = story.store.find(story.session, "tools", "sh")
+        entry = find(story.store, story.session, "tools", "sh")
         assert entry is not None
         assert entry.record == ToolRecord(name="sh", uses=3, failures=2, last="in doubt")
 

@@ -11,7 +11,7 @@ from stator.model.log import turn_keys
 from stator.model.log.commit import Erase
 from stator.model.log.query import TurnRow
 from stator.model.values import canon
-from stator.store.contract.drive import Story
+from stator.store.contract.drive import Story, counts, large_text
 
 
 class TestTurns:
@@ -76,7 +76,7 @@ class TestTurns:
         end = story.turn_end()
         (row,) = story.store.turns(story.session)
         assert (row.last, row.status) == (end.seq, "ok")
-        assert story.store.counts(story.session).turns == 1
+        assert counts(story.store, story.session).turns == 1
         assert story.turn().turn == 2
 
     def test_only_an_ended_turn_can_be_continued(self, story: Story) -> None:
@@ -125,8 +125,38 @@ class TestTurns:
         for key in ("a", "b", "", "a"):
             story.turn(key=key)
             story.turn_end()
-        found = story.store.keyed_turns(story.session, ["a", "c"])
+        found = story.store.turns(story.session, keys=["a", "c"])
         assert found == [row for row in story.store.turns(story.session) if row.turn in (1, 4)]
+
+    def test_keys_choose_among_the_turns_of_a_range(self, story: Story) -> None:
+        """From either end, and no more than asked for."""
+        for key in ("a", "b", "a", "a", "b"):
+            story.turn(key=key)
+            story.turn_end()
+
+        def numbers(*keys: str, **fields: Any) -> list[int]:
+            return [row.turn for row in story.store.turns(story.session, keys=keys, **fields)]
+
+        assert numbers("a") == [1, 3, 4]
+        assert numbers("a", newest_first=True, limit=2) == [4, 3]
+        assert numbers("a", "b", after=1, upto=4) == [2, 3, 4]
+        assert numbers() == []
+
+    def test_turns_bring_the_commits_that_began_them_when_asked(self, story: Story) -> None:
+        """With their content, also where that is large and across a fork."""
+        texts = ["first", large_text(), "third"]
+        for text in texts:
+            story.turn(text)
+            end = story.turn_end()
+        fork = story.fork("fork", end.seq).drive()
+        fork.turn("fourth")
+        rows = story.store.turns(fork.session, prompts=True)
+        began = [row.began for row in rows]
+        assert [commit and commit.value("input") for commit in began] == [*texts, "fourth"]
+        assert began == [fork.log[row.first - 1] for row in rows]
+        (last,) = story.store.turns(fork.session, prompts=True, newest_first=True, limit=1)
+        assert last.began == began[-1]
+        assert all(row.began is None for row in story.store.turns(fork.session))
 
     def test_a_turn_is_found_by_the_digest_that_an_erasure_kept_of_its_key(
         self, story: Story
@@ -135,14 +165,14 @@ class TestTurns:
         begun = story.turn(key="a")
         kept = turn_keys.keep("salt of one erasure", {begun.seq: canon.dumps("a")})
         story.add(story.drafts.make("erasure", Erase(seq=begun.seq), input=kept))
-        found = [story.store.keyed_turns(story.session, [key]) for key in ("a", "b")]
+        found = [story.store.turns(story.session, keys=[key]) for key in ("a", "b")]
         assert [[row.turn for row in rows] for rows in found] == [[1], []]
 
     def test_a_turn_whose_key_was_erased_without_a_digest_is_not_found(self, story: Story) -> None:
         """As erasures of releases before 0.6 were."""
         begun = story.turn(key="a")
         story.erase(begun.seq)
-        assert story.store.keyed_turns(story.session, ["a"]) == []
+        assert story.store.turns(story.session, keys=["a"]) == []
 
     def test_a_fork_finds_the_keys_up_to_its_point(self, story: Story) -> None:
         """And its own after it."""
@@ -151,6 +181,6 @@ class TestTurns:
         story.turn(key="b")
         fork = story.fork("fork", end.seq).drive()
         fork.turn(key="c")
-        found = story.store.keyed_turns(fork.session, ["a", "b", "c"])
+        found = story.store.turns(fork.session, keys=["a", "b", "c"])
         assert [row.turn for row in found] == [1, 2]
-        assert story.store.keyed_turns(story.session, ["c"]) == []
+        assert story.store.turns(story.session, keys=["c"]) == []

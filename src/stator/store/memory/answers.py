@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from stator.errors import (
-    BadQuery,
     BadTurn,
     InvalidInput,
 )
@@ -31,7 +30,6 @@ from stator.model.log.query import (
     CallRow,
     SessionQuery,
 )
-from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import Entry, ErasedRecord, SessionRecord
 from stator.model.values import canon
 from stator.model.views.diff import versions_of
@@ -163,10 +161,3 @@ def matches(record: SessionRecord, query: SessionQuery) -> bool:
         and (query.suffix is None or record.id.endswith(query.suffix))
         and (query.parent is None or (record.parent and record.parent.session) == query.parent)
     )
-
-
-def check_collection(collection: str) -> None:
-    if collection not in COLLECTIONS:
-        raise BadQuery(
-            f"no collection {collection!r:.40}", hint=f"one of: {', '.join(COLLECTIONS)}"
-        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import msgspec
@@ -16,6 +16,7 @@ from stator.errors import (
     WrongProcess,
 )
 from stator.model.exchange.bookmark import Bookmark
+from stator.model.exchange.packed import Packed, pack
 from stator.model.log import turn_keys
 from stator.model.log.chain import GENESIS
 from stator.model.log.commit import (
@@ -30,6 +31,8 @@ from stator.model.log.delta import (
 )
 from stator.model.log.log_walk import SessionLog, Unreadable
 from stator.model.log.query import (
+    GONE,
+    NEWEST,
     CallQuery,
     CallRow,
     Counts,
@@ -38,18 +41,22 @@ from stator.model.log.query import (
     Holder,
     KeyTouch,
     Page,
+    Read,
     SessionQuery,
     SessionRow,
     StoreInfo,
     TurnRow,
     UsageBy,
+    check_collection,
     check_limit,
+    check_limits,
 )
+from stator.model.log.rewinds import rewind_of, rewind_tags, stands, visible, with_ends
 from stator.model.log.seal import (
     Salts,
 )
 from stator.model.records.tables import COLLECTIONS
-from stator.model.records.types import Entry, SessionRecord
+from stator.model.records.types import Entry, SessionRecord, chosen
 from stator.model.sessions.lifecycle import (
     lent_upto,
 )
@@ -58,12 +65,12 @@ from stator.model.sessions.retention import tier_of
 from stator.store.memory.answers import (
     LogState,
     calls_in,
-    check_collection,
     is_turn_open,
     is_wanted,
     matches,
     versions_from_start,
 )
+from stator.store.reads_together import answered
 
 LOCATED_MAX = 10
 
@@ -94,8 +101,19 @@ def _as_kept(kept: KeptSession) -> Iterator[Commit | Unreadable]:
         seq = commit.seq + 1
 
 
+def _rewinds_in(log: Sequence[Commit]) -> list[Commit]:
+    """The rewinds of a log that follow their tags."""
+    places = {seq + 1 for seq, _ in rewind_tags(LogState(log).all("tags"))}
+    return [commit for commit in log if commit.seq in places and commit.kind == "rewind"]
+
+
 class MemoryReads:
     """See `store.port` for what each method promises."""
+
+    remote = False
+    needs_tenant = False
+    counts_beats = False
+    """Whether holders are known by a counter (`beat`), as in a store at a distance."""
 
     def __init__(
         self,
@@ -106,6 +124,7 @@ class MemoryReads:
     ) -> None:
         """An empty store. `clock` gives µs since 1970, `salts` that many random bytes."""
         self.ownership = OWN
+        self.wrote: Callable[[], object] = lambda: None
         self._redact = redact
         self._clock = clock
         self._salts = salts
@@ -154,9 +173,10 @@ class MemoryReads:
         log = [commit for part in (*parts, kept.commits) for commit in part]
         return log if upto is None else [commit for commit in log if commit.seq <= upto]
 
-    def session(self, session: str) -> SessionRow:
+    def session(self, session: str, *, counted: bool = False) -> SessionRow:
         with self._lock:
-            return self._row(self._find(session))
+            row = self._row(self._find(session))
+            return msgspec.structs.replace(row, counts=self._counts(session)) if counted else row
 
     def sessions(
         self, query: SessionQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
@@ -189,6 +209,23 @@ class MemoryReads:
             log = self._log(self._find(session))
             return Head(log[-1].seq, log[-1].hash, log[-1].turn, is_turn_open(log))
 
+    def heads(
+        self, known: Mapping[str, int], *, project: str | None = None, others: bool = False
+    ) -> dict[str, int]:
+        with self._lock:
+            self._check()
+            there = {
+                id: kept.commits[-1].seq
+                for id, kept in self._sessions.items()
+                if project in (None, kept.record.project)
+            }
+            lost = (id for id, seq in known.items() if id not in there and seq != GONE)
+            moved = dict.fromkeys(lost, GONE)
+            for id, seq in there.items():
+                if known[id] != seq if id in known else others:
+                    moved[id] = seq
+            return moved
+
     def commits(
         self,
         session: str,
@@ -198,11 +235,28 @@ class MemoryReads:
         newest_first: bool = False,
         limit: int = 1000,
         load: bool = True,
+        seqs: Collection[int] | None = None,
+        ids: Collection[str] | None = None,
+        rewinds: bool = False,
+        origins: Collection[tuple[str, str]] | None = None,
     ) -> list[Commit]:
         check_limit(limit)
         with self._lock:
-            log = [c for c in self._log(self._find(session), upto) if c.seq > after]
+            log = self._log(self._find(session), upto)
+            if seqs is not None or ids is not None or rewinds:
+                wanted = {c.seq for c in _rewinds_in(log)} if rewinds else set()
+                wanted.update(seqs or ())
+                if NEWEST in wanted:
+                    wanted.update(c.seq for c in log[-1:])
+                log = [c for c in log if c.seq in wanted or c.id in (ids or ())]
+            log = [c for c in log if c.seq > after]
+            log = [c for c in log if origins is None or c.origin in origins]
             return (log[::-1] if newest_first else log)[:limit]
+
+    def packed(
+        self, session: str, *, after: int = 0, upto: int | None = None, limit: int = 1000
+    ) -> list[Packed]:
+        return list(map(pack, self.commits(session, after=after, upto=upto, limit=limit)))
 
     def locate(self, text: str, session: str | None = None) -> list[tuple[str, int]]:
         digits = text.removeprefix("k_")
@@ -230,51 +284,71 @@ class MemoryReads:
         upto: int | None = None,
         newest_first: bool = False,
         limit: int = 1000,
+        keys: Collection[str] | None = None,
+        prompts: bool = False,
+        ends: bool = False,
+        standing: bool = False,
     ) -> list[TurnRow]:
         check_limit(limit)
         with self._lock:
+            log = self._log(self._find(session))
+            keyed = None if keys is None else self._keyed(session, list(keys))
+            wanted = None if keyed is None else {c.turn for c in log if c.seq in keyed}
             found: dict[int, TurnRow] = {}
-            for commit in self._log(self._find(session)):
+            for commit in log:
                 if commit.turn <= after or (upto is not None and commit.turn > upto):
                     continue
+                if wanted is not None and commit.turn not in wanted:
+                    continue
                 row = found.get(commit.turn) or TurnRow(
-                    turn=commit.turn, first=commit.seq, last=commit.seq, at=commit.at
+                    turn=commit.turn,
+                    first=commit.seq,
+                    last=commit.seq,
+                    at=commit.at,
+                    began=commit if prompts else None,
                 )
                 status = commit.status if commit.kind == "turn_end" else row.status
                 status = "" if commit.kind == "turn" else status
                 found[commit.turn] = msgspec.structs.replace(row, last=commit.seq, status=status)
             rows = [row for turn, row in sorted(found.items(), reverse=newest_first) if turn]
+            if standing:
+                known = [one for c in _rewinds_in(log) if (one := rewind_of(c)) is not None]
+                in_force = visible(known, log[-1].seq)
+                rows = [row for row in rows if stands(in_force, row.first)]
+            if ends:
+                rows = with_ends(rows, rewind_tags(LogState(log).all("tags")))
             return rows[:limit]
 
-    def keyed_turns(self, session: str, keys: Sequence[str]) -> list[TurnRow]:
-        with self._lock:
-            own = self._find(session)
-            parts = [(part.session, part.after, part.upto) for part in own.record.lineage]
-            low = parts[-1][2] if parts else 0
-            seqs: set[int] = set()
-            for owner, after, upto in [*parts, (session, low, own.commits[-1].seq)]:
-                found = turn_keys.matching(self._find(owner).commits, keys)
-                seqs.update(seq for seq in found if after < seq <= upto)
-            numbers = sorted({c.turn for c in self._log(own) if c.seq in seqs})
-            return [self.turns(session, after=n - 1, upto=n)[0] for n in numbers]
+    def _keyed(self, session: str, keys: Sequence[str]) -> set[int]:
+        """The seqs of `turn` commits with one of these keys."""
+        own = self._find(session)
+        parts = [(part.session, part.after, part.upto) for part in own.record.lineage]
+        low = parts[-1][2] if parts else 0
+        seqs: set[int] = set()
+        for owner, after, upto in [*parts, (session, low, own.commits[-1].seq)]:
+            found = turn_keys.matching(self._find(owner).commits, keys)
+            seqs.update(seq for seq in found if after < seq <= upto)
+        return seqs
 
     # -- state ------------------------------------------------------------------------------------
 
     def entries(
-        self, session: str, collection: str, *, at: int | None = None, limit: int | None = None
+        self,
+        session: str,
+        *collections: str,
+        at: int | None = None,
+        limit: int | Mapping[str, int] | None = None,
+        keys: Collection[str] | None = None,
+        prefix: str = "",
     ) -> list[Entry]:
-        check_collection(collection)
-        if limit is not None:
-            check_limit(limit)
+        limits = check_limits(collections, limit)
         with self._lock:
-            return LogState(self._log(self._find(session), at)).all(collection)[:limit]
-
-    def find(
-        self, session: str, collection: str, key: str, *, at: int | None = None
-    ) -> Entry | None:
-        check_collection(collection)
-        with self._lock:
-            return LogState(self._log(self._find(session), at)).find(collection, key)
+            view = LogState(self._log(self._find(session), at))
+            return [
+                entry
+                for name, most in limits.items()
+                for entry in chosen(view.all(name), keys, prefix)[:most]
+            ]
 
     def versions(
         self, session: str, *, after: int, upto: int, collections: Sequence[str] = ()
@@ -357,21 +431,24 @@ class MemoryReads:
             page = rest[:limit]
             return Page([row for _, row in page], page[-1][0] if len(rest) > limit else None)
 
-    def counts(self, session: str) -> Counts:
+    def _counts(self, session: str) -> Counts:
+        kept = self._find(session)
+        own = kept.commits
+        view = LogState(self._log(kept))
+        live = {name: len(view.all(name)) for name in COLLECTIONS}
+        return Counts(
+            commits=len(own),
+            turns=sum(commit.kind == "turn" and commit.status != CONTINUED for commit in own),
+            calls=sum(commit.kind == "call" for commit in own),
+            failed=sum(c.kind == "outcome" and c.status != "ok" for c in own),
+            open=len(view.all("calls")),
+            content_bytes=sum(size_of(item) for c in own for item in c.content.values()),
+            live={name: size for name, size in live.items() if size},
+        )
+
+    def together(self, *reads: Read) -> list[Any]:
         with self._lock:
-            kept = self._find(session)
-            own = kept.commits
-            view = LogState(self._log(kept))
-            live = {name: len(view.all(name)) for name in COLLECTIONS}
-            return Counts(
-                commits=len(own),
-                turns=sum(commit.kind == "turn" and commit.status != CONTINUED for commit in own),
-                calls=sum(commit.kind == "call" for commit in own),
-                failed=sum(c.kind == "outcome" and c.status != "ok" for c in own),
-                open=len(view.all("calls")),
-                content_bytes=sum(size_of(item) for c in own for item in c.content.values()),
-                live={name: size for name, size in live.items() if size},
-            )
+            return answered(self, reads)
 
     # -- keeping ----------------------------------------------------------------------------------
 

@@ -48,7 +48,6 @@ from stator.model.records.types import (
     SessionRecord,
 )
 from stator.model.sessions.lifecycle import (
-    check_lease,
     check_purge,
     driven,
 )
@@ -92,7 +91,9 @@ class MemoryStore(MemoryReads):
             except BaseException:
                 del self._sessions[record.id]
                 raise
-            return self._row(kept), True
+            row = self._row(kept)
+        self.wrote()
+        return row, True
 
     def _begin(self, record: SessionRecord) -> KeptSession:
         """A session without commits yet, if its lineage is what it says."""
@@ -118,11 +119,13 @@ class MemoryStore(MemoryReads):
 
     # -- the lease --------------------------------------------------------------------------------
 
-    def acquire(self, session: str, holder: Holder, *, take: bool = False) -> Lease:
+    def acquire(
+        self, session: str, holder: Holder, *, take: bool = False, over: int = 0, newest: int = 0
+    ) -> Lease:
         with self._lock:
             kept = self._find(session)
             displaced = kept.holder
-            if displaced is not None and not take:
+            if displaced is not None and not take and displaced.epoch != over:
                 raise Busy(
                     f"session {session} is driven by {displaced.program or 'a program'}",
                     holder=displaced,
@@ -130,8 +133,18 @@ class MemoryStore(MemoryReads):
                 )
             self._last_epoch += 1
             kept.epoch = self._last_epoch
-            kept.holder = msgspec.structs.replace(holder, epoch=kept.epoch, live=True)
-            return Lease(session, kept.epoch, displaced)
+            beats = int(self.counts_beats)
+            kept.holder = msgspec.structs.replace(holder, epoch=kept.epoch, live=True, beats=beats)
+            last = self._log(kept)[: -newest - 1 : -1]
+            return Lease(session, kept.epoch, displaced, tuple(last))
+
+    def beat(self, session: str) -> None:
+        """The process that holds a session gives a sign, as it would of a store at a distance."""
+        with self._lock:
+            kept = self._find(session)
+            if kept.holder is not None:
+                beats = kept.holder.beats + 1
+                kept.holder = msgspec.structs.replace(kept.holder, beats=beats)
 
     def release(self, lease: Lease) -> None:
         with self._lock:
@@ -165,11 +178,12 @@ class MemoryStore(MemoryReads):
             try:
                 answers = [self._append_one(kept, draft) for draft in drafts]
                 self._keep_reading(kept, bookmark)
-                return answers
             except BaseException:
                 kept.record, kept.commits = before
                 self._sessions = sessions
                 raise
+        self.wrote()
+        return answers
 
     def bookmark(self, session: str, name: str) -> Bookmark | None:
         with self._lock:
@@ -203,14 +217,7 @@ class MemoryStore(MemoryReads):
         if (draft.kind in ("open", "fork")) != (not kept.commits):
             raise InvalidInput("a session begins with its open or fork commit", path="$.kind")
         if kept.commits:
-            check_lease(
-                mode=record.mode,
-                kind=draft.kind,
-                epoch=draft.epoch,
-                current=kept.epoch if kept.holder else 0,
-                session=record.id,
-            )
-            draft = admitted(draft, record)
+            draft = admitted(draft, record, kept.epoch if kept.holder else 0)
         prev = log[-1].hash if log else chain.GENESIS
         place = Place(len(log) + 1, turn_of(draft, log), self._clock(), prev)
         redactor = self._redactor(log or [draft])
@@ -302,20 +309,23 @@ class MemoryStore(MemoryReads):
     def ingest(
         self, commits: Iterable[Commit], *, projects: Mapping[str, str] | None = None
     ) -> int:
+        # Before the lock is held: what makes them may ask this store, from another thread.
+        arriving = list(commits)
         with self._lock:
             self._check()
             before = {id: (kept, kept.record, list(kept.commits)) for id, kept in self._all()}
             try:
                 erased: list[tuple[Commit, Commit]] = []
-                new = sum(self._ingest_one(c, projects or {}, erased) for c in commits)
+                new = sum(self._ingest_one(c, projects or {}, erased) for c in arriving)
                 for mine, theirs in erased:
                     self._erase_as(mine, theirs)
-                return new
             except BaseException:
                 self._sessions = {id: kept for id, (kept, _, _) in before.items()}
                 for kept, record, log in before.values():
                     kept.record, kept.commits = record, log
                 raise
+        self.wrote()
+        return new
 
     def _all(self) -> list[tuple[str, KeptSession]]:
         return list(self._sessions.items())

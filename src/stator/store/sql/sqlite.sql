@@ -4,6 +4,25 @@
 -- The last commit of a session: seek to the end of its key range.
 SELECT k, id, hash FROM log WHERE k > :low AND k < :high ORDER BY k DESC LIMIT 1;
 
+-- name: heads_known
+-- Sessions by id, as JSON of ids and seqs: those whose last commit has another seq, or that are not there (-1).
+WITH known(name, id, seq) AS MATERIALIZED (
+  SELECT key, iif(substr(key, 1, 2) = 's_', unhex(substr(key, 3))), value FROM json_each(:known)),
+place(name, seq, s) AS (
+  SELECT known.name, seq, s FROM known LEFT JOIN session
+    ON session.id = known.id AND (:project IS NULL OR project = :project))
+SELECT coalesce(s, -1), name, iif(s IS NULL, -1,
+  (SELECT k & 0xffffffffff FROM log WHERE k > s << 40 AND k < (s + 1) << 40 ORDER BY k DESC LIMIT 1)) AS head
+FROM place WHERE head <> seq;
+
+-- name: heads_other
+-- Every session that is not among these, from an index alone where no project is named.
+WITH known(id) AS MATERIALIZED (
+  SELECT unhex(substr(key, 3)) FROM json_each(:known) WHERE unhex(substr(key, 3)) IS NOT NULL)
+SELECT s, 's_' || lower(hex(id)),
+  (SELECT k & 0xffffffffff FROM log WHERE k > s << 40 AND k < (s + 1) << 40 ORDER BY k DESC LIMIT 1)
+FROM session WHERE (:project IS NULL OR project = :project) AND id NOT IN (SELECT id FROM known);
+
 -- name: log_insert
 INSERT INTO log (k, id, hash, salts, body) VALUES (?, ?, ?, ?, ?);
 
@@ -15,6 +34,11 @@ SELECT k, id, hash, salts, body FROM log WHERE k > ? AND k <= ? ORDER BY k DESC 
 
 -- name: log_one
 SELECT id, hash, salts, body FROM log WHERE k = ?;
+
+-- name: log_some
+-- The commits at some keys (a JSON array), each with the hash of the row before.
+SELECT k, log.id, hash, salts, body, (SELECT earlier.hash FROM log AS earlier WHERE earlier.k = log.k - 1)
+FROM json_each(CAST(? AS TEXT)) AS wanted CROSS JOIN log ON k = wanted.value;
 
 -- name: log_hash
 SELECT hash FROM log WHERE k = ?;
@@ -146,6 +170,17 @@ SELECT max(seq) FROM flush_ix WHERE s = ? AND seq <= ?;
 -- name: origin_find
 SELECT seq FROM origin_ix WHERE s = ? AND kind = ? AND source = ? AND foreign_id = ? AND attempt = ?;
 
+-- name: origin_some
+-- Where commits with some origins (a JSON array of pairs) are, whatever their kind: kind by kind, because the key
+-- begins with it.
+WITH RECURSIVE kinds(k) AS (
+  SELECT min(kind) FROM origin_ix WHERE s = :s
+  UNION ALL SELECT (SELECT min(kind) FROM origin_ix WHERE s = :s AND kind > k) FROM kinds WHERE k IS NOT NULL)
+SELECT seq FROM kinds CROSS JOIN json_each(CAST(:origins AS TEXT)) AS wanted CROSS JOIN origin_ix
+ON s = :s AND kind = k AND kind <> :not_kind
+  AND source = wanted.value ->> 0 AND foreign_id = wanted.value ->> 1
+WHERE seq > :after AND seq <= :upto;
+
 -- name: origin_insert
 INSERT OR REPLACE INTO origin_ix (s, kind, source, foreign_id, attempt, seq) VALUES (?, ?, ?, ?, ?, ?);
 
@@ -169,6 +204,11 @@ ON CONFLICT (s, turn) DO UPDATE SET last = excluded.last,
 
 -- name: turn_range
 SELECT turn, first, last, at, status FROM turn_ix WHERE s = ? AND turn > ? AND turn <= ? ORDER BY turn;
+
+-- name: turn_some
+-- The turns with some numbers (a JSON array).
+SELECT turn, first, last, at, status FROM json_each(CAST(:turns AS TEXT)) AS wanted CROSS JOIN turn_ix
+ON s = :s AND turn = wanted.value;
 
 -- name: turn_last
 SELECT turn, first, last, at, status FROM turn_ix WHERE s = ? ORDER BY turn DESC LIMIT 1;
@@ -211,6 +251,16 @@ WHERE s = ? AND c = ? AND seq = ? AND id = ? AND n < ? AND op = 1 ORDER BY n DES
 -- name: rec_find
 SELECT seq, n, op, was, turn, id, key, body FROM rec INDEXED BY rec_key
 WHERE c = ? AND key = ? AND s = ? AND seq > ? AND seq <= ? ORDER BY seq DESC, n DESC LIMIT 8;
+
+-- name: rec_find_some
+-- The newest version under each of some keys (a JSON array of their digests).
+SELECT rec.seq, rec.n, op, was, turn, rec.id, wanted.value, body
+FROM json_each(CAST(:keys AS TEXT)) AS wanted CROSS JOIN rec
+ON s = :s AND c = :c AND (rec.seq, rec.n) = (
+  SELECT newest.seq, newest.n FROM rec AS newest INDEXED BY rec_key
+  WHERE newest.c = :c AND newest.key = wanted.value AND newest.s = :s
+    AND newest.seq > :after AND newest.seq <= :upto
+  ORDER BY newest.seq DESC, newest.n DESC LIMIT 1);
 
 -- name: rec_touches
 SELECT s, seq, n, op, turn, id, key FROM rec INDEXED BY rec_key

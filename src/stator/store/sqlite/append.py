@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 import apsw
 import msgspec
 
-from stator.errors import BadTurn, Conflict, IdReused, InvalidInput
+from stator.errors import Conflict, IdReused, InvalidInput
+from stator.model.exchange import redaction_mark
 from stator.model.exchange.bookmark import Bookmark
 from stator.model.log import chain
 from stator.model.log.clean_record import clean_record
 from stator.model.log.commit import (
-    CONTINUED,
     Commit,
     Draft,
     Gone,
@@ -33,16 +33,15 @@ from stator.model.log.seal import (
     admitted,
     same_origin,
     same_part,
-    scrub,
     seal,
 )
 from stator.model.records.tables import REMOVALS
 from stator.model.records.types import SessionRecord
 from stator.model.sessions.lifecycle import (
-    check_lease,
     driven,
     lent_upto,
 )
+from stator.model.sessions.ownership import Ownership
 from stator.model.values.ids import check_id, from_bytes, to_bytes
 from stator.store.port import Durability
 from stator.store.rows import to_row
@@ -55,7 +54,14 @@ from stator.store.sqlite import (
 )
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.driver_lock import DriverLocks
-from stator.store.sqlite.live_session import Live, PastState, in_project, located
+from stator.store.sqlite.live_session import (
+    Live,
+    PastState,
+    in_project,
+    located,
+    next_turn,
+    with_recorded_origin,
+)
 from stator.store.sqlite.projection import SEQ_BITS, SQL, Ledger
 from stator.store.sqlite.queries import (
     commits,
@@ -63,6 +69,7 @@ from stator.store.sqlite.queries import (
     lineage,
     places,
     session_list,
+    tails,
 )
 from stator.store.sqlite.queries.lineage import SessionPlace
 from stator.store.sqlite.queries.state import exact_ledger
@@ -96,8 +103,10 @@ class Appender:
         salts: Callable[[int], bytes],
         drop_readers: Callable[[], None],
         locked: WriteLock,
+        owner: Callable[[], Ownership],
     ) -> None:
         self.path = path
+        self.owner = owner
         self.drivers = DriverLocks(path)
         self.drop_readers = drop_readers
         self.live: dict[str, Live] = {}
@@ -135,6 +144,7 @@ class Appender:
 
     def _open_live(self, db: apsw.Connection, session: str, first: Draft | None = None) -> Live:
         place = places.load_place(db, session)
+        tails.load_tail(db, place)
         live = Live(
             db,
             place,
@@ -207,7 +217,7 @@ class Appender:
                 live = self.session_live(db, request.session)
         if request.bookmark is not None:
             bookmarks.write(db, live, request.bookmark)
-        if len(live.place.tail) >= projection.TAIL_MAX:
+        if len(live.place.tail.commits) >= projection.TAIL_MAX:
             self.flush(db, live)
         # Many sessions with short tails are as slow to read as one with a long tail: every reader replays them.
         elif self.unflushed >= TAILS_MAX:
@@ -231,14 +241,7 @@ class Appender:
             if not live.unborn:
                 raise InvalidInput(f"session {session} has begun already", path="$.kind")
         else:
-            check_lease(
-                mode=place.record.mode,
-                kind=draft.kind,
-                epoch=draft.epoch,
-                current=place.epoch if place.holder else 0,
-                session=session,
-            )
-            draft = admitted(draft, place.record)
+            draft = admitted(draft, place.record, place.epoch if place.holder else 0)
         spot = CommitPlace(live.seq + 1, next_turn(draft, live), self._clock(), live.hash)
         sealed = seal(draft, spot, live, live.redactor, self._salts)
         self._insert(db, live, sealed.commit, sealed.keys)
@@ -252,7 +255,7 @@ class Appender:
         self.flush(db, live)
         if draft.kind == "erasure":
             # A note may hold a copy of what is erased: it was read, and not recorded yet.
-            bookmarks.drop(db, live.place.s)
+            bookmarks.drop(db, live.place.s, keep=redaction_mark.NOTE)
             erasure.erase(db, live.place, draft, by, live.digest)
         else:
             purge.purge(db, self.drivers, live.place, draft)
@@ -298,8 +301,7 @@ class Appender:
     def _already(self, db: apsw.Connection, live: Live, draft: Draft) -> Commit | None:
         """The commit this draft already is, or `IdReused`; None if it is new."""
         identifier = to_bytes(check_id(draft.id, "commit"))
-        # An origin is compared as it was recorded. Only for that: to scrub twice is to tag values twice.
-        known = draft if draft.origin is None else scrub(draft, live.redactor)
+        known = draft if draft.origin is None else with_recorded_origin(draft, live.redactor)
         seq = live.place.tail.ids.get(identifier)
         # The index of ids holds flushed commits only; those in the tails of other sessions are known from here.
         if seq is None and identifier in self._recent:
@@ -354,6 +356,7 @@ class Appender:
         place.dirty = False
         self._recent.difference_update(place.tail.ids)
         place.tail = projection.Tail()
+        bookmarks.mark_redacted(db, live, self.owner())
 
     def flush_session(self, db: apsw.Connection, session: str) -> None:
         self.flush(db, self.session_live(db, session))
@@ -371,7 +374,7 @@ class Appender:
         projection.wipe(db)
         sessions = many(db, SQL["session_ids"])
         for s, identifier in sessions:
-            place = places.load_place(db, from_bytes(identifier, "session"), with_tail=False)
+            place = places.load_place(db, from_bytes(identifier, "session"))
             db.execute(SQL["session_reset"], (place.low, b"", s))
             place.flushed, place.ledger = place.low, Ledger(exact=True)
             for tail in places.tails(db, place):
@@ -472,13 +475,14 @@ class Appender:
                 live = self._begin(db, record, _opening_draft(first))
             else:
                 live = self.session_live(db, session)
+            live.sealed_after = None
             targets: erasure.Targets = {}
             known: dict[tuple[str, str], str] = {}
             for commit in chained([first], own):
                 new += self._ingest_one(db, live, commit, targets, known)
             self.flush(db, live)
             if erasure.carry_out(db, live.place, targets, live.digest):
-                bookmarks.drop(db, live.place.s)
+                bookmarks.drop(db, live.place.s, keep=redaction_mark.NOTE)
                 erased = True
             # `live` still holds what was erased from the tables a line above.
             self.forget(session)
@@ -508,7 +512,11 @@ class Appender:
         identifier = to_bytes(commit.id)
         if identifier in self._recent or projection.find_commit(db, identifier) is not None:
             raise IdReused(f"commit {commit.id} is already in this store", commit=commit.id)
-        self._check_free(place)
+        if not live.is_ingested:
+            self._check_free(place)
+            live.is_ingested = (
+                True  # in this transaction: a driver would need one of its own to begin
+            )
         self._insert(db, live, commit, places.resolve_keys(db, place, commit, known))
         if len(place.tail) >= projection.TAIL_MAX:
             self.flush(db, live)
@@ -520,23 +528,6 @@ class Appender:
         holder = self.drivers.holder(place.holder, place.epoch)
         if holder is not None and holder.live:
             raise driven(place.record, holder)
-
-
-def next_turn(draft: Draft, live: Live) -> int:
-    """The number of the turn a draft belongs to: the last one begun, or the one it begins."""
-    if draft.kind == "turn":
-        if draft.status == CONTINUED and live.turn and not live.turn_open:
-            return live.turn
-        if live.turn_open:
-            raise BadTurn(
-                f"turn {live.turn} of session {draft.session} is still open",
-                hint="end it first",
-                session=draft.session,
-            )
-        return live.turn + 1
-    if draft.kind == "turn_end" and not live.turn_open:
-        raise BadTurn(f"no turn of session {draft.session} is open", session=draft.session)
-    return live.turn
 
 
 def _put_aliases(db: apsw.Connection, record: SessionRecord, s: int) -> None:

@@ -24,6 +24,7 @@ from stator.model.values.ids import from_bytes, to_bytes
 from stator.store.compress import decompress
 from stator.store.sqlite import connection as opening
 from stator.store.sqlite.bookmarks import PREFIX as NOTES
+from stator.store.sqlite.bookmarks import unpacked
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.live_session import in_project
 from stator.store.sqlite.log_scan import READ_ERRORS
@@ -114,9 +115,15 @@ def _meta(db: apsw.Connection) -> Iterator[Finding]:
             check="meta",
             hint="restore a backup: grants of people are bound to the store's id",
         )
-    unknown = sorted(
-        str(name) for name in found if name not in META and not str(name).startswith(NOTES)
-    )
+    notes = {str(name) for name in found if str(name).startswith(NOTES)}
+    for name in sorted(notes):
+        if unpacked(name, found[name]) is None:
+            yield Finding(
+                what=f"the note {name[:80]!r} of how far a source was read is damaged",
+                check="meta",
+                hint="nothing is lost: the source is read from its beginning the next time",
+            )
+    unknown = sorted(str(name) for name in found if name not in META and name not in notes)
     if unknown:
         yield Finding(
             what=f"the store says of itself what this release does not know: {', '.join(unknown)[:80]}",
@@ -318,7 +325,7 @@ def _session(db: apsw.Connection, remade: _Remade, s: int, session: str) -> Iter
         remade.left_out.add(s)
         return
     try:
-        place = places.load_place(db, session, with_tail=False)
+        place = places.load_place(db, session)
         if any(part.session in remade.skip for part in place.record.lineage):
             remade.left_out.add(s)
             return

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import secrets
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -361,7 +360,7 @@ def create(path: str, announce: Callable[[str, os.stat_result], object] | None =
     if os.path.lexists(path):
         return False
     folder = os.path.dirname(os.path.abspath(path))
-    draft = os.path.join(folder, f".{os.path.basename(path)}.new-{secrets.token_hex(6)}")
+    draft = os.path.join(folder, f".{os.path.basename(path)}.new-{os.urandom(6).hex()}")
     try:
         os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except OSError as error:
@@ -396,9 +395,9 @@ def _initialise(path: str) -> str:
         with connection:
             connection.execute(script(SCHEMA_FILES[SCHEMA]))
             own: dict[str, str | int | bytes] = {
-                "store": secrets.token_hex(16),
+                "store": os.urandom(16).hex(),
                 "created": time.time_ns() // 1000,
-                "blob_key": secrets.token_bytes(32),
+                "blob_key": os.urandom(32),
                 "epoch": 0,
             }
             own[SEAL] = seal_of(own)
@@ -445,6 +444,9 @@ class FileGuard:
         self._store = identity(path)
         self._wal = identity(self.wal)
         self._memory = shared_memory.use(path)
+        self.memory_lost = self._memory.is_lost
+        """Says whether the shared memory was removed or replaced. Asked before each write: where the log ends, others
+        know from a new one, so that this connection would overwrite what they acknowledged."""
 
     def permit_removal(self) -> None:
         """To be called before a connection is closed that may remove the log."""
@@ -462,11 +464,6 @@ class FileGuard:
     def is_lost(self) -> bool:
         """Whether nothing may be written through the connection any more."""
         return self.memory_lost() or self.wal_lost()
-
-    def memory_lost(self) -> bool:
-        """The shared memory was removed or replaced. Asked before each write: where the log ends, others know from
-        a new one, so that this connection would overwrite what they acknowledged."""
-        return self._memory.is_lost()
 
     def wal_lost(self) -> bool:
         """The WAL was removed or replaced. Asked after each write: what was just written may be in no file that

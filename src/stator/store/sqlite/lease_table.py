@@ -34,11 +34,11 @@ class Leases:
         self._appender = appender
         self._drivers = appender.drivers
 
-    def acquire(self, session: str, holder: Holder, take: bool) -> Lease:
+    def acquire(self, session: str, holder: Holder, take: bool, over: int) -> Lease:
         locked: list[int] = []
         try:
             granted = self._appender.writer.transaction(
-                lambda db: self._acquire(db, session, holder, take, locked),
+                lambda db: self._acquire(db, session, holder, take, over, locked),
                 seconds=connection.OPEN_S,
             )
         except BaseException:
@@ -49,11 +49,17 @@ class Leases:
         return granted
 
     def _acquire(
-        self, db: apsw.Connection, session: str, holder: Holder, take: bool, locked: list[int]
+        self,
+        db: apsw.Connection,
+        session: str,
+        holder: Holder,
+        take: bool,
+        over: int,
+        locked: list[int],
     ) -> Lease:
-        place = places.load_place(db, session, with_tail=False)
+        place = places.load_place(db, session)
         current = self._drivers.holder(place.holder, place.epoch)
-        if current is not None and current.live and not take:
+        if current is not None and current.live and not take and current.epoch != over:
             raise Busy(
                 f"session {place.record.name!r} ({session}) is {_driven_by(current)}",
                 holder=current,

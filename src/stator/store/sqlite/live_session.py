@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 import apsw
 import msgspec
 
-from stator.model.log.commit import Commit
+from stator.errors import BadTurn
+from stator.model.log.commit import CONTINUED, Commit, Draft
 from stator.model.log.delta import Put
+from stator.model.log.seal import scrub
 from stator.model.records.types import Entry, SessionRecord
 from stator.model.values.ids import to_bytes
 from stator.store.sqlite.projection import SEQ_BITS, SEQ_MASK, find_commit, tailed
@@ -68,6 +70,10 @@ class Live:
         head = (turns.base_head if unborn else turns.read_head)(connection, place)
         self.seq, self.hash = head.seq, head.hash
         self.turn, self.turn_open = head.turn, head.turn_open
+        self.is_ingested = False
+        """Whether commits come sealed, in this transaction; that no driver holds the session is known then."""
+        self.sealed_after: int | None = head.seq
+        """This process sealed every commit after it; None if it does not matter any more."""
         self.generation = 0
         self._known: dict[tuple[str, str], Entry | None] = {}
         self._located: dict[str, int] = {}
@@ -114,14 +120,46 @@ class Live:
         for op, key in zip(commit.delta, keys, strict=True):
             name = op.collection
             if type(op) is Put:
-                known[name, key] = Entry(name, op.id, key, seq, commit.turn, op.record)
                 if type(op.record) is SessionRecord:
                     self.place.record = in_project(op.record, self.place.record.project)
+                if self.is_ingested:
+                    continue  # nobody asks for the state of a log that comes sealed
+                known[name, key] = Entry(name, op.id, key, seq, commit.turn, op.record)
             elif name == "calls":
                 known.pop((name, key), None)  # settled for good: nobody asks for it again
             else:
                 known[name, key] = None
         self.place.tail.add(tailed(commit, keys))
+
+
+def next_turn(draft: Draft, live: Live) -> int:
+    """The number of the turn a draft belongs to: the last one begun, or the one it begins."""
+    if draft.kind == "turn":
+        if draft.status == CONTINUED and live.turn and not live.turn_open:
+            return live.turn
+        if live.turn_open:
+            raise BadTurn(
+                f"turn {live.turn} of session {draft.session} is still open",
+                hint="end it first",
+                session=draft.session,
+            )
+        return live.turn + 1
+    if draft.kind == "turn_end" and not live.turn_open:
+        raise BadTurn(f"no turn of session {draft.session} is open", session=draft.session)
+    return live.turn
+
+
+def with_recorded_origin(draft: Draft, redactor: Redactor | None) -> Draft:
+    """The draft with its origin as it is recorded: a commit is looked for by that, by its kind and attempt."""
+    match draft.origin:
+        case (str(source), str(foreign)) if type(draft.attempt) is int and type(draft.kind) is str:
+            if redactor is None:
+                return draft
+            origin = redactor.scrub(source), redactor.scrub(foreign)
+            return (
+                draft if origin == draft.origin else msgspec.structs.replace(draft, origin=origin)
+            )
+    return scrub(draft, redactor)  # which refuses it
 
 
 class PastState:

@@ -107,18 +107,20 @@ class Tailed(msgspec.Struct, frozen=True):
     """(collection number, version)."""
     used: int
     key_names: Sequence[KeyName] = ()
+    hash: str = ""
 
     def net(self) -> list[tuple[int, Version]]:
         """The last version of each record it touched."""
-        if len(self.versions) < 2:
-            return self.versions
         return list({(number, v[5]): (number, v) for number, v in self.versions}.values())
 
 
 def tailed(commit: Commit, keys: Sequence[str]) -> Tailed:
     """A commit as the indexes see it; `keys` are those of its ops."""
+    seq, turn, at, content = commit.seq, commit.turn, commit.at, commit.content
+    size = 0
+    for item in content.values():
+        size += len(item) if type(item) is bytes else size_of(item)
     versions: list[tuple[int, Version]] = []
-    seq, turn, content = commit.seq, commit.turn, commit.content
     for n, op in enumerate(commit.delta):
         small = op.collection in READ_FROM_LOG
         body: Any = None
@@ -134,10 +136,10 @@ def tailed(commit: Commit, keys: Sequence[str]) -> Tailed:
         versions.append((COLLECTIONS[op.collection].number, version))
     return Tailed(
         seq,
-        to_bytes(commit.id),
+        bytes.fromhex(commit.id[2:]),
         commit.kind,
         turn,
-        commit.at,
+        at,
         commit.status,
         commit.call,
         commit.tool,
@@ -145,10 +147,11 @@ def tailed(commit: Commit, keys: Sequence[str]) -> Tailed:
         commit.cause,
         commit.attempt,
         commit.origin,
-        sum(len(item) if type(item) is bytes else size_of(item) for item in content.values()),
+        size,
         versions,
         commit.used,
         names_of(commit) if commit.kind in NAMING else (),
+        commit.hash,
     )
 
 
@@ -200,15 +203,32 @@ class Tail:
             if version[6] is not None:
                 self.latest[number, version[6]] = version
 
+    def upto(self, seq: int) -> Tail:
+        """The tail as it was when its last commit was the one at a seq."""
+        tail = Tail()
+        for item in self._between(0, seq):
+            tail.add(item)
+        return tail
+
     def versions(self, collection: int, after: int, upto: int) -> list[Version]:
         """Versions of a collection with `after < seq <= upto`, in log order."""
         return [
             version
-            for item in self.commits
-            if after < item.seq <= upto
+            for item in self._between(after, upto)
             for number, version in item.versions
             if number == collection
         ]
+
+    def versions_at(self, seq: int) -> Sequence[tuple[int, Version]]:
+        """The versions of the commit at a seq; none if that is not in the tail."""
+        return [each for item in self._between(seq - 1, seq) for each in item.versions]
+
+    def _between(self, after: int, upto: int) -> Sequence[Tailed]:
+        """Commits with `after < seq <= upto`. Those of a tail follow each other without a gap."""
+        if not self.commits:
+            return ()
+        before = self.commits[0].seq - 1
+        return self.commits[max(0, after - before) : max(0, upto - before)]
 
     def turns(self) -> list[tuple[int, int, int, int, str]]:
         """(turn, first, last, at, status) of every turn the tail has commits of; `SILENT` if it says no status."""
@@ -247,13 +267,19 @@ class Tail:
 
     def counted(self, ledger: Ledger) -> Ledger:
         """The ledger with the tail counted in."""
-        kinds = Counter(item.kind for item in self.commits)
-        # A turn that was continued has several `turn` commits and is one turn.
-        continued = sum(item.status == CONTINUED and item.kind == "turn" for item in self.commits)
-        ended = [item for item in self.commits if item.kind == "outcome"]
+        turns, calls, failed, size = ledger.turns, ledger.calls, ledger.failed, ledger.content_bytes
         live, erased, opened = dict(ledger.live), set(ledger.erased), ledger.open
         for item in self.commits:
-            for number, (_, _, op, was, _, _, _, _) in item.net():
+            size += item.size
+            if item.kind == "turn":
+                # A turn that was continued has several `turn` commits and is one turn.
+                turns += item.status != CONTINUED
+            elif item.kind == "call":
+                calls += 1
+            elif item.kind == "outcome":
+                failed += item.status != "ok"
+            net = item.net() if len(item.versions) > 1 else item.versions
+            for number, (_, _, op, was, _, _, _, _) in net:
                 live[number] = live.get(number, 0) + op - (was > 0)
                 if number == CALLS:
                     # A fork's first commit puts every call it inherits: those open here.
@@ -264,12 +290,12 @@ class Tail:
         return msgspec.structs.replace(
             ledger,
             commits=ledger.commits + len(self.commits),
-            turns=ledger.turns + kinds["turn"] - continued,
+            turns=turns,
             turn=self.commits[-1].turn if self.commits else ledger.turn,
-            calls=ledger.calls + kinds["call"],
-            failed=ledger.failed + sum(item.status != "ok" for item in ended),
+            calls=calls,
+            failed=failed,
             open=opened,
-            content_bytes=ledger.content_bytes + sum(item.size for item in self.commits),
+            content_bytes=size,
             erased=sorted(erased),
             live=live,
         )
@@ -311,7 +337,7 @@ def flush(
     )
     write_key_names(connection, s, tail.key_names)
     write(SQL["turn_put"], [(s, *turn) for turn in tail.turns()])
-    versions = kept(each for item in items for each in item.versions)
+    versions = kept([each for item in items for each in item.versions])
     write(SQL["rec_insert"], [to_sql(s, number, version) for number, version in versions])
     _flush_calls(connection, s, low, lineage, tail)
     ledger = tail.counted(ledger)
@@ -363,21 +389,19 @@ def _flush_ids(connection: apsw.Connection, base: int, tail: Tail) -> None:
     rows = []
     for first, key in wanted:
         slot = first
-        while (found := _slot(connection, taken, slot, high)) is not None and found != key:
+        while True:
+            if slot > high and slot not in taken:  # what slots hold is known up to `high` only
+                there = one(connection, SQL["commit_slot"], (slot,))
+                if there is not None:
+                    taken[slot] = there[0]
+            if (found := taken.get(slot)) is None:
+                taken[slot] = key
+                rows.append((slot, key))
+                break
+            if found == key:
+                break
             slot += 1
-        if slot not in taken:
-            taken[slot] = key
-            rows.append((slot, key))
     connection.executemany(SQL["commit_insert"], rows)
-
-
-def _slot(connection: apsw.Connection, taken: dict[int, int], slot: int, high: int) -> int | None:
-    """What a slot holds: known up to `high`, looked up beyond it."""
-    if slot > high and slot not in taken:
-        row = one(connection, SQL["commit_slot"], (slot,))
-        if row is not None:
-            taken[slot] = row[0]
-    return taken.get(slot)
 
 
 def _flush_calls(

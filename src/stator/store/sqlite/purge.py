@@ -32,7 +32,7 @@ def purge(db: apsw.Connection, drivers: DriverLocks, project: SessionPlace, draf
 
 def _purge(db: apsw.Connection, drivers: DriverLocks, project: SessionPlace, change: Purge) -> None:
     session = change.session
-    place = places.load_place(db, session, with_tail=False)
+    place = places.load_place(db, session)
     moved = change.head not in (0, commits.last_seq(db, place.segments[-1]))
     check_purge(place.record, project.record, heirs(db, session), moved)
     holder = drivers.holder(place.holder, place.epoch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 
 import apsw
@@ -43,10 +44,25 @@ class ReadPool:
         """Called when a reader's files were removed, to close what else keeps them open."""
         self._closed = False
         self._idle: list[_Reader] = []
+        self._shared = threading.local()
+
+    @contextlib.contextmanager
+    def shared(self) -> Iterator[None]:
+        """Have all reads of this thread see one snapshot."""
+        with self.snapshot() as db:
+            self._shared.db = db
+            try:
+                yield
+            finally:
+                self._shared.db = None
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[apsw.Connection]:
         """A connection inside a read transaction."""
+        shared: apsw.Connection | None = getattr(self._shared, "db", None)
+        if shared is not None:
+            yield shared
+            return
         with self._reader() as db, connection.translated(self._path):
             db.execute("BEGIN")
             try:

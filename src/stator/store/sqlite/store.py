@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -27,29 +26,32 @@ from stator.errors import (
     WrongProcess,
 )
 from stator.model.exchange.bookmark import Bookmark
+from stator.model.exchange.packed import Packed
 from stator.model.log.commit import Commit, Draft
 from stator.model.log.delta import Op, Version
 from stator.model.log.query import (
     CallQuery,
     CallRow,
-    Counts,
     Finding,
     Head,
     Holder,
     KeyTouch,
     Lease,
     Page,
+    Read,
     SessionQuery,
     SessionRow,
     StoreInfo,
     TurnRow,
     UsageBy,
     check_limit,
+    check_limits,
 )
 from stator.model.records.types import Entry
 from stator.model.sessions.ownership import OWN
 from stator.store.port import Durability
-from stator.store.sqlite import bookmarks, connection, lock_holders, projection, space
+from stator.store.reads_together import answered
+from stator.store.sqlite import bookmarks, connection, lock_holders, space
 from stator.store.sqlite.append import Appender, opening_record
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.driver_lock import DriverLocks
@@ -57,7 +59,9 @@ from stator.store.sqlite.lease_table import Leases
 from stator.store.sqlite.projection import SEQ_MASK, SQL
 from stator.store.sqlite.queries import (
     calls,
+    chosen,
     commits,
+    heads,
     places,
     session_list,
     state,
@@ -65,12 +69,12 @@ from stator.store.sqlite.queries import (
     turns,
     usage,
 )
-from stator.store.sqlite.queries import keys as keyed
 from stator.store.sqlite.queries.lineage import SessionPlace
-from stator.store.sqlite.queries.state import exact_ledger, live_at
+from stator.store.sqlite.queries.session_counts import Counting
+from stator.store.sqlite.queries.tails import KeptTails
 from stator.store.sqlite.read_pool import ReadPool
 from stator.store.sqlite.store_lock import ReadLock, WriteLock, check_log
-from stator.store.sqlite.writer import PATIENCE_S, AppendRequest, Writer
+from stator.store.sqlite.writer import PATIENCE_S, AppendRequest, SaltBlock, Writer
 
 if TYPE_CHECKING:  # loaded only by `verify`
     from stator.model.log.log_walk import SessionLog
@@ -78,8 +82,10 @@ if TYPE_CHECKING:  # loaded only by `verify`
 T = TypeVar("T")
 OWN_META = ("store", "blob_key", "epoch")
 """What a store says of itself that every program needs."""
-INHERITED_MAX = 1000
-"""Forks whose inherited records are kept counted."""
+
+
+def _nobody_watches() -> None:
+    """What is called after a write until something else is set."""
 
 
 def _leave(pid: int, readers: ReadPool, writer: Writer, drivers: DriverLocks) -> None:
@@ -96,6 +102,9 @@ def _leave(pid: int, readers: ReadPool, writer: Writer, drivers: DriverLocks) ->
 class SqliteStore:
     """See `store.port.StorePort` for what each method promises."""
 
+    remote = False
+    needs_tenant = False
+
     def __init__(
         self,
         path: str,
@@ -105,13 +114,14 @@ class SqliteStore:
         redact: bool = True,
         damaged: bool = False,
         clock: Callable[[], int] = lambda: time.time_ns() // 1000,
-        salts: Callable[[int], bytes] = secrets.token_bytes,
+        salts: Callable[[int], bytes] | None = None,
     ) -> None:
         """Open an existing store. `clock` gives µs since 1970, `salts` that many random bytes.
 
         `damaged` opens a file that is refused otherwise, for `logs` and `audit` alone.
         """
         self.ownership = OWN
+        self.wrote: Callable[[], object] = _nobody_watches
         self.path = os.path.realpath(path) if path else ""
         self._durability = durability
         self._read_only = read_only or damaged
@@ -123,6 +133,7 @@ class SqliteStore:
         locked = WriteLock(self.path)
         locked.enter(create=False)
         self._readers = ReadPool(self.path)
+        self._tails = KeptTails()
         try:
             meta = {} if damaged else self._read_meta()
             locked.enter(create=not damaged)
@@ -132,17 +143,17 @@ class SqliteStore:
             raise
         self._store_id = str(meta.get("store", ""))
         self._blob_key = bytes(meta.get("blob_key", b""))
-        self._inherited: dict[tuple[str, int], dict[int, int]] = {}
-        """By a fork and its fork point: how many live records of each collection it inherited. That never changes."""
+        self._counting = Counting()
         self._appender = Appender(
             self.path,
             self._blob_key,
             durability,
             redact=redact,
             clock=clock,
-            salts=salts,
+            salts=salts or SaltBlock(os.urandom),
             drop_readers=self._readers.drop,
             locked=locked,
+            owner=lambda: self.ownership,
         )
         self._writer = self._appender.writer
         self._readers.on_stale = self._writer.give_up_lost
@@ -268,11 +279,19 @@ class SqliteStore:
             lambda db: self._appender.create(db, record, drafts, bookmark),
             seconds=connection.OPEN_S if record.mode == "driven" else None,
         )
+        self.wrote()
         return self.session(session), created
 
-    def session(self, session: str) -> SessionRow:
+    def session(self, session: str, *, counted: bool = False) -> SessionRow:
         with self._reading() as db:
-            return session_list.row_of(self._appender.drivers, self._place(db, session))
+            place = places.load_place(db, session)
+            counts = self._counting.counts(db, self._with_tail(db, place)) if counted else None
+            return session_list.row_of(db, self._appender.drivers, place, counts)
+
+    def together(self, *reads: Read) -> list[Any]:
+        self._check()
+        with self._readers.shared():
+            return answered(self, reads)
 
     def sessions(
         self, query: SessionQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
@@ -283,12 +302,18 @@ class SqliteStore:
 
     # -- the lease --------------------------------------------------------------------------------
 
-    def acquire(self, session: str, holder: Holder, *, take: bool = False) -> Lease:
+    def acquire(
+        self, session: str, holder: Holder, *, take: bool = False, over: int = 0, newest: int = 0
+    ) -> Lease:
         self._check_writable()
         try:
-            return self._leases.acquire(session, holder, take)
+            lease = self._leases.acquire(session, holder, take, over)
         except StoreBusy as error:
             raise self._leases.named(error, self.session(session)) from error
+        if not newest:
+            return lease
+        last = self.commits(session, newest_first=True, limit=newest, load=False)
+        return Lease(session, lease.epoch, lease.displaced, tuple(last))
 
     def release(self, lease: Lease) -> None:
         self._check_writable()
@@ -310,11 +335,11 @@ class SqliteStore:
         if not drafts and bookmark is None:
             return []
         request = AppendRequest(session, drafts, if_head, barrier, fresh, bookmark)
-        return self._writer.append(request)
+        return self._writer.append(request, self.wrote)
 
     def bookmark(self, session: str, name: str) -> Bookmark | None:
         with self._reading() as db:
-            return bookmarks.read(db, places.load_place(db, session, with_tail=False).s, name)
+            return bookmarks.read(db, places.load_place(db, session).s, name)
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -323,24 +348,31 @@ class SqliteStore:
             return question(db, self._place(db, session))
 
     def _place(self, db: apsw.Connection, session: str) -> SessionPlace:
-        """A session's place in a reader's snapshot; its tail from this process's writer if that is the same.
+        """A session's place in a reader's snapshot, with its tail."""
+        return self._with_tail(db, places.load_place(db, session))
 
-        So that a driver who asks about its own session does not read back what it just wrote.
-        """
-        place = places.load_place(db, session, with_tail=False)
+    def _with_tail(self, db: apsw.Connection, place: SessionPlace) -> SessionPlace:
+        session = place.record.id
         if not place.dirty:
+            self._tails.forget(session)
             return place
+        # A driver that asks about its own session does not decode what it just wrote.
         live = self._appender.live.get(session)
-        same = live is not None and live.place.flushed == place.flushed
-        shared = live.place.tail.copy() if live is not None and same else None
-        if shared and shared.commits[-1].seq == commits.last_seq(db, place.segments[-1]):
-            place.tail = shared
-        else:
-            places.load_tail(db, place)
+        written = list(live.place.tail.commits) if live is not None else ()
+        place.tail = self._tails.read(db, place, written)
         return place
 
     def head(self, session: str) -> Head:
-        return self._read(session, turns.read_head)
+        with self._reading() as db:
+            place = places.load_place(db, session)
+            head = turns.head_by_last_rows(db, place) if place.dirty else None
+            return head or turns.read_head(db, self._with_tail(db, place))
+
+    def heads(
+        self, known: Mapping[str, int], *, project: str | None = None, others: bool = False
+    ) -> dict[str, int]:
+        with self._reading() as db:
+            return heads.heads(db, known, project, others=others)
 
     def commits(
         self,
@@ -351,17 +383,42 @@ class SqliteStore:
         newest_first: bool = False,
         limit: int = 1000,
         load: bool = True,
+        seqs: Collection[int] | None = None,
+        ids: Collection[str] | None = None,
+        rewinds: bool = False,
+        origins: Collection[tuple[str, str]] | None = None,
     ) -> list[Commit]:
         check_limit(limit)
         with self._reading() as db:
-            place = places.load_place(db, session, with_tail=False)
+            if ids is None and origins is None and not rewinds:
+                place = places.load_place(db, session)
+            else:
+                place = self._place(db, session)
+                seqs = chosen.chosen_seqs(
+                    db, place, seqs, ids=ids, origins=origins, rewinds=rewinds, upto=upto
+                )
             return commits.read_commits(
-                db, place, after=after, upto=upto, newest_first=newest_first, limit=limit, load=load
+                db,
+                place,
+                after=after,
+                upto=upto,
+                newest_first=newest_first,
+                limit=limit,
+                load=load,
+                seqs=seqs,
             )
+
+    def packed(
+        self, session: str, *, after: int = 0, upto: int | None = None, limit: int = 1000
+    ) -> list[Packed]:
+        check_limit(limit)
+        with self._reading() as db:
+            place = places.load_place(db, session)
+            return commits.read_packed(db, place, after=after, upto=upto, limit=limit)
 
     def locate(self, text: str, session: str | None = None) -> list[tuple[str, int]]:
         with self._reading() as db:
-            return places.locate(db, text, session)
+            return places.locate(db, text, None if session is None else self._place(db, session))
 
     def turns(
         self,
@@ -371,32 +428,40 @@ class SqliteStore:
         upto: int | None = None,
         newest_first: bool = False,
         limit: int = 1000,
+        keys: Collection[str] | None = None,
+        prompts: bool = False,
+        ends: bool = False,
+        standing: bool = False,
     ) -> list[TurnRow]:
         check_limit(limit)
         return self._read(
             session,
-            lambda db, place: turns.read_turns(
-                db, place, after=after, upto=upto, newest_first=newest_first, limit=limit
+            lambda db, place: chosen.chosen_turns(
+                db,
+                place,
+                after=after,
+                upto=upto,
+                newest_first=newest_first,
+                limit=limit,
+                keys=keys,
+                prompts=prompts,
+                ends=ends,
+                standing=standing,
             ),
         )
 
-    def keyed_turns(self, session: str, keys: Sequence[str]) -> list[TurnRow]:
-        return self._read(session, lambda db, place: keyed.read_keyed(db, place, keys))
-
     def entries(
-        self, session: str, collection: str, *, at: int | None = None, limit: int | None = None
+        self,
+        session: str,
+        *collections: str,
+        at: int | None = None,
+        limit: int | Mapping[str, int] | None = None,
+        keys: Collection[str] | None = None,
+        prefix: str = "",
     ) -> list[Entry]:
-        if limit is not None:
-            check_limit(limit)
+        limits = check_limits(collections, limit)
         return self._read(
-            session, lambda db, place: state.read_entries(db, place, collection, at, limit)
-        )
-
-    def find(
-        self, session: str, collection: str, key: str, *, at: int | None = None
-    ) -> Entry | None:
-        return self._read(
-            session, lambda db, place: state.find_entry(db, place, collection, key, at)
+            session, lambda db, place: state.read_chosen(db, place, limits, at, keys, prefix)
         )
 
     def versions(
@@ -411,7 +476,7 @@ class SqliteStore:
 
     def replaced(self, session: str, ops: Sequence[Op]) -> list[Version | None]:
         with self._reading() as db:
-            place = places.load_place(db, session, with_tail=False)
+            place = places.load_place(db, session)
             return state.read_replaced(db, place, ops)
 
     def touches(
@@ -428,7 +493,7 @@ class SqliteStore:
             if session is not None:
                 place = self._place(db, session)
                 return touches.place_touches(db, place, collection, key, limit)
-            return touches.store_touches(db, collection, key, project, limit)
+            return touches.store_touches(db, self._place, collection, key, project, limit)
 
     def calls(
         self, query: CallQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
@@ -439,28 +504,16 @@ class SqliteStore:
                 place = self._place(db, query.session)
                 before = cursor[0] if cursor else SEQ_MASK
                 return calls.read_calls(db, place, query, before=before, limit=limit)
-            return calls.store_calls(db, query, cursor, limit)
+            return calls.store_calls(db, self._place, query, cursor, limit)
 
-    def counts(self, session: str) -> Counts:
-        return self._read(session, self._counts)
-
-    def _counts(self, db: apsw.Connection, place: SessionPlace) -> Counts:
-        slot = (place.record.id, place.low)
-        inherited = self._inherited.get(slot)
-        if inherited is None and place.low:
-            if len(self._inherited) >= INHERITED_MAX:
-                self._inherited.clear()
-            inherited = self._inherited[slot] = live_at(db, place, place.low)
-        return projection.counts(place.tail.counted(exact_ledger(db, place)), inherited)
-
-    def heads(self, chunk: int | None = None) -> list[tuple[str, int, int]]:
+    def chunk_heads(self, chunk: int | None = None) -> list[tuple[str, int, int]]:
         """The id of every session, or of a chunk of them, the seq of its head, and when that was appended: what an
         index is compared with."""
         with self._reading() as db:
-            return list(session_list.heads(db, chunk))
+            return list(session_list.chunk_heads(db, chunk))
 
     def head_sums(self) -> dict[int, str]:
-        """By chunk of sessions, what differs as soon as its `heads` do; much quicker to have."""
+        """By chunk of sessions, what differs as soon as its `chunk_heads` do; much quicker to have."""
         with self._reading() as db:
             return session_list.head_sums(db)
 
@@ -480,6 +533,7 @@ class SqliteStore:
             return self._appender.ingest(db, commits, projects or {})
 
         new, erased = self._write(work)
+        self.wrote()
         if erased:
             self._writer.finish(PATIENCE_S)
         return new

@@ -7,7 +7,7 @@ the log of tools.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -56,14 +56,13 @@ def from_sql(row: Any) -> Version:
     return seq, n, op, was, turn, unpack_id(identifier), None, body
 
 
-def kept(versions: Iterable[tuple[int, Version]]) -> list[tuple[int, Version]]:
+def kept(found: Sequence[tuple[int, Version]]) -> list[tuple[int, Version]]:
     """What a flush writes of a tail's versions (collection number, version).
 
     Calls that were opened and settled in it: nothing. Tools: only the final version of each. Of a record put
     more than once, only the last put carries its body; the others are read from the log, should
     anyone ask.
     """
-    found = list(versions)
     by_id: dict[tuple[int, str], list[int]] = {}
     for place, (number, version) in enumerate(found):
         by_id.setdefault((number, version[5]), []).append(place)

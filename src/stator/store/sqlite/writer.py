@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Protocol, TypeVar
 
 import apsw
@@ -34,6 +35,7 @@ TRIES = 3
 CHECKPOINT_MAX = 8 * connection.CHECKPOINT_PAGES
 """Pages of the WAL from which on a checkpoint does not wait for a moment without readers: where readers overlap without
 a pause, the log would grow for ever. SQLite's own locks still protect them."""
+SALT_BLOCK_BYTES = 1024
 PATIENCE_S = 1.0
 """How long a removal waits for readers that are about to be done."""
 
@@ -49,6 +51,7 @@ class AppendRequest:
         "error",
         "fresh",
         "if_head",
+        "removes",
         "result",
         "session",
     )
@@ -65,7 +68,9 @@ class AppendRequest:
         self.session = session
         self.drafts = drafts
         self.if_head = if_head
-        self.barrier = barrier or any(map(is_barrier, drafts))
+        self.barrier = barrier
+        """Whether the caller asks to have it synced; its drafts may ask for it too."""
+        self.removes = not REMOVALS.isdisjoint(map(_kind, drafts))
         self.fresh = fresh
         self.bookmark = bookmark
         self.done = False
@@ -83,8 +88,44 @@ class AppendRequest:
             )
 
 
+_kind: Callable[[Draft], str] = attrgetter("kind")
+
+
 def is_barrier(draft: Draft) -> bool:
     return draft.kind in BARRIERS or (draft.kind == "call" and draft.effect == "write")
+
+
+def _must_sync(request: AppendRequest) -> bool:
+    return request.barrier or any(map(is_barrier, request.drafts))
+
+
+class SaltBlock:
+    """Random bytes for salts, drawn in blocks. To be used under the writer's lock, and not after a fork: a store does
+    not survive one."""
+
+    def __init__(self, draw: Callable[[int], bytes]) -> None:
+        self._draw = draw
+        self._block = b""
+        self._used = 0
+
+    def __call__(self, size: int) -> bytes:
+        start, end = self._used, self._used + size
+        if end > len(self._block):
+            self._block = self._draw(max(size, SALT_BLOCK_BYTES))
+            start, end = 0, size
+        self._used = end
+        return self._block[start:end]
+
+
+class LogLength:
+    """How many pages the log has, as SQLite says after each commit. An object of its own: a connection keeps it."""
+
+    def __init__(self) -> None:
+        self.pages = 0
+
+    def __call__(self, db: apsw.Connection, name: str, pages: int) -> int:
+        self.pages = pages
+        return apsw.SQLITE_OK
 
 
 class Owner(Protocol):
@@ -131,6 +172,7 @@ class Writer:
         """SQLite's busy handler: for writers that do not know our lock."""
         self._log_saved = False
         """Whether the log was removed, and everything in it copied by us: it may be missing."""
+        self._log = LogLength()
         self._acknowledged = 0
         """Pages in the WAL after our last commit that was answered."""
         self._synchronous = ""
@@ -157,7 +199,8 @@ class Writer:
             self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
             self._guard = FileGuard(self.path)
             self._data_version = -1
-            self._acknowledged = 0
+            self._acknowledged = self._log.pages = 0
+            self._db.set_wal_hook(self._log)
         return self._db
 
     def close(self, *, fold: bool = False) -> None:
@@ -254,7 +297,9 @@ class Writer:
                 guard.check_store()
                 if not guard.wal_lost():
                     self._data_version = db.data_version()
-                    self._checkpoint(db)
+                    self._acknowledged = self._log.pages
+                    if self._acknowledged >= connection.CHECKPOINT_PAGES:
+                        self._checkpoint(db)
                     if self.unfinished:
                         self._finish(db, 0.0, whole=False)
                     return result
@@ -296,16 +341,11 @@ class Writer:
     def _checkpoint(self, db: apsw.Connection) -> None:
         """Copy a log that has become long into the file. In place of SQLite's own checkpoints, which do not know
         our locks."""
-        # Without errors: what was committed is in the log and stays there, and a broken disk fails the next write.
-        with contextlib.suppress(apsw.Error):
-            self._acknowledged, _ = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
-            if self._acknowledged >= connection.CHECKPOINT_PAGES:
-                self._copy_log(db)
-
-    def _copy_log(self, db: apsw.Connection) -> None:
         try:
             if self.locked.without_readers() or self._acknowledged >= CHECKPOINT_MAX:
                 db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.Error:
+            return  # what was committed is in the log and stays there, and a broken disk fails the next write
         finally:
             self.locked.admit_readers()
 
@@ -375,16 +415,18 @@ class Writer:
 
     # -- appends ----------------------------------------------------------------------------------
 
-    def append(self, request: AppendRequest) -> list[Commit]:
-        """Append through the queue: the thread that has the lock writes for all that wait."""
+    def append(self, request: AppendRequest, landed: Callable[[], object]) -> list[Commit]:
+        """Append through the queue: the thread that has the lock writes for all that wait. `landed` is called once it
+        is in the log: here, so that an interrupt of it is answered with what is known of the append."""
         try:
             self._queue.append(request)
             with self.lock:
                 if not request.done:
                     self._run_queue(request)
             if request.error is None:
-                if any(draft.kind in REMOVALS for draft in request.drafts):
+                if request.removes:
                     self.finish(PATIENCE_S)
+                landed()
                 return request.result
         except BaseException as error:
             known = "was committed" if self._settle(request) else "was not committed"
@@ -413,7 +455,8 @@ class Writer:
                 other = self._queue.popleft()
                 if other is not mine:
                     group.append(other)
-            barrier = mine.barrier or any(request.barrier for request in group)
+            # Where barriers are synced as all others are, nobody need look for them.
+            barrier = self._sure != self._calm and any(map(_must_sync, group))
             self.transaction(partial(self._append_group, group), barrier=barrier)
             for request in group:
                 request.done = True

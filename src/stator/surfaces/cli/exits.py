@@ -23,6 +23,7 @@ _CODES: tuple[tuple[type[errors.StatorError], int], ...] = (
     (errors.StoreError, UNUSABLE),
     (errors.BrokenChain, FINDING),
     (errors.BadBundle, FINDING),
+    (errors.OutletFailed, FINDING),
     (errors.StatorError, USAGE),
 )
 """The first class that matches decides. All other errors are mistakes in the arguments."""

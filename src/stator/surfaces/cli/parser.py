@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, get_type_hints
+from functools import partial
+from typing import Annotated, Any, get_origin
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, Token
 from cyclopts.exceptions import MissingArgumentError, UnusedCliTokensError
 
 from stator import __version__
 from stator.errors import BadQuery
-from stator.surfaces.cli import options
 from stator.surfaces.cli.commands import load
+from stator.surfaces.cli.options import Option, hints
 from stator.surfaces.cli.registry import COMMANDS, GROUPS
 
 __all__ = ["CycloptsError", "app", "parse"]
@@ -38,12 +39,39 @@ def app(names: Sequence[str] = tuple(COMMANDS)) -> App:
 
 
 def resolved(function: Callable[..., int]) -> Callable[..., int]:
-    """The function with its annotations resolved: as strings they do not load the parser before it is needed."""
-    function.__annotations__ = get_type_hints(function, localns=vars(options), include_extras=True)
+    """The function with annotations that the parser reads: in its file they are strings, and name plain data."""
+    function.__annotations__ = {name: _for_parser(hint) for name, hint in hints(function).items()}
     return function
 
 
-def parse(words: Sequence[str]) -> Callable[[], int] | None:
+def _for_parser(hint: Any) -> Any:
+    if get_origin(hint) is not Annotated:
+        return hint
+    return Annotated[hint.__origin__, *map(_parameter, hint.__metadata__)]
+
+
+def _parameter(option: Option) -> Parameter:
+    given: dict[str, Any] = {"name": option.names or None, "metavar": option.metavar}
+    if option.whole:
+        given["converter"] = _whole
+    if option.repeated:
+        given["consume_multiple"] = False
+    if option.leading_hyphen:
+        given["allow_leading_hyphen"] = True
+    # What is not given is left out: the parser tells None from no word about it.
+    return Parameter(help=option.help, **{k: v for k, v in given.items() if v is not None})
+
+
+def _whole(_: Any, tokens: Sequence[Token]) -> int:
+    """Parse a whole number; the parser itself would round 1.5."""
+    text = tokens[0].value
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{text!r:.40} is not a whole number") from None
+
+
+def parse(words: Sequence[str]) -> partial[int] | None:
     """The command with its arguments, ready to run; None if the words ask for help, which is printed."""
     made = app(words[:1])  # one command only: adding all of them would import all of them
     if _asked_for_help(words):
@@ -55,9 +83,7 @@ def parse(words: Sequence[str]) -> Callable[[], int] | None:
         command, bound, _ = made.parse_args(list(words), exit_on_error=False, print_error=False)
     except CycloptsError as error:
         raise BadQuery(_message(error), hint=f"stator {words[0]} --help") from None
-    arguments: tuple[Any, ...] = bound.args
-    keywords: dict[str, Any] = bound.kwargs
-    return lambda: int(command(*arguments, **keywords) or 0)
+    return partial(command, *bound.args, **bound.kwargs)
 
 
 def _asked_for_help(words: Sequence[str]) -> bool:

@@ -27,6 +27,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "artifact": "List named documents, or show their content, versions and changes.",
         "du": "Show what uses space in the store.",
         "top": "Watch the sessions that are running or waiting for you.",
+        "tail": "Follow every session of this project at once, or feed another program.",
         "sql": "Run a read-only SQL query over documented views.",
     },
     "Steer": {

@@ -1,7 +1,7 @@
 """Notifies subscribed clients when the head of a session changes, also when another process changed it.
 
-Heads are polled, but only while a client is subscribed. A notification says that something is new, not what:
-a client that misses one loses nothing.
+The watcher of the store reports that a head has moved, and it looks only while a client is subscribed. A notification
+says that something is new, not what: a client that misses one loses nothing.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Res
 
 from stator.connect import catch_up
 from stator.errors import StatorError
+from stator.model.log.query import GONE
+from stator.runtime.base.watch import watcher_of
+from stator.runtime.facade.aio_view import news
 from stator.surfaces.mcp import resources
 from stator.surfaces.mcp.intake import advance_active
 from stator.surfaces.mcp.scope import Scope
 
 CHECK_S = 0.5
-"""How often heads are polled while a client is subscribed."""
+"""How often what hooks queued is looked for while a client is subscribed."""
 TAKE_IN_S = 2.0
-"""How often what agents wrote since is taken in."""
+"""How often what agents wrote since is taken in, and how long to wait after the store failed."""
 SEND_S = 5.0
 """How long a client that does not read may delay the others."""
 WATCHED_MAX = 1024
@@ -44,7 +47,8 @@ class _WatchedResource:
     """A resource with subscribers."""
 
     session: str
-    hash: str
+    seq: int
+    """The head at the last notification."""
     listeners: int = 0
     """Streams of the protocol revision without `initialize`."""
     clients: dict[str, ServerSession] = field(default_factory=dict)
@@ -62,38 +66,55 @@ class Notifier:
         self._bus = InMemorySubscriptionBus()
         self._streams = ListenHandler(self._bus)
         self._watched: dict[str, _WatchedResource] = {}
+        self._watch = watcher_of(scope.store.port).watch()
 
     @asynccontextmanager
     async def running(self, _: Any = None) -> AsyncIterator[None]:
-        """Poll heads while the context is open."""
+        """Notify clients while the context is open."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._watch)
+            tasks.start_soon(self._take_in)
+            tasks.start_soon(self._notify)
             try:
                 yield
             finally:
                 self._streams.close()
+                self._watch.close()
                 tasks.cancel_scope.cancel()
 
-    async def _watch(self) -> None:
+    async def _take_in(self) -> None:
+        """Take in what agents wrote, again and again: that moves heads."""
         seen: dict[str, tuple[int, int]] = {}
         for number in count(1):
             await self._sleep(CHECK_S)
-            if number % round(TAKE_IN_S / CHECK_S) == 0:
-                with suppress(StatorError):  # the store is busy: the next time will do
+            with suppress(StatorError):  # the store is busy: the next time will do
+                if number % round(TAKE_IN_S / CHECK_S) == 0:
                     await anyio.to_thread.run_sync(advance_active, self._scope.store, seen)
-            await self.check_heads()
+                elif self._watched:
+                    await anyio.to_thread.run_sync(catch_up, self._scope.store)
+
+    async def _notify(self) -> None:
+        while not self._watch.ended:
+            try:
+                await news(self._watch)
+                await self.check_heads()
+            except StatorError:  # the store is busy, or worse: what a client asks next says so
+                self._watch.close()
+                self._watch = watcher_of(self._scope.store.port).watch()
+                for watched in self._watched.values():
+                    self._watch.follow(watched.session, watched.seq)
+                await self._sleep(TAKE_IN_S)
 
     async def check_heads(self) -> None:
         """Notify the subscribers of every session whose head has changed."""
         if not self._watched:
             return
-        sessions = {watch.session for watch in self._watched.values()}
-        heads = await anyio.to_thread.run_sync(self._heads, sessions)
+        known = {watch.session: watch.seq for watch in self._watched.values()}
+        moved = await anyio.to_thread.run_sync(self._scope.store.port.heads, known)
         for uri, watch in list(self._watched.items()):
-            now = heads.get(watch.session, watch.hash)
-            if now == watch.hash:
+            now = moved.get(watch.session, watch.seq)
+            if now in (watch.seq, GONE):
                 continue
-            watch.hash = now
+            watch.seq = now
             if watch.listeners:
                 await self._bus.publish(ResourceUpdated(uri=uri))
             for connection, client in list(watch.clients.items()):
@@ -105,16 +126,6 @@ class Notifier:
                 ):  # that client has left, for any reason; the others must still be notified
                     watch.clients.pop(connection, None)
             self._forget(uri)
-
-    def _heads(self, sessions: set[str]) -> dict[str, str]:
-        found = {}
-        catch_up(self._scope.store)
-        for session in sessions:
-            try:
-                found[session] = self._scope.store.port.head(session).hash
-            except StatorError:  # purged, or the store is busy: the next poll will show
-                continue
-        return found
 
     # -- the revision without `initialize` --------------------------------------------------------
 
@@ -159,17 +170,23 @@ class Notifier:
     async def _add(self, uri: str) -> _WatchedResource:
         session, head = await anyio.to_thread.run_sync(self._find, uri)
         while uri not in self._watched and len(self._watched) >= WATCHED_MAX:
-            del self._watched[next(iter(self._watched))]
+            self._remove(next(iter(self._watched)))
+        self._watch.follow(session, head)
         return self._watched.setdefault(uri, _WatchedResource(session, head))
 
-    def _find(self, uri: str) -> tuple[str, str]:
+    def _find(self, uri: str) -> tuple[str, int]:
         row = self._scope.find(resources.parse(uri).session)
-        return row.id, self._scope.store.port.head(row.id).hash
+        return row.id, self._scope.store.port.head(row.id).seq
 
     def _forget(self, uri: str) -> None:
         watch = self._watched.get(uri)
         if watch is not None and watch.listeners <= 0 and not watch.clients:
-            del self._watched[uri]
+            self._remove(uri)
+
+    def _remove(self, uri: str) -> None:
+        session = self._watched.pop(uri).session
+        if all(watch.session != session for watch in self._watched.values()):
+            self._watch.leave(session)
 
 
 def _connection(ctx: Ctx) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from stator.errors import InvalidInput
 from stator.model.exchange.items import commit_id
@@ -11,14 +13,16 @@ from stator.model.log.query import SessionRow
 from stator.model.log.shown_text import cut_short, legible
 from stator.model.records.text import arguments_text
 from stator.model.values.escape import visible
+from stator.model.values.ids import short
 from stator.runtime.base.context import Context
 from stator.runtime.base.ownership import require_own
-from stator.runtime.brief.unverified import unverified
 from stator.runtime.driving import settlement
 from stator.runtime.facade.view import SessionView
 from stator.runtime.ingest.self_report import is_own_orderer
+from stator.runtime.views.trust.names import is_name_from_here, session_name_origin
+from stator.runtime.views.trust.unverified import unverified
 from stator.surfaces.mcp.keys import split_key
-from stator.surfaces.mcp.scope import Scope
+from stator.surfaces.mcp.scope import Scope, session_label
 from stator.surfaces.mcp.tools.answers import iso_time
 
 Arguments = dict[str, Any]
@@ -45,6 +49,8 @@ class RequestContext:
     """The client's own id of the call that this request is, if it gives one."""
     handles: dict[str, str] = field(default_factory=dict)
     """The short handles of sessions, looked up once for a request."""
+    names: dict[str, str] = field(default_factory=dict)
+    """From where the names of sessions came, looked up once for a request."""
 
     @property
     def principal(self) -> str:
@@ -84,10 +90,27 @@ class RequestContext:
         """Rows of a session, each with from where, if it rests on something that nobody vouches for."""
         seqs = [row["seq"] for row in rows if row.get("seq")]
         found = unverified(self.scope.store.as_read, session, seqs)
+        named = self.name_origin(session) if any(map(_names_session, rows)) else ""
+
+        def origin(row: dict[str, Any]) -> str:
+            return found.get(row.get("seq", 0), "") or (named if _names_session(row) else "")
+
         return [
-            {**row, "unverified": f"from {found[row['seq']]}"} if row.get("seq") in found else row
-            for row in rows
+            {**row, "unverified": f"from {origin(row)}"} if origin(row) else row for row in rows
         ]
+
+    def label(self, row: SessionRow) -> str:
+        """A session as the first line of an answer names it: without a name that came from elsewhere."""
+        if is_name_from_here(self.scope.store.as_read, row):
+            return session_label(row)
+        return short(row.id)
+
+    def name_origin(self, session: str) -> str:
+        """From where the name of a session came, if nobody vouches for that."""
+        if session not in self.names:
+            store = self.scope.store.as_read
+            self.names[session] = session_name_origin(store, store.session(session))
+        return self.names[session]
 
     def call_in(self, row: SessionRow) -> str:
         """The commit of the call that this request is, in the session of the client's agent; "" if it is not known."""
@@ -101,6 +124,11 @@ class RequestContext:
         if row is None:
             return replace(self.scope.store.context, principal=self.principal)
         return self.scope.context(row, self.principal)
+
+
+def _names_session(row: dict[str, Any]) -> bool:
+    """Whether a row holds the name of its session."""
+    return ("name" in row and "session" in row) or row.get("kind") in ("open", "describe")
 
 
 def client_name(name: str | None) -> str:
@@ -137,6 +165,7 @@ def in_doubt_rows(request: RequestContext, row: SessionRow) -> list[dict[str, An
         }
         for doubt in found[:DOUBTS_SHOWN]
     ]
+    rows = request.marked(row.id, rows)
     if len(found) > DOUBTS_SHOWN:
         rows.append(
             {"what": f"{len(found) - DOUBTS_SHOWN} more: they are listed once these are settled"}

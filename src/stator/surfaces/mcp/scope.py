@@ -6,7 +6,9 @@ A session of another project, a session in the trash and one that never existed 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from stator.errors import Ambiguous, NotFound
 from stator.model.log.query import Page, SessionQuery, SessionRow

@@ -16,8 +16,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mutabl
 from concurrent.futures import Future
 from typing import Any
 
-import httpx2
-
 from stator.surfaces import loopback
 from stator.surfaces.loopback import Headers, header_values
 from stator.surfaces.proxy.classify import error_answer
@@ -31,9 +29,15 @@ from stator.surfaces.proxy.http_policy import (
 from stator.surfaces.proxy.pending_requests import PendingRequest, PendingRequests
 from stator.surfaces.proxy.recorder import ProxyRecorder, UnansweredStatus
 from stator.surfaces.proxy.stdio import ATTEMPTS_MAX, DIED, NOT_RECORDED, TIMED_OUT
+from stator.surfaces.proxy.upstream_direct import (
+    DirectTransport,
+    ServerResponse,
+    ServerTransport,
+    Unreached,
+    UpstreamFailed,
+)
 
 HEADERS_MAX = 65_536
-CONNECT_S = 10.0
 BODY_S = 30.0
 """How long the body of a request may take to arrive."""
 REST_S = 10.0
@@ -118,12 +122,7 @@ class ProxyApp:
         self.say = say
         self._policy = policy
         self._by_session: OrderedDict[str, PendingRequests] = OrderedDict()
-        # a transport, not a client: a client would share cookies between callers and follow redirects
-        self.transport = httpx2.AsyncHTTPTransport(
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
-            trust_env=False,
-            proxy=upstream.proxy,
-        )
+        self.transport = _transport(upstream)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -180,6 +179,14 @@ class ProxyApp:
     ) -> None:
         for request in waiting:
             self.recorder.put(*pending.unanswered(request, cause, status_if_read))
+
+
+def _transport(upstream: Upstream) -> ServerTransport:
+    if upstream.is_direct:
+        return DirectTransport(upstream.host, upstream.port, upstream.netloc)
+    from stator.surfaces.proxy.upstream_far import FarTransport
+
+    return FarTransport(upstream.origin, upstream.proxy)
 
 
 class ClientLeft(Exception):
@@ -306,37 +313,30 @@ class Exchange:
         """Send the request, again where that is safe, and pass the response back."""
         try:
             response = await self._send_upstream(body)
-        except (httpx2.TransportError, httpx2.InvalidURL) as error:
+        except UpstreamFailed as error:
             await self._no_response(error)
             return
         try:
             await self._pass_back(response)
-        except httpx2.TransportError:
+        except UpstreamFailed:
             await self._response_broke_off()
         finally:
             await response.aclose()
 
-    async def _send_upstream(self, body: bytes | AsyncIterator[bytes]) -> httpx2.Response:
+    async def _send_upstream(self, body: bytes | AsyncIterator[bytes]) -> ServerResponse:
+        headers = request_headers(self._headers, self._app.upstream)
+        if not isinstance(body, bytes):  # the length is known only from the client's header
+            lengths = header_values(self._headers, b"content-length")
+            headers += [(b"content-length", length.encode()) for length in lengths]
+        sent = body if self._method == "POST" else None
         while True:
-            headers = request_headers(self._headers, self._app.upstream)
-            if not isinstance(body, bytes):  # the length is known only from the client's header
-                lengths = header_values(self._headers, b"content-length")
-                headers += [(b"content-length", length.encode()) for length in lengths]
-            request = httpx2.Request(
-                self._method,
-                self._target,
-                headers=headers,
-                content=body if self._method == "POST" else None,
-                # No timeout for reading: a tool may take its time, and `--timeout` is about calls only.
-                extensions={"timeout": {"connect": CONNECT_S}},
-            )
             try:
-                return await self._app.transport.handle_async_request(request)
-            except httpx2.TransportError as error:
+                return await self._app.transport.send(self._method, self._target, headers, sent)
+            except UpstreamFailed as error:
                 if not await self._may_retry(error):
                     raise
 
-    async def _may_retry(self, error: httpx2.TransportError) -> bool:
+    async def _may_retry(self, error: UpstreamFailed) -> bool:
         """Record another attempt if every request in it is a call that is safe to repeat."""
         calls = [one.call for one in self._requests if one.call is not None]
         harmless = [
@@ -352,22 +352,22 @@ class Exchange:
 
     # -- the response -----------------------------------------------------------------------------
 
-    async def _pass_back(self, response: httpx2.Response) -> None:
-        headers = response_headers(response.headers.raw)
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        session = response.headers.get("mcp-session-id", "")
+    async def _pass_back(self, response: ServerResponse) -> None:
+        headers = response_headers(response.headers)
+        kind = _first(headers, b"content-type").partition(";")[0].strip().lower()
+        session = _first(headers, b"mcp-session-id")
         if session and not self._session:
             # the session begins with this response; later requests belong to it
             self._session = session
         reader = EventStreamReader() if kind == "text/event-stream" else None
         self._is_single_message = reader is None
-        start = {"type": "http.response.start", "status": response.status_code, "headers": headers}
+        start = {"type": "http.response.start", "status": response.status, "headers": headers}
         await self._send(start)
         self._response_began = True
         copy, long = bytearray(), LongMessage()
-        stated = response.headers.get("content-length", "")
+        stated = _first(headers, b"content-length")
         length = int(stated) if stated.isdecimal() else -1
-        async for chunk in response.aiter_raw():
+        async for chunk in response.pieces():
             if reader is not None:
                 for data in reader.feed(chunk):
                     # a resumed stream may repeat messages
@@ -383,7 +383,7 @@ class Exchange:
             await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
         if reader is None and long.size != length:
             self._record_body(bytes(copy), long)
-        self._response_ended(response.status_code, reader)
+        self._response_ended(response.status, reader)
         await self._send({"type": "http.response.body", "body": b""})
 
     def _record_body(self, data: bytes, long: LongMessage) -> None:
@@ -422,9 +422,9 @@ class Exchange:
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
-    async def _no_response(self, error: Exception) -> None:
+    async def _no_response(self, error: UpstreamFailed) -> None:
         """Record that no response came: the call had no effect if the server was not reached, else it is in doubt."""
-        unreached = isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout))
+        unreached = isinstance(error, Unreached)
         cause = _reason(error)
         for request in self._requests:
             if request.call is not None and self._pending.withdraw(request):
@@ -484,9 +484,14 @@ class Exchange:
         self._app.record_unanswered(self._pending, waiting, cause, status_if_read)
 
 
-def _reason(error: Exception) -> str:
+def _first(headers: Headers, name: bytes) -> str:
+    """The first value of a header; "" if there is none."""
+    return next(iter(header_values(headers, name)), "")
+
+
+def _reason(error: UpstreamFailed) -> str:
     text = str(error) or type(error).__name__
-    if isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout)):
+    if isinstance(error, Unreached):
         return f"the server could not be reached: {text:.200}"
     return f"the server went away: {text:.200}"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from stator.errors import InvalidInput
@@ -23,6 +23,7 @@ HOP_BY_HOP = frozenset(
 )
 """Headers that belong to one connection and are never passed on."""
 _OURS = frozenset({b"host", b"content-length", b"accept-encoding", b"expect"})
+_QUERY_SAFE = "%/:?@!$&'()*+,;=~-._"
 
 
 _TRAVERSAL = re.compile(r"\.\.|%2e|%2f|%5c|\\", re.IGNORECASE)
@@ -44,20 +45,24 @@ class Upstream:
             )
         self.origin = f"{parts.scheme}://{parts.netloc}"
         self.path = parts.path or "/"
-        self.query = parts.query
-        host = (parts.hostname or "").lower()
+        self.query = quote(parts.query, safe=_QUERY_SAFE)
+        self.host = host = (parts.hostname or "").lower()
+        self.port = parts.port or (443 if parts.scheme == "https" else 80)
+        self.netloc = parts.netloc.removesuffix(":80")
         # traffic to this machine never leaves it, even if the environment names an HTTP proxy
         local = host in ("127.0.0.1", "localhost", "::1") or proxy_bypass(host)
         self.proxy = None if local else getproxies().get(parts.scheme)
+        self.is_direct = parts.scheme == "http" and self.proxy is None and parts.netloc.isascii()
+        """Whether its connections need neither certificates nor an HTTP proxy nor another spelling of its name."""
 
     def target(self, path: str, query: bytes) -> str | None:
-        """Return the address to which a request for a path is passed on; None if it is not."""
+        """Return the path, with its query, to which a request is passed on; None if it is not."""
         if path != self.path and (not path.startswith(WELL_KNOWN) or _TRAVERSAL.search(path)):
             return None
         given = query.decode("latin-1")
         own = self.query if path == self.path else ""
         both = "&".join(part for part in (own, given) if part)
-        return self.origin + path + (f"?{both}" if both else "")
+        return path + (f"?{both}" if both else "")
 
 
 def _without_password(url: str) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from typing import cast
 
 from stator.model.calls.known import Known, KnownCall
-from stator.model.log.commit import Commit
 from stator.model.records.types import CallRecord, CallStatus
 from stator.runtime.views.as_read import to_settle
 from stator.runtime.views.refs import intent_of, last_attempt
 from stator.store.port import StorePort
+
+IN_DOUBT = "in doubt"
 
 
 class DoubtsElsewhere:
@@ -19,12 +20,7 @@ class DoubtsElsewhere:
     def __init__(self, store: StorePort, session: str, *, some: bool) -> None:
         self._store, self._session = store, session
         self.any = some
-        """Whether there may be some."""
-
-    def landed(self, commits: Sequence[Commit]) -> None:
-        """These commits are in the log: only this driver's own can leave a call in doubt."""
-        if any(commit.status == "in doubt" for commit in commits):
-            self.any = True
+        """Whether there may be some. Only commits of this driver, of that status, leave a call in doubt."""
 
     def find(self, turns: Collection[int], matches: Callable[[KnownCall], bool]) -> list[KnownCall]:
         """Those that match, except of these turns."""

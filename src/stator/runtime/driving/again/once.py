@@ -21,7 +21,7 @@ OPEN = ("started", "in doubt")
 def attempts_at(store: StorePort, session: str, key: str, scrub: Scrub) -> list[Attempt]:
     """The attempts at the turn of a key, in a session and its lineage; rewound ones do not count."""
     # A key is recorded redacted, or as it is where the store was opened without redaction.
-    rows = store.keyed_turns(session, [key, scrub(key, None)])
+    rows = store.turns(session, keys=[key, scrub(key, None)])
     if not rows:
         return []
     known = reflog.rewinds(store, session)
@@ -59,7 +59,7 @@ def made_in(store: StorePort, session: str, call: str) -> tuple[str, str, int] |
         begun = commit_at(store, session, begun.inputs[0])
         parts = [past(store, session, begun.turn), *parts]
     if key := begun.known("key", ""):
-        rows = store.keyed_turns(session, [key])
+        rows = store.turns(session, keys=[key])
         parts = [TurnPart(row, commit_at(store, session, row.first)) for row in rows]
     for attempt in attempts(parts):
         for known in Known(log_of(store, session, attempt)).calls:

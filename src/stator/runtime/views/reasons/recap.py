@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 
 from stator.errors import NotFound
 from stator.model.exchange.tool_files import command_of
 from stator.model.log.commit import Commit
-from stator.model.log.query import SessionQuery, SessionRow, check_limit
+from stator.model.log.query import Read, SessionQuery, SessionRow, check_limit, read
 from stator.model.log.rewinds import stands, visible
 from stator.model.log.shown_text import cut_short
 from stator.model.records.tables import SPOKEN
@@ -31,9 +32,10 @@ from stator.model.views.recap import (
     says_something,
 )
 from stator.model.views.why import words_of
-from stator.runtime.base.pages import commit_at, matching
+from stator.runtime.base.one_answer import ahead
+from stator.runtime.base.pages import commit_at, commits_at, counts_of, matching
 from stator.runtime.base.project_flags import Trash
-from stator.runtime.views.as_read import for_one_answer, unplaced_in
+from stator.runtime.views.as_read import for_one_answer, read_ahead, unplaced_in
 from stator.runtime.views.file_changes import FileChange, files_before, net_files
 from stator.runtime.views.reflog import rewinds
 from stator.runtime.views.refs import find_session
@@ -99,6 +101,10 @@ def _is_here(store: StorePort, session: str) -> bool:
 
 def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
     session = row.id
+    store = for_one_answer(store)
+    asked_for = ("plan", "revisions", "calls", "tags", "children")
+    also = [*_asks_files(row), *_asks_log(row)]
+    read_ahead(store, session, *asked_for, limit={"children": CHILDREN_MAX}, also=also)
     turn, asked = asked_in(_prompts(store, row), row.record.name)
     steps = [e.record for e in store.entries(session, "plan") if isinstance(e.record, PlanRecord)]
     states: list[str] = [step.status for step in steps if step.status != "dropped"]
@@ -135,7 +141,7 @@ def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
         files_since=_since(changed, revisions),
         revisions=[record.sha for record in records],
         pushed=bool(records and records[0].pushed),
-        calls=sum(store.counts(each.id).calls for each in (row, *children)),
+        calls=sum(counts_of(store, each.id).calls for each in (row, *children)),
         agents=len(children),
         tests=_tests(page),
         said="" if words is None else cut_short(words_of(words).strip(), TEXT_MAX),
@@ -148,6 +154,28 @@ def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
     )
 
 
+def _asks_log(row: SessionRow) -> Iterator[Read]:
+    """What is read of every session that a recap is about."""
+    lent = lent_upto(row.record.lineage)
+    yield read("session", row.id, counted=True)
+    yield read("commits", row.id, after=lent, newest_first=True, limit=NEWEST)
+    yield read("turns", row.id, newest_first=True, limit=1)
+    if not lent:
+        yield read("turns", row.id, limit=PROMPTS, prompts=True)
+
+
+def _asks_files(row: SessionRow) -> Iterator[Read]:
+    """What `_files` reads."""
+    yield read(
+        "versions",
+        row.id,
+        after=lent_upto(row.record.lineage),
+        upto=row.head,
+        collections=("files",),
+    )
+    yield read("entries", row.id, "tags")
+
+
 def _call(record: CallRecord) -> str:
     return f"{record.tool} {short(record.call)}"
 
@@ -158,8 +186,10 @@ def _prompts(store: StorePort, row: SessionRow) -> list[tuple[int, str]]:
     lent = lent_upto(row.record.lineage)
     rows = store.turns(row.id, newest_first=True, limit=row.turns or 1) if lent else []
     own = [turn for turn in reversed(rows) if turn.first > lent][:PROMPTS]
-    for turn in own or store.turns(row.id, limit=PROMPTS):
-        prompt = words_of(commit_at(store, row.id, turn.first), "input")
+    if own:
+        commits_at(store, row.id, [turn.first for turn in own])
+    for turn in own or store.turns(row.id, limit=PROMPTS, prompts=True):
+        prompt = words_of(turn.began or commit_at(store, row.id, turn.first), "input")
         found.append((turn.turn, prompt))
         if says_something(prompt):
             break
@@ -169,14 +199,14 @@ def _prompts(store: StorePort, row: SessionRow) -> list[tuple[int, str]]:
 def _children(store: StorePort, session: str) -> list[SessionRow]:
     """The sub-agents of a session, as far as they are here."""
     entries = store.entries(session, "children", limit=CHILDREN_MAX)
+    records = (entry.record for entry in entries)
+    ids = [r.session for r in records if isinstance(r, ChildRecord) and r.kind == "child"]
+    ahead(store, *(read("session", each, counted=True) for each in ids))
     found: list[SessionRow] = []
-    for entry in entries:
-        record = entry.record
-        if isinstance(record, ChildRecord) and record.kind == "child":
-            try:
-                found.append(store.session(record.session))
-            except NotFound:
-                continue
+    for each in ids:
+        with contextlib.suppress(NotFound):
+            found.append(store.session(each))
+    ahead(store, *(one for row in found for one in _asks_files(row)))
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from itertools import islice
 
 from stator.model.log.query import SessionQuery, SessionRow
-from stator.model.records.types import ErasedRecord, FileRecord
+from stator.model.records.types import Entry, ErasedRecord, FileRecord
 from stator.model.views.why import NAMED, best, key_of
 from stator.runtime.base.pages import matching
 from stator.runtime.views.reasons.lookup import Lookup
@@ -17,10 +17,20 @@ NAMES_MAX = 20_000
 KINDS = {**NAMED, "file": "files"}
 
 
+HeldName = tuple[str, str, str, Entry]
+"""The session, the kind and the name of what it holds, and the entry itself."""
+
+
 def recorded_names(
     reading: Lookup, kinds: Collection[str] = tuple(KINDS)
 ) -> Iterator[tuple[str, str]]:
     """(kind, name) of what the sessions used last hold; files by their paths."""
+    for _, kind, name, _ in held_names(reading, kinds):
+        yield kind, name
+
+
+def held_names(reading: Lookup, kinds: Collection[str] = tuple(KINDS)) -> Iterator[HeldName]:
+    """What the sessions used last hold, by name."""
     for row in islice(_rows(reading), NAMED_IN):
         if reading.row(row.id) is None:
             continue
@@ -32,7 +42,7 @@ def recorded_names(
                     continue
                 name = record.path if isinstance(record, FileRecord) else key_of(record)
                 if name:
-                    yield kind, name
+                    yield row.id, kind, name, entry
 
 
 def paths_ending(reading: Lookup, path: str) -> list[str]:

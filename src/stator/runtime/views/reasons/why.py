@@ -41,7 +41,8 @@ from stator.runtime.views.reasons.chains import (
     named_answer,
 )
 from stator.runtime.views.reasons.lookup import Lookup
-from stator.runtime.views.reasons.recorded_names import NAMES_MAX, recorded_names
+from stator.runtime.views.reasons.origins import Origins, is_from_here
+from stator.runtime.views.reasons.recorded_names import NAMES_MAX, HeldName, held_names
 from stator.runtime.views.refs import find_session, intent_of
 from stator.store.port import StorePort
 
@@ -51,6 +52,8 @@ FILES_MAX = 8
 """Files whose paths end as asked that are answered for."""
 NEAR, NEAR_AMONG = 5, 2000
 """Names like the one asked about that are given."""
+HOLDERS = 5
+"""Sessions that have a name which are asked whether it is from here: those used last."""
 COUNTED = 100
 """Sessions that are counted to say where was looked."""
 LINES_MAX, LINE_MAX = 200, 400
@@ -99,9 +102,12 @@ def ask(
         answers, reading = _of_named_session(store, thing, project, limit) or (answers, reading)
     near: list[str] = []
     if not answers:
-        names = list(islice(recorded_names(reading), NAMES_MAX))
+        held = list(islice(held_names(reading), NAMES_MAX))
+        names = [(kind, name) for _, kind, name, _ in held]
         answers = list(_like(reading, wanted, names, limit))
-        near = [] if answers else _near(wanted, names)
+        near = [] if answers else _from_here(reading, held, _near(wanted, names))
+    origins = Origins(reading, answers)
+    answers = [origins.on(answer) for answer in answers]
     return Why(asked=thing, looked=_looked(reading), answers=answers, near=near)
 
 
@@ -301,6 +307,20 @@ def _near(wanted: AskedThing, names: Sequence[tuple[str, str]]) -> list[str]:
     return [by_name[name] for name in dict.fromkeys([*parts, *(folded[each] for each in close)])][
         :NEAR
     ]
+
+
+def _from_here(reading: Lookup, held: Sequence[HeldName], near: Sequence[str]) -> list[str]:
+    """Of these names, those that did not come from elsewhere."""
+    found: list[str] = []
+    for shown in near:
+        holders = (
+            (session, entry)
+            for session, kind, name, entry in held
+            if shown == (name if kind == "file" else f"{kind}:{name}")
+        )
+        if is_from_here(reading, islice(holders, HOLDERS)):
+            found.append(shown)
+    return found
 
 
 def _looked(reading: Lookup) -> Looked:

@@ -10,6 +10,7 @@ from stator.model.views.taint import RESULTS
 from stator.model.views.untrusted import Rooted
 from stator.runtime.views.derivation import children_at, judge_of, origin_of
 from stator.runtime.views.refs import intent_of
+from stator.runtime.views.trust.rounds import read_behind
 from stator.runtime.views.trust.untrusted import TaintReader
 from stator.store.port import StorePort
 
@@ -55,6 +56,12 @@ class OutsideJudge:
                 if (rooted := self._reader.anywhere(child)) is not None:
                     yield Rooted(0, f"a sub-agent's report of {rooted.origin}")
 
+    def workers(self, results: Iterable[Commit]) -> Iterator[str]:
+        """The sub-agents that worked for the calls of these results, as far as the calls are at hand."""
+        for commit in results if self._children else ():
+            intent = self._intent(commit.call) if commit.call else None
+            yield from self._children.get(intent.seq, ()) if intent is not None else ()
+
     def _place(self, call: str) -> int:
         """The seq of the commit that began a call; 0 if there is none."""
         identifier = retype(call, "commit")
@@ -75,6 +82,8 @@ def brought_in(
     intent: Callable[[str], Commit | None] | None = None,
 ) -> dict[int, str]:
     """Of these results of a session's calls, by their seqs, those whose own content came from outside."""
+    results = list(results)
     judge = OutsideJudge(store, session, intent)
+    read_behind(store, session, results, judge.workers(results))
     found = {commit.seq: judge.origin(commit) for commit in results}
     return {seq: origin for seq, origin in found.items() if origin}

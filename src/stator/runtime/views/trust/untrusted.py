@@ -12,9 +12,10 @@ from stator.errors import NotFound
 from stator.model.log.commit import Commit, Large
 from stator.model.log.edges import Edge
 from stator.model.values.ids import is_id, retype
-from stator.model.views.knowledge import origins_of
+from stator.model.views.knowledge import CARRY, origins_of
 from stator.model.views.taint import RESULTS, edges_in, reported_children
 from stator.model.views.untrusted import NOT_KNOWN, Rooted, SessionTaint, newer
+from stator.runtime.base.one_answer import reading
 from stator.runtime.base.pages import commit_at, commits
 from stator.runtime.views.derivation import children_at, judge_of, origin_of
 from stator.runtime.views.refs import intent_of
@@ -55,6 +56,10 @@ class TaintReader:
             del self._streams[next(iter(self._streams))]
         return stream
 
+    def stream(self, session: str) -> TaintStream | None:
+        """What was read of a session so far."""
+        return self._streams.get(session)
+
     def forget(self, sessions: Iterable[str]) -> None:
         """Read these again when they are asked for."""
         for session in sessions:
@@ -83,7 +88,7 @@ class TaintReader:
     def _advanced(self, session: str, seq: int | None) -> TaintStream | Rooted | None:
         """The session read up to a seq, or up to its head; None if it was purged."""
         try:
-            upto = self._store.head(session).seq if seq is None else seq
+            upto = self._store.session(session).head if seq is None else seq
             stream = self._streams.get(session) or self._resumed(session)
         except NotFound:
             return None
@@ -107,6 +112,15 @@ class TaintReader:
         return self.begin(session, taint)
 
 
+def reader_of(store: StorePort, session: str) -> TaintReader:
+    """A reader that begins with a session; for one question, always the same. Where sessions rest on one another, what
+    is found out of them depends on which is read first."""
+    asked = reading(store)
+    if asked is None:
+        return TaintReader(store)
+    return asked.once(f"taint {session}", lambda: TaintReader(store))
+
+
 class TaintStream:
     """One session, commit by commit."""
 
@@ -115,6 +129,8 @@ class TaintStream:
     ) -> None:
         self.taint = taint
         self.is_busy = False
+        self.is_alone = True
+        """Whether nothing was looked for in another session."""
         self._store, self._id, self._reader = store, session, reader
         self._calls: dict[str, Commit] = {}
         self._judge = judge_of(store, session, self._intent)
@@ -150,19 +166,30 @@ class TaintStream:
         return found
 
     def _rooted(self, commit: Commit) -> Rooted | None:
+        leads_out = self._leads_out(commit)
+        self.is_alone = self.is_alone and not leads_out
         why = self._judge(commit)
         if why is None:
             return None
         if why:
             return Rooted(commit.seq, self._origin(commit, why))
         found: Rooted | None = None
-        for edge in self._edges(commit):
+        # Where nothing before is untrusted, only what is elsewhere can be.
+        for edge in self._edges(commit) if self.taint.runs or leads_out else ():
             found = newer(found, self._behind(commit, edge))
         for child in self._reports(commit):
             self.taint.lead(child)
             if (report := self._reader.anywhere(child)) is not None:
                 found = newer(found, Rooted(0, f"a sub-agent's report of {report.origin}"))
         return found
+
+    def _leads_out(self, commit: Commit) -> bool:
+        """Whether a commit names another that may be in another session."""
+        if commit.parent or any(isinstance(item, str) for item in commit.inputs):
+            return True
+        if not commit.call or commit.kind in ("call", "entry"):
+            return commit.kind in ("child", CARRY)
+        return not self._seq(retype(commit.call, "commit"))
 
     def _behind(self, commit: Commit, edge: Edge) -> Rooted | None:
         if edge.id:

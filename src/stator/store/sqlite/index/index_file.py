@@ -35,12 +35,12 @@ UNKNOWN_CHUNK = -1
 class Log(Protocol):
     """What an index is compared with: the head of each session of the store."""
 
-    def heads(self, chunk: int | None = None) -> list[tuple[str, int, int]]:
+    def chunk_heads(self, chunk: int | None = None) -> list[tuple[str, int, int]]:
         """Every session, or those of a chunk: id, the seq of its head, and when that was appended."""
         ...
 
     def head_sums(self) -> dict[int, str]:
-        """By chunk, what differs as soon as its `heads` do; empty where that is not known."""
+        """By chunk, what differs as soon as its `chunk_heads` do; empty where that is not known."""
         ...
 
 
@@ -295,7 +295,7 @@ class IndexFile:
 
     def _compare(self, asked: int | None, chunk: int) -> tuple[list[tuple[int, str]], list[str]]:
         """The sessions of a chunk that are behind, with when each was used, and those that are gone."""
-        heads = self._log.heads(asked)
+        heads = self._log.chunk_heads(asked)
         self._chunks.update(dict.fromkeys((head[0] for head in heads), chunk))
         with self._guarded() as db:
             rows = many(db, "SELECT id, seq, updated FROM session WHERE c = ?", (chunk,))

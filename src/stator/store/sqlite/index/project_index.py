@@ -34,7 +34,7 @@ from stator.store.sqlite.writer import PATIENCE_S
 SUFFIX = "-projects"
 APPLICATION_ID = 0x53544150
 """'STAP': an index of projects, and not a store."""
-VERSION = 2
+VERSION = 3
 """Of the tables, and of what `knowledge` and `project_state` make of a log: raise it with either."""
 SCHEMA = """
 CREATE TABLE project (p INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE) STRICT;

@@ -17,8 +17,7 @@ from stator.store.sqlite.projection import (
     Tailed,
 )
 from stator.store.sqlite.queries.commits import BATCH
-from stator.store.sqlite.queries.lineage import MAX_SEQ, SessionPlace
-from stator.store.sqlite.queries.places import load_place
+from stator.store.sqlite.queries.lineage import MAX_SEQ, FindPlace, SessionPlace
 from stator.store.sqlite.queries.state import find_entry
 
 
@@ -160,7 +159,11 @@ def _with_outcome(call: CallRow, outcome: Tailed) -> CallRow:
 
 
 def store_calls(
-    connection: apsw.Connection, query: CallQuery, cursor: tuple[int, ...] | None, limit: int
+    connection: apsw.Connection,
+    placed: FindPlace,
+    query: CallQuery,
+    cursor: tuple[int, ...] | None,
+    limit: int,
 ) -> Page[CallRow]:
     """Calls of every session's own log (forks do not repeat their parent's), newest session first."""
     found: list[CallRow] = []
@@ -171,7 +174,7 @@ def store_calls(
         (start, query.project, query.project),
     )
     for s, identifier in rows:
-        place = load_place(connection, from_bytes(identifier, "session"))
+        place = placed(connection, from_bytes(identifier, "session"))
         place.segments = place.segments[-1:]
         bound = before if s == start else MAX_SEQ
         page = read_calls(connection, place, query, before=bound, limit=limit - len(found))

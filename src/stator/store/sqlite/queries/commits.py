@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import apsw
 import msgspec
 
 from stator.errors import NotFound, StoreCorrupt
+from stator.model.exchange.packed import Packed
 from stator.model.log.chain import GENESIS, put_item
 from stator.model.log.commit import Commit, Large
 from stator.model.log.delta import (
@@ -15,13 +16,16 @@ from stator.model.log.delta import (
     Put,
     decode_record,
 )
+from stator.model.log.query import NEWEST
 from stator.model.records.tables import COLLECTIONS, key_of
 from stator.model.records.types import Entry, Record
 from stator.model.sessions.lifecycle import lent_upto
+from stator.model.values.ids import from_bytes
 from stator.store.compress import decompress
-from stator.store.rows import envelope_of, from_row
+from stator.store.rows import UNREADABLE, Envelope, damaged, envelope_of, from_row, to_packed
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import (
+    SEQ_BITS,
     SEQ_MASK,
     SQL,
 )
@@ -37,6 +41,8 @@ from stator.store.sqlite.versions import (
 )
 
 BATCH = 512
+encode_array = msgspec.json.Encoder().encode
+"""A JSON array: how a statement takes a set of numbers or names."""
 
 
 def blob(connection: apsw.Connection, digest: bytes) -> bytes:
@@ -79,8 +85,8 @@ def read_segment(
     while left > 0:
         size = min(BATCH, left)
         rows = many(connection, SQL["log_range"], (low, high, size))
+        load_blob = fetch if load else None
         for low, *row in rows:
-            load_blob = fetch if load else None
             commit = from_row(segment.session, low & SEQ_MASK, prev, tuple(row), load_blob)
             yield commit if load else _with_records(connection, commit)
             prev = row[1]
@@ -91,9 +97,9 @@ def read_segment(
 
 def _with_records(connection: apsw.Connection, commit: Commit) -> Commit:
     """A commit read without its blobs, but for the records of its delta that are in some."""
-    large = {name: item for name, item in commit.content.items() if isinstance(item, Large)}
-    if not large:
+    if not commit.delta or Large not in map(type, commit.content.values()):
         return commit
+    large = {name: item for name, item in commit.content.items() if isinstance(item, Large)}
     delta: list[Op] = []
     for n, op in enumerate(commit.delta):
         item = large.get(put_item(n))
@@ -121,6 +127,36 @@ def _prev(connection: apsw.Connection, segment: LogSegment) -> bytes:
     if parent is not None and record.lineage and segment.after == first:
         return bytes.fromhex(parent.hash)
     return bytes.fromhex(GENESIS)
+
+
+def read_some(
+    connection: apsw.Connection, place: SessionPlace, seqs: Iterable[int], *, load: bool = True
+) -> list[Commit]:
+    """The commits at some seqs across the lineage, in log order; those that are not there are left out."""
+    wanted = sorted(set(seqs))
+    found: list[Commit] = []
+    for segment in place.segments:
+        keys = [key(segment.s, seq) for seq in wanted if segment.after < seq <= segment.upto]
+        if keys:
+            for k, *row, before in many(connection, SQL["log_some"], (encode_array(keys),)):
+                seq = k & SEQ_MASK
+                prev = before or _prev(connection, msgspec.structs.replace(segment, after=seq - 1))
+                found.append(_commit(connection, segment.session, seq, prev, tuple(row), load=load))
+    return found
+
+
+def _commit(
+    connection: apsw.Connection,
+    session: str,
+    seq: int,
+    prev: bytes,
+    row: tuple[bytes, bytes, bytes, bytes],
+    *,
+    load: bool,
+) -> Commit:
+    if load:
+        return from_row(session, seq, prev, row, lambda digest: blob(connection, digest))
+    return _with_records(connection, from_row(session, seq, prev, row, None))
 
 
 def read_one(
@@ -153,13 +189,18 @@ def read_commits(
     newest_first: bool,
     limit: int,
     load: bool,
+    seqs: Collection[int] | None = None,
 ) -> list[Commit]:
-    """Commits with `after < seq <= upto` across the lineage."""
-    wanted = [
-        msgspec.structs.replace(segment, after=max(segment.after, after))
-        for segment in place.upto(upto)
-        if segment.upto > after
-    ]
+    """Commits with `after < seq <= upto` across the lineage: all, or those of some seqs."""
+    if seqs is not None:
+        last = MAX_SEQ if upto is None else upto
+        if NEWEST in seqs:
+            seqs = {*seqs, *(last_seq(connection, one) for one in place.upto(upto)[-1:])}
+        chosen = sorted({seq for seq in seqs if after < seq <= last}, reverse=newest_first)
+        # A seq may not be there, so that the limit holds for what is found.
+        some = read_some(connection, place, chosen, load=load)
+        return (some[::-1] if newest_first else some)[:limit]
+    wanted = _between(place, after, upto)
     found: list[Commit] = []
     if not newest_first:
         for segment in wanted:
@@ -177,6 +218,33 @@ def read_commits(
     return found
 
 
+def read_packed(
+    connection: apsw.Connection, place: SessionPlace, *, after: int, upto: int | None, limit: int
+) -> list[Packed]:
+    """The same commits as `read_commits` reads, as a bundle holds them."""
+    found: list[Packed] = []
+    for part in _between(place, after, upto):
+        low, high = key(part.s, part.after), key(part.s, min(part.upto, MAX_SEQ))
+        for k, *row in many(connection, SQL["log_range"], (low, high, limit - len(found))):
+            found.append(
+                to_packed(
+                    part.session, k & SEQ_MASK, tuple(row), lambda digest: blob(connection, digest)
+                )
+            )
+        if len(found) >= limit:
+            break
+    return found
+
+
+def _between(place: SessionPlace, after: int, upto: int | None) -> list[LogSegment]:
+    """The segments that hold commits with `after < seq <= upto`, cut off there."""
+    return [
+        msgspec.structs.replace(segment, after=max(segment.after, after))
+        for segment in place.upto(upto)
+        if segment.upto > after
+    ]
+
+
 def last_seq(connection: apsw.Connection, segment: LogSegment) -> int:
     """The seq of the last commit in a segment, or the one before it if it is empty."""
     row = one(
@@ -190,12 +258,31 @@ def last_seq(connection: apsw.Connection, segment: LogSegment) -> int:
     return segment.after if row is None else int(row[0]) & SEQ_MASK
 
 
-def used_at(row: tuple[object, ...]) -> int:
-    """`Commit.used` of the commit in a log row (k, id, hash, salts, body)."""
-    body = row[4]
-    assert isinstance(body, bytes)
-    envelope = envelope_of(body)
-    return envelope.at + min(0, envelope.happened)
+class LastCommit(msgspec.Struct, frozen=True):
+    """What the newest row of a log says without its content."""
+
+    seq: int
+    turn: int
+    used: int
+
+
+def last_commit(connection: apsw.Connection, s: int, after: int) -> LastCommit | None:
+    """The newest commit of a session's own log beyond a seq."""
+    row = one(connection, SQL["log_range_newest"], (key(s, after), key(s, SEQ_MASK), 1))
+    if row is None:
+        return None
+    envelope = envelope_in(connection, row[0], row[4])
+    used = envelope.at + min(0, envelope.happened)
+    return LastCommit(row[0] & SEQ_MASK, envelope.turn, used)
+
+
+def envelope_in(connection: apsw.Connection, k: int, body: bytes) -> Envelope:
+    """The envelope in a row of the log; an error names the session and the seq."""
+    try:
+        return envelope_of(body)
+    except UNREADABLE as error:
+        (identifier,) = one(connection, SQL["session_id"], (k >> SEQ_BITS,))
+        raise damaged(from_bytes(identifier, "session"), k & SEQ_MASK, error) from error
 
 
 def entry_of(

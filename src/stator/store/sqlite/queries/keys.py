@@ -8,31 +8,20 @@ import apsw
 import msgspec
 
 from stator.model.log import turn_keys
-from stator.model.log.query import TurnRow
 from stator.model.log.turn_keys import SALT, KeyName
 from stator.store.sqlite.connection import many
 from stator.store.sqlite.projection import KEY_KIND, SQL, pack_ledger, write_key_names
-from stator.store.sqlite.queries.commits import read_bare, read_one
+from stator.store.sqlite.queries.commits import read_one, read_some
 from stator.store.sqlite.queries.lineage import LogSegment, SessionPlace
 from stator.store.sqlite.queries.places import load_place
-from stator.store.sqlite.queries.turns import read_turns
 
 
-def read_keyed(
+def keyed_numbers(
     connection: apsw.Connection, place: SessionPlace, keys: Sequence[str]
-) -> list[TurnRow]:
-    """The turns that were begun with one of these keys, oldest first."""
-    numbers: set[int] = set()
-    for segment in place.segments:
-        for seq in _seqs(connection, place, segment, keys):
-            numbers.add(read_bare(connection, segment, seq).turn)
-    return [
-        row
-        for number in sorted(numbers)
-        for row in read_turns(
-            connection, place, after=number - 1, upto=number, newest_first=False, limit=1
-        )
-    ]
+) -> set[int]:
+    """The numbers of the turns that were begun with one of these keys."""
+    seqs = {seq for segment in place.segments for seq in _seqs(connection, place, segment, keys)}
+    return {commit.turn for commit in read_some(connection, place, seqs, load=False)}
 
 
 def _seqs(
@@ -74,4 +63,4 @@ def complete(connection: apsw.Connection, place: SessionPlace) -> None:
         connection.execute(SQL["session_counts"], (pack_ledger(place.ledger), place.s))
     for segment in place.segments[:-1]:
         if segment.keyed < segment.upto:
-            complete(connection, load_place(connection, segment.session, with_tail=False))
+            complete(connection, load_place(connection, segment.session))

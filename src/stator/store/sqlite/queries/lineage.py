@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import apsw
 import msgspec
 
 from stator.model.records.types import (
@@ -15,6 +18,8 @@ from stator.store.sqlite.projection import (
 )
 
 MAX_SEQ = SEQ_MASK
+Stamp = tuple[tuple[int, int, bytes], ...]
+"""(ordinal, flushed, ledger) in the rows of a session and its lineage: every flush, erasure and purge changes it."""
 decode_session = msgspec.json.Decoder(SessionRecord).decode
 
 
@@ -44,6 +49,7 @@ class SessionPlace(msgspec.Struct):
     ledger: Ledger
     segments: list[LogSegment]
     tail: Tail
+    stamp: Stamp
     holder: bytes | None = None
     updated: int = 0
 
@@ -74,6 +80,10 @@ class SessionPlace(msgspec.Struct):
             for segment in self.segments
             if segment.after < at
         ]
+
+
+FindPlace = Callable[[apsw.Connection, str], SessionPlace]
+"""Finds a session's place with its tail, by its id."""
 
 
 def key(s: int, seq: int) -> int:

@@ -1,12 +1,11 @@
-"""Finds where a session lies in the file, with the tail of its log that no projection holds yet."""
+"""Finds where a session lies in the file, and where its records and commits do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import apsw
-import msgspec
 
 from stator.errors import NotFound, StoreCorrupt
 from stator.model.log.commit import Commit
@@ -17,8 +16,10 @@ from stator.model.log.delta import Version as LogVersion
 from stator.model.records.tables import COLLECTIONS, key_of
 from stator.model.records.types import KEYLESS, SessionRecord
 from stator.model.values.ids import from_bytes, is_id, to_bytes
+from stator.model.values.tagged import has_surrogate
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import (
+    KEY_KIND,
     SEQ_BITS,
     SEQ_MASK,
     SQL,
@@ -26,14 +27,19 @@ from stator.store.sqlite.projection import (
     each_tail,
     find_commit,
     keys_of,
-    replayed,
     unpack_ledger,
 )
-from stator.store.sqlite.queries.commits import entry_of, read_bare, read_segment
+from stator.store.sqlite.queries.commits import (
+    encode_array,
+    entry_of,
+    read_bare,
+    read_segment,
+)
 from stator.store.sqlite.queries.lineage import (
     MAX_SEQ,
     LogSegment,
     SessionPlace,
+    Stamp,
     decode_session,
     key,
 )
@@ -49,40 +55,41 @@ KNOWN_MAX = 10_000
 """Keys an ingest remembers before it looks them up again."""
 
 
-def load_place(
-    connection: apsw.Connection, session: str, *, with_tail: bool = True
-) -> SessionPlace:
-    """A session's place, its tail read from the log; `NotFound` if there is no such session."""
+def load_place(connection: apsw.Connection, session: str) -> SessionPlace:
+    """A session's place, without its tail (`tails`); `NotFound` if there is no such session."""
     row = None
     if is_id(session, "session"):
         row = one(connection, SQL["session_by_id"], (to_bytes(session),))
     if row is None:
         raise NotFound(f"no session {session}", hint="stator ls lists sessions", session=session)
-    return place_of(connection, row, with_tail=with_tail)
+    return place_of(connection, row)
 
 
-def place_of(connection: apsw.Connection, row: Any, *, with_tail: bool = True) -> SessionPlace:
+def place_of(connection: apsw.Connection, row: Any) -> SessionPlace:
     s, record_bytes, epoch, holder, updated, flushed, dirty, ledger = row
     record = decode_session(record_bytes)
-    place = SessionPlace(
+    segments, stamps = _segments(connection, s, record)
+    return SessionPlace(
         s,
         record,
         epoch,
         flushed,
         bool(dirty),
         unpack_ledger(ledger),
-        _segments(connection, s, record),
+        segments,
         Tail(),
+        ((s, flushed, ledger), *stamps),
         holder,
         updated,
     )
-    if with_tail and dirty:
-        load_tail(connection, place)
-    return place
 
 
-def _segments(connection: apsw.Connection, s: int, record: SessionRecord) -> list[LogSegment]:
+def _segments(
+    connection: apsw.Connection, s: int, record: SessionRecord
+) -> tuple[list[LogSegment], Stamp]:
+    """The segments of a session's log, and the stamp of those it inherited."""
     segments: list[LogSegment] = []
+    stamps: list[tuple[int, int, bytes]] = []
     for segment in record.lineage:
         row = one(connection, SQL["session_by_id"], (to_bytes(segment.session),))
         if row is None:
@@ -96,6 +103,7 @@ def _segments(connection: apsw.Connection, s: int, record: SessionRecord) -> lis
                 hint="if stator verify finds the log intact, rebuild them: stator doctor --rebuild",
                 session=segment.session,
             )
+        stamps.append((row[0], row[5], row[7]))
         ledger = unpack_ledger(row[7])
         erased, kept = frozenset(ledger.erased), frozenset(ledger.snaps)
         segments.append(
@@ -105,18 +113,7 @@ def _segments(connection: apsw.Connection, s: int, record: SessionRecord) -> lis
         )
     low = segments[-1].upto if segments else 0
     segments.append(LogSegment(s, record.id, low, MAX_SEQ))
-    return segments
-
-
-def load_tail(connection: apsw.Connection, place: SessionPlace) -> None:
-    """Read what the log holds beyond the flushed projections."""
-    own = place.segments[-1]
-    commits = list(read_segment(connection, msgspec.structs.replace(own, after=place.flushed)))
-
-    def key_of_id(collection: str, identifier: str, was: int) -> str:
-        return flushed_key(connection, place, collection, identifier, was)
-
-    place.tail = replayed(commits, key_of_id)
+    return segments, tuple(stamps)
 
 
 def tails(connection: apsw.Connection, place: SessionPlace) -> Iterator[Tail]:
@@ -183,15 +180,16 @@ def key_in_log(
     return KEYLESS + identifier if found is None else found.key
 
 
-def locate(connection: apsw.Connection, text: str, session: str | None) -> list[tuple[str, int]]:
-    """(session, seq) of commits by the end of their id or the start of their hash."""
+def locate(
+    connection: apsw.Connection, text: str, place: SessionPlace | None
+) -> list[tuple[str, int]]:
+    """(session, seq) of commits by the end of their id or the start of their hash, in one session or in all."""
     digits = text[2:] if text.startswith("k_") else text
     if not 4 <= len(digits) <= 64 or not set(digits) <= set("0123456789abcdef"):
         return []
-    if session is not None:
-        place = load_place(connection, session, with_tail=is_id(text, "commit"))
+    if place is not None:
         if is_id(text, "commit"):  # the whole id: there is an index of those
-            return _locate_id(connection, place, to_bytes(text))
+            return locate_id(connection, place, to_bytes(text))
         return _locate_in(connection, place.segments, digits)
     if is_id(text, "commit") and (known := find_commit(connection, to_bytes(text))) is not None:
         return [_place_of(connection, known)]
@@ -206,14 +204,36 @@ def locate(connection: apsw.Connection, text: str, session: str | None) -> list[
     return [_place_of(connection, k) for (k,) in rows]
 
 
+def with_origins(
+    connection: apsw.Connection, place: SessionPlace, origins: Collection[tuple[str, str]]
+) -> set[int]:
+    """The seqs of the commits that have one of these origins (source, id)."""
+    # What cannot be written as UTF-8 is in no index.
+    wanted = {
+        (source, foreign) for source, foreign in origins if not has_surrogate(source + foreign)
+    }
+    found = {seq for (_, *origin, _), seq in place.tail.origins.items() if tuple(origin) in wanted}
+    for segment in place.segments:
+        values = {
+            "s": segment.s,
+            "origins": encode_array(sorted(wanted)),
+            "not_kind": KEY_KIND,
+            "after": segment.after,
+            "upto": segment.upto,
+        }
+        found.update(seq for (seq,) in many(connection, SQL["origin_some"], values))
+    return found
+
+
 def _place_of(connection: apsw.Connection, k: int) -> tuple[str, int]:
     identifier = one(connection, SQL["session_id"], (k >> SEQ_BITS,))[0]
     return from_bytes(identifier, "session"), k & SEQ_MASK
 
 
-def _locate_id(
+def locate_id(
     connection: apsw.Connection, place: SessionPlace, identifier: bytes
 ) -> list[tuple[str, int]]:
+    """(session, seq) of the commit with that id, if the session or its lineage has it."""
     seq = place.tail.ids.get(identifier)
     if seq is not None:
         return [(place.record.id, seq)]

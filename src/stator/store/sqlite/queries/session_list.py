@@ -1,7 +1,7 @@
 """Listing sessions, most recently used first, a page at a time.
 
-A session's row is flushed lazily, so the time of last use of a session with an unflushed tail is
-read from its log; there are few of those, and they are merged into the page.
+A session's row is flushed lazily, so the head and the time of last use of a session with an unflushed tail are
+read from the last row of its log; there are few of those, and they are merged into the page.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from typing import Any
 
 import apsw
 
-from stator.model.log.query import Page, SessionQuery, SessionRow
+from stator.model.log.query import Counts, Page, SessionQuery, SessionRow
 from stator.model.values.ids import from_bytes, to_bytes
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.driver_lock import DriverLocks
 from stator.store.sqlite.projection import SEQ_MASK, SQL
 from stator.store.sqlite.queries import commits, lineage, places
+from stator.store.sqlite.queries.commits import LastCommit
 from stator.store.sqlite.queries.lineage import SessionPlace
 
 FIRST = (2**62, 2**62)
@@ -61,13 +62,16 @@ def page(
     if query.alias and query.parent is None:
         pages = ALIASED
     clean = many(db, pages, _filters(query, updated, s, limit + 1))
-    found = [(row[4], row[0], row) for row in clean]
+    found: list[tuple[int, int, Any, LastCommit | None]] = [
+        (row[4], row[0], row, None) for row in clean
+    ]
     for row in many(db, tails, _filters(query, *FIRST, -1)):
-        at = _last_at(db, row[0], row[5], row[4])
+        last = commits.last_commit(db, row[0], row[5])
+        at = last.used if last is not None else row[4]
         if (at, row[0]) < (updated, s):
-            found.append((at, row[0], row))
+            found.append((at, row[0], row, last))
     found.sort(key=lambda item: item[:2], reverse=True)
-    rows = [row_of(drivers, places.place_of(db, row)) for _, _, row in found[:limit]]
+    rows = [_shown(drivers, places.place_of(db, row), last) for _, _, row, last in found[:limit]]
     more = len(found) > limit
     return Page(rows, found[limit - 1][:2] if more else None)
 
@@ -79,7 +83,7 @@ def _one(
     mode: str | None,
     cursor: tuple[int, ...] | None,
 ) -> Page[SessionRow]:
-    row = row_of(drivers, places.place_of(db, one(db, SQL["session_by_id"], (identifier,))))
+    row = row_of(db, drivers, places.place_of(db, one(db, SQL["session_by_id"], (identifier,))))
     wanted = cursor is None and mode in (None, row.record.mode)
     return Page([row] if wanted else [], None)
 
@@ -102,22 +106,26 @@ def _filters(query: SessionQuery, updated: int, s: int, limit: int) -> dict[str,
     }
 
 
-def _last_at(db: apsw.Connection, s: int, flushed: int, updated: int) -> int:
-    newest = (lineage.key(s, flushed), lineage.key(s, SEQ_MASK), 1)
-    row = one(db, SQL["log_range_newest"], newest)
-    return commits.used_at(row) if row is not None else updated
-
-
-def row_of(drivers: DriverLocks, place: SessionPlace) -> SessionRow:
+def row_of(
+    db: apsw.Connection, drivers: DriverLocks, place: SessionPlace, counts: Counts | None = None
+) -> SessionRow:
     """A session as listings show it."""
-    tail = place.tail.commits
+    last = commits.last_commit(db, place.s, place.flushed) if place.dirty else None
+    return _shown(drivers, place, last, counts)
+
+
+def _shown(
+    drivers: DriverLocks, place: SessionPlace, last: LastCommit | None, counts: Counts | None = None
+) -> SessionRow:
+    """The same, by the last commit of its tail."""
     return SessionRow(
         record=place.record,
         epoch=place.epoch,
-        head=tail[-1].seq if tail else place.flushed,
+        head=last.seq if last is not None else place.flushed,
         holder=drivers.holder(place.holder, place.epoch),
-        turns=tail[-1].turn if tail else place.ledger.turn,
-        updated=tail[-1].used if tail else place.updated,
+        turns=last.turn if last is not None else place.ledger.turn,
+        updated=last.used if last is not None else place.updated,
+        counts=counts,
     )
 
 
@@ -125,23 +133,21 @@ CHUNK_BITS = 7
 """Sessions of a chunk, as a power of two."""
 
 
-def heads(db: apsw.Connection, chunk: int | None = None) -> Iterator[tuple[str, int, int]]:
+def chunk_heads(db: apsw.Connection, chunk: int | None = None) -> Iterator[tuple[str, int, int]]:
     """The sessions of a chunk, or all: id, the seq of the head, and when it was last used."""
     low, high = (0, 2**62) if chunk is None else (chunk << CHUNK_BITS, (chunk + 1) << CHUNK_BITS)
     for s, identifier, seq, updated, tail in many(
         db, "SELECT s, id, flushed, updated, dirty FROM session WHERE s >= ? AND s < ?", (low, high)
     ):
         if tail:
-            newest = one(
-                db, SQL["log_range_newest"], (lineage.key(s, seq), lineage.key(s, SEQ_MASK), 1)
-            )
-            if newest is not None:
-                seq, updated = newest[0] & SEQ_MASK, commits.used_at(newest)
+            last = commits.last_commit(db, s, seq)
+            if last is not None:
+                seq, updated = last.seq, last.used
         yield from_bytes(identifier, "session"), seq, updated
 
 
 def head_sums(db: apsw.Connection) -> dict[int, str]:
-    """By chunk of sessions, what differs as soon as its `heads` do, without reading all of them out."""
+    """By chunk of sessions, what differs as soon as its `chunk_heads` do, without reading all of them out."""
     rows = many(
         db,
         f"SELECT s >> {CHUNK_BITS}, json_array(count(*), sum(flushed),"  # noqa: S608

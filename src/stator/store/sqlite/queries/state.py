@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Protocol
 
 import apsw
 import msgspec
 
-from stator.errors import BadQuery
+from stator.model.log import query
 from stator.model.log.delta import (
     Drop,
     Op,
@@ -18,18 +18,23 @@ from stator.model.log.delta import (
 )
 from stator.model.log.delta import Version as LogVersion
 from stator.model.records.tables import COLLECTIONS, key_of
-from stator.model.records.types import KEYLESS, Entry
+from stator.model.records.types import KEYLESS, Entry, is_under
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import (
     READ_FROM_LOG,
     SQL,
     Ledger,
-    replayed,
     snapshot_before,
 )
-from stator.store.sqlite.queries.commits import entry_of, read_one, read_segment, record_in_log
+from stator.store.sqlite.queries.commits import (
+    encode_array,
+    entry_of,
+    read_one,
+    record_in_log,
+)
 from stator.store.sqlite.queries.lineage import MAX_SEQ, LogSegment, SessionPlace
 from stator.store.sqlite.queries.places import dropped_key, key_put_with, put_in_log
+from stator.store.sqlite.queries.tails import read_range
 from stator.store.sqlite.versions import (
     CALLS,
     TOOLS,
@@ -48,16 +53,32 @@ ROWS_A_LOOKUP = 2
 """Rows that are read one after the other in the time that one is looked up (measured)."""
 N_BITS = 20
 """Of a row's place as one number: the bits of its n."""
-encode_places = msgspec.json.Encoder().encode
 
 
 def check_collection(collection: str) -> int:
     """The number of a collection, or `BadQuery`."""
-    if collection not in COLLECTIONS:
-        raise BadQuery(
-            f"no collection {collection!r:.40}", hint=f"one of: {', '.join(COLLECTIONS)}"
-        )
+    query.check_collection(collection)
     return COLLECTIONS[collection].number
+
+
+def read_chosen(
+    connection: apsw.Connection,
+    place: SessionPlace,
+    limits: Mapping[str, int | None],
+    at: int | None,
+    keys: Collection[str] | None,
+    prefix: str,
+) -> list[Entry]:
+    """Live records of some collections at a seq: all, those under some keys, those whose natural key begins so."""
+    found: list[Entry] = []
+    for collection, limit in limits.items():
+        if keys is None:
+            found += read_entries(connection, place, collection, at, limit, prefix)
+        else:
+            some = find_entries(connection, place, collection, keys, at)
+            under = [entry for entry in some if is_under(entry.key, entry.id, prefix)]
+            found += under[:limit]
+    return found
 
 
 def read_entries(
@@ -66,12 +87,13 @@ def read_entries(
     collection: str,
     at: int | None,
     limit: int | None,
+    prefix: str = "",
 ) -> list[Entry]:
-    """Live records at a seq, last touched first."""
+    """Live records at a seq, last touched first; with a prefix, those whose natural key begins so."""
     number = check_collection(collection)
     if number in (CALLS, TOOLS) and limit is not None:
-        return read_entries(connection, place, collection, at, None)[:limit]
-    standing = _LiveRecords(connection, collection, limit)
+        return read_entries(connection, place, collection, at, None, prefix)[:limit]
+    standing = _LiveRecords(connection, collection, limit, prefix)
     is_enough = _offer_all(connection, place, number, at, standing)
     if number in (CALLS, TOOLS) and not is_enough:  # what a flush left no row of came out of turn
         standing.found.sort(key=lambda entry: entry.seq, reverse=True)
@@ -164,16 +186,19 @@ class _LiveIds:
 class _LiveRecords:
     """Live records of a collection, found among versions that are offered newest first."""
 
-    def __init__(self, connection: apsw.Connection, collection: str, limit: int | None) -> None:
+    def __init__(
+        self, connection: apsw.Connection, collection: str, limit: int | None, prefix: str
+    ) -> None:
         self.connection = connection
         self.collection = COLLECTIONS[collection]
         self.limit = limit
+        self.prefix = prefix
         self.found: list[Entry] = []
         self._seen: set[str] = set()
 
     def offer(self, segment: LogSegment, versions: Iterable[Brief]) -> bool:
         seen, found, spec, limit = self._seen, self.found, self.collection, self.limit
-        name = spec.name
+        name, prefix = spec.name, self.prefix
         for seq, n, op, turn, packed, body in versions:
             identifier = unpack_id(packed)
             if identifier in seen:
@@ -186,7 +211,8 @@ class _LiveRecords:
                     else record_in_log(self.connection, segment, seq, n)
                 )
                 key = key_of(spec, record, identifier)
-                found.append(Entry(name, identifier, key, seq, turn, record))
+                if not prefix or is_under(key, identifier, prefix):
+                    found.append(Entry(name, identifier, key, seq, turn, record))
                 if len(found) == limit:
                     return True
         return False
@@ -203,8 +229,7 @@ def _between_flushes(
     if start >= segment.upto:
         return []
     if number == TOOLS:
-        window = msgspec.structs.replace(segment, after=start)
-        tail = replayed(read_segment(connection, window, load=False), lambda *_: KEYLESS)
+        tail = read_range(connection, place, segment, start, segment.upto)
         return tail.versions(number, start, segment.upto)[::-1]
     rows = many(connection, SQL["call_standing"], (segment.s, start, segment.upto, segment.upto))
     versions: list[Version] = []
@@ -255,7 +280,7 @@ def _rows_at(
         high, low = run[0][0], run[-1][0]
         places = [seq << N_BITS | abs(n) - 1 for seq, n in run]
         if (high - low + 1) * rows_a_seq > len(run) * ROWS_A_LOOKUP:
-            yield from many(connection, SQL["rec_places"], (encode_places(places), s, number))
+            yield from many(connection, SQL["rec_places"], (encode_array(places), s, number))
             continue
         rows = many(connection, SQL["rec_back"], (s, number, low - 1, high))
         rows_a_seq = len(rows) / (high - low + 1)
@@ -285,19 +310,104 @@ def find_entry(
         version = next((v for v in reversed(earlier) if v[6] == wanted), None)
     if version is not None:
         return entry_of(connection, own, collection, version) if version[2] else None
-    hashed = key_hash(number, wanted)
     for segment in reversed(place.upto(at)):
-        if not place.has_rows(segment, number):
-            continue
-        values = (number, hashed, segment.s, segment.after, segment.upto)
-        for row in connection.execute(SQL["rec_find"], values):
-            found = _log_version(connection, place, segment, collection, from_sql(row))
-            if found.key != wanted:
-                continue  # another key with the same digest
-            if not isinstance(found.op, Put):
-                return None
-            return Entry(collection, found.op.id, wanted, found.seq, found.turn, found.op.record)
+        found = _newest_in(connection, place, segment, collection, wanted)
+        if found is not None:
+            return _entry(collection, found)
     return None
+
+
+def _entry(collection: str, version: LogVersion) -> Entry | None:
+    """The record that a version put; None if it dropped one."""
+    op = version.op
+    if not isinstance(op, Put):
+        return None
+    return Entry(collection, op.id, version.key, version.seq, version.turn, op.record)
+
+
+def _newest_in(
+    connection: apsw.Connection,
+    place: SessionPlace,
+    segment: LogSegment,
+    collection: str,
+    wanted: str,
+) -> LogVersion | None:
+    """The newest version under an indexed key in a segment, put or drop."""
+    number = COLLECTIONS[collection].number
+    if not place.has_rows(segment, number):
+        return None
+    values = (number, key_hash(number, wanted), segment.s, segment.after, segment.upto)
+    for row in connection.execute(SQL["rec_find"], values):
+        found = _log_version(connection, place, segment, collection, from_sql(row))
+        if found.key == wanted:  # else another key with the same digest
+            return found
+    return None
+
+
+def find_entries(
+    connection: apsw.Connection,
+    place: SessionPlace,
+    collection: str,
+    keys: Collection[str],
+    at: int | None,
+) -> list[Entry]:
+    """The live record under each of some natural keys at a seq, last touched first."""
+    if len(keys) == 1:
+        entry = find_entry(connection, place, collection, next(iter(keys)), at)
+        return [] if entry is None else [entry]
+    keyless = any(wanted.startswith(KEYLESS) for wanted in keys)
+    if keyless or collection in READ_FROM_LOG or place.has_erased(check_collection(collection)):
+        # From the last, so that of two under one key the one touched last remains.
+        every = reversed(read_entries(connection, place, collection, at, None))
+        return list({entry.key: entry for entry in every if entry.key in keys}.values())[::-1]
+    newest = _newest_versions(connection, place, collection, keys, at)
+    newest.sort(key=lambda version: (version.seq, version.n), reverse=True)
+    return [entry for version in newest if (entry := _entry(collection, version)) is not None]
+
+
+def _newest_versions(
+    connection: apsw.Connection,
+    place: SessionPlace,
+    collection: str,
+    keys: Collection[str],
+    at: int | None,
+) -> list[LogVersion]:
+    """The newest version under each of some indexed keys at a seq, put or drop."""
+    left = set(keys)
+    found: list[LogVersion] = []
+    upto = MAX_SEQ if at is None else at
+    number, own = check_collection(collection), place.segments[-1]
+    for version in reversed(place.tail.versions(number, place.flushed, upto)):
+        if version[6] in left:
+            left.discard(version[6])
+            found.append(_log_version(connection, place, own, collection, version))
+    for segment in reversed(place.upto(at)):
+        if left and place.has_rows(segment, number):
+            some = _newest_some(connection, place, segment, collection, left)
+            left.difference_update(version.key for version in some)
+            found += some
+    return found
+
+
+def _newest_some(
+    connection: apsw.Connection,
+    place: SessionPlace,
+    segment: LogSegment,
+    collection: str,
+    keys: Collection[str],
+) -> list[LogVersion]:
+    """The same of one segment, in one statement."""
+    number = COLLECTIONS[collection].number
+    wanted = {key_hash(number, key): key for key in keys}
+    bounds = {"s": segment.s, "c": number, "after": segment.after, "upto": segment.upto}
+    rows = many(connection, SQL["rec_find_some"], {"keys": encode_array(list(wanted)), **bounds})
+    found: list[LogVersion | None] = []
+    for row in rows:
+        version = _log_version(connection, place, segment, collection, from_sql(row))
+        key = wanted[row[6]]
+        same = version.key == key  # else another key with the same digest
+        found.append(version if same else _newest_in(connection, place, segment, collection, key))
+    return [version for version in found if version is not None]
 
 
 def read_versions(
@@ -362,11 +472,7 @@ def _flushed_versions(
             for version in _segment_versions(connection, place, segment, number, low):
                 yield number, version
         return
-    window = msgspec.structs.replace(segment, after=low, upto=upto)
-    tail = replayed(
-        read_segment(connection, window),
-        lambda name, identifier, was: dropped_key(connection, place, name, identifier, was),
-    )
+    tail = read_range(connection, place, segment, low, upto)
     for number in numbers:
         for version in tail.versions(number, low, upto):
             yield number, version
@@ -380,8 +486,7 @@ def _segment_versions(
         rows = many(connection, SQL["rec_forward"], (segment.s, number, low, segment.upto))
         return [from_sql(row) for row in rows]
     upto = min(segment.upto, place.flushed) if segment.s == place.s else segment.upto
-    window = msgspec.structs.replace(segment, after=low, upto=upto)
-    tail = replayed(read_segment(connection, window, load=False), lambda *_: KEYLESS)
+    tail = read_range(connection, place, segment, low, upto)
     return tail.versions(number, low, upto)
 
 

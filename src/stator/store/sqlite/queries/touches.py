@@ -13,8 +13,7 @@ from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import (
     SQL,
 )
-from stator.store.sqlite.queries.lineage import MAX_SEQ, SessionPlace
-from stator.store.sqlite.queries.places import load_place
+from stator.store.sqlite.queries.lineage import MAX_SEQ, FindPlace, SessionPlace
 from stator.store.sqlite.queries.state import check_collection
 from stator.store.sqlite.versions import (
     key_hash,
@@ -37,14 +36,19 @@ def _touch(connection: apsw.Connection, s: int, collection: str, row: Sequence[A
 
 
 def store_touches(
-    connection: apsw.Connection, collection: str, wanted: str, project: str | None, limit: int
+    connection: apsw.Connection,
+    placed: FindPlace,
+    collection: str,
+    wanted: str,
+    project: str | None,
+    limit: int,
 ) -> list[KeyTouch]:
     """Touches of a key anywhere, or anywhere in a project: newest session first, newest seq first."""
     number = check_collection(collection)
     values = (number, key_hash(number, wanted), project, project, limit)
     found = [(*row[:6], wanted) for row in many(connection, SQL["rec_touches"], values)]
     for (identifier,) in many(connection, "SELECT id FROM session WHERE dirty = 1"):
-        place = load_place(connection, from_bytes(identifier, "session"))
+        place = placed(connection, from_bytes(identifier, "session"))
         if project in (None, place.record.project):
             found += (
                 (place.s, seq, n, op, turn, identifier, known)

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import Any
+
 import apsw
 import msgspec
 
 from stator.errors import BrokenChain, InvalidInput, StoreCorrupt
 from stator.model.log.query import Head, TurnRow
-from stator.store.sqlite.connection import one
+from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import (
     SEQ_MASK,
     SILENT,
     SQL,
 )
-from stator.store.sqlite.queries.commits import _prev, read_bare, read_segment
+from stator.store.sqlite.queries.commits import (
+    _prev,
+    encode_array,
+    envelope_in,
+    read_bare,
+    read_segment,
+    read_some,
+)
 from stator.store.sqlite.queries.lineage import MAX_SEQ, LogSegment, SessionPlace, key
+
+LAST_ROWS = 16
+"""Rows in which the beginning or the end of the last turn is looked for before the whole tail is read."""
 
 
 def base_head(connection: apsw.Connection, place: SessionPlace) -> Head:
@@ -64,6 +77,25 @@ def read_head(connection: apsw.Connection, place: SessionPlace) -> Head:
     )
 
 
+def head_by_last_rows(connection: apsw.Connection, place: SessionPlace) -> Head | None:
+    """The head of a session with a tail, without reading all of it.
+
+    None where the last rows do not say whether its turn is open.
+    """
+    rows = (key(place.s, place.flushed), key(place.s, MAX_SEQ), LAST_ROWS)
+    head: Head | None = None
+    for k, _, hashed, _, body in connection.execute(SQL["log_range_newest"], rows):
+        envelope = envelope_in(connection, k, body)
+        if head is None:
+            head = Head(k & SEQ_MASK, hashed.hex(), envelope.turn, False)
+        if envelope.turn != head.turn:
+            return None
+        if envelope.kind in ("turn", "turn_end"):
+            is_open = envelope.kind == "turn" or not envelope.status
+            return msgspec.structs.replace(head, turn_open=is_open)
+    return None
+
+
 def read_turns(
     connection: apsw.Connection,
     place: SessionPlace,
@@ -72,17 +104,20 @@ def read_turns(
     upto: int | None,
     newest_first: bool,
     limit: int,
+    numbers: Collection[int] | None = None,
+    prompts: bool = False,
 ) -> list[TurnRow]:
-    """Turns with `after < number <= upto` across the lineage; a turn cut by the fork ends there."""
+    """Turns with `after < number <= upto`, or those of some numbers, across the lineage; a turn cut by the fork ends
+    there. With `prompts`, each holds the commit that began it."""
     low = after
-    if newest_first:
+    if newest_first and numbers is None:
         last_turn = _last_turn(connection, place)
         upto = last_turn if upto is None else min(upto, last_turn)
         low = max(after, upto - limit)
     high = MAX_SEQ if upto is None else upto
     found: dict[int, tuple[int, int, int, int, str]] = {}
     for segment in place.segments:
-        for row in connection.execute(SQL["turn_range"], (segment.s, low, high)):
+        for row in _flushed_turns(connection, segment, low, high, numbers):
             turn, first, last, at, status = row
             if first > segment.upto:
                 continue
@@ -91,13 +126,30 @@ def read_turns(
                 status = _ended(connection, segment, first, last)
             _merge_turn(found, (turn, first, last, at, status))
     for row in place.tail.turns():
-        if low < row[0] <= high:
+        if low < row[0] <= high and (numbers is None or row[0] in numbers):
             _merge_turn(found, row)
     rows = [
         TurnRow(turn=turn, first=first, last=last, at=at, status="" if status == SILENT else status)
         for turn, first, last, at, status in sorted(found.values(), reverse=newest_first)
-    ]
-    return rows[:limit]
+    ][:limit]
+    if not prompts:
+        return rows
+    began = {one.seq: one for one in read_some(connection, place, [row.first for row in rows])}
+    return [msgspec.structs.replace(row, began=began.get(row.first)) for row in rows]
+
+
+def _flushed_turns(
+    connection: apsw.Connection,
+    segment: LogSegment,
+    low: int,
+    high: int,
+    numbers: Collection[int] | None,
+) -> list[Any]:
+    """Rows (turn, first, last, at, status) of a segment's turns `low < number <= high`: all, or some."""
+    if numbers is None:
+        return many(connection, SQL["turn_range"], (segment.s, low, high))
+    some = encode_array(sorted(number for number in numbers if low < number <= high))
+    return many(connection, SQL["turn_some"], {"s": segment.s, "turns": some})
 
 
 def _ended(connection: apsw.Connection, segment: LogSegment, first: int, last: int) -> str:

@@ -26,7 +26,7 @@ def usage(db: apsw.Connection, by: UsageBy, session: str | None) -> dict[str, in
     """Bytes of the file, or of one session's own commits."""
     low, high = 0, 2**63 - 1
     if session is not None:
-        s = places.load_place(db, session, with_tail=False).s
+        s = places.load_place(db, session).s
         low, high = lineage.key(s, 0), lineage.key(s, SEQ_MASK)
     if by == "content" and session is None:
         return _content(db)

@@ -9,10 +9,11 @@ from stator.errors import NotFound
 from stator.model.log.commit import Commit
 from stator.model.sessions.detached_run import OutputCursor, parse_cursor
 from stator.model.values.ids import PREFIXES, short
+from stator.runtime.base.watch import FIRST_S, Watch, longer
 from stator.runtime.facade.run import Run
 from stator.runtime.facade.view import SessionView
 from stator.runtime.runs.folder import READ_MAX, Output
-from stator.runtime.views.tail import FIRST_S, Tailing
+from stator.runtime.tails.tail import Tailing
 from stator.surfaces.cli.commands.log import FOLLOWED, row
 from stator.surfaces.cli.commands.ps import as_json, ending
 from stator.surfaces.cli.exits import FINDING, OK
@@ -89,7 +90,7 @@ def _found(opened: OpenedStore, what: str) -> tuple[Run | None, SessionView]:
 
 def _is_driven(view: SessionView) -> bool:
     holder = view.row.holder
-    return holder is not None and holder.live
+    return holder is not None and bool(holder.live)
 
 
 def _default(view: SessionView, run: Run | None) -> OutputCursor:
@@ -108,13 +109,14 @@ class _Follower:
         view: SessionView,
         run: Run | None,
         cursor: OutputCursor,
-        wait: Callable[[float], None],
+        wait: Callable[[float, Watch], bool],
     ) -> None:
         self._screen = screen
         self._wait = wait
         self._run = run
         self._tailing: Tailing = view._tailing(cursor.seq, load=False)
         self._seq, self._byte = cursor.seq, cursor.byte
+        self._waited = 0.0
 
     @property
     def cursor(self) -> OutputCursor:
@@ -127,7 +129,9 @@ class _Follower:
             news = self._commits() + self._output(whole=over)
             self._screen.flush()
             if not over:
-                self._wait(FIRST_S if news else self._tailing.wait_s)
+                # The output of a run is no commit: nobody reports it, so it is looked for more often after news.
+                self._waited = FIRST_S if news else longer(self._waited)
+                self._tailing.woken(self._wait(self._waited, self._tailing.watch))
             elif not news:
                 return self._end()
 

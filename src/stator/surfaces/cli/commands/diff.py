@@ -18,24 +18,22 @@ from stator.model.records.types import (
     SettingRecord,
 )
 from stator.model.values.canon import encode
-from stator.model.views.compare import Comparison
 from stator.model.views.diff import CallItem, Diff, DiffItem
 from stator.runtime.facade.view import SessionView
-from stator.runtime.views.compare import are_siblings
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, title
 from stator.surfaces.cli.render import (
-    comparison,
-    record_line,
-    wire,
+    patch as patches,
 )
 from stator.surfaces.cli.render import (
-    patch as patches,
+    record_line,
+    wire,
 )
 from stator.surfaces.cli.render.detail import call_line
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
+    from stator.model.views.compare import Comparison
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption
 
 EXAMPLES = """
@@ -88,9 +86,7 @@ def diff(
         if patch:
             return _patch(screen, opened, view, span, end)
         found = view.diff(span, end) if end is not None else view.diff(span)
-        port = opened.store.port
-        siblings = span is not None and end is not None and are_siblings(port, view.id, span, end)
-        tries = view.compare(span or "", end or "") if siblings else None
+        tries = _tries(opened, view, span, end)
         if json:
             _document(screen, view, found, tries)
             return 0
@@ -98,6 +94,8 @@ def diff(
         if tries is None:
             lines = [*_lines(found, all=all), *_calls(view, found.calls)]
         else:  # the comparison covers decisions and calls
+            from stator.surfaces.cli.render import comparison
+
             screen.lines(comparison.lines(tries), hang=6)
             screen.line()
             screen.line(Line("Differences between the two states", "dim"))
@@ -107,10 +105,25 @@ def diff(
     return 0
 
 
+def _tries(
+    opened: OpenedStore, view: SessionView, start: str | None, end: str | None
+) -> Comparison | None:
+    """Two tries at one turn, aligned; None if the positions are no two tries."""
+    if start is None or end is None:
+        return None
+    from stator.runtime.views.compare import are_siblings
+
+    return (
+        view.compare(start, end) if are_siblings(opened.store.port, view.id, start, end) else None
+    )
+
+
 def _document(screen: Screen, view: SessionView, found: Diff, tries: Comparison | None) -> None:
     if tries is None:
         screen.document("stator.diff/1", as_json(view, found))
         return
+    from stator.surfaces.cli.render import comparison
+
     document = {**comparison.as_json(tries), "diff": as_json(view, found)}
     screen.document("stator.compare/1", document)
 

@@ -30,6 +30,7 @@ from stator.model.log.log_walk import in_words
 from stator.model.log.query import CallRow, Finding, StoreInfo, VerifyReport
 from stator.model.values.ids import short
 from stator.owner.approver import VARIABLE
+from stator.runtime.base.pages import find_entry
 from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views import attention
@@ -528,7 +529,7 @@ def _approvals(store: Store) -> Iterator[Finding]:
 
 def _has_started(store: Store, row: CallRow) -> bool:
     """Whether a call without an outcome has started, rather than waits for approval."""
-    entry = store.port.find(row.session, "calls", row.call)
+    entry = find_entry(store.port, row.session, "calls", row.call)
     return getattr(entry and entry.record, "status", "started") == "started"
 
 

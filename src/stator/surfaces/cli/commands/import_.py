@@ -94,7 +94,7 @@ def import_(
     ----------
     again
         Make a corrected session of each one that an earlier release recorded. It takes over the name and what was
-        contributed; the old one is archived.
+        contributed; the old one is archived. Every other file is read from its beginning, unchanged or not.
     dry_run
         Read everything and show what would be imported; write nothing.
     erase

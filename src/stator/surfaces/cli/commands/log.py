@@ -11,8 +11,9 @@ from stator.model.log.commit import Commit
 from stator.model.log.query import check_limit
 from stator.model.records.tables import KINDS, QUIET
 from stator.model.views.unplaced import Unplaced
+from stator.runtime.base.watch import LAST_S
 from stator.runtime.facade.view import SessionView
-from stator.runtime.views.tail import Tailing
+from stator.runtime.tails.tail import Tailing
 from stator.surfaces.cli.parts.open_store import (
     OpenedStore,
     open_to_follow,
@@ -151,9 +152,11 @@ def _follow(
             shown = frozenset(one.id for one in waiting)
             screen.flush()
             if tailing.wait_s:
-                opened.wait(tailing.wait_s)
+                tailing.woken(opened.wait(LAST_S, tailing.watch))
     except KeyboardInterrupt:  # Ctrl-C is the way to leave
         return 0
+    finally:
+        tailing.close()
 
 
 def _followed(screen: Screen, commits: Iterable[Commit], *, full: bool) -> None:

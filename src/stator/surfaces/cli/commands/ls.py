@@ -36,7 +36,7 @@ stator ls --trash                  sessions in the trash, and records of purged 
 stator ls --since 2d --json | jq -r .name
 """
 LIMIT = 50
-STATUSES = (*get_args(Status), "interrupted")
+STATUSES = (*get_args(Status), "interrupted", "silent")
 
 
 def ls(
@@ -123,7 +123,9 @@ def _rows(
     opened: OpenedStore, project: str | None, agent: str | None, status: str | None
 ) -> Iterator[SessionRow]:
     # A session recorded as active or open can be shown as interrupted or paused: filter after reading.
-    recorded = {"interrupted": "active", "paused": None}.get(status or "", status)
+    recorded = {"interrupted": "active", "silent": "active", "paused": None}.get(
+        status or "", status
+    )
     cursor: tuple[int, ...] | None = None
     while True:
         page = opened.store.sessions(project=project, agent=agent, status=recorded, cursor=cursor)

@@ -21,7 +21,7 @@ from stator.surfaces.cli.commands.show import pair, plan_section, section
 from stator.surfaces.cli.parts.hand_over import become, environ_for
 from stator.surfaces.cli.parts.open_store import OpenedStore, heading, open_to_read
 from stator.surfaces.cli.render import record_line, wire
-from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.lines import NO_SIGN, Line
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.waiting_calls import as_json, doubt_lines, waiting_lines
 
@@ -117,7 +117,8 @@ def _status(view: SessionView, found: SessionSummary, opened: OpenedStore) -> It
     row = view.row
     if row.holder is not None and row.holder.live:
         driver = row.holder
-        yield pair("driver", f"{driver.program} on {driver.host}, pid {driver.pid}")
+        sign = NO_SIGN if driver.live == "silent" else ""
+        yield pair("driver", f"{driver.program} on {driver.host}, pid {driver.pid}{sign}")
     elif row.shown == "interrupted":
         yield pair("interrupted", "its driver is gone (process died)")
     elif row.record.reason:

@@ -23,7 +23,7 @@ from stator.surfaces.cli.commands.ls import as_json
 from stator.surfaces.cli.parts.open_store import OpenedStore, heading, open_to_read
 from stator.surfaces.cli.render import record_line, unplaced_items, wire
 from stator.surfaces.cli.render.detail import contents
-from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.lines import NO_SIGN, Line
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.times import stamp
 
@@ -201,7 +201,8 @@ def _details(view: SessionView, opened: OpenedStore) -> Iterator[Line]:
         driver = row.holder
         yield pair(
             "driver",
-            f"{driver.program} on {driver.host}, pid {driver.pid}, since {stamp(driver.since)}",
+            f"{driver.program} on {driver.host}, pid {driver.pid}, since {stamp(driver.since)}"
+            f"{NO_SIGN if driver.live == 'silent' else ''}",
         )
     yield pair(
         "holds",
@@ -248,14 +249,14 @@ def _unplaced_section(view: SessionView) -> Iterator[Line]:
 
 
 def _turns(view: SessionView) -> Iterator[Line]:
-    rows = view.turns(last=TURNS)
+    rows = view.turns(last=TURNS, prompts=True)
     if not rows:
         return
     yield Line()
     yield Line("Last turns", "title")
     left = view.rewound()
     for row in reversed(rows):
-        commit = view.beginning(row.turn)
+        commit = row.began
         line = Line().add(f"  t{row.turn}", "bold", width=6)
         line.status("rewound" if row.turn in left else row.status or "open", width=12)
         yield line.extend(record_line.of_commit(commit)) if commit is not None else line

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadQuery
 from stator.model.values.ids import short
 from stator.model.views.unplaced import Unplaced, calls_of
+from stator.runtime.base.context import nap
+from stator.runtime.base.watch import watcher_of
 from stator.runtime.views.overview import Overview, PersonNeeded, overview
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_follow
 from stator.surfaces.cli.render import unplaced_items, wire
@@ -69,7 +72,11 @@ def top(
 
 
 def _live(screen: Screen, opened: OpenedStore, every: float, *, everything: bool) -> int:
-    try:
+    """Draw at once when a session moves, and every so often: what runs gets older without a commit."""
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        watcher_of(opened.store.port).watch(everything=True) as watch,
+    ):  # Ctrl-C is the way to leave
         while True:
             found, now = overview(opened.store.as_read, everything=everything), opened.now
             room = max(1, screen.height - 3)
@@ -82,9 +89,9 @@ def _live(screen: Screen, opened: OpenedStore, every: float, *, everything: bool
             if len(lines) > room:
                 screen.line(Line(f"… {count(len(lines) - room, 'more line')}", "dim"))
             screen.flush()
-            opened.wait(every)
-    except KeyboardInterrupt:  # Ctrl-C is the way to leave
-        return 0
+            nap(EVERY_MIN_S)
+            opened.wait(every - EVERY_MIN_S, watch)
+    return 0
 
 
 def _lines(found: list[Overview], now: int) -> Iterator[Line]:

@@ -178,6 +178,7 @@ def _indented(turn: WhyTurn) -> Iterator[Line]:
 def _heading(answer: WhyAnswer, looked: Looked) -> Line:
     kind = "" if answer.kind == "file" else f"{answer.kind.replace('_', ' ')} "
     line = Line(kind, "dim").add(_named(answer), "title")
+    _from(line, answer.unverified)
     if answer.matched:
         line.add(f" ({MATCHED[answer.matched]}; nothing has exactly this name)", "dim")
     more = " or more" if answer.more else ""
@@ -204,7 +205,7 @@ def _turn_line(turn: WhyTurn) -> Line:
     line.add(f"   {moment(turn.at) if turn.times_known else 'times unknown'}", "dim")
     if turn.asked:
         line.add("   asked: ", "dim").add(brief(turn.asked))
-    return line
+    return _from(line, turn.unverified)
 
 
 def _lines(turn: WhyTurn) -> Iterator[Line]:
@@ -266,7 +267,7 @@ def _quoted(said: list[Reason], more: str) -> Iterator[Line]:
         if not place:
             line.add(f" (the agent's words{more})", "dim")
         line.add(f" · {reason.status}" if reason.status else "", "dim")
-        yield line.add(_place([reason]), "id")
+        yield _trusted(line, reason).add(_place([reason]), "id")
     if len(said) > QUOTED_MAX:
         yield (
             _labelled("")
@@ -358,7 +359,8 @@ def _file_edits(path: str, edits: list[Reason]) -> Iterator[Line]:
         line.add(f"{ops} in {count(len(others), 'edit')}").add(
             f" with {tools}" if tools else "", "dim"
         )
-        yield line.add(_place(others), "id")
+        origin = next((edit.unverified for edit in others if edit.unverified), "")
+        yield _from(line, origin).add(_place(others), "id")
 
 
 def _revision(reason: Reason) -> Line:
@@ -368,13 +370,19 @@ def _revision(reason: Reason) -> Line:
     line.add(f" · {reason.detail}" if reason.detail else "", "dim")
     line.add(", pushed" if reason.status else "", "dim")
     line.add("" if reason.files else " (its files are not recorded)", "dim")
-    return line.add(_place([reason]), "id")
+    return _trusted(line, reason).add(_place([reason]), "id")
 
 
 def _trusted(line: Line, reason: Reason) -> Line:
     if reason.trust in ("unverified", "vouched"):
         line.add(f" · {reason.trust}", "doubt" if reason.trust == "unverified" else "ok")
+        line.add(f", from {reason.unverified}" if reason.unverified else "", "doubt")
     return line
+
+
+def _from(line: Line, origin: str) -> Line:
+    """A line, with from where it came, if nobody vouches for that."""
+    return line.add(f" · unverified, from {origin}" if origin else "", "doubt")
 
 
 def _rests_on(reasons: Iterable[Reason]) -> Iterator[Line]:

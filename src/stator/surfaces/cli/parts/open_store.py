@@ -9,8 +9,9 @@ import contextlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from stator.connect import StorePlace, catch_up, connect, known_stores, locate
 from stator.errors import BadPosition, NotFound, Removed, StatorError
@@ -25,14 +26,14 @@ from stator.surfaces.cli.render.times import used
 
 if TYPE_CHECKING:  # loaded by the commands that read a session: a list of sessions needs none of it
     from stator.model.views.unplaced import Unplaced
+    from stator.runtime.base.watch import Watch
     from stator.runtime.facade.store import Store
     from stator.runtime.facade.view import SessionView
 
 LAST = "last"
 
 
-@dataclass(frozen=True)
-class OpenedStore:
+class OpenedStore(msgspec.Struct, frozen=True):
     """An open store and the place where it was found."""
 
     store: Store
@@ -46,10 +47,13 @@ class OpenedStore:
     def now(self) -> int:
         return self.store.context.clock()
 
-    def wait(self, seconds: float) -> None:
-        """Wait, then import what hooks have queued since."""
-        nap(seconds)
+    def wait(self, seconds: float, watch: Watch | None = None) -> bool:
+        """Wait, or until a watch reports news; then import what hooks have queued since. Whether there were news."""
+        if watch is None:
+            nap(seconds)
+        news = watch is not None and watch.wait(seconds)
         catch_up(self.store)
+        return news
 
     def session(self, name: str | None = None) -> SessionView:
         """The session that is named, else $STATOR_SESSION, else the last one used."""
@@ -63,7 +67,7 @@ class OpenedStore:
             if wanted != LAST:
                 raise
             found = self._newest()
-        return SessionView(self.store.as_read, found.id, sleep=self.wait)
+        return SessionView(self.store.as_read, found.id)
 
     def _newest(self) -> SessionRow:
         from stator.runtime.views.refs import last_used

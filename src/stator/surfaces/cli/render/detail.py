@@ -7,10 +7,13 @@ from collections.abc import Iterator, Sequence
 from stator.errors import StatorError
 from stator.model.log.commit import (
     CONTENT,
+    DATA,
     Commit,
     Gone,
+    Item,
     Large,
     gone,
+    size_of,
 )
 from stator.model.log.delta import Put
 from stator.model.values import canon
@@ -34,12 +37,22 @@ def contents(commit: Commit) -> Iterator[Line]:
             yield Line(f"{INDENT}{name}: ", "dim").add(f"({size(item.size)}, not loaded)", "dim")
         elif item is not None:
             yield from _field(name, item)
+    for name in commit.data_names:
+        yield Line(f"{INDENT}{DATA}{escape.bounded(name)}: ", "dim").extend(
+            _bytes(commit.content[DATA + name])
+        )
     for op in commit.delta:
         sign, style = ("+", "added") if isinstance(op, Put) else ("-", "removed")
         if op.was and isinstance(op, Put):
             sign, style = "~", "changed"
         line = Line(f"{INDENT}{sign} {op.collection} ", style).add(f"{op.id} ", "dim")
         yield line.extend(of_record(op.record)) if isinstance(op, Put) else line
+
+
+def _bytes(item: Item) -> Line:
+    if isinstance(item, Gone):
+        return Line(gone(item.by), "doubt")
+    return Line(f"({size(size_of(item))} of bytes)", "dim")
 
 
 def _field(name: str, item: bytes) -> Iterator[Line]:

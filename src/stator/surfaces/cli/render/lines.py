@@ -6,10 +6,10 @@ into colours on a terminal and ignores them in a pipe.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable
 
+from stator.model.values.late_pattern import late
 from stator.surfaces.cli.render.escape import bounded
 
 STYLES = {
@@ -30,6 +30,9 @@ STYLES = {
 }
 """The rich style of each style name."""
 
+NO_SIGN = " · silent: it gave no sign for a while, and may still run"
+"""What is said of a driver that is silent."""
+
 STATUS_STYLES = {
     "ok": "ok",
     "error": "bad",
@@ -38,6 +41,7 @@ STATUS_STYLES = {
     "cancelled": "doubt",
     "aborted": "bad",
     "interrupted": "doubt",
+    "silent": "doubt",
     "in doubt": "doubt",
     "awaiting approval": "doubt",
     "approved": "ok",
@@ -123,9 +127,9 @@ class Line:
                 used = indent
             made[-1].pieces.append((text, style))
             used += long
-        return [line._trimmed().cut(width) for line in made]
+        return [line.trimmed().cut(width) for line in made]
 
-    def _trimmed(self) -> Line:
+    def trimmed(self) -> Line:
         """The line without trailing spaces."""
         while self.pieces and not self.pieces[-1][0].rstrip():
             self.pieces.pop()
@@ -139,7 +143,7 @@ class Line:
         return [(word, style) for text, style in self.pieces for word in _WORD.findall(text)]
 
 
-_WORD = re.compile(r"\s*\S+\s*|\s+")
+_WORD = late(r"\s*\S+\s*|\s+")
 
 
 def _mark(text: str, width: int) -> str:

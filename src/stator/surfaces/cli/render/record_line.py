@@ -30,8 +30,6 @@ from stator.model.records.types import (
 from stator.model.sessions.lifecycle import AFTER_CLOSE, split_cause
 from stator.model.values import canon
 from stator.model.values.ids import short
-from stator.model.window.compaction import UNDONE, WINDOW
-from stator.model.window.reply import dialect, requests, text_of
 from stator.surfaces.cli.render.escape import LINE_MAX
 from stator.surfaces.cli.render.lines import STATUS_STYLES, Line
 
@@ -203,6 +201,12 @@ def _turn_end(commit: Commit) -> Line:
 
 def _entry(commit: Commit) -> Line:
     """A message, and the calls the model requested with it."""
+    from stator.model.window.reply import (
+        dialect,
+        requests,
+        text_of,
+    )  # a list of sessions needs none
+
     output = value_of(commit, "output")
     line = Line("(partial) " if commit.status == "partial" else "", "doubt")
     asked = requests(output)
@@ -327,6 +331,8 @@ def _erasure(commit: Commit) -> Line:
 
 def _compaction(commit: Commit) -> Line:
     """How many tokens the view lost and what was removed; or which compaction was undone."""
+    from stator.model.window.compaction import UNDONE, WINDOW  # loads how a transcript is shortened
+
     if commit.status == UNDONE:
         return Line(f"undone: @{commit.inputs[0]}" if commit.inputs else commit.status)
     found = value_of(commit, "input")

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
-import shutil
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TextIO
 
 from stator.surfaces.cli.exits import write_stderr
 from stator.surfaces.cli.render.lines import STYLES, Line
-from stator.surfaces.cli.render.width import WIDTH_MAX, widths
+from stator.surfaces.cli.render.width import WIDTH_MAX, rows, widths
 
 if TYPE_CHECKING:
     import subprocess
@@ -60,7 +58,7 @@ class Screen:
         self.out: TextIO = sys.stdout
         self.is_terminal = self.out.isatty()
         self.width, self.cut = widths(self.is_terminal)
-        self.height = shutil.get_terminal_size().lines
+        self.height = rows()
         self.colour = _colour(self.is_terminal)
         self._pager = _pager_command() if self.is_terminal and pager else []
         self._waiting: list[str] = []
@@ -225,11 +223,15 @@ def _pager_command() -> list[str]:
         given = os.environ.get(name)
         if given is not None:
             try:
+                import shlex
+
                 words = shlex.split(given)
             except ValueError:
                 return []
             return [] if words in ([], ["cat"]) else words
     if os.environ.get("TERM", "") in ("dumb", ""):
         return []
+    import shutil
+
     found = shutil.which("less") or shutil.which("more")
     return [found] if found else []

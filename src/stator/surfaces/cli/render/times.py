@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 
 from stator.errors import BadQuery
 from stator.model.log.query import SessionRow
+from stator.model.values.late_pattern import late
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_AGE = re.compile(r"(\d{1,6})\s*([smhdw])\Z")
+_AGE = late(r"(\d{1,6})\s*([smhdw])\Z")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SECOND = 1_000_000
 

@@ -1,4 +1,4 @@
-"""Decides how wide output may be: `$COLUMNS`, the terminal's own width, or a fixed width for pipes.
+"""Decides how wide and how high output may be: `$COLUMNS`, the terminal's own width, or a fixed width for pipes.
 
 Imports nothing but `os` and `sys`, because `stator --help` uses it too. (`shutil.get_terminal_size` would load four
 compression libraries.)
@@ -12,6 +12,8 @@ import sys
 PIPE_WIDTH, PIPE_MAX = 100, 240
 """Columns that piped output is laid out for, and the length its lines are cut at, unless $COLUMNS is set."""
 WIDTH_MIN, WIDTH_MAX = 20, 400
+ROWS = 24
+"""The height of a terminal that does not say its own."""
 
 
 def widths(is_terminal: bool) -> tuple[int, int]:
@@ -32,3 +34,14 @@ def _terminal_columns() -> int:
         return os.get_terminal_size(sys.stdout.fileno()).columns or PIPE_WIDTH
     except (OSError, ValueError):
         return PIPE_WIDTH
+
+
+def rows() -> int:
+    """How many lines the terminal shows: `$LINES`, its own height, or 24."""
+    given = os.environ.get("LINES", "")
+    if given.isdecimal() and len(given) < 6 and int(given):
+        return int(given)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).lines or ROWS  # type: ignore[union-attr]
+    except (AttributeError, OSError, ValueError):
+        return ROWS

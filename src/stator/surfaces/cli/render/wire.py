@@ -14,9 +14,12 @@ import msgspec
 from stator.model.log.chain import put_item
 from stator.model.log.commit import (
     CONTENT,
+    DATA,
     Commit,
     Gone,
+    Item,
     Large,
+    size_of,
 )
 from stator.model.log.delta import Op, Put
 from stator.model.records.types import ErasedRecord, Record
@@ -54,6 +57,8 @@ def commit(found: Commit) -> dict[str, Any]:
             plain[name] = [_recorded(found, n, op) for n, op in enumerate(found.delta)]
         else:
             plain[name] = _structural(getattr(found, name))
+    if names := found.data_names:
+        plain["data"] = {name: _bytes(found.content[DATA + name]) for name in names}
     plain["happened"] = found.when
     plain["epoch"], plain["attempt"] = found.epoch, found.attempt
     plain["inputs"] = list(found.inputs)
@@ -85,6 +90,11 @@ def _content(found: Commit, name: str) -> Any:
     if isinstance(item, Large):
         return {"digest": item.digest.hex(), "size": item.size}
     return canon.decode(item)
+
+
+def _bytes(item: Item) -> dict[str, int]:
+    """Bytes by their size: they can be read with the library."""
+    return {"erased": item.by} if isinstance(item, Gone) else {"size": size_of(item)}
 
 
 def operation(op: Op) -> dict[str, Any]:

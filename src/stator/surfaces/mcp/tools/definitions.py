@@ -69,13 +69,13 @@ class Definition:
     idempotent: bool = True
     """Whether calling it again with the same arguments changes nothing more."""
     unchecked: frozenset[str] = frozenset()
-    """Arguments whose items the tool checks itself, to say more than a schema can."""
+    """Lists that the tool checks itself, with their items, to say more than a schema can."""
 
     @property
     def checked_schema(self) -> Schema:
         """What arguments are checked against before the tool gets them."""
         properties = {
-            name: {key: part for key, part in one.items() if key != "items"}
+            name: {key: part for key, part in one.items() if key not in ("type", "items")}
             if name in self.unchecked
             else one
             for name, one in self.input_schema["properties"].items()
@@ -131,6 +131,7 @@ DEFINITIONS = (
             "head": HEAD,
             "brief": TEXT,
             "in_doubt": ROWS,
+            "unverified": TEXT,
             "evicted": ROWS,
             "evicted_count": {"type": "integer"},
             "sessions": ROWS,

@@ -17,10 +17,9 @@ from stator.runtime.views.search import Hit
 from stator.surfaces.cli.render import wire
 from stator.surfaces.mcp.keys import is_handle, seq_in, split_key
 from stator.surfaces.mcp.request_context import Arguments, RequestContext, without_empty
-from stator.surfaces.mcp.scope import session_label
 from stator.surfaces.mcp.tools.answers import ReadyText, ToolAnswer, bounded_text, fitting, iso_time
 from stator.surfaces.mcp.tools.arguments import cursor_text, read_offset
-from stator.surfaces.mcp.tools.open import evicted_row
+from stator.surfaces.mcp.tools.open import evicted_rows
 
 LIMIT = 20
 CONTENT_MAX = 12_000
@@ -42,11 +41,11 @@ def recall(request: RequestContext, given: Arguments) -> ToolAnswer:
     first = read_offset(given)
     if not key:
         found = view.evicted()
-        rows = [evicted_row(request, row, item) for item in found[first : first + LISTED_MAX]]
+        rows = evicted_rows(request, row, found[first : first + LISTED_MAX])
         rows = rows[: fitting(rows)]
         upto = first + len(rows)
         rest = cursor_text((upto,)) if upto < len(found) else None
-        line = f"{len(found)} keys left the view of {session_label(row)}"
+        line = f"{len(found)} keys left the view of {request.label(row)}"
         return ToolAnswer(line, {"session": row.id, "evicted": rows, "more": rest})
     data, text = _content(request, row, view, key)
     upto = _page_end(text, first)
@@ -197,7 +196,9 @@ def why(request: RequestContext, given: Arguments) -> ToolAnswer:
             f"nothing is recorded about {cut_short(asked, 200)}{near}", data, note=note
         )
     names = "; ".join(
-        f"{answer.kind} {cut_short(answer.name, 200)}" for answer in found.answers[:5]
+        f"{answer.kind} {cut_short(answer.name, 200)}"
+        + (f" (unverified, from {answer.unverified})" if answer.unverified else "")
+        for answer in found.answers[:5]
     )
     return ToolAnswer(f"{len(rows)} reasons for {names}", data)
 
@@ -224,6 +225,7 @@ def _heading(answer: WhyAnswer) -> dict[str, Any]:
         changes=answer.changes,
         sessions=answer.sessions,
         older_not_listed=answer.more or None,
+        unverified=_from(answer.unverified),
     )
 
 
@@ -233,6 +235,7 @@ def _rows(request: RequestContext, found: Why) -> Iterator[dict[str, Any]]:
     seen = request.scope.visible_sessions(turn.session for turn in turns)
     for answer in found.answers:
         about = f"{answer.kind} {cut_short(answer.name, 200)}" if len(found.answers) > 1 else ""
+        named = answer.unverified if about else ""
         for line in answer.lines:
             if not line.session or line.session in seen:
                 yield without_empty(
@@ -241,17 +244,21 @@ def _rows(request: RequestContext, found: Why) -> Iterator[dict[str, Any]]:
                     kind="line",
                     what=f"{line.line}: {cut_short(line.text, WORDS_MAX)}",
                     status=line.source,
+                    unverified=_from(line.unverified or named),
                 )
         for turn in answer.turns:
             if turn.session in seen:
-                yield from _turn_rows(request, turn, about)
+                yield from _turn_rows(request, turn, about, turn.unverified or named)
 
 
-def _turn_rows(request: RequestContext, turn: WhyTurn, about: str) -> Iterator[dict[str, Any]]:
+def _turn_rows(
+    request: RequestContext, turn: WhyTurn, about: str, origin: str
+) -> Iterator[dict[str, Any]]:
+    """Return the reasons of a turn as rows; `origin` is where what all of them name came from."""
     common = without_empty(about=about, session=turn.name, turn=turn.turn)
     if turn.asked and not any(reason.kind == "asked" for reason in turn.reasons):
         asked = cut_short(" ".join(turn.asked.split()), WORDS_MAX)
-        yield {**common, "kind": "asked", "what": asked}
+        yield without_empty(**common, kind="asked", what=asked, unverified=_from(origin))
     for reason in turn.reasons:
         yield {
             "key": request.key_in(turn.session, f"@{reason.seq}"),
@@ -262,7 +269,7 @@ def _turn_rows(request: RequestContext, turn: WhyTurn, about: str) -> Iterator[d
                 why=cut_short(reason.detail, WORDS_MAX),
                 status=reason.status,
                 at=iso_time(reason.at),
-                unverified=_origin(reason),
+                unverified=_origin(reason) or _from(origin),
             ),
         }
 
@@ -276,8 +283,14 @@ def _words(reason: Reason) -> str:
     return f"{path}{topic}{' '.join(reason.text.split())}{over}{by}"
 
 
+def _from(origin: str) -> str:
+    return f"from {origin}" if origin else ""
+
+
 def _origin(reason: Reason) -> str:
     """Return from where a reason comes that nobody vouches for; empty if nothing speaks against it."""
+    if reason.unverified:
+        return _from(reason.unverified)
     if reason.trust not in ("unverified", "unknown"):
         return ""
     sources = dict.fromkeys(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from stator.errors import Conflict, NotFound
@@ -20,7 +21,6 @@ from stator.surfaces.mcp.request_context import (
     session_fields,
     without_empty,
 )
-from stator.surfaces.mcp.scope import session_label
 from stator.surfaces.mcp.tools.answers import ReadyText, ToolAnswer, fitting, iso_time
 from stator.surfaces.mcp.tools.arguments import cursor_text, read_cursor
 
@@ -43,17 +43,18 @@ def open_session(request: RequestContext, given: Arguments) -> ToolAnswer:
     evicted = view.evicted()
     verb = "created" if created else "opened"
     whose = whose_session(request, row)
-    line = f"{verb} {session_label(row)}, {row.shown}, {whose}; handle {row.id}"
+    line = f"{verb} {request.label(row)}, {row.shown}, {whose}; handle {row.id}"
     if doubts:
         line += f"; {len(doubts)} in doubt: settle them first"
     data = {
         **session_fields(row),
+        **_name_mark(request, row),
         "agent": row.record.agent,
         "yours": is_own(request, row),
         "created": created,
         "head": head_fields(view),
         "in_doubt": doubts,
-        "evicted": [evicted_row(request, row, item) for item in evicted[:EVICTED_SHOWN]],
+        "evicted": evicted_rows(request, row, evicted[:EVICTED_SHOWN]),
         "evicted_count": len(evicted),
     }
     if given.get("brief", True):
@@ -144,19 +145,36 @@ def listed_row(request: RequestContext, row: SessionRow) -> dict[str, Any]:
     """Return a session as a model chooses it: whose it is, how old, and what it is for."""
     store = request.scope.store
     goal = self_report.asked_in(store.as_read, row.id, 1)
-    began = store.as_read.turns(row.id, limit=1) if goal and row.record.parent is not None else []
-    (marked,) = request.marked(row.id, [{"seq": began[0].first if began else 0}])
     return {
         **session_row(row),
         **without_empty(
             yours=is_own(request, row) or None,
             used=ago(row.updated, store.context.clock()),
             goal=cut_short(" ".join(goal.split()), GOAL_MAX),
-            unverified=marked.get("unverified", ""),
         ),
+        **_name_mark(request, row),
     }
 
 
-def evicted_row(request: RequestContext, row: SessionRow, item: Evicted) -> dict[str, Any]:
-    key = request.key(row, item.key)
-    return {"key": key, "kind": item.kind, "what": item.what, "status": item.status}
+def _name_mark(request: RequestContext, row: SessionRow) -> dict[str, Any]:
+    """Return from where the name of a session and what it is for came, if nobody vouches for that."""
+    origin = request.name_origin(row.id)
+    return {"unverified": f"its name, from {origin}"} if origin else {}
+
+
+def evicted_rows(
+    request: RequestContext, row: SessionRow, items: Sequence[Evicted]
+) -> list[dict[str, Any]]:
+    """Return keys that left the view, each with from where, if it rests on something that nobody vouches for."""
+    found = [
+        {
+            "key": request.key(row, item.key),
+            "kind": item.kind,
+            "what": item.what,
+            "status": item.status,
+            "seq": item.seq,
+        }
+        for item in items
+    ]
+    marked = request.marked(row.id, found)
+    return [{name: value for name, value in one.items() if name != "seq"} for one in marked]

@@ -26,7 +26,6 @@ from stator.surfaces.mcp.request_context import (
     head_fields,
     without_empty,
 )
-from stator.surfaces.mcp.scope import session_label
 from stator.surfaces.mcp.tools.answers import ROWS_BYTES, ToolAnswer, fitting, iso_time
 from stator.surfaces.mcp.tools.arguments import cursor_text, read_cursor
 
@@ -73,7 +72,7 @@ def log(request: RequestContext, given: Arguments) -> ToolAnswer:
     rows = [_with_key(request, row, one) for one in rows]
     if what in MARKED_IN:
         rows = request.marked(row.id, rows)
-    line = f"{len(rows)} {what} of {session_label(row)}{'; there are more' if rest else ''}"
+    line = f"{len(rows)} {what} of {request.label(row)}{'; there are more' if rest else ''}"
     data = {"session": row.id, "what": what, "rows": rows, "more": rest, "head": head_fields(view)}
     if what in UNPLACED_IN and "cursor" not in given and (unplaced := unplaced_rows(view)):
         line += f"; {len(unplaced)} unplaced: {EXPLAINED}"
@@ -176,14 +175,14 @@ def _turns(request: RequestContext, view: SessionView, given: Arguments) -> Page
         upto=place[0] - 1 if place else None,
         newest_first=True,
         limit=limit + 1,
+        prompts=True,
     )
-    rows = [_turn_row(view, turn) for turn in turns[:limit]]
+    rows = [_turn_row(turn) for turn in turns[:limit]]
     return rows, cursor_text((turns[limit - 1].turn, since)) if len(turns) > limit else None
 
 
-def _turn_row(view: SessionView, turn: TurnRow) -> dict[str, Any]:
-    began = view.beginning(turn.turn)
-    asked = "" if began is None else record_line.of_commit(began).plain
+def _turn_row(turn: TurnRow) -> dict[str, Any]:
+    asked = "" if turn.began is None else record_line.of_commit(turn.began).plain
     status = turn.status or "open"
     return {
         "turn": turn.turn,
@@ -227,6 +226,8 @@ def _calls(request: RequestContext, view: SessionView, given: Arguments) -> Page
     query = CallQuery(session=view.id, after=since)
     cursor = place[:1] if place else None
     page = list_calls(request.scope.store.as_read, query, cursor, _limit(given))
+    # The cause is part of the outcome, which rests on all that the call rests on.
+    ends = request.marked(view.id, [{"seq": call.outcome or call.seq} for call in page.rows])
     rows = [
         without_empty(
             call=call.call,
@@ -237,8 +238,9 @@ def _calls(request: RequestContext, view: SessionView, given: Arguments) -> Page
             turn=call.turn,
             seq=call.seq,
             at=iso_time(call.at),
+            unverified=end.get("unverified", ""),
         )
-        for call in page.rows
+        for call, end in zip(page.rows, ends, strict=True)
     ]
     return rows, cursor_text((*page.cursor, since)) if page.cursor else None
 
@@ -359,7 +361,7 @@ def diff(request: RequestContext, given: Arguments) -> ToolAnswer:
         if (fits := fitting(page, ROWS_BYTES // 2)) < len(page):
             size = fits
     upto = first + size
-    line = f"{len(items)} net changes in {session_label(row)} from {found.start} to {found.end}"
+    line = f"{len(items)} net changes in {request.label(row)} from {found.start} to {found.end}"
     data = {
         "session": row.id,
         "from": found.start,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stator.errors import HeadMoved, IdReused, InvalidInput, WrongState
-from stator.model.exchange.reported_item import ReportedItem, example_hint, read_item
+from stator.model.exchange.reported_item import ReportedItem, example_hint, read_item, read_items
 from stator.model.log.commit import Commit
 from stator.model.log.query import SessionRow
 from stator.model.records.tables import REPORTED
@@ -17,7 +17,6 @@ from stator.surfaces.mcp.request_context import (
     RequestContext,
     head_fields,
 )
-from stator.surfaces.mcp.scope import session_label
 from stator.surfaces.mcp.tools.answers import ToolAnswer
 
 TRIES = 10
@@ -30,7 +29,10 @@ ORDERERS = {"transcript": "its transcript", "hooks": "its agent's hooks", "proxy
 
 def record(request: RequestContext, given: Arguments) -> ToolAnswer:
     row, view = request.find(given)
-    items = [_read(item, f"$.items[{place}]") for place, item in enumerate(given.get("items", ()))]
+    items = [
+        _read(item, f"$.items[{place}]")
+        for place, item in enumerate(read_items(given.get("items", []), REPORTED))
+    ]
     if not items and "request" not in given:
         raise InvalidInput(
             "give items, a request, or both",
@@ -43,7 +45,7 @@ def record(request: RequestContext, given: Arguments) -> ToolAnswer:
     commits = _send(request, row, given, items)
     shown = [commit for commit in commits if commit.kind not in PARTS]
     again = sum(commit.seq <= before for commit in shown)
-    line = f"recorded {len(shown) - again} in {session_label(row)}"
+    line = f"recorded {len(shown) - again} in {request.label(row)}"
     if any(commit.kind == "turn" and commit.seq > before for commit in commits):
         line += f"; turn {view.head.turn} began"
     if again:

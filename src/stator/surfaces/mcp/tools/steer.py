@@ -23,7 +23,6 @@ from stator.surfaces.mcp.request_context import (
     RequestContext,
     in_doubt_rows,
 )
-from stator.surfaces.mcp.scope import session_label
 from stator.surfaces.mcp.tools.answers import ToolAnswer
 from stator.surfaces.mcp.tools.open import list_sessions, open_session, session_row
 
@@ -84,9 +83,9 @@ def _fork(request: RequestContext, given: Arguments) -> ToolAnswer:
         row = fork.fork(request.scope.store.port, context, point, name=name, **SAID)
     except Conflict as error:
         row = _same_fork(request, name, point, error)
-        line = f"{session_label(row)} was forked there before; handle {row.id}"
+        line = f"{request.label(row)} was forked there before; handle {row.id}"
         return ToolAnswer(line, session_row(row))
-    line = f"forked {session_label(source)} at @{point.seq}: {session_label(row)}; handle {row.id}"
+    line = f"forked {request.label(source)} at @{point.seq}: {request.label(row)}; handle {row.id}"
     return ToolAnswer(line, session_row(row), appended=True)
 
 
@@ -115,7 +114,7 @@ def _child(request: RequestContext, given: Arguments) -> ToolAnswer:
     row = self_report.begin_child(
         request.scope.store.port, context, above, agent=request.client, name=name, purpose=purpose
     )
-    line = f"{session_label(row)} is a child of {session_label(above)}; handle {row.id}"
+    line = f"{request.label(row)} is a child of {request.label(above)}; handle {row.id}"
     return ToolAnswer(line, session_row(row), appended=True)
 
 
@@ -155,7 +154,7 @@ def _close(request: RequestContext, given: Arguments) -> ToolAnswer:
 def _status_answer(request: RequestContext, row: SessionRow, change: Moved) -> ToolAnswer:
     asked = "" if change.asked is None else "; its driver was asked to stop at its next call"
     data = session_row(request.scope.store.port.session(row.id))
-    return ToolAnswer(f"{session_label(row)} is {change.status}{asked}", data, appended=True)
+    return ToolAnswer(f"{request.label(row)} is {change.status}{asked}", data, appended=True)
 
 
 _ACTIONS: dict[str, Callable[[RequestContext, Arguments], ToolAnswer]] = {
@@ -183,7 +182,7 @@ def settle(request: RequestContext, given: Arguments) -> ToolAnswer:
             )
         doubts = in_doubt_rows(request, row)
         return ToolAnswer(
-            f"{len(doubts)} in doubt in {session_label(row)}",
+            f"{len(doubts)} in doubt in {request.label(row)}",
             {"session": row.id, "in_doubt": doubts},
         )
     if verdict is None:

@@ -5,7 +5,8 @@ be another process tomorrow, and continue from it with no gap and no duplicate: 
 commits without holes, and a read sees them as one transaction left them.
 
 Looking is one synchronous operation (`Tailing.look`); waiting between looks is the caller's, so that
-threads sleep and event loops await.
+threads sleep and event loops await. Both wait on the one watcher of the store (`runtime.base.watch`), unless the
+caller has a rhythm of its own.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from collections.abc import Callable, Iterator
 
 from stator.errors import BadPosition, BrokenChain, NotFound
 from stator.model.log.commit import Commit
+from stator.runtime.base.watch import FIRST_S, LAST_S, Watch, longer, watcher_of
+from stator.runtime.views.as_read import itself
 from stator.store.port import StorePort
 
 PAGE = 500
-FIRST_S, LAST_S = 0.02, 0.5
-"""How long to wait after news, and at most when there has been none for a while."""
 
 
 class Tailing:
@@ -51,6 +52,7 @@ class Tailing:
         self._follow = follow
         self._until = until
         self._load = load
+        self._watch: Watch | None = None
         self.ended = False
         self.wait_s = 0.0
         """How long to wait before the next look; 0 where there may be more at once."""
@@ -71,7 +73,7 @@ class Tailing:
             self._cursor = page[-1].seq
         whole = len(page) == PAGE
         self.ended = last and not whole
-        self.wait_s = 0.0 if whole else FIRST_S if page else self._longer()
+        self.wait_s = 0.0 if whole else FIRST_S if page else longer(self.wait_s)
         return page
 
     def _begin(self) -> int:
@@ -91,13 +93,49 @@ class Tailing:
         self._started = True
         return self._cursor
 
-    def _longer(self) -> float:
-        return min(LAST_S, max(FIRST_S, self.wait_s * 1.6))
+    # -- waiting ----------------------------------------------------------------------------------
+
+    @property
+    def watch(self) -> Watch:
+        """What signals that the session has moved, from the last look on."""
+        if self._watch is None:
+            self._watch = watcher_of(itself(self._store)).watch()
+            self._watch.follow(self._session, self._begin())
+        return self._watch
+
+    @property
+    def longest_s(self) -> float | None:
+        """The longest wait: without an end, unless `until` is to be asked in between."""
+        return None if self._until is None else LAST_S
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait until there may be something new; ended if the store was closed."""
+        woken = self.watch.wait(self.longest_s if seconds is None else seconds)
+        self.woken(woken)
+
+    def woken(self, news: bool) -> None:
+        """The wait is over, with news or without."""
+        self.ended = self.ended or self.watch.ended
+        self._started = (
+            self._started and not news
+        )  # the log may have been put back to an earlier time
+
+    def close(self) -> None:
+        """Stop following."""
+        if self._watch is not None:
+            self._watch.close()
 
 
-def tail(tailing: Tailing, sleep: Callable[[float], None]) -> Iterator[Commit]:
-    """Every commit, one by one, sleeping while nothing is new."""
-    while not tailing.ended:
-        yield from tailing.look()
-        if tailing.wait_s and not tailing.ended:
-            sleep(tailing.wait_s)
+def tail(tailing: Tailing, sleep: Callable[[float], None] | None = None) -> Iterator[Commit]:
+    """Every commit, one by one, waiting while nothing is new: for the watcher of the store, or as `sleep` does."""
+    try:
+        while not tailing.ended:
+            yield from tailing.look()
+            if not tailing.wait_s or tailing.ended:
+                continue
+            if sleep is None:
+                tailing.wait()
+            else:
+                sleep(tailing.wait_s)
+    finally:
+        tailing.close()

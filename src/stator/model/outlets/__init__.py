@@ -1,0 +1,1 @@
+"""What goes to other programs as it happens: cursors over all sessions, and commits as spans."""

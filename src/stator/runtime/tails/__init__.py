@@ -1,0 +1,1 @@
+"""Following sessions: commits as they arrive, of one session and of all."""

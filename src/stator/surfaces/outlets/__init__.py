@@ -1,0 +1,1 @@
+"""Outlets: what a store holds, given to another program as it happens, at least once."""
