@@ -134,6 +134,29 @@ def test_no_thread_runs_unless_somebody_follows(store):
     assert not watcher.is_running()
 
 
+@pytest.mark.parametrize("began", [False, True], ids=["before it ran", "while it began"])
+def test_an_interrupt_while_the_thread_starts_leaves_a_watcher_that_closes_and_works(
+    store, monkeypatch, began
+):
+    start = threading.Thread.start
+
+    def interrupted(thread):
+        if began:
+            start(thread)
+        raise KeyboardInterrupt
+
+    sessions(store, 1)
+    watcher = watcher_of(store.port)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            watcher.watch(everything=True)
+    assert not watcher.is_running()
+    with watcher.watch(everything=True):
+        assert watcher.is_running(), "the next follower has a thread that looks"
+    watcher.close()
+
+
 def test_a_write_of_this_process_wakes_a_follower_without_waiting_for_the_next_look(
     store, monkeypatch
 ):

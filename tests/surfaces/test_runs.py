@@ -250,13 +250,15 @@ def test_attach_exits_with_a_finding_when_the_run_failed(ask, detach, home):
     assert ask("attach", run).code == 1
 
 
-def test_attach_to_a_session_follows_its_live_run(ask, detach, home):
+def test_attach_to_a_session_follows_its_live_run(ask, detach, home, spawn):
     run = detach(*agent("1", "wait"), options=["--session", "mine"])
     eventually(lambda: state(ask, run)["unfinished"])
+    reader = spawn("attach", "mine", text=True)
+    first = reader.stdout.readline()  # it has found the run, which goes on only now
     (home.parent / "work" / "paid").touch()
-    answer = ask("attach", "mine")
-    assert answer.code == 0
-    assert "│ turn 0" in answer.lines
+    out, _ = reader.communicate(timeout=60)
+    assert reader.returncode == 0
+    assert "│ turn 0" in (first + out).splitlines()
 
 
 def test_every_commit_is_delivered_once_even_if_the_reader_is_killed(ask, detach, home, spawn):

@@ -113,6 +113,7 @@ class Watcher:
         self._store = weakref.ref(store)
         self._pause = pause
         self.lock = threading.RLock()
+        self._looking = threading.RLock()
         self._wrote = threading.Event()
         self._thread: threading.Thread | None = None
         self._watches: set[Watch] = set()
@@ -177,8 +178,11 @@ class Watcher:
             self._known.clear()
             thread = self._thread
             self._wrote.set()
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()  # it may be reading
+        with self._looking:  # a look that is under way may be reading
+            pass
+        # One whose start was interrupted is not alive yet; it ends before it looks.
+        if thread is not None and thread.is_alive() and thread is not threading.current_thread():
+            thread.join()
 
     @property
     def _all(self) -> bool:
@@ -196,12 +200,13 @@ class Watcher:
 
     def look(self) -> bool:
         """Ask the store once which sessions moved, and signal who follows them. Whether any did."""
-        with self.lock:
-            known, everything = dict(self._known), self._all
-        store = self._store()
-        if store is None:
-            return False
-        moved = store.heads(known, others=everything)
+        with self._looking:
+            with self.lock:
+                known, everything = dict(self._known), self._all
+            store = self._store()
+            if store is None or self._over.is_set():
+                return False
+            moved = store.heads(known, others=everything)
         with self.lock:
             for session, seq in moved.items():
                 # GONE stays known of a session that is followed: it may come back, and that is news.
@@ -221,13 +226,20 @@ class Watcher:
         if (
             self._thread is None or not self._thread.is_alive()
         ):  # not alive in a forked child either
-            self._thread = threading.Thread(target=self._look_on, name="stator watch", daemon=True)
-            self._thread.start()
+            begun = threading.Thread(target=self._look_on, name="stator watch", daemon=True)
+            self._thread = begun
+            try:
+                begun.start()
+            except BaseException:  # Ctrl-C, or no more threads: if it runs all the same, it sees that it is not the one
+                self._thread = None
+                raise
 
     def _look_on(self) -> None:
         waited = 0.0
         while True:
             with self.lock:
+                if self._thread is not threading.current_thread():
+                    return
                 if not self._is_needed or self._store() is None:
                     self._thread = None
                     return
