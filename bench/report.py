@@ -43,11 +43,13 @@ def environment(directory: Path, fingerprint: str) -> Results:
 
 def _build() -> str:
     """How the interpreter was built: without optimisations it is 10 to 20 % slower."""
-    given = get_config_var("CONFIG_ARGS") or ""
-    optimised = "--enable-optimizations" in given
-    return (
-        f"{platform.python_compiler()}, {'with' if optimised else 'without'} --enable-optimizations"
-    )
+    if sys.base_prefix == "/usr" and Path("/etc/debian_version").exists():
+        how = "Debian's own, which is profiled and linked as a whole"
+    elif "--enable-optimizations" in (get_config_var("CONFIG_ARGS") or ""):
+        how = "with --enable-optimizations"
+    else:
+        how = "without --enable-optimizations"
+    return f"{platform.python_compiler()}, {how}"
 
 
 def _version(name: str) -> str | None:
