@@ -151,9 +151,9 @@ class Bench:
             return {"ms": None, "counts": None}
         return {"ms": took * 1e3, "counts": answer.get("counts") or _counts(answer)}
 
-    def resident(self, session: str, turn: int) -> Reply:
+    def resident(self, session: str, turn: Any) -> Reply:
         """Go on with the session for a turn; then the most memory this process ever had."""
-        self.peer.append(session, self.peer.prepare(self.workload.turn(turn)))
+        self.peer.append(session, self.peer.prepare(turn))
         return {"mb": _peak_mb()}
 
     def memory(self) -> Reply:

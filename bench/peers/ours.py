@@ -19,7 +19,8 @@ from stator.runtime.driving.tools import Tool
 from stator.runtime.facade.session import Session
 from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
-from stator.store import sqlite  # noqa: F401 - so that "after imports" is after this one too
+from stator.runtime.views import checked  # noqa: F401 - loaded late, and "after imports" is after these
+from stator.store.sqlite import store as _  # noqa: F401
 
 EFFECTS = {"Read": "read", "Grep": "read", "Ls": "read", "Bash": "write", "Edit": "write"}
 OPS = {"edit": "modified", "create": "created"}
