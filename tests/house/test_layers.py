@@ -84,6 +84,7 @@ ROOMS: dict[str, Steps] = {
         ("driving",),
         ("branches", "runs"),
         ("bundles", "ingest", "retention"),
+        ("exchange",),
         ("facade",),
         ("replay",),
     ),

@@ -32,6 +32,9 @@ from reliability.crash import act_when_told as act_when_told
 from reliability.crash import calls_until_paused as calls_until_paused
 from reliability.crash import play as play
 from reliability.crash_once import run_once as run_once
+from reliability.exchange_workers import copy_store as copy_store
+from reliability.exchange_workers import pull_session as pull_session
+from reliability.exchange_workers import push_store as push_store
 from reliability.lock_workers import append_among_strays as append_among_strays
 from reliability.lock_workers import append_one as append_one
 from reliability.lock_workers import append_until_killed as append_until_killed

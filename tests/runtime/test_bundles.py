@@ -28,7 +28,7 @@ from stator.model.log.query import Holder
 from stator.model.records.types import FlagRecord
 from stator.runtime.base import project_session
 from stator.runtime.base.provenance import imported_upto
-from stator.runtime.bundles import transfer
+from stator.runtime.bundles import selection
 from stator.runtime.bundles.transfer import read_commits
 from stator.runtime.driving import approvals
 from stator.runtime.ingest.recorder import Recorder
@@ -577,14 +577,14 @@ def test_an_imported_erasure_applies_to_commits_shared_before_the_divergence(
 def test_two_exports_to_one_path_do_not_mix(here, file, monkeypatch):
     work(here)
     (file.parent / "x.stator.partial").write_text("somebody's")
-    batches = transfer._batches
+    batches = selection.batches
 
     def meanwhile(*args):
         monkeypatch.undo()
         here.export("fix-login", file)
         return batches(*args)
 
-    monkeypatch.setattr(transfer, "_batches", meanwhile)
+    monkeypatch.setattr(selection, "batches", meanwhile)
     with pytest.raises(Conflict, match="exists already"):
         here.export("fix-login", file)
     assert len(read_commits(str(file))) == 1

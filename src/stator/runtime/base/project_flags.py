@@ -6,7 +6,7 @@ session is its tombstone: the input of the commit that purged it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,7 +20,7 @@ from stator.model.log.commit import (
     Upsert,
 )
 from stator.model.log.query import SessionQuery, SessionRow
-from stator.model.records.types import FlagRecord
+from stator.model.records.types import FlagRecord, SessionRecord
 from stator.model.values.ids import short
 from stator.runtime.base import project_session
 from stator.runtime.base.context import Context
@@ -190,6 +190,22 @@ def put(
     """Put a mark on a session."""
     record = FlagRecord(name=name, on=row.id, by=by, why=why)
     _say(store, context, row, by, Upsert("flags", record), input={"head": row.head})
+
+
+def put_all(
+    store: StorePort, context: Context, of: SessionRecord, flags: Sequence[FlagRecord]
+) -> None:
+    """Put several marks, on sessions that may not be there yet, into the session of a project: that of a record."""
+    own = project_session.own(store, context, of)
+    draft = Draft(
+        id=context.mint("commit"),
+        session=own.id,
+        kind="flag",
+        actor="user",
+        principal=context.principal,
+        changes=tuple(Upsert("flags", flag) for flag in flags),
+    )
+    store.append(own.id, [draft], barrier=True)
 
 
 def take_off(store: StorePort, context: Context, row: SessionRow, name: str, *, by: str) -> bool:

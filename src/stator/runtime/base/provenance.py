@@ -46,6 +46,13 @@ def imported_upto(store: StorePort, record: SessionRecord) -> int:
     return max(_upto(marks.get(_key(session)), upto) for session, upto in parts.items())
 
 
+def marks_in(store: StorePort, of: SessionRecord) -> dict[str, int]:
+    """The sessions that are marked as imported in a project, and up to where."""
+    own = known(store, of)
+    found = [] if own is None else store.entries(own.id, "flags", prefix=f"{IMPORTED}\n")
+    return {str(getattr(entry.record, "on", "")): _upto(entry, EVERYTHING) for entry in found}
+
+
 def asks_imported(own: str, record: SessionRecord) -> Read:
     """What `imported_upto` reads in a project's own session."""
     return read("entries", own, "flags", keys=_keys(record))

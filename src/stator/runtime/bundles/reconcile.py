@@ -7,7 +7,7 @@ at that commit, and later ones continue that fork.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -78,8 +78,10 @@ def plan(
     manifest: Sequence[Bundled],
     packed: Callable[[], Iterator[tuple[Bundled, Iterator[Packed]]]],
     project: str | None,
+    names: Mapping[str, str],
 ) -> list[ReconcilePlan]:
-    """A plan for each session of a bundle; `packed` reads their commits, if that must be."""
+    """A plan for each session of a bundle; `packed` reads their commits, if that must be. `names`: what forks of them
+    are to be called."""
     rows = {one.id: _row(store, one.id) for one in manifest}
     unclear = {
         one.id for one in manifest if (row := rows[one.id]) and not _is_here(store, row, one)
@@ -94,7 +96,8 @@ def plan(
         if row is None:
             plans.append(_new(store, context, one, project, plans))
         else:
-            plans.append(_known(store, context, one, row, met.get(one.id)))
+            name = names.get(one.id, "")
+            plans.append(_known(store, context, one, row, met.get(one.id), name))
     return plans
 
 
@@ -191,13 +194,18 @@ def _check_purged(store: StorePort, record: SessionRecord) -> None:
 
 
 def _known(
-    store: StorePort, context: Context, one: Bundled, row: SessionRow, met: Met | None
+    store: StorePort,
+    context: Context,
+    one: Bundled,
+    row: SessionRow,
+    met: Met | None,
+    name: str,
 ) -> ReconcilePlan:
     if met is None or not met.there:
         return _nothing_new(store, one, row, met)
     target = row if not met.cuts else store.session(met.session)
     if met.here:
-        return _fork(store, context, one, target, met)
+        return _fork(store, context, one, target, met, name)
     if target.holder is not None and target.holder.live:
         raise driven(target.record, target.holder)
     graft = None
@@ -236,7 +244,7 @@ def _nothing_new(store: StorePort, one: Bundled, row: SessionRow, met: Met | Non
 
 
 def _fork(
-    store: StorePort, context: Context, one: Bundled, above: SessionRow, met: Met
+    store: StorePort, context: Context, one: Bundled, above: SessionRow, met: Met, name: str
 ) -> ReconcilePlan:
     if met.common == one.after:
         raise Conflict(
@@ -252,7 +260,7 @@ def _fork(
     record = msgspec.structs.replace(
         known or above.record,
         id=session,
-        name=f"{above.record.name}~{short(session)[2:]}",
+        name=name or f"{above.record.name}~{short(session)[2:]}",
         aliases=[],
         lineage=lineage(above.record, seq),
         parent=Parent(session=above.id, seq=seq, hash=parent.hash, kind="import"),

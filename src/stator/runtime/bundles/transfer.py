@@ -7,10 +7,10 @@ continued or left as it is; where both have new commits, the imported one become
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import groupby
-from typing import get_args
+from typing import Protocol, get_args
 
 import msgspec
 
@@ -20,7 +20,6 @@ from stator.errors import (
     ErasesHere,
     IdReused,
     InvalidInput,
-    NotFound,
 )
 from stator.model.exchange import bundle
 from stator.model.exchange.bundle import (
@@ -41,14 +40,12 @@ from stator.model.log.commit import (
     Provenance,
     Upsert,
 )
-from stator.model.log.query import SessionQuery
 from stator.model.records.types import SessionRecord
-from stator.model.sessions.lifecycle import lent_upto
 from stator.runtime.base import project_session
 from stator.runtime.base.context import Context
 from stator.runtime.base.erased_keys import with_kept_keys
-from stator.runtime.base.pages import find_entry, matching
 from stator.runtime.base.provenance import mark
+from stator.runtime.bundles import selection
 from stator.runtime.bundles.claims import Claims
 from stator.runtime.bundles.encryption import SALT_BYTES, new_lock
 from stator.runtime.bundles.file import BundleReader, BundleWriter
@@ -63,15 +60,11 @@ from stator.runtime.bundles.report import (
     Tally,
     erases_here,
 )
+from stator.runtime.bundles.selection import bundled, family
 from stator.runtime.views.project_state import forget_in_indexes
 from stator.store.port import StorePort
 
-PAGE = 64
-"""Commits read at a time: each may hold megabytes."""
 DIGEST = bundle.DIGEST_BYTES
-FRAME_BYTES = 1 << 20
-"""Content after which a frame is full."""
-FRAME_COMMITS = 5000
 FAMILY = frozenset({"child", "fork", "retry", "import"})
 """How one session can come of another."""
 TRIES = 3
@@ -114,7 +107,7 @@ def export(
     progress: Progress | None = None,
 ) -> Exported:
     """Write sessions, their children and what they were forked from to a file."""
-    chosen = _chosen(store, _family(store, sessions, FAMILY if tree else frozenset({"child"})))
+    chosen = bundled(store, family(store, sessions, FAMILY if tree else frozenset({"child"})))
     header = Header(
         requires=[bundle.LOCKED] if passphrase is not None else [],
         optional=[bundle.FIXTURE] if fixture else [],
@@ -137,7 +130,7 @@ def export(
                 upto=one.seq,
                 clean=redacted_upto(store, one.id),
             )
-            for batch, size in _batches(store, one, sieve):
+            for batch, size in selection.batches(store, one, sieve):
                 file.add(bundle.BATCH, bundle.encode(bundle.Batch(n, batch)))
                 commits, logical = commits + len(batch), logical + size
                 if progress is not None:
@@ -159,97 +152,6 @@ def export(
     )
 
 
-def _family(store: StorePort, sessions: Sequence[str], kinds: Set[str]) -> list[str]:
-    """The sessions, and those derived from them in these ways. Without its children a session could neither
-    be continued nor replayed."""
-    found = list(dict.fromkeys(sessions))
-    for session in found:
-        found += [original for original in _goes_on_for(store, session) if original not in found]
-        found += [
-            row.id
-            for row in matching(store, SessionQuery(parent=session))
-            if row.record.parent is not None
-            and row.record.parent.kind in kinds
-            and row.id not in found
-        ]
-    return found
-
-
-def _goes_on_for(store: StorePort, session: str) -> list[str]:
-    """The session that another one was adopted for: its name leads there, so it comes along whole."""
-    parent = store.session(session).record.parent
-    if parent is None:
-        return []
-    try:
-        original = store.session(parent.session)
-    except NotFound:  # it was purged
-        return []
-    return [original.id] if original.record.adopted == session else []
-
-
-def _chosen(store: StorePort, sessions: Sequence[str]) -> list[Bundled]:
-    """What goes into the bundle and how far: ancestors first, cut where the last fork needs them."""
-    wanted: dict[str, Bundled] = {}
-    for session in dict.fromkeys(sessions):
-        row = store.session(session)
-        if row.record.mode == "project":
-            raise InvalidInput("a project's own session cannot be exported", session=session)
-        for part in row.record.lineage:
-            known = wanted.get(part.session)
-            if known is None or known.seq < part.upto:
-                wanted[part.session] = _bundled(store, part.session, part.upto, whole=False)
-        wanted[session] = _bundled(store, session, store.head(session).seq, whole=True)
-    if not wanted:
-        raise InvalidInput("there is nothing to export", hint="name a session")
-    return sorted(wanted.values(), key=lambda one: one.after)
-
-
-def _bundled(store: StorePort, session: str, seq: int, *, whole: bool) -> Bundled:
-    """A session as its own log says it is; here it may be in another project."""
-    low = lent_upto(store.session(session).record.lineage)
-    first = store.commits(session, after=low, upto=low + 1, limit=1)[0]
-    puts = (getattr(op, "record", None) for op in first.delta)
-    opened = next((record for record in puts if isinstance(record, SessionRecord)), None)
-    if opened is None:
-        raise InvalidInput(
-            f"the record of session {session} was erased from its log, so it cannot be exported",
-            session=session,
-        )
-    last = store.commits(session, after=seq - 1, upto=seq, limit=1, load=False)[0]
-    told = find_entry(store, session, "session", "", at=seq)
-    named = told.record if told is not None and isinstance(told.record, SessionRecord) else opened
-    return Bundled(
-        id=session,
-        name=named.name,
-        project=opened.project,
-        tenant=opened.tenant,
-        lineage=opened.lineage,
-        seq=seq,
-        hash=last.hash,
-        whole=whole,
-    )
-
-
-def _batches(store: StorePort, one: Bundled, sieve: Sieve) -> Iterator[tuple[list[Packed], int]]:
-    """A session's commits as frames of a bounded size, with the bytes of content in each."""
-    batch: list[Packed] = []
-    size, seq = 0, one.after
-    while seq < one.seq:
-        page = store.packed(one.id, after=seq, upto=one.seq, limit=PAGE)
-        if not page:
-            raise NotFound(f"@{seq + 1} of session {one.id} is gone", session=one.id)
-        for commit in page:
-            length = sum([len(i) for i in commit.content.values() if type(i) is bytes])
-            full = size + length > FRAME_BYTES or len(batch) >= FRAME_COMMITS
-            if batch and full:
-                yield batch, size
-                batch, size = [], 0
-            batch.append(sieve.take(commit, one.id))
-            size += length
-        seq = page[-1].seq
-    yield batch, size
-
-
 # -- reading --------------------------------------------------------------------------------------
 
 
@@ -263,7 +165,7 @@ def _given(passphrase: str | Callable[[], str] | None) -> Callable[[], str] | No
     return passphrase if passphrase is None or callable(passphrase) else lambda: passphrase
 
 
-def _packed(reader: BundleReader) -> Iterator[tuple[Bundled, Iterator[Packed]]]:
+def _packed(reader: Arriving) -> Iterator[tuple[Bundled, Iterator[Packed]]]:
     """Every session of the manifest with its commits as they are packed, in order."""
     listed = reader.manifest.sessions
     expected = 0
@@ -276,7 +178,7 @@ def _packed(reader: BundleReader) -> Iterator[tuple[Bundled, Iterator[Packed]]]:
         raise bundle.refuse("a session of its manifest is missing")
 
 
-def _sessions(reader: BundleReader) -> Iterator[tuple[Bundled, Iterator[Commit]]]:
+def _sessions(reader: Arriving) -> Iterator[tuple[Bundled, Iterator[Commit]]]:
     """Every session with its commits, each of them to be gone through to its end.
 
     A fork must follow a commit that came before it in the bundle.
@@ -333,42 +235,80 @@ def import_bundle(
         raise InvalidInput(f"unknown erasures {erasures!r:.40}", path="$.erasures")
     moved = None if progress is None else lambda done, size: progress("importing", done, size)
     with BundleReader(path, _given(passphrase), progress=moved) as reader:
-
-        def planned() -> list[ReconcilePlan]:
-            listed = reader.manifest.sessions
-            return plan(store, context, listed, lambda: _packed(reader), project)
-
-        if dry_run:
-            plans = planned()
-            stream = _BundleStream(store, reader, plans, is_dry=True)
-            for commit in stream:
-                if any(place != (commit.session, commit.seq) for place in store.locate(commit.id)):
-                    raise _is_here_elsewhere(commit.id)
-        else:
-            plans, stream = _ingest(store, context, reader, planned, erasures)
-            assert reader.end is not None
-            keep_marks(store, plans, reader.end.redacted)
-            _erase_shared(store, context, stream.left_to_erase)
-            touched = {mine.session for mine, _ in stream.losses.items}
-            forget_in_indexes(store, context, [*(one.into for one in plans), *touched])
-        assert reader.end is not None
-        return Imported(
-            path=path,
-            bytes=reader.size,
-            commits=sum(one.new for one in plans),
-            sessions=[_brought(store, one, stream, dry_run) for one in plans],
-            withheld=reader.end.withheld,
-            locked=reader.header.lock is not None,
-            dry_run=dry_run,
-            names=[one.name for one in plans if one.fate in ("new", "fork")],
-            erased=stream.erased,
+        imported = admit(
+            store, context, reader, project=project, erasures=erasures, dry_run=dry_run
         )
+        return msgspec.structs.replace(imported, locked=reader.header.lock is not None)
+
+
+class Arriving(Protocol):
+    """Sessions that come from elsewhere, as a bundle holds them; they can be gone through several times."""
+
+    path: str
+    size: int
+
+    @property
+    def manifest(self) -> Manifest:
+        """Which sessions, and how far."""
+        ...
+
+    @property
+    def end(self) -> End | None:
+        """What was written, known when they were gone through."""
+        ...
+
+    def commits(self) -> Iterator[tuple[int, list[Packed]]]:
+        """Their commits in batches, each with the place of its session in the manifest."""
+        ...
+
+
+def admit(
+    store: StorePort,
+    context: Context,
+    reader: Arriving,
+    *,
+    project: str | None = None,
+    erasures: Erasures = "refuse",
+    dry_run: bool = False,
+    names: Mapping[str, str] | None = None,
+) -> Imported:
+    """Take in sessions that come from elsewhere, all or none. `names`: what forks of sessions that diverged are to be
+    called, by the id of the session."""
+
+    def planned() -> list[ReconcilePlan]:
+        listed = reader.manifest.sessions
+        return plan(store, context, listed, lambda: _packed(reader), project, names or {})
+
+    if dry_run:
+        plans = planned()
+        stream = _BundleStream(store, reader, plans, is_dry=True)
+        for commit in stream:
+            if any(place != (commit.session, commit.seq) for place in store.locate(commit.id)):
+                raise _is_here_elsewhere(commit.id)
+    else:
+        plans, stream = _ingest(store, context, reader, planned, erasures)
+        assert reader.end is not None
+        keep_marks(store, plans, reader.end.redacted)
+        _erase_shared(store, context, stream.left_to_erase)
+        touched = {mine.session for mine, _ in stream.losses.items}
+        forget_in_indexes(store, context, [*(one.into for one in plans), *touched])
+    assert reader.end is not None
+    return Imported(
+        path=reader.path,
+        bytes=reader.size,
+        commits=sum(one.new for one in plans),
+        sessions=[_brought(store, one, stream, dry_run) for one in plans],
+        withheld=reader.end.withheld,
+        dry_run=dry_run,
+        names=[one.name for one in plans if one.fate in ("new", "fork")],
+        erased=stream.erased,
+    )
 
 
 def _ingest(
     store: StorePort,
     context: Context,
-    reader: BundleReader,
+    reader: Arriving,
     planned: Callable[[], list[ReconcilePlan]],
     erasures: Erasures,
 ) -> tuple[list[ReconcilePlan], _BundleStream]:
@@ -434,7 +374,7 @@ class _BundleStream:
     def __init__(
         self,
         store: StorePort,
-        reader: BundleReader,
+        reader: Arriving,
         plans: Sequence[ReconcilePlan],
         marks: Sequence[Commit] = (),
         *,

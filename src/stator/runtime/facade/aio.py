@@ -42,7 +42,7 @@ from stator.runtime.facade.aio_retention import AsyncKeeper
 from stator.runtime.facade.aio_runs import AsyncRunner
 from stator.runtime.facade.aio_view import AsyncStoreTail, AsyncView
 from stator.runtime.facade.annotations import Marker
-from stator.runtime.facade.awaited import awaited, awaited_as, opened_as
+from stator.runtime.facade.awaited import awaited, awaited_as, awaited_between, opened_as
 from stator.runtime.facade.contributor import Contributor
 from stator.runtime.facade.session import Session, Turn
 from stator.runtime.facade.store import Store
@@ -352,6 +352,9 @@ class AsyncStore(AsyncRunner, AsyncKeeper, AsyncOutsideDoors):
     extract = awaited(Store.extract)
     export = awaited(Store.export)
     import_bundle = awaited(Store.import_bundle)
+    copy_to = awaited_between(Store.copy_to)
+    push_to = awaited_between(Store.push_to)
+    pull_from = awaited_between(Store.pull_from)
     sessions = awaited(Store.sessions)
     verify = awaited(Store.verify)
     calls = awaited(Store.calls)

@@ -56,6 +56,18 @@ def awaited(
     return twin
 
 
+def awaited_between(
+    method: Callable[Concatenate[Any, Any, P], R],
+) -> Callable[Concatenate[Any, Any, P], Coroutine[Any, Any, R]]:
+    """The twin of a method whose first argument is such an object too, and is given as a twin."""
+
+    @functools.wraps(method)
+    async def twin(self: Any, other: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await _run(self, method, vars(other)["_sync"], *args, **kwargs)
+
+    return twin
+
+
 def awaited_as(
     method: Callable[Concatenate[Any, P], R], wrap: Callable[[R, Pool], W]
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, W]]:

@@ -39,6 +39,8 @@ if TYPE_CHECKING:  # loaded when a session is driven or read: a list of sessions
     from stator.runtime.bundles.report import Erasures, Imported
     from stator.runtime.bundles.transfer import Exported, Progress
     from stator.runtime.driving.policy import ApproveMode
+    from stator.runtime.exchange.pull import Pulled
+    from stator.runtime.exchange.sent import SentReport
     from stator.runtime.facade.contributor import Contributor
     from stator.runtime.facade.session import Session
     from stator.runtime.facade.view import SessionView
@@ -271,6 +273,80 @@ class Store(OpenStore, Runner, Keeper, ProjectKeeper, OutsideDoors):
             str(path),
             project=project,
             passphrase=passphrase,
+            erasures=erasures,
+            dry_run=dry_run,
+            progress=progress,
+        )
+
+    # -- other stores -----------------------------------------------------------------------------
+
+    def copy_to(
+        self, other: OpenStore, *, dry_run: bool = False, progress: Progress | None = None
+    ) -> SentReport:
+        """Copy every session into another store of the user, with the same ids and hashes; what is there already is not
+        sent again. Killed at any point, the next copy continues. A session that diverged there is left as it is, and
+        so is one whose name another one has; the report names them. Both stores' heads are compared at the end.
+        """
+        from stator.runtime.exchange.copy import copy
+
+        return copy(self.port, other.port, other.context, dry_run=dry_run, progress=progress)
+
+    def push_to(
+        self,
+        other: OpenStore,
+        *,
+        projects: Sequence[str] | None = None,
+        into: str | None = None,
+        redact: Sequence[str] = (),
+        forks: bool = False,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> SentReport:
+        """Send the sessions of some projects (default: the current one) to a store that others read. Left out are
+        secrets that the redaction rules find and content that contains a text of `redact`. A session that is driven
+        goes up to its last ended turn. One that was continued there is never overwritten: if both have new commits it
+        stays, or with `forks` becomes a fork there. `into` is the project of sessions that are new there, instead of
+        their own.
+        """
+        from stator.runtime.exchange.push import push
+
+        chosen = [self.context.project] if projects is None else projects
+        return push(
+            self.port,
+            other.port,
+            other.context,
+            chosen,
+            into=into,
+            redact=redact,
+            forks=forks,
+            dry_run=dry_run,
+            progress=progress,
+        )
+
+    def pull_from(
+        self,
+        other: OpenStore,
+        name: str,
+        *,
+        as_name: str = "",
+        project: str | None = None,
+        erasures: Erasures = "refuse",
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> Pulled:
+        """Bring a session of another store here, as a bundle of it would be imported: new, as the continuation of the
+        one that is here, or as a fork if both have new commits. `as_name` names that fork, or a fork at its head.
+        """
+        from stator.runtime.exchange.pull import find, pull
+
+        scope = self.context.project if project is None else project
+        return pull(
+            other.port,
+            self.port,
+            self.context,
+            find(other.as_read, name, scope),
+            as_name=as_name,
+            project=project,
             erasures=erasures,
             dry_run=dry_run,
             progress=progress,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
 from stator.errors import StatorError
 from stator.model.log.log_walk import Unreadable, Walked, walk
 from stator.model.log.query import Finding, VerifyReport
+from stator.runtime.base.arrivals import arrivals
 from stator.runtime.base.provenance import imported_upto
 from stator.store.port import StorePort
 
@@ -34,10 +35,11 @@ def examine(
 ) -> VerifyReport:
     """Check the logs of one session (and of those it was forked from) or of all, then the rest of the store."""
     walked = [walk(log, progress) for log in store.logs(session)]
-    logs = [*_logs(store, walked)]
+    arrived = arrivals(store)
+    logs = [*_logs(store, walked, arrived)]
     damaged = {each.log.session for each in walked if each.damages}
     names = {each.log.session: each.log.name for each in walked}
-    rest = [*_rows(walked), *_epochs(store, walked)]
+    rest = [*_rows(walked), *_epochs(store, walked, arrived)]
     for finding in store.audit(skip=damaged):
         named = msgspec.structs.replace(finding, name=names.get(finding.session, ""))
         rest.append(_honest(named, not logs))
@@ -52,7 +54,7 @@ def examine(
     )
 
 
-def _logs(store: StorePort, walked: list[Walked]) -> Iterator[Finding]:
+def _logs(store: StorePort, walked: list[Walked], arrived: Mapping[str, int]) -> Iterator[Finding]:
     """Every damaged range of every log, and what forks inherit of them."""
     first_bad = {each.log.session: each.first_bad for each in walked if each.damages}
     for each in walked:
@@ -65,7 +67,7 @@ def _logs(store: StorePort, walked: list[Walked]) -> Iterator[Finding]:
                     each, Unreadable(bad, bad, f"damaged in session {part.session}, its parent")
                 )
         if each.left_out:
-            yield from _left_out(store, each)
+            yield from _left_out(store, each, arrived)
 
 
 def _damage(walked: Walked, damage: Unreadable) -> Finding:
@@ -84,9 +86,9 @@ def _damage(walked: Walked, damage: Unreadable) -> Finding:
     )
 
 
-def _left_out(store: StorePort, walked: Walked) -> Iterator[Finding]:
+def _left_out(store: StorePort, walked: Walked, arrived: Mapping[str, int]) -> Iterator[Finding]:
     """Commits without some content that no erasure took, though no bundle brought them so."""
-    row = _row_of(store, walked)
+    row = _row_of(store, walked, arrived)
     for seq in walked.left_out:
         if row is not None and seq > row[1]:
             what = "content is not there, and no bundle brought it so"
@@ -94,25 +96,27 @@ def _left_out(store: StorePort, walked: Walked) -> Iterator[Finding]:
             return
 
 
-def _row_of(store: StorePort, walked: Walked) -> tuple[int, int] | None:
-    """A session's epoch, and up to which seq it was imported; None if that cannot be read: then its row or the
-    indexes have a finding of their own.
+def _row_of(store: StorePort, walked: Walked, arrived: Mapping[str, int]) -> tuple[int, int] | None:
+    """A session's epoch, and up to which seq it came from another store; None if that cannot be read: then its row or
+    the indexes have a finding of their own.
     """
     try:
         row = store.session(walked.log.session)
-        upto = imported_upto(store, row.record)
+        upto = max(imported_upto(store, row.record), arrived.get(row.id, 0))
     except StatorError:
         return None
     epoch: object = row.epoch  # in a damaged row it may be anything
     return (epoch, upto) if isinstance(epoch, int) else None
 
 
-def _epochs(store: StorePort, walked: list[Walked]) -> Iterator[Finding]:
+def _epochs(
+    store: StorePort, walked: list[Walked], arrived: Mapping[str, int]
+) -> Iterator[Finding]:
     """Sessions whose row has an epoch that they cannot have: an epoch is given to one session, once."""
     owners: dict[int, str] = {}
     rows: list[tuple[Walked, int, list[int]]] = []
     for each in walked:
-        row = _row_of(store, each)
+        row = _row_of(store, each, arrived)
         if row is not None:
             epoch, upto = row
             local = [one for one, seq in each.epochs.items() if seq > upto]

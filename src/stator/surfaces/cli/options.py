@@ -292,6 +292,47 @@ AsOption = Annotated[
         help="Write a transcript that this agent can resume: claude-code.",
     ),
 ]
+AsNameOption = Annotated[
+    str | None,
+    Option(
+        name="--as",
+        metavar="NAME",
+        help="The name of the fork if both stores continued it; else a fork at its head, called so.",
+    ),
+]
+TenantOption = Annotated[
+    str | None,
+    Option(
+        name="--tenant",
+        metavar="TENANT",
+        help="Only the sessions of this tenant; a server may require it.",
+    ),
+]
+ProjectsOption = Annotated[
+    list[str] | None,
+    Option(
+        name="--project",
+        repeated=True,
+        metavar="PROJECT",
+        help="A project by its name or its folder; default: the current one. Can be repeated.",
+    ),
+]
+HereProjectOption = Annotated[
+    str | None,
+    Option(
+        name="--project",
+        metavar="PROJECT",
+        help="The project of a session that is new here; default: its own if this store has it, else the current one.",
+    ),
+]
+IntoOption = Annotated[
+    str | None,
+    Option(
+        name="--into",
+        metavar="PROJECT",
+        help="The project of sessions that are new there; default: their own.",
+    ),
+]
 CwdOption = Annotated[
     str | None,
     Option(

@@ -9,16 +9,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from stator.connect import connect, locate, now, project_id, project_root
 from stator.errors import BadQuery, InvalidInput, NotFound, StoreError
 from stator.importers import registry
 from stator.model.exchange.bundle import MAGIC as BUNDLE
-from stator.model.values.ids import short
 from stator.surfaces.cli.exits import FINDING, INTERRUPTED, OK
 from stator.surfaces.cli.parts.foreign import warn_if_foreign
-from stator.surfaces.cli.render.lines import Line, widest
+from stator.surfaces.cli.render.bundle_report import as_json, show
+from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.progress import ProgressCallback, bar
 from stator.surfaces.cli.render.record_line import count, size
 from stator.surfaces.cli.render.screen import Screen, note
@@ -27,7 +25,7 @@ from stator.surfaces.cli.render.times import parse_since
 if TYPE_CHECKING:
     from stator.importers.discover import Discovery
     from stator.importers.run import ImportRun
-    from stator.runtime.bundles.report import ErasedHere, Imported, ImportedSession
+    from stator.runtime.bundles.report import Imported
     from stator.runtime.facade.store import Store
     from stator.surfaces.cli.options import (
         ChangedSinceOption,
@@ -51,13 +49,6 @@ STDIN = "-"
 STDIN_MAX = 2**30
 """Maximum number of bytes that are read from stdin."""
 STDIN_SNIFF = 64 * 1024
-_FATES = {
-    "new": ("ok", ""),
-    "fast-forward": ("ok", "continued"),
-    "fork": ("doubt", "diverged"),
-    "same": ("dim", "already here"),
-    "longer here": ("dim", "already here, with newer commits"),
-}
 
 
 def import_(
@@ -307,7 +298,7 @@ def _answer(screen: Screen, found: list[tuple[str, Discovery]], importing: Impor
         note(f"found no agents on this machine; looked for {', '.join(registry.MODULES)}")
     import_report.show_found(screen, [(name, discovery) for name, discovery in found if name])
     for report in importing.result.bundles:
-        _show(screen, report)
+        show(screen, report)
     import_report.show(screen, importing.result)
 
 
@@ -315,59 +306,4 @@ def _answer_bundle(screen: Screen, report: Imported) -> None:
     if screen.json:
         screen.document("stator.import/1", as_json(report))
     else:
-        _show(screen, report)
-
-
-def _show(screen: Screen, report: Imported) -> None:
-    does = "would import" if report.dry_run else "imported"
-    line = Line("✓ ", "ok").add("all hashes verified", "bold")
-    line.add(f" · {does} {count(report.commits, 'commit')} from {report.path}", "dim")
-    screen.line(line.add(f" ({size(report.bytes)})", "dim"))
-    width = max(widest((one.name for one in report.sessions), 40), 1)
-    for one in report.sessions:
-        screen.lines(_lines(one, width))
-    for gone in report.erased:
-        screen.line(_erased_line(gone, report.dry_run))
-    if report.erased and report.dry_run:
-        screen.line(Line("  nothing of it is imported without --erase", "doubt"))
-    if report.withheld:
-        text = f"  {count(report.withheld, 'content field')} left out when the bundle was exported"
-        screen.line(Line(text, "doubt"))
-
-
-def _lines(one: ImportedSession, width: int) -> list[Line]:
-    style, meaning = _FATES[one.fate]
-    line = Line("  ").add(one.fate, style, width=14).add(one.name, "bold", width=width).add("  ")
-    line.add(short(one.into), "id").add(f" {count(one.commits, 'commit')}")
-    line.add(f" · @{one.seq} {one.head[:12]}", "dim").add(f" · {meaning}" if meaning else "", "dim")
-    lines = [line]
-    if one.moved and one.commits:
-        project = one.project or "(none)"
-        lines.append(Line(f"{'':16}project {one.moved} was imported as {project}", "dim"))
-    brings = [
-        count(number, what)
-        for number, what in (
-            (one.carried.erasures, "erasure"),
-            (one.carried.children, "child session"),
-            (one.carried.grants, "approval"),
-            (one.carried.keeping, "hold or retention rule"),
-        )
-        if number
-    ]
-    if brings:
-        idle = one.carried.grants or one.carried.keeping
-        note = "; approvals, holds and retention of others have no effect here" if idle else ""
-        lines.append(Line(f"{'':16}with {', '.join(brings)}{note}", "dim"))
-    return lines
-
-
-def _erased_line(gone: ErasedHere, dry_run: bool) -> Line:
-    what = f"{count(gone.fields, 'field')} and {count(gone.records, 'record')}"
-    line = Line("  ").add("would erase" if dry_run else "erased", "bad", width=14)
-    line.add(gone.name, "bold").add("  ").add(short(gone.session), "id")
-    return line.add(f" {what} in {count(gone.commits, 'commit')}")
-
-
-def as_json(report: Imported) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(report)
-    return found
+        show(screen, report)

@@ -1,0 +1,100 @@
+"""`stator pull`: brings a session of another store here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from stator.model.values.ids import short
+from stator.surfaces.cli.parts.open_store import open_to_write
+from stator.surfaces.cli.parts.other_store import open_source
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.progress import bar
+from stator.surfaces.cli.render.screen import Screen
+
+if TYPE_CHECKING:
+    from stator.runtime.exchange.pull import Pulled
+    from stator.surfaces.cli.options import (
+        AsNameOption,
+        HereProjectOption,
+        JsonFlag,
+        NoPagerFlag,
+        StoreOption,
+        TenantOption,
+    )
+
+EXAMPLES = """
+stator pull team.db fix-login                bring it here, or continue the one that is here
+stator pull team.db fix-login --as theirs    continue it in a fork called theirs
+stator pull postgresql://db/team s_18149e24 --dry-run
+"""
+
+
+def pull(
+    url: str,
+    session: str,
+    /,
+    *,
+    as_: AsNameOption = None,
+    project: HereProjectOption = None,
+    erase: bool = False,
+    dry_run: bool = False,
+    tenant: TenantOption = None,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Bring a session of another store here.
+
+    It comes as a bundle of it would be imported: every commit is checked against its hash, all of it arrives or
+    nothing. A session that is the beginning of the other one is continued; if both have new commits, the other one
+    becomes a fork. Nothing is overwritten. What comes is marked as imported, and approvals must be given again.
+
+    Parameters
+    ----------
+    url
+        The store to pull from: a path or a URL. It is only read.
+    session
+        A session of that store: its name, its id or its last characters.
+    erase
+        Also erase here what was erased there.
+    dry_run
+        Show what would be pulled; write nothing.
+    """
+    with (
+        Screen(json=json, pager=not no_pager) as screen,
+        open_source(url, tenant=tenant) as other,
+        open_to_write(store) as opened,
+    ):
+        with bar(screen) as progress:
+            pulled = opened.store.pull_from(
+                other,
+                session,
+                as_name=as_ or "",
+                project=project,
+                erasures="apply" if erase else "refuse",
+                dry_run=dry_run,
+                progress=progress,
+            )
+        if json:
+            screen.document("stator.pull/1", _as_json(pulled))
+        else:
+            _show(screen, pulled, url, as_ or "")
+    return 0
+
+
+def _as_json(pulled: Pulled) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(pulled)
+    return found
+
+
+def _show(screen: Screen, pulled: Pulled, url: str, name: str) -> None:
+    from stator.surfaces.cli.render import bundle_report
+
+    bundle_report.show(screen, msgspec.structs.replace(pulled.imported, path=url))
+    if pulled.forked:
+        line = Line("  forked        ", "ok").add(name, "bold").add("  ")
+        screen.line(
+            line.add(short(pulled.forked), "id").add(f" at the head of {pulled.name}", "dim")
+        )
