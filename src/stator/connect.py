@@ -31,7 +31,7 @@ from stator.errors import (
     StoreError,
 )
 from stator.homes import homes, project_in
-from stator.index_files import path_of_store, project_index, search_index
+from stator.index_files import path_of_store, project_index, remote_folder, search_index
 from stator.locations import (
     ELSEWHERE,
     nearest,
@@ -89,8 +89,8 @@ def connect(
 ) -> Store:
     """Open a store, creating it if it is not there.
 
-    `url` is a path, `sqlite:///path`, `memory:`, or the URL of a store that another package adds; without
-    one: `$STATOR_STORE`, the nearest `.stator/store.db` upward, the user's data folder.
+    `url` is a path, `sqlite:///path`, `memory:`, `postgresql://…`, or a URL that another package opens;
+    without one: `$STATOR_STORE`, the nearest `.stator/store.db` upward, the user's data folder.
 
     `durability`: "full" loses nothing acknowledged, ever; "barrier" may lose to a power cut (not to a kill) the
     commits after the last write or turn end; "relaxed" may lose the newest commits to a power cut.
@@ -99,7 +99,7 @@ def connect(
     program that did not name it cannot drive it. `trust` says that it is the user's own, for this connection.
 
     `tenant`: nothing is read, named or written outside of it; a session of another tenant looks like one that is not
-    there. Without one, a file shows all there is. A store on a server may require it.
+    there. Without one, a file shows all there is. A store on a server requires it (or `$STATOR_TENANT`).
     """
     if durability not in DURABILITIES:
         raise InvalidInput(
@@ -322,9 +322,11 @@ def _open(
         from stator.store.memory import MemoryStore
 
         store = MemoryStore(redact=redact)
-    elif scheme := scheme_of(url):
+    elif (scheme := scheme_of(url)) in ("postgresql", "postgres"):
+        return _open_postgres(url, durability=durability, tenant=tenant, **how)
+    elif scheme:
         opener = _added_store(scheme)
-        if tenant is not None and _takes_tenant(opener):
+        if tenant is not None and extensions.takes(opener, "tenant"):
             how["tenant"] = tenant
         store = opener(url, durability=durability, **how)
     else:
@@ -343,6 +345,18 @@ def _open(
     return one_tenant(store, tenant)
 
 
+def _open_postgres(url: str, *, tenant: str | None, **how: Any) -> port.StorePort:
+    from stator.runtime.base.asking_again import reached
+    from stator.store import postgres
+
+    tenant = tenant or (None if "tenant=" in url else os.environ.get("STATOR_TENANT"))
+    open_it = functools.partial(postgres.open_store, url, tenant=tenant, **how)
+    wait = postgres.names_several_hosts(url)  # one of them may be taking over
+    store = reached(open_it, time.monotonic, time.sleep) if wait else open_it()
+    store.index_path = remote_folder(users(os.environ), store.info().id)
+    return store
+
+
 def _added_store(scheme: str) -> Callable[..., port.StorePort]:
     """What opens URLs of a scheme that is not ours: another package's entry point `stator.stores`."""
     if scheme in extensions.names(extensions.STORES):
@@ -356,12 +370,6 @@ def _added_store(scheme: str) -> Callable[..., port.StorePort]:
         f"no installed package opens {scheme}:// stores",
         hint=f"use a path or sqlite:///path, or install a package with the entry point {extensions.STORES}",
     )
-
-
-def _takes_tenant(opener: Callable[..., Any]) -> bool:
-    from inspect import signature  # takes long to load, and few programs name a tenant
-
-    return "tenant" in signature(opener).parameters
 
 
 def _open_sqlite(

@@ -6,6 +6,7 @@ an installed package can add to Stator and can never replace a part of it. Nothi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -39,3 +40,10 @@ def load(group: str, name: str) -> Any:
             f"{package} adds {name!r} to {group}, but cannot be loaded: {error}",
             hint=f"repair or uninstall {package}",
         ) from error
+
+
+def takes(function: Callable[..., Any], parameter: str) -> bool:
+    """Whether a function of another package has such a parameter."""
+    from inspect import signature  # takes long to load, and few programs ask
+
+    return parameter in signature(function).parameters

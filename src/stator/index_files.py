@@ -49,7 +49,7 @@ def _index(
     is in memory only."""
     from stator.store.sqlite.index.index_file import can_be_kept, is_out_of_reach
 
-    path = path_of_store(store)
+    path = _base(store)
     beside = path + made.SUFFIX
     if on_disk and path and can_be_kept(path, made.SUFFIX):
         if not create and not os.path.exists(beside):
@@ -82,8 +82,25 @@ def keeps_index(store: port.StorePort) -> bool:
     from stator.store.sqlite.index.index_file import can_be_kept
     from stator.store.sqlite.index.search_index import SUFFIX
 
-    path = path_of_store(store)
+    path = _base(store)
     return bool(path) and can_be_kept(path, SUFFIX)
+
+
+def remote_folder(home: str | None, identifier: str) -> str:
+    """Beside which the indexes of a store on a server are kept, in a user's data folder; "" if none can be kept."""
+    if home is None:
+        return ""
+    folder = os.path.join(home, "remote", identifier)
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    except OSError:
+        return ""
+    return folder
+
+
+def _base(store: port.StorePort) -> str:
+    """What the indexes of a store lie beside: its file, or the folder that this machine has for a store elsewhere."""
+    return path_of_store(store) or getattr(store, "index_path", "")
 
 
 def path_of_store(store: port.StorePort) -> str:

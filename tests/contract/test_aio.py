@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from postgres_server import new_tenant, shared_database
 from stator import index_files
 from stator.runtime.facade.aio_pool import Pool
 from stator.store.contract import *  # noqa: F403
 from stator.store.contract import Capabilities, MakeStore
 from stator.store.memory import MemoryStore
 from stator.store.port import ProjectIndex, StorePort
+from stator.store.postgres import PostgresStore
 from stator.store.sqlite import SqliteStore, create
 
 
@@ -43,23 +45,26 @@ class Awaited:
             self._pool.close()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
 def capabilities(kind: str) -> Capabilities:
-    return Capabilities(durable=kind == "sqlite", sql=kind == "sqlite")
+    return Capabilities(durable=kind != "memory", sql=kind != "memory")
 
 
 @pytest.fixture
 def make_store(tmp_path: Path, kind: str) -> MakeStore:
     path = str(tmp_path / "store.db")
+    part = new_tenant()
 
     def make(**options: Any) -> Any:
         if kind == "memory":
             return Awaited(MemoryStore(**options))
+        if kind == "postgres":
+            return Awaited(PostgresStore(shared_database(), part=part, **options))
         create(path)
         return Awaited(SqliteStore(path, durability="relaxed", **options))
 

@@ -40,9 +40,9 @@ from stator.model.records.types import (
 )
 from stator.model.values.ids import retype, to_bytes
 from stator.store.contract.drive import KEY, START, Drafts, Ids, salts
+from stator.store.drafts import next_turn, with_recorded_origin
 from stator.store.sqlite import SqliteStore, create
 from stator.store.sqlite.connection import many, one
-from stator.store.sqlite.live_session import next_turn, with_recorded_origin
 from stator.store.sqlite.projection import SEQ_BITS, SEQ_MASK, Tailed
 
 LOG = "SELECT k & ?, id, hash, salts, body FROM log WHERE k BETWEEN ? AND ? ORDER BY k"
@@ -217,7 +217,7 @@ class OldLog:
             with_recorded_origin(draft, self.redactor)
         if self.seq:
             draft = admitted(draft, self.record, 0)
-        place = old.Place(self.seq + 1, next_turn(draft, self), at, self.hash)  # type: ignore[arg-type]
+        place = old.Place(self.seq + 1, next_turn(draft, self), at, self.hash)
         made = old.seal(draft, place, self, self.redactor, draw)
         commit = made.commit
         row = old.to_row(commit, self._digest)

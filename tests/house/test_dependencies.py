@@ -22,6 +22,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
         # looks whether they are installed, and names the extra where they are not
         "stator.surfaces.cli.commands.proxy",
     ),
+    "postgres": ("stator.store.postgres",),
     "mcp": (
         "stator.surfaces.mcp",
         "stator.surfaces.loopback",

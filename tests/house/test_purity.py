@@ -66,6 +66,11 @@ CLOCK_EXCEPTIONS = {
     # the defaults of a store that is made without a clock and without a source of salts; its own name
     "stator.store.memory.reads": {"time.time_ns", "secrets.token_bytes", "secrets.token_hex"},
     "stator.store.sqlite.store": {"time.time_ns", "os.urandom"},
+    "stator.store.postgres.store": {"time.time_ns", "secrets.token_bytes"},
+    # what a tenant's part and a process are known by
+    "stator.store.postgres.schema": {"secrets.token_bytes"},
+    "stator.store.postgres.connection": {"time.monotonic"},
+    "stator.store.postgres.leases": {"secrets.token_bytes"},
     # waiting for a busy database, with jitter; the name and the salt of a new one, and when it was made
     "stator.store.sqlite.connection": {
         *("time.monotonic", "time.sleep", "random.uniform"),

@@ -36,7 +36,7 @@ from stator.runtime.brief.away import Away
 from stator.runtime.retention.policies import _is_kept
 from stator.runtime.views import reflog
 from stator.runtime.window.recall import _of_rank
-from stator.store.sqlite.writer import is_barrier
+from stator.store.drafts import is_barrier
 from stator.surfaces.cli.commands import log as log_command
 from stator.surfaces.cli.main import main
 from stator.surfaces.cli.render import record_line

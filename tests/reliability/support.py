@@ -108,13 +108,13 @@ class Worker:
 
 
 class Zygote:
-    """Starts workers in a millisecond each."""
+    """Starts workers in a millisecond each; `tasks` is the module whose functions they run."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, tasks: str = "reliability.workers") -> None:
         mine, theirs = socket.socketpair()
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), *source()])}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "reliability.zygote", str(theirs.fileno())],
+            [sys.executable, "-m", "reliability.zygote", str(theirs.fileno()), tasks],
             pass_fds=[theirs.fileno()],
             env=environment,
             cwd=folder,

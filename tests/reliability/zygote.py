@@ -1,22 +1,21 @@
 """A clean process that forks workers: a warm interpreter that never opened a store.
 
-Run as `python -m reliability.zygote FD`. Over the socket FD it receives one JSON line per worker, `[task,
-arguments]`, with a socket for that worker; it answers the pid. Tasks are the
-functions of `reliability.workers`.
+Run as `python -m reliability.zygote FD MODULE`. Over the socket FD it receives one JSON line per worker, `[task,
+arguments]`, with a socket for that worker; it answers the pid. Tasks are the functions of the module.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import signal
 import socket
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
-
-from reliability import workers
 
 
 class Talk:
@@ -35,7 +34,7 @@ class Talk:
         return json.loads(line) if line else None
 
 
-def serve(control: socket.socket) -> None:
+def serve(control: socket.socket, tasks: ModuleType) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps; tests wait on pidfds
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, 1 << 16, 1)
@@ -45,7 +44,7 @@ def serve(control: socket.socket) -> None:
         pid = os.fork()
         if pid == 0:
             control.close()
-            work(getattr(workers, task), Talk(socket.socket(fileno=descriptors[0])), arguments)
+            work(getattr(tasks, task), Talk(socket.socket(fileno=descriptors[0])), arguments)
         os.close(descriptors[0])
         control.sendall(b"%d\n" % pid)
 
@@ -67,4 +66,4 @@ def work(task: Callable[..., Any], talk: Talk, arguments: list[Any]) -> None:
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=int(sys.argv[1])), importlib.import_module(sys.argv[2]))

@@ -161,22 +161,13 @@ class OneTenant:
         self, drafts: Sequence[Draft], *, bookmark: Bookmark | None = None
     ) -> tuple[SessionRow, bool]:
         """A session that names no tenant gets the connection's; one that names another is refused."""
-        first = drafts[0]
-        changes = tuple(
-            Upsert("session", self._owned(change.record))
-            if isinstance(change, Upsert) and isinstance(change.record, SessionRecord)
-            else change
-            for change in first.changes
-        )
-        opening = msgspec.structs.replace(first, changes=changes)
-        return self._below.create([opening, *drafts[1:]], bookmark=bookmark)
+        return self._below.create(owned(drafts, self._owned), bookmark=bookmark)
 
     def _owned(self, record: SessionRecord) -> SessionRecord:
-        if record.tenant not in ("", self.tenant):
-            raise _other_tenant(record.id)
+        record = owned_record(record, self.tenant)
         for part in record.lineage:
             self._check(part.session)
-        return msgspec.structs.replace(record, tenant=self.tenant)
+        return record
 
     def acquire(self, session: str, holder: Holder, **how: Any) -> Lease:
         self._check(session)
@@ -203,7 +194,7 @@ class OneTenant:
 
     def _check_arriving(self, commit: Commit, begun: set[str]) -> None:
         """Refuse a commit of a session that is neither here nor begun by what arrives."""
-        self._check_sealed(commit)
+        check_sealed(commit, {self.tenant})
         if commit.session in begun:
             return
         if commit.kind in ("open", "fork") and not self._is_anothers(commit.session):
@@ -225,19 +216,6 @@ class OneTenant:
         records = (op.record for op in first.delta if isinstance(op, Put))
         found = next((r for r in records if isinstance(r, SessionRecord)), None)
         return [part.session for part in found.lineage] if found is not None else []
-
-    def _check_sealed(self, commit: Commit) -> None:
-        """Refuse what makes a session another tenant's."""
-        for n, op in enumerate(commit.delta):
-            item = commit.content.get(chain.put_item(n))
-            if not isinstance(op, Put) or op.collection != "session":
-                continue
-            # As it is hashed. One that is missing could be anything.
-            record = (
-                from_plain(op.collection, canon.decode(item)) if isinstance(item, bytes) else None
-            )
-            if not isinstance(record, SessionRecord) or record.tenant != self.tenant:
-                raise _other_tenant(commit.session)
 
     # -- over all sessions ------------------------------------------------------------------------
 
@@ -332,6 +310,39 @@ class OneTenant:
             "SQL is not confined to one tenant, so this connection has none",
             hint="connect without tenant= where the file is yours",
         )
+
+
+def owned(
+    drafts: Sequence[Draft], owned_by: Callable[[SessionRecord], SessionRecord]
+) -> list[Draft]:
+    """Drafts of a new session, with its record as the tenant's own."""
+    first = drafts[0]
+    changes = tuple(
+        Upsert("session", owned_by(change.record))
+        if isinstance(change, Upsert) and isinstance(change.record, SessionRecord)
+        else change
+        for change in first.changes
+    )
+    return [msgspec.structs.replace(first, changes=changes), *drafts[1:]]
+
+
+def owned_record(record: SessionRecord, tenant: str) -> SessionRecord:
+    """A session's record as one of a tenant; refused if it names another."""
+    if record.tenant not in ("", tenant):
+        raise _other_tenant(record.id)
+    return msgspec.structs.replace(record, tenant=tenant)
+
+
+def check_sealed(commit: Commit, tenants: Collection[str]) -> None:
+    """Refuse what makes a session another tenant's."""
+    for n, op in enumerate(commit.delta):
+        item = commit.content.get(chain.put_item(n))
+        if not isinstance(op, Put) or op.collection != "session":
+            continue
+        # As it is hashed. One that is missing could be anything.
+        record = from_plain(op.collection, canon.decode(item)) if isinstance(item, bytes) else None
+        if not isinstance(record, SessionRecord) or record.tenant not in tenants:
+            raise _other_tenant(commit.session)
 
 
 class _Checked:

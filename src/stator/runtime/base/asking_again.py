@@ -225,6 +225,22 @@ class AskingAgain:
                 return answer
 
 
+def reached(
+    ask: Callable[[], Answer], monotonic: Callable[[], float], sleep: Callable[[float], object]
+) -> Answer:
+    """What a question gives that is asked until it can be asked: to open a store of which a part is taking over."""
+    began, tried = monotonic(), 0
+    while True:
+        try:
+            return ask()
+        except StoreUnreachable:
+            tried += 1
+            pause = pause_s(tried, monotonic() - began)
+            if pause is None:
+                raise
+            sleep(pause)
+
+
 def _ids(drafts: Sequence[Draft]) -> list[str]:
     return [draft.id for draft in drafts]
 

@@ -292,6 +292,13 @@ def begin(store: StorePort, name: str = "story", *, ids: Ids | None = None, **fi
     return story
 
 
+def still(row: SessionRow) -> SessionRow:
+    """A session's row without the counter of its driver, which moves by itself where there is one."""
+    if row.holder is None:
+        return row
+    return msgspec.structs.replace(row, holder=msgspec.structs.replace(row.holder, beats=0))
+
+
 def counts(store: StorePort, session: str) -> Counts:
     """How much a session holds."""
     found = store.session(session, counted=True).counts

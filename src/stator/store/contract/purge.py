@@ -17,7 +17,7 @@ from stator.model.log.commit import (
 from stator.model.log.query import Lease, SessionQuery
 from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import FlagRecord
-from stator.store.contract.drive import Drafts, Ids, Story, begin, counts, find, large_text
+from stator.store.contract.drive import Drafts, Ids, Story, begin, counts, find, large_text, still
 from stator.store.contract.erasure import must_verify
 from stator.store.port import StorePort
 
@@ -46,7 +46,7 @@ def everything(story: Story) -> list[Any]:
     """Every answer of a store about a session."""
     store, session = story.store, story.session
     state = [store.entries(session, name) for name in COLLECTIONS]
-    return [story.row, story.log, state, counts(store, session), store.turns(session)]
+    return [still(story.row), story.log, state, counts(store, session), store.turns(session)]
 
 
 class TestPurge:

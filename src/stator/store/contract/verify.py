@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stator.model.log import chain
 from stator.model.records.tables import COLLECTIONS
-from stator.store.contract.drive import Clock, Ids, Story, begin, counts, salts
+from stator.store.contract.drive import Clock, Ids, Story, begin, counts, salts, still
 from stator.store.contract.erasure import must_verify
 from stator.store.contract.fixtures import MakeStore
 from stator.store.contract.state import busy
@@ -19,7 +19,7 @@ def answers(store: StorePort, session: str) -> list[object]:
         store.commits(session),
         store.turns(session),
         counts(store, session),
-        store.session(session),
+        still(store.session(session)),
         store.versions(session, after=0, upto=head.seq),
         *(store.entries(session, name) for name in COLLECTIONS),
         *(store.entries(session, name, at=head.seq // 2) for name in COLLECTIONS),

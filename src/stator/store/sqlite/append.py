@@ -21,12 +21,10 @@ from stator.errors import Conflict, IdReused, InvalidInput
 from stator.model.exchange import redaction_mark
 from stator.model.exchange.bookmark import Bookmark
 from stator.model.log import chain
-from stator.model.log.clean_record import clean_record
 from stator.model.log.commit import (
     Commit,
     Draft,
     Gone,
-    Upsert,
 )
 from stator.model.log.seal import Place as CommitPlace
 from stator.model.log.seal import (
@@ -43,6 +41,15 @@ from stator.model.sessions.lifecycle import (
 )
 from stator.model.sessions.ownership import Ownership
 from stator.model.values.ids import check_id, from_bytes, to_bytes
+from stator.store.drafts import (
+    in_project,
+    ingested_record,
+    next_turn,
+    opening_draft,
+    redactor,
+    scrub_names,
+    with_recorded_origin,
+)
 from stator.store.port import Durability
 from stator.store.rows import to_row
 from stator.store.sqlite import (
@@ -57,10 +64,7 @@ from stator.store.sqlite.driver_lock import DriverLocks
 from stator.store.sqlite.live_session import (
     Live,
     PastState,
-    in_project,
     located,
-    next_turn,
-    with_recorded_origin,
 )
 from stator.store.sqlite.projection import SEQ_BITS, SQL, Ledger
 from stator.store.sqlite.queries import (
@@ -190,7 +194,7 @@ class Appender:
             if isinstance(oldest.content.get("key"), bytes):
                 key = oldest.value("key")
         # Without a key of its own (or after it was erased), one that the store alone knows.
-        made = _redactor(key or hmac.digest(self._blob_key, first_id.encode(), "sha256").hex())
+        made = redactor(key or hmac.digest(self._blob_key, first_id.encode(), "sha256").hex())
         self._redactors[first_id] = made
         return made
 
@@ -391,7 +395,7 @@ class Appender:
         bookmark: Bookmark | None = None,
     ) -> tuple[str, bool]:
         if self._redact:
-            record, drafts = self._scrub_names(record, drafts)
+            record, drafts = scrub_names(record, drafts, self._blob_key)
         there = one(db, SQL["session_by_name"], (record.tenant, record.project, record.name))
         if there is not None:
             return from_bytes(there[1], "session"), False
@@ -417,27 +421,6 @@ class Appender:
             self.flush_session(db, segment.session)
         self._insert_session(db, record)
         return self._open_live(db, record.id, first=first)
-
-    def _scrub_names(
-        self, record: SessionRecord, drafts: Sequence[Draft]
-    ) -> tuple[SessionRecord, Sequence[Draft]]:
-        """The record without secrets, because the session's row has it too. What a session is found by is
-        redacted under the store's key: the same name, the same session."""
-        scrub = _redactor(self._blob_key.hex()).scrub
-        found = msgspec.structs.replace(
-            record,
-            name=scrub(record.name),
-            agent=scrub(record.agent),
-            project=scrub(record.project),
-            tenant=scrub(record.tenant),
-            aliases=[[scrub(part) for part in alias] for alias in record.aliases],
-        )
-        clean = clean_record(found, _redactor(drafts[0].key).scrub if drafts[0].key else scrub)
-        changes = tuple(
-            Upsert("session", clean) if getattr(change, "record", None) is record else change
-            for change in drafts[0].changes
-        )
-        return clean, [msgspec.structs.replace(drafts[0], changes=changes), *drafts[1:]]
 
     def _insert_session(self, db: apsw.Connection, record: SessionRecord) -> int:
         now = record.created
@@ -472,7 +455,7 @@ class Appender:
             if one(db, SQL["session_by_id"], (to_bytes(session),)) is None:
                 record = ingested_record(first)
                 record = in_project(record, projects.get(session, record.project))
-                live = self._begin(db, record, _opening_draft(first))
+                live = self._begin(db, record, opening_draft(first))
             else:
                 live = self.session_live(db, session)
             live.sealed_after = None
@@ -548,41 +531,3 @@ def put_blob(db: apsw.Connection, digest: bytes, data: bytes, size: int) -> int:
         slot += 1
     db.execute(SQL["blob_insert"], (slot, digest, size, data))
     return slot
-
-
-def opening_record(drafts: Sequence[Draft]) -> SessionRecord:
-    """The session record in the `open` or `fork` draft that leads a new session."""
-    if drafts and drafts[0].kind in ("open", "fork"):
-        for change in drafts[0].changes:
-            if isinstance(change, Upsert) and isinstance(change.record, SessionRecord):
-                return change.record
-    raise InvalidInput("a session begins with its open or fork commit", path="$.kind")
-
-
-def ingested_record(first: Commit) -> SessionRecord:
-    """The session record in the commit that leads an ingested session."""
-    for op in first.delta if first.kind in ("open", "fork") else ():
-        record = getattr(op, "record", None)
-        if isinstance(record, SessionRecord):
-            return record
-    raise InvalidInput(
-        f"session {first.session} is not in this store, and these commits do not start it",
-        hint="ingest its first commits, or its parent, before these",
-        session=first.session,
-    )
-
-
-def _opening_draft(commit: Commit) -> Draft:
-    key = commit.content.get("key")
-    return Draft(
-        id=commit.id,
-        session=commit.session,
-        kind=commit.kind,
-        key=commit.value("key") if isinstance(key, bytes) else "00",
-    )
-
-
-def _redactor(key: str) -> Redactor:
-    from stator.model.log.redact import Redactor
-
-    return Redactor(bytes.fromhex(key))

@@ -22,11 +22,11 @@ from stator.model.log.query import Finding
 from stator.model.records.types import SessionRecord
 from stator.model.values.ids import from_bytes, to_bytes
 from stator.store.compress import decompress
+from stator.store.drafts import in_project
 from stator.store.sqlite import connection as opening
 from stator.store.sqlite.bookmarks import PREFIX as NOTES
 from stator.store.sqlite.bookmarks import unpacked
 from stator.store.sqlite.connection import many, one
-from stator.store.sqlite.live_session import in_project
 from stator.store.sqlite.log_scan import READ_ERRORS
 from stator.store.sqlite.projection import (
     KEY_KIND,

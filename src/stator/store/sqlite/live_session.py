@@ -9,14 +9,12 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import apsw
-import msgspec
 
-from stator.errors import BadTurn
-from stator.model.log.commit import CONTINUED, Commit, Draft
+from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
-from stator.model.log.seal import scrub
 from stator.model.records.types import Entry, SessionRecord
 from stator.model.values.ids import to_bytes
+from stator.store.drafts import in_project
 from stator.store.sqlite.projection import SEQ_BITS, SEQ_MASK, find_commit, tailed
 from stator.store.sqlite.queries import state, turns
 from stator.store.sqlite.queries.lineage import SessionPlace
@@ -39,13 +37,6 @@ def located(db: apsw.Connection, place: SessionPlace, identifier: str) -> int:
         return 0
     owner, seq = key >> SEQ_BITS, key & SEQ_MASK
     return seq if any(part.s == owner and seq <= part.upto for part in place.segments) else 0
-
-
-def in_project(record: SessionRecord, project: str) -> SessionRecord:
-    """The session's record as in its row, with the project it belongs to in this store."""
-    if record.project == project:
-        return record
-    return msgspec.structs.replace(record, project=project)
 
 
 class Live:
@@ -130,36 +121,6 @@ class Live:
             else:
                 known[name, key] = None
         self.place.tail.add(tailed(commit, keys))
-
-
-def next_turn(draft: Draft, live: Live) -> int:
-    """The number of the turn a draft belongs to: the last one begun, or the one it begins."""
-    if draft.kind == "turn":
-        if draft.status == CONTINUED and live.turn and not live.turn_open:
-            return live.turn
-        if live.turn_open:
-            raise BadTurn(
-                f"turn {live.turn} of session {draft.session} is still open",
-                hint="end it first",
-                session=draft.session,
-            )
-        return live.turn + 1
-    if draft.kind == "turn_end" and not live.turn_open:
-        raise BadTurn(f"no turn of session {draft.session} is open", session=draft.session)
-    return live.turn
-
-
-def with_recorded_origin(draft: Draft, redactor: Redactor | None) -> Draft:
-    """The draft with its origin as it is recorded: a commit is looked for by that, by its kind and attempt."""
-    match draft.origin:
-        case (str(source), str(foreign)) if type(draft.attempt) is int and type(draft.kind) is str:
-            if redactor is None:
-                return draft
-            origin = redactor.scrub(source), redactor.scrub(foreign)
-            return (
-                draft if origin == draft.origin else msgspec.structs.replace(draft, origin=origin)
-            )
-    return scrub(draft, redactor)  # which refuses it
 
 
 class PastState:

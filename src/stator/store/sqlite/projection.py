@@ -8,7 +8,7 @@ write and rebuilding gives the same answers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -19,10 +19,11 @@ from stator.model.log.commit import CONTINUED, Commit, size_of
 from stator.model.log.delta import Put
 from stator.model.log.query import Counts
 from stator.model.log.turn_keys import KeyName, names_of
-from stator.model.records.tables import BOOKKEEPING, COLLECTIONS, NUMBERED, key_of
+from stator.model.records.tables import BOOKKEEPING, COLLECTIONS, NUMBERED
 from stator.model.records.types import KEYLESS, ErasedRecord
 from stator.model.values.ids import to_bytes
 from stator.store.compress import compress, decompress
+from stator.store.drafts import KeyOf, keys_of
 from stator.store.sql import statements
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.versions import CALLS, Version, kept, to_sql
@@ -47,8 +48,6 @@ ERASED = b'{"type":"erased"'
 """How the body of an erased record begins."""
 Lineage = Sequence[tuple[int, int]]
 """(ordinal, upto) of the segments a session's log continues, oldest first."""
-KeyOf = Callable[[str, str, int], str]
-"""(collection, id, was) → the key that id had at that seq."""
 
 
 class Ledger(msgspec.Struct, array_like=True):
@@ -153,22 +152,6 @@ def tailed(commit: Commit, keys: Sequence[str]) -> Tailed:
         names_of(commit) if commit.kind in NAMING else (),
         commit.hash,
     )
-
-
-def keys_of(commit: Commit, key_of_id: KeyOf) -> list[str]:
-    """The keys of a commit's ops, where the reducer that knew them is long gone."""
-    keys: list[str] = []
-    seen: dict[tuple[str, str], str] = {}
-    for op in commit.delta:
-        if isinstance(op, Put) and not isinstance(op.record, ErasedRecord):
-            key = key_of(COLLECTIONS[op.collection], op.record, op.id)
-        elif isinstance(op, Put):
-            key = KEYLESS + op.id
-        else:
-            key = seen.get((op.collection, op.id)) or key_of_id(op.collection, op.id, op.was)
-        seen[op.collection, op.id] = key
-        keys.append(key)
-    return keys
 
 
 class Tail:

@@ -49,10 +49,11 @@ from stator.model.log.query import (
 )
 from stator.model.records.types import Entry
 from stator.model.sessions.ownership import OWN
+from stator.store.drafts import opening_record
 from stator.store.port import Durability
 from stator.store.reads_together import answered
 from stator.store.sqlite import bookmarks, connection, lock_holders, space
-from stator.store.sqlite.append import Appender, opening_record
+from stator.store.sqlite.append import Appender
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.driver_lock import DriverLocks
 from stator.store.sqlite.lease_table import Leases

@@ -21,7 +21,8 @@ import apsw
 from stator.errors import HeadMoved, StatorError, StoreError, StoreFailed
 from stator.model.exchange.bookmark import Bookmark
 from stator.model.log.commit import Commit, Draft
-from stator.model.records.tables import BARRIERS, REMOVALS
+from stator.model.records.tables import REMOVALS
+from stator.store.drafts import is_barrier
 from stator.store.port import Durability
 from stator.store.sqlite import connection, space
 from stator.store.sqlite.connection import FileGuard, Patience
@@ -89,10 +90,6 @@ class AppendRequest:
 
 
 _kind: Callable[[Draft], str] = attrgetter("kind")
-
-
-def is_barrier(draft: Draft) -> bool:
-    return draft.kind in BARRIERS or (draft.kind == "call" and draft.effect == "write")
 
 
 def _must_sync(request: AppendRequest) -> bool:

@@ -17,6 +17,7 @@ from stator.model.records.tables import COLLECTIONS, key_of
 from stator.model.records.types import KEYLESS, SessionRecord
 from stator.model.values.ids import from_bytes, is_id, to_bytes
 from stator.model.values.tagged import has_surrogate
+from stator.store.drafts import keys_of
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.projection import (
     KEY_KIND,
@@ -26,7 +27,6 @@ from stator.store.sqlite.projection import (
     Tail,
     each_tail,
     find_commit,
-    keys_of,
     unpack_ledger,
 )
 from stator.store.sqlite.queries.commits import (

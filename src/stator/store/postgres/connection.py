@@ -1,0 +1,376 @@
+"""Connections to the server, and how statements are sent over them: in pipelines, each pipeline one round trip.
+
+Nothing is left on a connection between transactions, so that a transaction pooler may stand in between: the tenant
+and the durability are set inside each transaction, and no statement is prepared. What the driver raises becomes an
+error of ours here: where no answer came, `StoreUnreachable`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from time import monotonic
+from typing import Any, TypeVar
+
+import msgspec
+import psycopg
+from psycopg import conninfo
+from psycopg import errors as pg
+
+from stator.errors import (
+    NotAStore,
+    StatorError,
+    StoreBusy,
+    StoreFailed,
+    StoreFull,
+    StoreUnreachable,
+    WrongProcess,
+)
+from stator.store.sql import statements
+
+SQL = statements("postgres.sql")
+IDLE_MAX = 8
+"""Connections that are kept open without being used."""
+TRIES_MAX = 10
+"""How often a transaction is begun again that the server could not serialize with others."""
+CONNECT_S = 10
+ANSWER_S = 10.0
+LONG_S = 600.0
+"""How long a server may be silent before its answer counts as lost: usually, and at work on all of a store.
+A server that was stopped, or that waits for a standby that was, keeps its connections and says nothing for ever."""
+KEEPALIVES = {
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+}
+"""How soon a network that was cut is noticed, unless the URL says otherwise."""
+UNACKNOWLEDGED = "01000"
+"""The SQLSTATE with which the server says, in its own language, that a commit is not known to be on its standby: the
+wait for it was cancelled. It is a warning there, and no answer here. No statement of ours warns of anything else."""
+READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
+
+Rows = list[tuple[Any, ...]]
+Result = TypeVar("Result")
+# The driver logs what it could not send on a connection that broke; without this, Python prints it for programs that
+# do not log. What broke is raised.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
+
+
+class Link(psycopg.Connection[Any]):
+    """A connection that waits for an answer only as long as there are signs of one."""
+
+    patience_s = ANSWER_S
+
+    def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().wait(_while_it_moves(gen, self.patience_s), *args, **kwargs)
+        except Silent:
+            self.close()  # what it says later would answer the next question
+            raise
+
+
+class Silent(psycopg.OperationalError):
+    """The server was silent for too long."""
+
+
+def _while_it_moves(gen: Generator[Any, Any, Any], seconds: float) -> Generator[Any, Any, Any]:
+    """What the driver waits for, until nothing could be sent or received for so long."""
+    moved = monotonic()
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            if ready:
+                moved = monotonic()
+            elif monotonic() - moved > seconds:
+                raise Silent(f"silent for {seconds:.0f} seconds")
+            wanted = gen.send(ready)
+    except StopIteration as end:
+        return end.value
+
+
+class Statement(msgspec.Struct, frozen=True):
+    """A named statement of `postgres.sql`, and what it is given."""
+
+    name: str
+    values: Mapping[str, Any] = {}
+
+    @property
+    def text(self) -> str:
+        return SQL[self.name]
+
+
+class SerializeAgain(Exception):
+    """The transaction was refused for what others did meanwhile; it can be begun again."""
+
+
+class Transaction:
+    """A transaction on one connection; `ask` sends statements in one round trip."""
+
+    def __init__(self, connections: Connections, link: Link, begin: str) -> None:
+        self._connections = connections
+        self._link = link
+        self._begin: str | None = begin
+        self.durable = True
+        """Whether its commit waits for the disk."""
+
+    def ask(self, *asked: Statement, commit: bool = False) -> list[Rows]:
+        """The rows of each statement. The transaction begins with the first, and ends with `commit`."""
+        texts: list[tuple[str, Mapping[str, Any] | None]] = []
+        if self._begin is not None:
+            texts += [(self._begin, None), (SQL["settings"], self._connections.settings)]
+            self._begin = None
+        skip = len(texts)
+        texts += [(one.text, {**self._connections.always, **one.values}) for one in asked]
+        if commit:
+            if not self.durable:
+                texts.append((SQL["not_durable"], None))
+            texts.append(("COMMIT", None))
+        found = self._connections.send(self._link, texts)
+        return found[skip : skip + len(asked)]
+
+    def be_patient(self) -> None:
+        """What follows is work on a whole session, which may take the server long."""
+        self._link.patience_s = LONG_S
+
+    def one(self, name: str, **values: Any) -> tuple[Any, ...] | None:
+        """The first row of a statement."""
+        (rows,) = self.ask(Statement(name, values))
+        return rows[0] if rows else None
+
+    def many(self, name: str, **values: Any) -> Rows:
+        (rows,) = self.ask(Statement(name, values))
+        return rows
+
+
+class Connections:
+    """The connections of one store object."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.settings: dict[str, Any] = {"tenant": "", "t": ""}
+        """What each transaction is told first: whose rows it sees."""
+        self.always: dict[str, Any] = {"t": 0}
+        self.trips = 0
+        """Round trips so far, for tests that count them."""
+        self._idle: list[Link] = []
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process opened it, and not the one it was forked from."""
+        return self._pid == os.getpid()
+
+    def check(self) -> None:
+        if self._closed:
+            raise WrongProcess("this store is closed", hint="connect again")
+        if self._pid != os.getpid():
+            raise WrongProcess(
+                "this store was opened before a fork", hint="connect in the child process"
+            )
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        if self._pid == os.getpid():
+            for link in idle:
+                link.close()
+
+    # -- transactions -----------------------------------------------------------------------------
+
+    def read(self, *asked: Statement, patience_s: float = ANSWER_S) -> list[Rows]:
+        """Statements in one snapshot and one round trip."""
+        with self.transaction(READ, patience_s=patience_s) as db:
+            return db.ask(*asked, commit=True)
+
+    def write(
+        self, work: Callable[[Transaction], Result], *, patience_s: float = ANSWER_S
+    ) -> Result:
+        """Run a transaction, again where the server asks for it. `work` commits with its last statements."""
+        for _ in range(TRIES_MAX - 1):
+            try:
+                with self.transaction(WRITE, patience_s=patience_s) as db:
+                    return work(db)
+            except SerializeAgain:
+                pass
+        try:
+            with self.transaction(WRITE, patience_s=patience_s) as db:
+                return work(db)
+        except SerializeAgain as error:
+            raise StoreBusy(
+                f"gave up after {TRIES_MAX} transactions that met others", hint="try again"
+            ) from error
+
+    @contextmanager
+    def transaction(self, begin: str, *, patience_s: float = ANSWER_S) -> Iterator[Transaction]:
+        """A transaction; what was not committed at its end is undone."""
+        link = self._take()
+        link.patience_s = patience_s
+        try:
+            yield Transaction(self, link, begin)
+        except BaseException:
+            self._undo(link)
+            raise
+        finally:
+            self._give_back(link)
+
+    def _undo(self, link: Link) -> None:
+        status = link.info.transaction_status
+        if link.closed or status == psycopg.pq.TransactionStatus.IDLE:
+            return
+        try:
+            link.execute("ROLLBACK")
+        except psycopg.Error:
+            link.close()
+
+    def _take(self) -> Link:
+        self.check()
+        with self._lock:
+            while self._idle:
+                link = self._idle.pop()
+                if not link.closed:
+                    return link
+        return self.open()
+
+    def open(self) -> Link:
+        """A new connection."""
+        try:
+            link = Link.connect(
+                conninfo.make_conninfo(self.url, **_unsaid(self.url)),
+                autocommit=True,
+                prepare_threshold=None,
+            )
+        except psycopg.OperationalError as error:
+            raise _refused(error) from error
+        except (psycopg.Error, ValueError) as error:
+            raise NotAStore(f"this URL does not open: {_line(error)}") from error
+        link.add_notice_handler(lambda notice: _note(link, notice))
+        return link
+
+    def _give_back(self, link: Link) -> None:
+        busy = link.closed or (link.info.transaction_status != psycopg.pq.TransactionStatus.IDLE)
+        with self._lock:
+            if not busy and not self._closed and len(self._idle) < IDLE_MAX:
+                self._idle.append(link)
+                return
+        link.close()
+
+    def send(self, link: Link, texts: Sequence[tuple[str, Mapping[str, Any] | None]]) -> list[Rows]:
+        """Send everything, then read everything: one round trip."""
+        self.trips += 1
+        _noted.pop(id(link), None)
+        with translated(link):
+            cursors = []
+            with link.pipeline():
+                for text, values in texts:
+                    cursors.append(link.cursor(binary=True).execute(text, values))
+            found = [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+        if warned := _noted.pop(id(link), None):
+            raise StoreUnreachable(f"the standby did not acknowledge: {warned}")
+        return found
+
+
+@contextmanager
+def translated(link: Link) -> Iterator[None]:
+    """What the driver raises inside is raised as an error of ours."""
+    try:
+        yield
+    except psycopg.Error as error:
+        if link.closed or link.broken:
+            link.close()
+            raise lost(error) from error
+        if isinstance(error, pg.ReadOnlySqlTransaction):
+            link.close()  # it leads to a server that is a standby now
+        raise _ours(error) from error
+
+
+_noted: dict[int, str] = {}
+"""Warnings of connections that are being read from."""
+
+
+def _note(link: Link, notice: psycopg.errors.Diagnostic) -> None:
+    if notice.sqlstate == UNACKNOWLEDGED:
+        _noted[id(link)] = notice.message_primary or "a wait was cancelled"
+
+
+def _unsaid(url: str) -> dict[str, str]:
+    """What a connection is opened with where the URL does not say it."""
+    said = conninfo.conninfo_to_dict(url)
+    wanted = {"application_name": "stator", "connect_timeout": str(CONNECT_S), **KEEPALIVES}
+    return {name: value for name, value in wanted.items() if name not in said}
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300]
+
+
+def lost(error: psycopg.Error) -> StoreUnreachable:
+    """The error for an answer that did not come."""
+    return StoreUnreachable(f"no answer from the server: {_line(error)}")
+
+
+def _refused(error: psycopg.OperationalError) -> StatorError:
+    """Why no connection was made. A server that answers no is not one that does not answer."""
+    state = error.sqlstate or ""
+    text = _line(error)
+    if (
+        state.startswith(("28", "3D"))
+        or "authentication failed" in text
+        or "does not exist" in text
+    ):
+        return NotAStore(f"the server refuses this connection: {text}")
+    return StoreUnreachable(f"cannot be reached: {text}", landed="nothing")
+
+
+UNANSWERED = (
+    pg.AdminShutdown,
+    pg.CrashShutdown,
+    pg.CannotConnectNow,
+    pg.IdleInTransactionSessionTimeout,
+)
+
+
+def _ours(error: psycopg.Error) -> Exception:
+    """An error of the server as one of ours."""
+    if isinstance(error, (pg.SerializationFailure, pg.DeadlockDetected)):
+        return SerializeAgain(_line(error))
+    if isinstance(error, pg.UniqueViolation):
+        return Taken(error.diag.constraint_name or "")
+    if isinstance(error, UNANSWERED) or (error.sqlstate or "").startswith("08"):
+        return lost(error)
+    if isinstance(error, pg.ReadOnlySqlTransaction):
+        # Another server may have taken over; the next connection finds it.
+        return StoreUnreachable(f"the server is read-only: {_line(error)}", landed="nothing")
+    if isinstance(error, (pg.DiskFull, pg.OutOfMemory)):
+        return StoreFull(f"the server has no room: {_line(error)}")
+    if isinstance(error, (pg.UndefinedTable, pg.InvalidSchemaName)):
+        return NotPrepared(_line(error))
+    if isinstance(error, pg.InsufficientPrivilege):
+        return NotAStore(
+            f"this role may not do that: {_line(error)}", hint="see docs/guides/postgres.md, roles"
+        )
+    return StoreFailed(f"the server refused a statement: {_line(error)}")
+
+
+class Taken(Exception):
+    """A unique key is there already; `key` is the name of its index."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+class NotPrepared(StoreFailed):
+    """The database holds no tables of ours yet."""

@@ -1,0 +1,1 @@
+"""Questions that are asked of the tables, and answers from their rows."""

@@ -1,0 +1,676 @@
+-- Statements of the PostgreSQL store, by name. Each names its tenant (t) although row-level security does too: a role above
+-- that reads rightly as well. Only what PostgreSQL's relatives have as well; tests/store/test_postgres_sql.py
+-- lists what must not appear here.
+
+-- name: settings
+SELECT set_config('stator.tenant', %(tenant)s, true), set_config('stator.t', %(t)s, true),
+  set_config('client_min_messages', 'warning', true),
+  set_config('synchronous_commit', CASE current_setting('synchronous_commit')
+    WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true);
+
+-- name: not_durable
+SET LOCAL synchronous_commit = off;
+
+-- A transaction without a change writes nothing that a commit could wait for.
+-- name: sync
+UPDATE stator.tenant SET id = id WHERE t = %(t)s;
+
+-- ── schema and tenants ──────────────────────────────────────────────────────────────────────────
+
+-- name: tenant_find
+SELECT t, id, secret FROM stator.tenant WHERE name = %(name)s;
+
+-- name: tenant_insert
+INSERT INTO stator.tenant (name, t, id, secret)
+VALUES (%(name)s, nextval('stator.tenant_number'), %(id)s, %(secret)s)
+ON CONFLICT (name) DO NOTHING;
+
+-- name: schema_version
+SELECT version FROM stator.schema WHERE one = 1;
+
+-- ── sessions ────────────────────────────────────────────────────────────────────────────────────
+
+-- name: session_by_id
+SELECT x.s, x.id, x.record, x.epoch, x.holder, p.beats, x.head, x.hash, x.turn, x.turn_open, x.updated, x.low,
+       x.part_s, x.part_after, x.part_upto, x.commits, x.turns, x.calls, x.failed, x.content_bytes
+FROM stator.session x LEFT JOIN stator.process p ON p.t = x.t AND p.id = x.process
+WHERE x.t = %(t)s AND x.id = %(session)s;
+
+-- The same, and nobody changes it until the transaction ends.
+-- name: session_lock
+SELECT x.s, x.id, x.record, x.epoch, x.holder, p.beats, x.head, x.hash, x.turn, x.turn_open, x.updated, x.low,
+       x.part_s, x.part_after, x.part_upto, x.commits, x.turns, x.calls, x.failed, x.content_bytes
+FROM stator.session x LEFT JOIN stator.process p ON p.t = x.t AND p.id = x.process
+WHERE x.t = %(t)s AND x.id = %(session)s
+FOR UPDATE OF x;
+
+-- name: session_by_name
+SELECT x.s, x.id, x.record, x.epoch, x.holder, p.beats, x.head, x.hash, x.turn, x.turn_open, x.updated, x.low,
+       x.part_s, x.part_after, x.part_upto, x.commits, x.turns, x.calls, x.failed, x.content_bytes
+FROM stator.session x LEFT JOIN stator.process p ON p.t = x.t AND p.id = x.process
+WHERE x.t = %(t)s AND x.called = %(called)s;
+
+-- Where a new session's log comes from: its ancestors, and the hash at the end of what each lends. They are not purged
+-- until the transaction ends.
+-- name: ancestors
+SELECT x.id, x.s, l.hash, l.turn
+FROM unnest(%(sessions)s::bytea[], %(uptos)s::bigint[]) AS w(id, upto)
+JOIN stator.session x ON x.t = %(t)s AND x.id = w.id
+LEFT JOIN stator.log l ON l.t = x.t AND l.s = x.s AND l.seq = w.upto
+FOR KEY SHARE OF x;
+
+-- Whether the turn is open in which a fork begins.
+-- name: last_mark
+SELECT l.kind, l.turn
+FROM unnest(%(part_s)s::bigint[], %(part_after)s::bigint[], %(part_upto)s::bigint[]) AS g(s, after, upto)
+JOIN stator.log l ON l.t = %(t)s AND l.s = g.s AND l.seq > g.after AND l.seq <= g.upto
+WHERE l.kind IN ('turn', 'turn_end') AND l.turn = %(turn)s
+ORDER BY l.seq DESC LIMIT 1;
+
+-- name: next_session
+SELECT nextval('stator.session_number');
+
+-- name: session_insert
+INSERT INTO stator.session (t, s, id, called, project, name, agent, mode, status, tenant, parent, created, record,
+                            part_s, part_after, part_upto, low, base, head, hash, turn, turn_open, updated)
+VALUES (%(t)s, %(s)s, %(id)s, %(called)s, %(project)s, %(name)s, %(agent)s, %(mode)s, %(status)s, %(tenant)s,
+        %(parent)s, %(created)s, %(record)s, %(part_s)s, %(part_after)s, %(part_upto)s, %(low)s, %(base)s, %(low)s,
+        %(base)s, %(turn)s, %(turn_open)s, %(created)s);
+
+-- name: session_record
+UPDATE stator.session
+SET called = %(called)s, project = %(project)s, name = %(name)s, agent = %(agent)s, status = %(status)s, record = %(record)s
+WHERE t = %(t)s AND s = %(s)s AND hash = %(hash)s;
+
+-- name: alias_delete
+DELETE FROM stator.alias WHERE t = %(t)s AND s = %(s)s;
+
+-- name: alias_insert
+INSERT INTO stator.alias (t, alias, s)
+SELECT %(t)s, w.alias, %(s)s FROM unnest(%(aliases)s::bytea[]) AS w(alias)
+ON CONFLICT DO NOTHING;
+
+-- name: session_page
+SELECT x.s, x.id, x.record, x.epoch, x.holder, p.beats, x.head, x.hash, x.turn, x.turn_open, x.updated, x.low,
+       x.part_s, x.part_after, x.part_upto, x.commits, x.turns, x.calls, x.failed, x.content_bytes
+FROM stator.session x LEFT JOIN stator.process p ON p.t = x.t AND p.id = x.process
+WHERE x.t = %(t)s
+  AND (%(name)s::text IS NULL OR x.name = %(name)s)
+  AND (%(project)s::text IS NULL OR x.project = %(project)s)
+  AND (%(tenant)s::text IS NULL OR x.tenant = %(tenant)s)
+  AND (%(agent)s::text IS NULL OR x.agent = %(agent)s)
+  AND (%(status)s::text IS NULL OR x.status = %(status)s)
+  AND (%(mode)s::text IS NULL OR x.mode = %(mode)s)
+  AND (%(parent)s::bytea IS NULL OR x.parent = %(parent)s)
+  AND (%(suffix)s::text IS NULL OR right('s_' || encode(x.id, 'hex'), length(%(suffix)s)) = %(suffix)s)
+  AND (%(alias)s::bytea IS NULL OR x.s IN (SELECT a.s FROM stator.alias a WHERE a.t = %(t)s AND a.alias = %(alias)s))
+  AND (%(before)s::bigint IS NULL OR (x.updated, x.s) < (%(before)s::bigint, %(before_s)s::bigint))
+ORDER BY x.updated DESC, x.s DESC LIMIT %(limit)s;
+
+-- name: heads
+SELECT id, head FROM stator.session
+WHERE t = %(t)s AND (%(others)s OR id = ANY(%(ids)s::bytea[])) AND (%(project)s::text IS NULL OR project = %(project)s)
+ORDER BY s;
+
+-- name: heirs
+SELECT id, s FROM stator.session WHERE t = %(t)s AND parent IS NOT NULL AND s <> %(s)s AND %(s)s = ANY(part_s);
+
+-- ── the lease ───────────────────────────────────────────────────────────────────────────────────
+
+-- After `session_lock`, so that it sees the holder that is there, and the counter of its process.
+-- An epoch is greater than any before it, also where the tenant's counter was set back with a backup.
+-- name: acquire
+WITH next AS (
+  UPDATE stator.tenant SET epoch = epoch + 1 WHERE t = %(t)s RETURNING epoch
+), old AS (
+  SELECT y.s, y.epoch, y.holder, p.beats
+  FROM stator.session y LEFT JOIN stator.process p ON p.t = y.t AND p.id = y.process
+  WHERE y.t = %(t)s AND y.id = %(session)s
+)
+UPDATE stator.session x
+SET epoch = greatest(next.epoch, x.epoch + 1), holder = %(holder)s, process = %(process)s
+FROM old, next
+WHERE x.t = %(t)s AND x.s = old.s
+  AND (old.holder IS NULL OR old.beats IS NULL OR %(take)s OR old.epoch = %(over)s)
+RETURNING x.epoch, old.epoch, old.holder, old.beats;
+
+-- name: release
+UPDATE stator.session SET holder = NULL, process = NULL
+WHERE t = %(t)s AND id = %(session)s AND epoch = %(epoch)s;
+
+-- name: process_insert
+INSERT INTO stator.process (t, id, beats) VALUES (%(t)s, %(process)s, 1) ON CONFLICT DO NOTHING;
+
+-- name: process_beat
+UPDATE stator.process SET beats = beats + 1 WHERE t = %(t)s AND id = %(process)s;
+
+-- name: process_delete
+DELETE FROM stator.process WHERE t = %(t)s AND id = %(process)s;
+
+-- ── appending ───────────────────────────────────────────────────────────────────────────────────
+
+-- One statement: nothing of it happens unless the session is as the writer knows it.
+-- name: append
+WITH ok AS (
+  UPDATE stator.session
+  SET head = %(head)s, hash = %(hash)s, turn = %(turn)s, turn_open = %(turn_open)s, updated = %(updated)s,
+      commits = commits + %(commits)s, turns = turns + %(turns)s, calls = calls + %(calls)s,
+      failed = failed + %(failed)s, content_bytes = content_bytes + %(content_bytes)s
+  WHERE t = %(t)s AND s = %(s)s AND head = %(seen)s AND hash = %(seen_hash)s AND epoch = %(epoch)s
+    AND (holder IS NOT NULL) = %(held)s
+  RETURNING s
+), logged AS (
+  INSERT INTO stator.log (t, s, seq, id, hash, salts, kind, turn, at, body, status, call, tool, effect, cause, attempt, origin)
+  SELECT %(t)s, ok.s, w.seq, w.id, w.hash, w.salts, w.kind, w.turn, w.at, w.body, w.status, w.call, w.tool, w.effect,
+         w.cause, w.attempt, w.origin
+  FROM ok, unnest(%(l_seq)s::bigint[], %(l_id)s::bytea[], %(l_hash)s::bytea[], %(l_salts)s::bytea[], %(l_kind)s::text[],
+                  %(l_turn)s::bigint[], %(l_at)s::bigint[], %(l_body)s::bytea[], %(l_status)s::text[], %(l_call)s::bytea[],
+                  %(l_tool)s::text[], %(l_effect)s::text[], %(l_cause)s::text[], %(l_attempt)s::bigint[],
+                  %(l_origin)s::bytea[])
+           AS w(seq, id, hash, salts, kind, turn, at, body, status, call, tool, effect, cause, attempt, origin)
+), kept AS (
+  INSERT INTO stator.rec (t, s, c, id, seq, n, put, was, turn, ended, mark, key)
+  SELECT %(t)s, ok.s, w.c, w.id, w.seq, w.n, w.put, w.was, w.turn, w.ended, w.mark, w.key
+  FROM ok, unnest(%(r_c)s::text[], %(r_id)s::text[], %(r_seq)s::bigint[], %(r_n)s::integer[], %(r_put)s::boolean[],
+                  %(r_was)s::bigint[], %(r_turn)s::bigint[], %(r_ended)s::bigint[], %(r_mark)s::bytea[], %(r_key)s::text[])
+           AS w(c, id, seq, n, put, was, turn, ended, mark, key)
+)
+SELECT s FROM ok;
+
+-- What follows an append in its transaction happens if the append did: the session then has the hash that it made.
+-- A blob that is there is locked, so that an erasure that gives it up waits, and sees that it is needed.
+-- name: blob_insert
+INSERT INTO stator.blob (t, digest, size, data)
+SELECT %(t)s, w.digest, w.size, w.data
+FROM stator.session x, unnest(%(digests)s::bytea[], %(sizes)s::bigint[], %(datas)s::bytea[]) AS w(digest, size, data)
+WHERE x.t = %(t)s AND x.s = %(s)s AND x.hash = %(hash)s
+ON CONFLICT (t, digest) DO UPDATE SET size = excluded.size;
+
+-- name: blob_use_insert
+INSERT INTO stator.blob_use (t, s, seq, digest, put)
+SELECT %(t)s, %(s)s, w.seq, w.digest, w.put
+FROM stator.session x, unnest(%(seqs)s::bigint[], %(digests)s::bytea[], %(puts)s::boolean[]) AS w(seq, digest, put)
+WHERE x.t = %(t)s AND x.s = %(s)s AND x.hash = %(hash)s
+ON CONFLICT DO NOTHING;
+
+-- name: rec_end
+UPDATE stator.rec SET ended = %(ended)s
+WHERE t = %(t)s AND s = %(s)s AND c = %(c)s AND id = %(id)s AND seq = %(was)s AND ended = %(endless)s
+  AND EXISTS (SELECT 1 FROM stator.session x WHERE x.t = %(t)s AND x.s = %(s)s AND x.hash = %(hash)s);
+
+-- name: turn_key_insert
+INSERT INTO stator.turn_key (t, s, batch, name, seq)
+SELECT %(t)s, %(s)s, w.batch, w.name, w.seq
+FROM stator.session x, unnest(%(batches)s::text[], %(names)s::text[], %(seqs)s::bigint[]) AS w(batch, name, seq)
+WHERE x.t = %(t)s AND x.s = %(s)s AND x.hash = %(hash)s
+ON CONFLICT DO NOTHING;
+
+-- Where the commits are that have one of these ids, or one of these origins in the session's log.
+-- name: known_ids
+SELECT l.id, l.s, l.seq FROM stator.log l WHERE l.t = %(t)s AND l.id = ANY(%(ids)s::bytea[]);
+
+-- name: known_origins
+SELECT l.seq
+FROM stator.session x CROSS JOIN LATERAL unnest(x.part_s, x.part_after, x.part_upto) AS g(s, after, upto)
+JOIN stator.log l ON l.t = %(t)s AND l.s = g.s AND l.seq > g.after AND l.seq <= g.upto
+WHERE x.t = %(t)s AND x.id = %(session)s AND l.origin = ANY(%(origins)s::bytea[])
+ORDER BY l.seq;
+
+-- ── bookmarks ───────────────────────────────────────────────────────────────────────────────────
+
+-- name: bookmark_get
+SELECT b.number, b.value
+FROM stator.session x LEFT JOIN stator.bookmark b ON b.t = x.t AND b.s = x.s AND b.name = %(name)s
+WHERE x.t = %(t)s AND x.id = %(session)s;
+
+-- name: bookmark_put
+INSERT INTO stator.bookmark (t, s, name, number, value) VALUES (%(t)s, %(s)s, %(name)s, %(number)s, %(value)s)
+ON CONFLICT (t, s, name) DO UPDATE SET number = excluded.number, value = excluded.value;
+
+-- name: bookmark_drop
+DELETE FROM stator.bookmark WHERE t = %(t)s AND s = %(s)s;
+
+-- ── commits ─────────────────────────────────────────────────────────────────────────────────────
+
+-- Seqs have no gaps, so that so many from one end are a range. What is looked up for each part of a log is a lateral
+-- query with a limit, here and below: so it is a range of an index whatever the planner knows of the tables.
+-- name: commits_range
+SELECT o.id, l.seq, l.id, l.hash, CASE WHEN l.seq = o.low + 1 THEN o.base ELSE coalesce(p.hash, '') END, l.salts, l.body,
+       ARRAY(SELECT b.digest FROM stator.blob_use u JOIN stator.blob b ON b.t = u.t AND b.digest = u.digest
+             WHERE u.t = %(t)s AND u.s = l.s AND u.seq = l.seq AND (%(load)s OR u.put) ORDER BY b.digest),
+       ARRAY(SELECT b.data FROM stator.blob_use u JOIN stator.blob b ON b.t = u.t AND b.digest = u.digest
+             WHERE u.t = %(t)s AND u.s = l.s AND u.seq = l.seq AND (%(load)s OR u.put) ORDER BY b.digest)
+FROM stator.session x CROSS JOIN LATERAL unnest(x.part_s, x.part_after, x.part_upto) AS g(s, after, upto)
+JOIN stator.session o ON o.t = %(t)s AND o.s = g.s
+CROSS JOIN LATERAL (
+  SELECT y.* FROM stator.log y
+  WHERE y.t = %(t)s AND y.s = g.s
+    AND y.seq > greatest(g.after, %(after)s, CASE WHEN %(newest)s THEN least(%(upto)s, x.head) - %(limit)s ELSE 0 END)
+    AND y.seq <= least(g.upto, %(upto)s, CASE WHEN %(newest)s THEN %(upto)s ELSE %(after)s + %(limit)s END)
+  ORDER BY y.seq LIMIT %(limit)s) l
+LEFT JOIN stator.log p ON p.t = %(t)s AND p.s = l.s AND p.seq = l.seq - 1
+WHERE x.t = %(t)s AND x.id = %(session)s
+ORDER BY l.seq;
+
+-- name: commits_named
+SELECT o.id, l.seq, l.id, l.hash, CASE WHEN l.seq = o.low + 1 THEN o.base ELSE coalesce(p.hash, '') END, l.salts, l.body,
+       ARRAY(SELECT b.digest FROM stator.blob_use u JOIN stator.blob b ON b.t = u.t AND b.digest = u.digest
+             WHERE u.t = %(t)s AND u.s = l.s AND u.seq = l.seq AND (%(load)s OR u.put) ORDER BY b.digest),
+       ARRAY(SELECT b.data FROM stator.blob_use u JOIN stator.blob b ON b.t = u.t AND b.digest = u.digest
+             WHERE u.t = %(t)s AND u.s = l.s AND u.seq = l.seq AND (%(load)s OR u.put) ORDER BY b.digest)
+FROM (
+  SELECT l.s, l.seq
+  FROM stator.session x CROSS JOIN LATERAL unnest(x.part_s, x.part_after, x.part_upto) AS g(s, after, upto)
+  JOIN stator.log l ON l.t = %(t)s AND l.s = g.s AND l.seq > g.after AND l.seq <= g.upto
+    AND l.seq = ANY(array_append(%(seqs)s::bigint[], CASE WHEN %(newest)s THEN least(x.head, %(upto)s) ELSE 0 END))
+  WHERE x.t = %(t)s AND x.id = %(session)s
+  UNION
+  SELECT l.s, l.seq
+  FROM stator.session x CROSS JOIN LATERAL unnest(x.part_s, x.part_after, x.part_upto) AS g(s, after, upto)
+  JOIN stator.log l ON l.t = %(t)s AND l.s = g.s AND l.seq > g.after AND l.seq <= g.upto
+  WHERE x.t = %(t)s AND x.id = %(session)s AND l.id = ANY(%(ids)s::bytea[])
+  UNION
+  SELECT l.s, l.seq
+  FROM stator.session x CROSS JOIN LATERAL unnest(x.part_s, x.part_after, x.part_upto) AS g(s, after, upto)
+  JOIN stator.log l ON l.t = %(t)s AND l.s = g.s AND l.seq > g.after AND l.seq <= g.upto
+  WHERE x.t = %(t)s AND x.id = %(session)s AND l.origin = ANY(%(origins)s::bytea[])
+) w
+JOIN stator.log l ON l.t = %(t)s AND l.s = w.s AND l.seq = w.seq
+JOIN stator.session o ON o.t = %(t)s AND o.s = w.s
+LEFT JOIN stator.log p ON p.t = %(t)s AND p.s = l.s AND p.seq = l.seq - 1
+ORDER BY l.seq;
+
+-- name: locate_id
+SELECT o.id, l.seq FROM stator.log l JOIN stator.session o ON o.t = l.t AND o.s = l.s
+WHERE l.t = %(t)s AND l.id = %(id)s;
+
+-- name: locate_all
+SELECT o.id, l.seq FROM stator.log l JOIN stator.session o ON o.t = l.t AND o.s = l.s
+WHERE l.t = %(t)s AND (left(encode(l.hash, 'hex'), length(%(digits)s)) = %(digits)s
+                       OR right(encode(l.id, 'hex'), length(%(digits)s)) = %(digits)s)
+ORDER BY l.s, l.seq LIMIT 10;
+
+-- name: locate_in
+SELECT o.id, l.seq
+FROM stator.session x CROSS JOIN LATERAL unnest(x.part_s, x.part_after, x.part_upto) AS g(s, after, upto)
+JOIN stator.session o ON o.t = %(t)s AND o.s = g.s
+JOIN stator.log l ON l.t = %(t)s AND l.s = g.s AND l.seq > g.after AND l.seq <= g.upto
+WHERE x.t = %(t)s AND x.id = %(session)s
+  AND (left(encode(l.hash, 'hex'), length(%(digits)s)) = %(digits)s
+       OR right(encode(l.id, 'hex'), length(%(digits)s)) = %(digits)s)
+ORDER BY l.seq LIMIT 10;
+
+-- name: locate_id_in
+SELECT o.id, l.seq
+FROM stator.session x CROSS JOIN LATERAL unnest(x.part_s, x.part_after, x.part_upto) AS g(s, after, upto)
+JOIN stator.session o ON o.t = %(t)s AND o.s = g.s
+JOIN stator.log l ON l.t = %(t)s AND l.s = g.s AND l.seq > g.after AND l.seq <= g.upto
+WHERE x.t = %(t)s AND x.id = %(session)s AND l.id = %(id)s;
+
+-- ── turns and calls ─────────────────────────────────────────────────────────────────────────────
+
+-- Turns follow each other, so that so many from one end are a range; one more shows where the last of them ends.
+-- name: turn_marks
+SELECT l.seq, l.turn, l.kind, l.status, l.at
+FROM stator.session x CROSS JOIN LATERAL unnest(x.part_s, x.part_after, x.part_upto) AS g(s, after, upto)
+CROSS JOIN LATERAL (
+  SELECT y.* FROM stator.log y
+  WHERE y.t = %(t)s AND y.s = g.s AND y.seq > g.after AND y.seq <= g.upto AND y.kind IN ('turn', 'turn_end')
+    AND y.turn > greatest(%(after)s, CASE WHEN %(newest)s THEN least(%(upto)s, x.turn) - %(limit)s ELSE 0 END)
+    AND y.turn <= least(%(upto)s, CASE WHEN %(newest)s THEN x.turn ELSE %(after)s + %(limit)s END) + 1
+  ORDER BY y.turn, y.seq LIMIT 1000000) l
+WHERE x.t = %(t)s AND x.id = %(session)s
+ORDER BY l.seq;
+
+-- name: turn_marks_of
+SELECT l.seq, l.turn, l.kind, l.status, l.at
+FROM stator.session x CROSS JOIN LATERAL unnest(x.part_s, x.part_after, x.part_upto) AS g(s, after, upto)
+JOIN stator.log l ON l.t = %(t)s AND l.s = g.s AND l.seq > g.after AND l.seq <= g.upto
+  AND l.kind IN ('turn', 'turn_end') AND l.turn = ANY(%(numbers)s::bigint[])
+WHERE x.t = %(t)s AND x.id = %(session)s
+ORDER BY l.seq;
+
+-- Names of turns: the salts that are in use, and where names lead.
+-- name: turn_salts
+SELECT k.name
+FROM stator.session x CROSS JOIN LATERAL unnest(x.part_s, x.part_after, x.part_upto) AS g(s, after, upto)
+JOIN stator.turn_key k ON k.t = %(t)s AND k.s = g.s AND k.batch = %(salt)s
+WHERE x.t = %(t)s AND x.id = %(session)s;
+
+-- name: turn_keyed
+SELECT l.turn
+FROM stator.session x CROSS JOIN LATERAL unnest(x.part_s, x.part_after, x.part_upto) AS g(s, after, upto)
+CROSS JOIN unnest(%(batches)s::text[], %(names)s::text[]) AS w(batch, name)
+JOIN stator.turn_key k ON k.t = %(t)s AND k.s = g.s AND k.batch = w.batch AND k.name = w.name
+  AND k.seq > g.after AND k.seq <= g.upto
+JOIN stator.log l ON l.t = %(t)s AND l.s = g.s AND l.seq = k.seq
+WHERE x.t = %(t)s AND x.id = %(session)s;
+
+-- Intents, newest first, each with what was recorded of its call after it.
+-- name: calls_in
+WITH parts AS (
+  SELECT g.s, g.after, g.upto
+  FROM stator.session x CROSS JOIN LATERAL unnest(x.part_s, x.part_after, x.part_upto) AS g(s, after, upto)
+  WHERE x.t = %(t)s AND x.id = %(session)s
+), intents AS (
+  SELECT g.s, l.seq, l.call, l.tool, l.turn, l.at, l.effect, l.attempt
+  FROM parts g CROSS JOIN LATERAL (
+    SELECT y.* FROM stator.log y
+    WHERE y.t = %(t)s AND y.s = g.s AND y.kind = 'call'
+      AND y.seq > greatest(g.after, %(after)s) AND y.seq <= least(g.upto, %(before)s - 1)
+      AND y.turn > %(after_turn)s AND (%(tool)s::text IS NULL OR y.tool = %(tool)s)
+    ORDER BY y.seq DESC LIMIT %(limit)s) l
+  ORDER BY l.seq DESC LIMIT %(limit)s
+)
+SELECT o.id, i.s, i.seq, i.call, i.tool, i.turn, i.at, i.effect, i.attempt, q.seq, q.kind, q.status, q.cause
+FROM intents i
+JOIN stator.session o ON o.t = %(t)s AND o.s = i.s
+LEFT JOIN LATERAL (
+  SELECT z.seq, z.kind, z.status, z.cause
+  FROM parts h CROSS JOIN LATERAL (
+    SELECT y.* FROM stator.log y
+    WHERE y.t = %(t)s AND y.s = h.s AND y.call = i.call AND y.seq > greatest(h.after, i.seq) AND y.seq <= h.upto
+    ORDER BY y.seq LIMIT 1000) z) q ON true
+ORDER BY i.seq DESC, q.seq;
+
+-- name: calls_all
+WITH intents AS (
+  SELECT x.id, x.s, l.seq, l.call, l.tool, l.turn, l.at, l.effect, l.attempt
+  FROM stator.session x CROSS JOIN LATERAL (
+    SELECT y.* FROM stator.log y
+    WHERE y.t = %(t)s AND y.s = x.s AND y.kind = 'call' AND y.seq > greatest(x.low, %(after)s)
+      AND (x.s < %(before_s)s OR y.seq < %(before)s)
+      AND y.turn > %(after_turn)s AND (%(tool)s::text IS NULL OR y.tool = %(tool)s)
+    ORDER BY y.seq DESC LIMIT %(limit)s) l
+  WHERE x.t = %(t)s AND x.s <= %(before_s)s AND (%(project)s::text IS NULL OR x.project = %(project)s)
+  ORDER BY x.s DESC, l.seq DESC LIMIT %(limit)s
+)
+SELECT i.id, i.s, i.seq, i.call, i.tool, i.turn, i.at, i.effect, i.attempt, q.seq, q.kind, q.status, q.cause
+FROM intents i
+LEFT JOIN LATERAL (
+  SELECT y.seq, y.kind, y.status, y.cause FROM stator.log y
+  WHERE y.t = %(t)s AND y.s = i.s AND y.call = i.call AND y.seq > i.seq
+  ORDER BY y.seq LIMIT 1000) q ON true
+ORDER BY i.s DESC, i.seq DESC, q.seq;
+
+-- ── state ───────────────────────────────────────────────────────────────────────────────────────
+
+-- Live records at a seq: of each part those in force at its end, unless a later part touched the same record. The first
+-- row of each commit carries it. (`+ 0` leaves the choice to the index of what is in force: most versions began earlier.)
+-- name: entries
+WITH parts AS (
+  SELECT g.s, g.after, least(g.upto, %(at)s) AS upto
+  FROM stator.session x CROSS JOIN LATERAL unnest(x.part_s, x.part_after, x.part_upto) AS g(s, after, upto)
+  WHERE x.t = %(t)s AND x.id = %(session)s AND g.after < %(at)s
+), live AS (
+  SELECT r.s, r.c, r.id, r.seq, r.n, r.turn,
+         row_number() OVER (PARTITION BY r.c ORDER BY r.seq DESC, r.n DESC) AS place
+  FROM parts g CROSS JOIN LATERAL (
+    SELECT y.* FROM stator.rec y
+    WHERE y.t = %(t)s AND y.s = g.s AND y.c = ANY(%(collections)s::text[]) AND y.put
+      AND y.ended > g.upto AND y.seq + 0 <= g.upto
+      AND (%(marks)s::bytea[] IS NULL OR y.mark = ANY(%(marks)s::bytea[]))
+      AND (%(prefix)s = '' OR left(y.key, length(%(prefix)s)) = %(prefix)s)
+    LIMIT 1000000000) r
+  WHERE NOT EXISTS (
+      SELECT 1 FROM parts h CROSS JOIN LATERAL (
+        SELECT 1 FROM stator.rec y
+        WHERE y.t = %(t)s AND y.s = h.s AND y.c = r.c AND y.id = r.id AND y.seq + 0 <= h.upto LIMIT 1) q
+      WHERE h.after >= g.upto)
+), picked AS (
+  SELECT live.*, row_number() OVER (PARTITION BY live.s, live.seq ORDER BY live.c, live.n) = 1 AS leads
+  FROM live JOIN unnest(%(collections)s::text[], %(limits)s::bigint[]) AS w(c, most) ON w.c = live.c
+  WHERE live.place <= w.most
+)
+SELECT v.c, v.id, v.seq, v.n, v.turn, o.id,
+       CASE WHEN v.leads THEN l.id END, CASE WHEN v.leads THEN l.hash END,
+       CASE WHEN v.leads THEN l.salts END, CASE WHEN v.leads THEN l.body END,
+       CASE WHEN v.leads THEN ARRAY(SELECT b.digest FROM stator.blob_use u JOIN stator.blob b ON b.t = u.t AND b.digest = u.digest
+              WHERE u.t = %(t)s AND u.s = v.s AND u.seq = v.seq AND u.put ORDER BY b.digest) END,
+       CASE WHEN v.leads THEN ARRAY(SELECT b.data FROM stator.blob_use u JOIN stator.blob b ON b.t = u.t AND b.digest = u.digest
+              WHERE u.t = %(t)s AND u.s = v.s AND u.seq = v.seq AND u.put ORDER BY b.digest) END
+FROM picked v
+JOIN stator.session o ON o.t = %(t)s AND o.s = v.s
+JOIN stator.log l ON l.t = %(t)s AND l.s = v.s AND l.seq = v.seq;
+
+-- The same without their content: what is there, for a writer, and how much, for listings.
+-- name: live_keys
+WITH parts AS (
+  SELECT g.s, g.after, g.upto
+  FROM stator.session x CROSS JOIN LATERAL unnest(x.part_s, x.part_after, x.part_upto) AS g(s, after, upto)
+  WHERE x.t = %(t)s AND x.id = %(session)s
+)
+SELECT r.c, r.key
+FROM parts g CROSS JOIN LATERAL (
+  SELECT y.* FROM stator.rec y
+  WHERE y.t = %(t)s AND y.s = g.s AND y.c = ANY(%(collections)s::text[]) AND y.put
+    AND y.ended > g.upto AND y.seq + 0 <= g.upto
+  LIMIT 1000000000) r
+WHERE NOT EXISTS (
+  SELECT 1 FROM parts h CROSS JOIN LATERAL (
+    SELECT 1 FROM stator.rec y
+    WHERE y.t = %(t)s AND y.s = h.s AND y.c = r.c AND y.id = r.id AND y.seq + 0 <= h.upto LIMIT 1) q
+  WHERE h.after >= g.upto)
+LIMIT %(limit)s;
+
+-- name: live_counts
+WITH parts AS (
+  SELECT g.s, g.after, g.upto
+  FROM stator.session x CROSS JOIN LATERAL unnest(x.part_s, x.part_after, x.part_upto) AS g(s, after, upto)
+  WHERE x.t = %(t)s AND x.id = %(session)s
+)
+SELECT r.c, count(*)
+FROM parts g CROSS JOIN LATERAL (
+  SELECT y.* FROM stator.rec y
+  WHERE y.t = %(t)s AND y.s = g.s AND y.c = ANY(%(collections)s::text[]) AND y.put
+    AND y.ended > g.upto AND y.seq + 0 <= g.upto
+  LIMIT 1000000000) r
+WHERE NOT EXISTS (
+  SELECT 1 FROM parts h CROSS JOIN LATERAL (
+    SELECT 1 FROM stator.rec y
+    WHERE y.t = %(t)s AND y.s = h.s AND y.c = r.c AND y.id = r.id AND y.seq + 0 <= h.upto LIMIT 1) q
+  WHERE h.after >= g.upto)
+GROUP BY r.c;
+
+-- name: versions
+WITH picked AS (
+  SELECT r.*, row_number() OVER (PARTITION BY r.s, r.seq ORDER BY r.n) = 1 AS leads
+  FROM stator.session x CROSS JOIN LATERAL unnest(x.part_s, x.part_after, x.part_upto) AS g(s, after, upto)
+  CROSS JOIN LATERAL (
+    SELECT y.* FROM stator.rec y
+    WHERE y.t = %(t)s AND y.s = g.s AND y.seq > greatest(g.after, %(after)s) AND y.seq <= least(g.upto, %(upto)s)
+      AND y.c = ANY(%(collections)s::text[])
+    LIMIT 1000000000) r
+  WHERE x.t = %(t)s AND x.id = %(session)s
+)
+SELECT v.c, v.id, v.seq, v.n, v.turn, o.id,
+       CASE WHEN v.leads THEN l.id END, CASE WHEN v.leads THEN l.hash END,
+       CASE WHEN v.leads THEN l.salts END, CASE WHEN v.leads THEN l.body END,
+       CASE WHEN v.leads THEN ARRAY(SELECT b.digest FROM stator.blob_use u JOIN stator.blob b ON b.t = u.t AND b.digest = u.digest
+              WHERE u.t = %(t)s AND u.s = v.s AND u.seq = v.seq AND u.put ORDER BY b.digest) END,
+       CASE WHEN v.leads THEN ARRAY(SELECT b.data FROM stator.blob_use u JOIN stator.blob b ON b.t = u.t AND b.digest = u.digest
+              WHERE u.t = %(t)s AND u.s = v.s AND u.seq = v.seq AND u.put ORDER BY b.digest) END,
+       v.key, v.put, v.was
+FROM picked v
+JOIN stator.session o ON o.t = %(t)s AND o.s = v.s
+JOIN stator.log l ON l.t = %(t)s AND l.s = v.s AND l.seq = v.seq
+ORDER BY v.seq, v.n;
+
+-- name: replaced
+WITH picked AS (
+  SELECT r.*, row_number() OVER (PARTITION BY r.s, r.seq ORDER BY r.c, r.n) = 1 AS leads
+  FROM stator.session x CROSS JOIN LATERAL unnest(x.part_s, x.part_after, x.part_upto) AS g(s, after, upto)
+  CROSS JOIN unnest(%(cs)s::text[], %(ids)s::text[], %(seqs)s::bigint[]) AS w(c, id, seq)
+  JOIN stator.rec r ON r.t = %(t)s AND r.s = g.s AND r.c = w.c AND r.id = w.id AND r.seq = w.seq
+    AND r.seq > g.after AND r.seq <= g.upto
+  WHERE x.t = %(t)s AND x.id = %(session)s
+)
+SELECT v.c, v.id, v.seq, v.n, v.turn, o.id,
+       CASE WHEN v.leads THEN l.id END, CASE WHEN v.leads THEN l.hash END,
+       CASE WHEN v.leads THEN l.salts END, CASE WHEN v.leads THEN l.body END,
+       CASE WHEN v.leads THEN ARRAY(SELECT b.digest FROM stator.blob_use u JOIN stator.blob b ON b.t = u.t AND b.digest = u.digest
+              WHERE u.t = %(t)s AND u.s = v.s AND u.seq = v.seq AND u.put ORDER BY b.digest) END,
+       CASE WHEN v.leads THEN ARRAY(SELECT b.data FROM stator.blob_use u JOIN stator.blob b ON b.t = u.t AND b.digest = u.digest
+              WHERE u.t = %(t)s AND u.s = v.s AND u.seq = v.seq AND u.put ORDER BY b.digest) END,
+       v.key, v.put, v.was
+FROM picked v
+JOIN stator.session o ON o.t = %(t)s AND o.s = v.s
+JOIN stator.log l ON l.t = %(t)s AND l.s = v.s AND l.seq = v.seq
+ORDER BY v.seq, v.n;
+
+-- name: touches_in
+SELECT o.id, r.seq, r.turn, r.id, r.put
+FROM stator.session x CROSS JOIN LATERAL unnest(x.part_s, x.part_after, x.part_upto) AS g(s, after, upto)
+JOIN stator.session o ON o.t = %(t)s AND o.s = g.s
+JOIN stator.rec r ON r.t = %(t)s AND r.s = g.s AND r.c = %(collection)s AND r.mark = %(mark)s
+  AND r.seq > g.after AND r.seq <= g.upto
+WHERE x.t = %(t)s AND x.id = %(session)s
+ORDER BY r.seq DESC, r.n DESC LIMIT %(limit)s;
+
+-- name: touches_all
+SELECT x.id, r.seq, r.turn, r.id, r.put
+FROM stator.rec r JOIN stator.session x ON x.t = %(t)s AND x.s = r.s
+WHERE r.t = %(t)s AND r.c = %(collection)s AND r.mark = %(mark)s
+  AND (%(project)s::text IS NULL OR x.project = %(project)s)
+ORDER BY r.s DESC, r.seq DESC, r.n DESC LIMIT %(limit)s;
+
+-- ── erasure and purge ───────────────────────────────────────────────────────────────────────────
+
+-- name: puts_of
+SELECT r.seq, r.n
+FROM stator.session x CROSS JOIN LATERAL unnest(x.part_s, x.part_after, x.part_upto) AS g(s, after, upto)
+JOIN stator.rec r ON r.t = %(t)s AND r.s = g.s AND r.c = %(collection)s AND r.id = %(id)s AND r.put
+  AND r.seq > g.after AND r.seq <= g.upto
+WHERE x.t = %(t)s AND x.id = %(session)s;
+
+-- name: log_rewrite
+UPDATE stator.log SET salts = %(salts)s, body = %(body)s WHERE t = %(t)s AND s = %(s)s AND seq = %(seq)s;
+
+-- name: session_shrunk
+UPDATE stator.session SET content_bytes = content_bytes - %(size)s WHERE t = %(t)s AND s = %(s)s;
+
+-- A record that was erased is known by its id, where it was put and where it was dropped again.
+-- name: rec_erase
+UPDATE stator.rec SET key = %(key)s, mark = %(mark)s
+WHERE t = %(t)s AND c = %(collection)s AND id = %(id)s
+  AND ((s = %(s)s AND seq = %(seq)s AND n = %(n)s) OR (s = ANY(%(ss)s::bigint[]) AND NOT put AND was = %(seq)s)
+       OR (s = %(s)s AND NOT put AND seq = %(seq)s));
+
+-- name: turn_key_delete
+DELETE FROM stator.turn_key
+WHERE t = %(t)s AND s = %(s)s AND batch = %(batch)s AND name = %(name)s AND seq = %(seq)s;
+
+-- name: blob_unuse
+DELETE FROM stator.blob_use WHERE t = %(t)s AND s = %(s)s AND seq = %(seq)s AND digest = ANY(%(digests)s::bytea[]);
+
+-- Locked, then looked at again: what is appended meanwhile and needs it waits, or is seen.
+-- name: blob_lock
+SELECT digest FROM stator.blob WHERE t = %(t)s AND digest = ANY(%(digests)s::bytea[]) ORDER BY digest FOR UPDATE;
+
+-- name: blob_delete
+DELETE FROM stator.blob b
+WHERE b.t = %(t)s AND b.digest = ANY(%(digests)s::bytea[])
+  AND NOT EXISTS (SELECT 1 FROM stator.blob_use u WHERE u.t = b.t AND u.digest = b.digest);
+
+-- name: blobs_of
+SELECT DISTINCT digest FROM stator.blob_use WHERE t = %(t)s AND s = %(s)s;
+
+-- name: purge_blob_use
+DELETE FROM stator.blob_use WHERE t = %(t)s AND s = %(s)s;
+
+-- name: purge_log
+DELETE FROM stator.log WHERE t = %(t)s AND s = %(s)s;
+
+-- name: purge_rec
+DELETE FROM stator.rec WHERE t = %(t)s AND s = %(s)s;
+
+-- name: purge_turn_key
+DELETE FROM stator.turn_key WHERE t = %(t)s AND s = %(s)s;
+
+-- name: purge_session
+DELETE FROM stator.session WHERE t = %(t)s AND s = %(s)s;
+
+-- ── keeping ─────────────────────────────────────────────────────────────────────────────────────
+
+-- name: session_all
+SELECT x.s, x.id, x.record, x.epoch, x.holder, p.beats, x.head, x.hash, x.turn, x.turn_open, x.updated, x.low,
+       x.part_s, x.part_after, x.part_upto, x.commits, x.turns, x.calls, x.failed, x.content_bytes
+FROM stator.session x LEFT JOIN stator.process p ON p.t = x.t AND p.id = x.process
+WHERE x.t = %(t)s
+ORDER BY x.s;
+
+-- name: log_page
+SELECT l.seq, l.id, l.hash, p.hash, l.salts, l.body,
+       ARRAY(SELECT b.digest FROM stator.blob_use u JOIN stator.blob b ON b.t = u.t AND b.digest = u.digest
+             WHERE u.t = %(t)s AND u.s = l.s AND u.seq = l.seq ORDER BY b.digest),
+       ARRAY(SELECT b.data FROM stator.blob_use u JOIN stator.blob b ON b.t = u.t AND b.digest = u.digest
+             WHERE u.t = %(t)s AND u.s = l.s AND u.seq = l.seq ORDER BY b.digest)
+FROM stator.log l LEFT JOIN stator.log p ON p.t = %(t)s AND p.s = l.s AND p.seq = l.seq - 1
+WHERE l.t = %(t)s AND l.s = %(s)s AND l.seq > %(after)s
+ORDER BY l.seq LIMIT %(limit)s;
+
+-- name: log_hash
+SELECT hash FROM stator.log WHERE t = %(t)s AND s = %(s)s AND seq = %(seq)s;
+
+-- name: orphans
+SELECT l.s, min(l.seq), max(l.seq) FROM stator.log l
+WHERE l.t = %(t)s AND NOT EXISTS (SELECT 1 FROM stator.session x WHERE x.t = l.t AND x.s = l.s)
+GROUP BY l.s;
+
+-- name: rec_page
+SELECT c, id, seq, n, put, was, turn, ended, mark, key FROM stator.rec
+WHERE t = %(t)s AND s = %(s)s ORDER BY seq, n;
+
+-- name: turn_key_page
+SELECT batch, name, seq FROM stator.turn_key WHERE t = %(t)s AND s = %(s)s;
+
+-- name: columns_page
+SELECT seq, id, kind, turn, at, status, call, tool, effect, cause, attempt, origin FROM stator.log
+WHERE t = %(t)s AND s = %(s)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s;
+
+-- name: use_page
+SELECT seq, digest, put FROM stator.blob_use WHERE t = %(t)s AND s = %(s)s;
+
+-- name: blob_unused
+SELECT b.digest FROM stator.blob b
+WHERE b.t = %(t)s AND NOT EXISTS (SELECT 1 FROM stator.blob_use u WHERE u.t = b.t AND u.digest = b.digest);
+
+-- name: rebuild_rec
+INSERT INTO stator.rec (t, s, c, id, seq, n, put, was, turn, ended, mark, key)
+SELECT %(t)s, %(s)s, w.c, w.id, w.seq, w.n, w.put, w.was, w.turn, w.ended, w.mark, w.key
+FROM unnest(%(r_c)s::text[], %(r_id)s::text[], %(r_seq)s::bigint[], %(r_n)s::integer[], %(r_put)s::boolean[],
+            %(r_was)s::bigint[], %(r_turn)s::bigint[], %(r_ended)s::bigint[], %(r_mark)s::bytea[], %(r_key)s::text[])
+     AS w(c, id, seq, n, put, was, turn, ended, mark, key);
+
+-- name: rebuild_turn_key
+INSERT INTO stator.turn_key (t, s, batch, name, seq)
+SELECT %(t)s, %(s)s, w.batch, w.name, w.seq
+FROM unnest(%(batches)s::text[], %(names)s::text[], %(seqs)s::bigint[]) AS w(batch, name, seq)
+ON CONFLICT DO NOTHING;
+
+-- name: rebuild_log
+UPDATE stator.log l
+SET kind = w.kind, turn = w.turn, at = w.at, status = w.status, call = w.call, tool = w.tool, effect = w.effect,
+    cause = w.cause, attempt = w.attempt, origin = w.origin
+FROM unnest(%(l_seq)s::bigint[], %(l_kind)s::text[], %(l_turn)s::bigint[], %(l_at)s::bigint[], %(l_status)s::text[],
+            %(l_call)s::bytea[], %(l_tool)s::text[], %(l_effect)s::text[], %(l_cause)s::text[], %(l_attempt)s::bigint[],
+            %(l_origin)s::bytea[])
+     AS w(seq, kind, turn, at, status, call, tool, effect, cause, attempt, origin)
+WHERE l.t = %(t)s AND l.s = %(s)s AND l.seq = w.seq;
+
+-- name: rebuild_session
+UPDATE stator.session
+SET head = %(head)s, hash = %(hash)s, turn = %(turn)s, turn_open = %(turn_open)s, updated = %(updated)s,
+    commits = %(commits)s, turns = %(turns)s, calls = %(calls)s, failed = %(failed)s, content_bytes = %(content_bytes)s
+WHERE t = %(t)s AND s = %(s)s;
+
+-- A blob counts with the first commit that needs it.
+-- name: usage
+SELECT x.id, l.kind,
+       length(l.id) + length(l.hash) + length(l.salts) + length(l.body)
+       + coalesce((SELECT sum(length(b.data))::bigint FROM stator.blob_use u JOIN stator.blob b ON b.t = u.t AND b.digest = u.digest
+                   WHERE u.t = %(t)s AND u.s = l.s AND u.seq = l.seq
+                     AND NOT EXISTS (SELECT 1 FROM stator.blob_use e WHERE e.t = u.t AND e.digest = u.digest
+                                       AND (e.s, e.seq) < (u.s, u.seq))), 0)
+FROM stator.log l JOIN stator.session x ON x.t = l.t AND x.s = l.s
+WHERE l.t = %(t)s AND (%(session)s::bytea IS NULL OR x.id = %(session)s);
