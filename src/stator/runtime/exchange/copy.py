@@ -1,7 +1,7 @@
 """Copies everything of one store into another: the same ids, the same hashes.
 
-What holds for whole projects goes first and brings the marks of imported sessions. Where the other store has such a
-session of its own for a project, the marks are written there instead. A copy is no import: what it brings counts as it
+What holds for whole projects goes first and carries the marks of imported sessions. Where the other store has such a
+session of its own for a project, the marks are written there instead. A copy is no import: what it carries counts as it
 did where it comes from, except for approvals, which are valid in the store in which they were given.
 """
 

@@ -80,10 +80,9 @@ class Delivery:
         self._projects[one.id] = project
         done = self.delivered[one.id] = SentPart()
         sieve = self._sieve(one)
-        is_there = standing.there > one.after
         try:
             for commit in self._commits(one, standing.there, standing.prev, sieve):
-                if commit.kind == "erasure" and is_there:
+                if commit.kind == "erasure" and standing.there > one.after:
                     done.erasures += 1
                     if not self._dry_run:
                         self._send_with_erasures(one, commit.seq)
@@ -127,7 +126,7 @@ class Delivery:
             after = page[-1].seq
 
     def _send_with_erasures(self, one: SessionToSend, first: int) -> None:
-        """Send the whole log once more, in one transaction: what an erasure took away must go together with the
+        """Send the whole log again, in one transaction: what an erasure took away must go together with the
         arrival of the erasure. `first` is the seq of the first of them."""
         self.flush()
         if one.id in self.refused:

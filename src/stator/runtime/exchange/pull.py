@@ -50,7 +50,7 @@ def pull(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> Pulled:
-    """Bring a session of another store here, with its children and what it was forked from."""
+    """Copy a session of another store into this one, with its children and what it was forked from."""
     if source is target or source.info().url == target.info().url != "memory:":
         raise InvalidInput("both are the same store", hint="name another store")
     if as_name:

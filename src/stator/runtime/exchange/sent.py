@@ -8,7 +8,7 @@ from stator.runtime.exchange.heads import SentFate
 
 
 class SentSession(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one session."""
+    """How the sending of one session ended."""
 
     session: str
     name: str

@@ -1,6 +1,6 @@
 """Connections to the server, and how statements are sent over them: in pipelines, each pipeline one round trip.
 
-Nothing is left on a connection between transactions, so that a transaction pooler may stand in between: the tenant
+Nothing is left on a connection between transactions, so that a transaction pooler may be used: the tenant
 and the durability are set inside each transaction, and no statement is prepared. What the driver raises becomes an
 error of ours here: where no answer came, `StoreUnreachable`.
 """
@@ -106,7 +106,7 @@ class Statement(msgspec.Struct, frozen=True):
 
 
 class SerializeAgain(Exception):
-    """The transaction was refused for what others did meanwhile; it can be begun again."""
+    """The transaction was refused for what others did at the same time; it can be begun again."""
 
 
 class Transaction:
@@ -154,7 +154,7 @@ class Connections:
     def __init__(self, url: str) -> None:
         self.url = url
         self.settings: dict[str, Any] = {"tenant": "", "t": ""}
-        """What each transaction is told first: whose rows it sees."""
+        """What each transaction sets first: whose rows it sees."""
         self.always: dict[str, Any] = {"t": 0}
         self.trips = 0
         """Round trips so far, for tests that count them."""

@@ -1,4 +1,4 @@
-"""Taking in sealed commits, as a bundle contains them: unchanged, all or none."""
+"""Appends sealed commits, as a bundle contains them: unchanged, all or none."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stator.model.log.redact import Redactor
 
 KEYS_MAX = 5_000
-"""Live records of a session whose keys a writer remembers: so many are read with one statement."""
+"""Live records of a session whose keys a writer remembers: as many as are read with one statement."""
 CACHE_MAX = 4_096
 """Records kept by key; past it, those that came first go."""
 LOCATED_MAX = 256
@@ -76,7 +76,7 @@ class RemoteLive:
         self.epoch = known.epoch
         self.held = known.holder is not None
         self.ask: AskRows = _unasked
-        """Asks the server; set by whoever uses it."""
+        """Asks the server; set by its user."""
         self._keys = None
         if keys is not None and len(keys) <= KEYS_MAX:
             self._keys = {(name, unpacked(key)) for name, key in keys}

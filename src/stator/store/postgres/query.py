@@ -25,7 +25,7 @@ FUNCTIONS = frozenset(
     " sqrt starts_with string_agg strpos substr substring sum then to_char to_timestamp trim union upper using"
     " values when where with within".split()
 )
-"""Names that may stand before a parenthesis: functions without effects, and words of the language."""
+"""Names that are allowed before a parenthesis: functions without effects, and words of the language."""
 RESERVED = re.compile(r"^(pg_|information_schema|current_setting|set_config|stator$)")
 _token = re.compile(
     r"""(?P<space>\s+|--[^\n]*) | (?P<bad>/\*|\\|\$|;\s*\S|[uU]&["']) | (?P<text>[eEbBxXnN]?'(?:[^']|'')*')

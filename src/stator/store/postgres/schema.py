@@ -1,4 +1,4 @@
-"""The tables of the store, and the tenants in them: made by whoever writes first and may.
+"""The tables of the store, and the tenants in them: made by the first writer that may.
 
 Migrations are additive files, run in one transaction that holds the row of the version locked: a migrator that dies
 leaves nothing behind, and of two the second finds the work done.

@@ -113,8 +113,7 @@ def touches(
     if session is not None:
         values["session"] = key_of(session)
         first, rows = yield StatementBatch(by_id(session), Statement("touches_in", values))
-        known = must_find(first, session)
-        if project is not None and known.record.project != project:
+        if project not in (None, must_find(first, session).record.project):
             rows = []
     else:
         values["project"] = None if project is None else packed(project)

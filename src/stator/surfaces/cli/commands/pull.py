@@ -1,4 +1,4 @@
-"""`stator pull`: brings a session of another store here."""
+"""`stator pull`: copies a session of another store into this one."""
 
 from __future__ import annotations
 
