@@ -288,7 +288,8 @@ def translated(link: Link) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        if link.closed or link.broken:
+        unsaid = isinstance(error, psycopg.OperationalError) and error.sqlstate is None
+        if link.closed or link.broken or unsaid:  # the driver's word, not the server's
             link.close()
             raise lost(error) from error
         if isinstance(error, pg.ReadOnlySqlTransaction):
