@@ -5,13 +5,18 @@ from __future__ import annotations
 import random
 
 VIEWS = {
-    "sessions": "id name project agent mode status created updated",
-    "commits": "session seq id hash kind turn at actor tool status effect cause",
-    "turns": "session turn first last at status",
-    "calls": "session seq call tool effect status cause attempt outcome turn at",
+    "sessions": "id name project agent mode status created updated turns tokens cached cost_usd asked",
+    "commits": "session seq id hash kind turn at actor tool status effect cause happened text input output"
+    " input_hash summary why tokens cached cost_usd",
+    "turns": "session turn first last at status happened ended prompt calls failed tokens cached cost_usd",
+    "calls": "session seq call tool effect status cause attempt outcome turn at happened took input input_hash"
+    " output summary why",
     "records": "session collection seq turn op id record",
     "files": "session seq turn id path op before after",
     "decisions": "session seq turn id topic what why supersedes",
+    "revisions": "session seq turn id sha subject branch pushed",
+    "state": "session project collection seq turn id record",
+    "spend": "session unit amount",
 }
 TABLES = {
     "meta": "key value",

@@ -176,7 +176,7 @@ def test_an_error_says_what_is_wrong_with_the_arguments(words, code, store, ask)
     ("words", "message"),
     [
         (["log", "fix-login", "t2"], "unexpected argument 't2' (stator log --help)"),
-        (["sql"], "QUERY is missing (stator sql --help)"),
+        (["blame"], "FILE is missing (stator blame --help)"),
         (["ls", "--since"], "--since needs a value (stator ls --help)"),
         (["ls", "-n", "many"], "invalid value for -n: 'many' is not a whole number"),
         (["ls", "--jsn"], "unknown option: --jsn. Did you mean --json?"),
@@ -354,7 +354,7 @@ ENDING = {"tail": ("--once",)}
 def test_every_command_can_be_called_without_arguments(name, store, ask):
     answer = ask(name, *ENDING.get(name, ()))
     needy = (
-        "why", "blame", "sql", "tag", "approve", "deny", "archive", "run", "attach", "stop", "rewind",
+        "why", "blame", "tag", "approve", "deny", "archive", "run", "attach", "stop", "rewind",
         "retry", "adopt", "score", "flag", "recall", "restore", "erase",
         "replay", "rerun", "workflow", "search", "proxy", "vouch", "prefer", "forget",
     )  # fmt: skip

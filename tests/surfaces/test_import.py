@@ -199,12 +199,12 @@ def test_bundles_and_transcripts_can_be_imported_together(ask, store, tmp_path, 
 def test_commands_work_on_imported_sessions(ask, kept):
     here(kept / "a.jsonl", *turn_lines(1), *turn_lines(2), name="fix it")
     ask("import", "notebook")
-    assert "paused      2 turns    2023-11-14    notebook" in ask("ls").out
+    assert "notebook  paused  2023-11-14      2" in ask("ls").out
     assert "fix it" in ask("ls", "--status", "paused").out
     assert ask("ls", "--status", "open").out == ""
     assert "recorded    import:notebook" in ask("show").out
     assert "reading" not in ask("diff").out
-    assert "modified f2.py" in ask("files", "--last", "5").out
+    assert "modified  f2.py" in ask("files", "--last", "5").out
     why = ask("why", "f2.py").out
     assert "asked: do 2" in why
     assert "“I will.” (the agent's words; no decision recorded)" in why

@@ -96,7 +96,7 @@ async def test_the_log_marks_what_came_after_close(store, recorder, ask):
     recorder.take(Returned(id="t1", at=30, status="error", output="no funds"))
     recorder.flush()
     shown = ask("log", "--store", str(store.port.path), "--session", recorder.session).out
-    assert "pay error: no funds · after close" in shown
+    assert "no funds · after close" in shown
     assert shown.count("after close") == 1
     shown = ask("show", "--store", str(store.port.path), recorder.session).out
     assert "after close" in shown

@@ -139,7 +139,7 @@ def test_show_says_that_a_turn_with_a_lost_call_was_interrupted(recording, agent
 
 def test_the_log_says_without_a_commit_that_a_turn_was_interrupted(recording, agents, ask):
     recording()
-    assert "     interrupted: a call" in ask("log").out
+    assert "    interrupted: a call" in ask("log").out
     assert "interrupted" not in ask("log", "--json").out
     agents.at_rest = False
     assert "interrupted" not in ask("log").out
@@ -199,9 +199,9 @@ def test_a_command_marks_what_is_unplaced_and_explains_it_once(recording, agents
 def test_the_log_shows_what_is_unplaced_at_its_newest_end(recording, agents, ask):
     agents.unplaced = [call_of(recording())]
     newest_first = ask("log").out
-    assert newest_first.index("Edit(") < newest_first.index("Read(")
+    assert newest_first.index("Edit(") < newest_first.index("    Read ")
     oldest_first = ask("log", "--reverse").out
-    assert oldest_first.index("Read(") < oldest_first.index("Edit(")
+    assert oldest_first.index("    Read ") < oldest_first.index("Edit(")
     assert "Edit(" not in ask("log", "t1").out
     assert "Edit(" not in ask("log", "--kind", "turn").out
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from surfaces.recorded import normal
 
 
-def test_log_shows_commits_turn_by_turn(store, ask):
+def test_log_shows_a_session_turn_by_turn(store, ask):
     answer = ask("log")
     assert answer.code == 0
     assert (
@@ -13,50 +15,42 @@ def test_log_shows_commits_turn_by_turn(store, ask):
         == """\
 fix-login s_… · demo-agent · paused · 3 turns, 32 commits · <when>
 
-2026-11-15
-── t3 user: finish, and pay the invoice ────────────────────────────────── @23 hh:mm:ss ──
-@24  hh:mm:ss t3  agent  call     pay(amount=5)
-@25  hh:mm:ss t3  tool   outcome  pay in doubt: the tool does not know: connection lost
-@26  hh:mm:ss t3  agent  decision auth: use signed cookies — works without a store
-@27  hh:mm:ss t3  agent  file     deleted session.py
-@28  hh:mm:ss t3  agent  file     created cookies.py
-@29  hh:mm:ss t3  agent  fact     test command = pytest -q tests
-@30  hh:mm:ss t3  system turn_end ok
-@31  hh:mm:ss t3  system run_end  user
-@32  hh:mm:ss t3  system pause    user
+t3  finish, and pay the invoice                                               15 Nov 00:00
+    pay      amount=5 — the tool does not know: connection lost      in doubt   1.0 s  @24
+    decided  auth: use signed cookies — works without a store                          @26
+    file     deleted session.py                                                        @27
+    file     created cookies.py                                                        @28
+    fact     test command = pytest -q tests                                            @29
+    ── changed 2 files · 1 of 1 call not ok
 
-── t2 user: run the tests ──────────────────────────────────────────────── @14 hh:mm:ss ──
-@15  hh:mm:ss t2  agent  call     run_tests(command=pytest -q)
-@16  hh:mm:ss t2  tool   outcome  run_tests error: RuntimeError: 2 failed, 11 passed
-@17  hh:mm:ss t2  agent  decision auth: use server sessions — JWT cannot be revoked
-@18  hh:mm:ss t2  agent  file     created session.py
-@19  hh:mm:ss t2  agent  dead_end JWT with a blocklist — needs the store anyway
-@20  hh:mm:ss t2  agent  pending  rotate the keys (waits for ops)
-@21  hh:mm:ss t2  model  entry    Two tests fail. ⏎ Switching to sessions.
-@22  hh:mm:ss t2  system turn_end ok
+t2  run the tests                                                             15 Nov 00:00
+    run_tests  pytest -q — RuntimeError: 2 failed, 11 passed            error   1.0 s  @15
+    decided    auth: use server sessions — JWT cannot be revoked                       @17
+    file       created session.py                                                      @18
+    dead end   JWT with a blocklist — needs the store anyway                           @19
+    pending    rotate the keys (waits for ops)                                         @20
+    said       Two tests fail. ⏎ Switching to sessions.                                @21
+    ── changed 1 file · 1 of 1 call not ok
 
-── t1 user: fix the login bug ───────────────────────────────────────────── @3 hh:mm:ss ──
-@4   hh:mm:ss t1  agent  call     read_file(path=auth.py)
-@5   hh:mm:ss t1  tool   outcome  read_file ok: def login(user): ⏎ return check(user)
-@6   hh:mm:ss t1  agent  decision auth: use JWT — no shared session store (over server se…
-@7   hh:mm:ss t1  agent  plan     write the fix: pending, run the tests: pending
-@8   hh:mm:ss t1  agent  call     edit_file(path=auth.py, text=return verify(user.token))
-@9   hh:mm:ss t1  tool   outcome  edit_file ok: {bytes: 25}
-@10  hh:mm:ss t1  agent  file     modified auth.py — verify the token before use
-@11  hh:mm:ss t1  agent  fact     test command = pytest -q
-@12  hh:mm:ss t1  model  entry    The login now verifies the token.
-@13  hh:mm:ss t1  system turn_end ok
+t1  fix the login bug                                           15 Nov 00:00  1.2 k tokens
+    read_file  auth.py                                                     ok   1.0 s  @4
+    decided    auth: use JWT — no shared session store (over server sessions)          @6
+    plan       write the fix: pending, run the tests: pending                          @7
+    edit_file  auth.py  → {bytes: 25}                                      ok   1.0 s  @8
+    file       modified auth.py — verify the token before use                          @10
+    fact       test command = pytest -q                                                @11
+    said       The login now verifies the token.                                       @12
+    ── changed 1 file
 
-@1   hh:mm:ss     system open     session fix-login · agent demo-agent
-@2   hh:mm:ss     system run      demo.py on box, pid 42
+not shown: 7 bookkeeping commits (--full)
 """
     )
 
 
 def test_log_in_reverse_is_the_order_of_writing(store, ask):
-    seqs = [line.split()[0] for line in ask("log", "--reverse").lines if line.startswith("@")]
-    assert seqs[:3] == ["@1", "@2", "@4"]
-    assert seqs[-1] == "@32"
+    seqs = re.findall(r"@(\d+)$", ask("log", "--reverse").out, re.M)
+    assert seqs == sorted(seqs, key=int)
+    assert (seqs[0], seqs[-1]) == ("4", "29")
 
 
 def test_log_of_a_turn_shows_that_turn_only(store, ask):
@@ -176,14 +170,14 @@ def test_show_puts_a_session_on_one_screen(store, ask):
 def test_show_of_a_position_is_that_commit_in_full(store, ask):
     answer = ask("show", "@16")
     assert answer.lines[0] == "@16 outcome run_tests error: RuntimeError: 2 failed, 11 passed"
-    assert '"message": "2 failed, 11 passed"' in answer.out
+    assert "message: 2 failed, 11 passed" in answer.out
     assert ask("show", "fix-login:@16").out == answer.out
 
 
 def test_files_shows_net_changes(store, ask):
-    rows = ask("files", "--last", "5").lines[2:]
+    rows = ask("files", "--last", "5").lines[3:]
     assert [row.split()[:2] for row in rows] == [["created", "cookies.py"], ["modified", "auth.py"]]
-    assert ask("files", "--last", "1").lines[2:][0].startswith("created  cookies.py")
+    assert ask("files", "--last", "1").lines[3].startswith("created  cookies.py")
 
 
 def test_decisions_in_force_and_superseded(store, ask, monkeypatch):
@@ -198,8 +192,8 @@ def test_decisions_in_force_and_superseded(store, ask, monkeypatch):
 
 
 def test_calls_can_be_filtered_by_status(store, ask):
-    assert len(ask("calls").lines[2:]) == 4
-    assert [row.split()[4] for row in ask("calls", "--failed").lines[2:]] == ["in", "error"]
+    assert len(ask("calls").lines[3:]) == 4
+    assert [row.split()[4] for row in ask("calls", "--failed").lines[3:]] == ["in", "error"]
     assert "pay(amount=5)" in ask("calls", "--open").out
     assert "run_tests" in ask("calls", "--status", "error", "--project").out
     assert "read_file" in ask("calls", "--tool", "read_file").out

@@ -57,7 +57,7 @@ def pager(tmp_path):
 def test_a_long_answer_is_paged(store, pager):
     shown = on_terminal("log", rows=10, env={"PAGER": pager})
     assert "<paged>" in shown
-    assert "session fix-login" in shown
+    assert "fix the login bug" in shown
 
 
 def test_an_answer_that_fits_is_not_paged(store, pager):
@@ -68,7 +68,7 @@ def test_an_answer_that_fits_is_not_paged(store, pager):
     "env", [{"PAGER": "cat"}, {"PAGER": ""}, {"PAGER": "'"}, {"PAGER": "/no/such"}]
 )
 def test_an_unusable_pager_is_skipped(store, env):
-    assert "session fix-login" in on_terminal("log", rows=10, env=env)
+    assert "fix the login bug" in on_terminal("log", rows=10, env=env)
 
 
 def test_no_pager_turns_the_pager_off(store, pager):

@@ -407,6 +407,11 @@ def _content(envelope: Envelope, load: Load | None) -> dict[str, Item]:
     return content
 
 
+def content_of(envelope: Envelope) -> dict[str, Item]:
+    """The content items of a commit; blobs stay `Large`."""
+    return _content(envelope, None)
+
+
 def _is_explicit(salts: bytes) -> bool:
     """Whether each item left has a salt of its own, as after an erasure."""
     return salts.startswith(EXPLICIT) and len(salts) % SALT_BYTES == 1

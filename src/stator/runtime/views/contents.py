@@ -398,3 +398,27 @@ def hunks_of(
         path=path, root=root, op=edit.record.op, places=part.places,
         added=added, removed=removed, reason=part.reason,
     )  # fmt: skip
+
+
+def edits_in(store: StorePort, session: str, after: int, upto: int) -> dict[int, list[EditPlaces]]:
+    """The changed places of every write in a range of one log, by the commit that recorded it."""
+    versions = store.versions(session, after=after, upto=upto, collections=("files",))
+    story, reader = FileStory(), ContentReader(store, session)
+    if after and _needs_more(versions):
+        for version in wrote_upto(store, session, after):
+            story.take(version)
+    found: dict[int, list[EditPlaces]] = {}
+    for version in written(store, session, versions):
+        edit = story.take(version)
+        if edit is None or edit.record.op == "read":
+            continue
+        part = _part(edit, reader)
+        added, removed = counts(part.places)
+        record = edit.record
+        found.setdefault(version.seq, []).append(
+            EditPlaces(
+                path=record.path, root=record.root, op=record.op, places=part.places,
+                added=added, removed=removed, reason=part.reason,
+            )
+        )  # fmt: skip
+    return found

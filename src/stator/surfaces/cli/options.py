@@ -157,6 +157,7 @@ ReasonOption = Annotated[
 FollowFlag = Annotated[
     bool, Option(name=["--follow", "-f"], help="Keep printing new commits until interrupted.")
 ]
+EditsFlag = Annotated[bool, Option(name=["--patch", "-p"], help="Show every edit as a patch.")]
 MaxTokensOption = Annotated[
     int, Option(name="--max-tokens", whole=True, metavar="N", help="Use at most N tokens.")
 ]

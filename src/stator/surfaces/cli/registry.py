@@ -10,7 +10,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Ask": {
         "ls": "List sessions, most recently used first.",
         "show": "Show a session at a glance, or one commit in full.",
-        "log": "Show what happened, commit by commit, newest turn first.",
+        "log": "Show what happened, one line a call, newest turn first.",
         "diff": "Show what changed in a turn or between two positions.",
         "state": "Show the state at a position, collection by collection.",
         "files": "List the files a session touched, with their net change.",

@@ -1,7 +1,7 @@
 """Runs a person's query on a connection that holds the views and no file.
 
 What the query can reach is decided by what the connection has (`views`): an empty database in memory
-and seven virtual tables. The authoriser keeps it that way. It judges what a statement does, never the
+and virtual tables for the views. The authoriser keeps it that way. It judges what a statement does, never the
 names it uses: only reading is allowed, and no ATTACH, PRAGMA or CREATE that would bring anything in.
 Functions are allowed one by one, in `FUNCTIONS`. How much time and memory a query takes is bounded
 from outside: see `process`.

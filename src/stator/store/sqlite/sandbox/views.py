@@ -20,14 +20,14 @@ import apsw
 import msgspec
 
 from stator.model.records.tables import COLLECTIONS, NUMBERED
-from stator.store.rows import envelope_of
+from stator.model.views.sql_views import SQL_VIEWS, columns_of
 from stator.store.sql import script
 from stator.store.sqlite.connection import one, translate
+from stator.store.sqlite.sandbox.commit_reader import CommitReader
 from stator.store.sqlite.versions import unpack_id
 
 PLACES = 2**40
 """A place in a session's log is below this: the key of a commit is (session << 40) | place."""
-_FIELDS = frozenset({"kind", "turn", "at", "actor", "tool", "status", "effect", "cause"})
 _ALL_ROWS, _SESSION_ROWS, _ONE_ROW = 1_000_000, 10_000, 10
 """What SQLite is to expect; the order of a join depends on how they compare, not on how true they are."""
 
@@ -37,7 +37,7 @@ class View(msgspec.Struct, frozen=True):
 
     name: str
     columns: tuple[str, ...]
-    """As SQLite declares them: a name and INTEGER or TEXT."""
+    """As SQLite declares them: a name and INTEGER, REAL or TEXT."""
     key: tuple[str, ...]
     """Columns, hidden from queries, that tell its rows apart."""
     session: str = "session"
@@ -54,63 +54,42 @@ class View(msgspec.Struct, frozen=True):
         return tuple(column.split()[0] for column in self.columns)
 
 
-def _columns(texts: str) -> tuple[str, ...]:
-    """Column declarations from names; numbers have a # before their name."""
-    return tuple(
-        f"{name[1:]} INTEGER" if name[0] == "#" else f"{name} TEXT" for name in texts.split()
-    )
-
-
-VIEWS = {
-    view.name: view
-    for view in (
-        View(
-            "sessions",
-            _columns("id name project agent mode status #created #updated"),
-            key=("s",),
-            session="id",
-            unique=True,
-        ),
-        View(
-            "commits",
-            _columns("session #seq id hash kind #turn #at actor tool status effect cause"),
-            key=("k",),
-            place="seq",
-            rows="k BETWEEN (:s << 40) + :low AND (:s << 40) + :high",
-            unique=True,
-        ),
-        View(
-            "turns",
-            _columns("session #turn #first #last #at status"),
-            key=("s", "turn"),
-            place="turn",
-            rows="s = :s AND turn BETWEEN :low AND :high",
-            unique=True,
-        ),
-        View(
-            "calls",
-            _columns("session #seq call tool effect status cause #attempt #outcome #turn #at"),
-            key=("s", "seq"),
-            place="seq",
-            rows="s = :s AND seq BETWEEN :low AND :high",
-            unique=True,
-        ),
-        *(
-            View(
-                name,
-                _columns(columns),
-                key=("s", "c", "seq", "n"),
-                place="seq",
-                rows="s = :s AND seq BETWEEN :low AND :high",
-            )
-            for name, columns in {
-                "records": "session collection #seq #turn op id record",
-                "files": "session #seq #turn id path op before after",
-                "decisions": "session #seq #turn id topic what why supersedes",
-            }.items()
-        ),
-    )
+_BY_RECORD = {
+    "key": ("s", "c", "seq", "n"),
+    "place": "seq",
+    "rows": "s = :s AND seq BETWEEN :low AND :high",
 }
+_KEYS: dict[str, dict[str, Any]] = {
+    "sessions": {"key": ("s",), "session": "id", "unique": True},
+    "commits": {
+        "key": ("k",),
+        "place": "seq",
+        "rows": "k BETWEEN (:s << 40) + :low AND (:s << 40) + :high",
+        "unique": True,
+    },
+    "turns": {
+        "key": ("s", "turn"),
+        "place": "turn",
+        "rows": "s = :s AND turn BETWEEN :low AND :high",
+        "unique": True,
+    },
+    "calls": {
+        "key": ("s", "seq"),
+        "place": "seq",
+        "rows": "s = :s AND seq BETWEEN :low AND :high",
+        "unique": True,
+    },
+    "spend": {"key": ("s", "unit")},
+}
+"""What tells the rows of a view apart and how those of one session are found, where that is not by record."""
+
+
+def _view(name: str) -> View:
+    columns = tuple(f"{column} {kind}" for column, kind in columns_of(name))
+    return View(name, columns, **_KEYS.get(name, _BY_RECORD))
+
+
+VIEWS = {name: _view(name) for name in SQL_VIEWS}
 """What a query may name; docs/reference/sql.md says what the columns mean."""
 
 _SIGNS = {
@@ -126,14 +105,8 @@ _IS_SESSION = re.compile("s_(?:[0-9a-f]{2})+").fullmatch
 
 def prepare(store: apsw.Connection) -> None:
     """Make the views themselves, and the functions they need, on the connection that reads the store."""
-    last: list[Any] = [b"", None]
-
-    def commit_field(body: Any, name: Any) -> Any:
-        if name not in _FIELDS or not isinstance(body, bytes):
-            return None
-        if last[0] != body:
-            last[:] = [body, envelope_of(body)]
-        return getattr(last[1], name)
+    reader = CommitReader(store)
+    commit_field = reader.field
 
     def collection_name(number: Any) -> Any:
         return NUMBERED[number].name if number in NUMBERED else None
@@ -146,6 +119,9 @@ def prepare(store: apsw.Connection) -> None:
 
     functions: tuple[tuple[str, int, Any], ...] = (
         ("commit_field", 2, commit_field),
+        ("commit_content", 2, reader.content),
+        ("commit_used", 2, reader.used),
+        ("put_text", 2, reader.put),
         ("collection_name", 1, collection_name),
         ("collection_number", 1, collection_number),
         ("record_id", 1, record_id),

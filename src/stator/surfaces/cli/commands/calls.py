@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import msgspec
 
 from stator.errors import BadQuery
-from stator.model.log.query import CallRow, check_limit
+from stator.model.log.query import PAGE_MAX, CallRow, check_limit
 from stator.model.records.types import CallStatus
 from stator.model.values.ids import short
 from stator.model.views.unplaced import Unplaced, calls_of
@@ -18,6 +18,7 @@ from stator.surfaces.cli.render import unplaced_items
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import intent
 from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.table import report_cut
 from stator.surfaces.cli.render.times import clock, stamp
 
 if TYPE_CHECKING:
@@ -82,17 +83,20 @@ def calls(
             scope = None if all else opened.project
             statuses = statuses_of(wanted)
             found = opened.store.calls(
-                project=scope, statuses=statuses, tool=tool, limit=count
+                project=scope, statuses=statuses, tool=tool, limit=min(count + 1, PAGE_MAX)
             ).rows
         else:
             view = opened.session(session)
-            found = view.calls(status=wanted, tool=tool, last=last, limit=count)
+            more = min(count + 1, PAGE_MAX)
+            found = view.calls(status=wanted, tool=tool, last=last, limit=more)
             if not json:
                 title(screen, view, opened.now, f"{wanted} calls" if wanted else "calls")
         waiting = [] if wide else _unplaced(view, wanted, tool)
         if not json:
             screen.lines(unplaced_items.lines(waiting))
-        for row in found:
+        if found and not json:
+            screen.line(_header(wide=wide))
+        for row in found[:count]:
             if json:
                 screen.item(_as_json(row))
             else:
@@ -100,6 +104,8 @@ def calls(
                 screen.line(_line(row, opened, wide=wide), hang=INDENT if row.cause else -1)
         if json and waiting:
             screen.item({"unplaced": unplaced_items.all_as_json(waiting)})
+        if len(found) > count:
+            report_cut(screen, count, "calls", f"-n {count * 2}", asked=limit is not None)
         if not found and not waiting:
             return opened.report_empty("no matching calls")
     return 0
@@ -126,6 +132,12 @@ def _status(failed: bool, open: bool, status: str | None) -> str | None:
     if status is not None and status not in STATUSES:
         raise BadQuery(f"unknown status {status!r:.40}", hint=", ".join(STATUSES))
     return given[0] if given else None
+
+
+def _header(*, wide: bool) -> Line:
+    line = Line().add("CALL", "head", width=11).add("AT", "head", width=7)
+    line.add("WHEN", "head", width=19 if wide else 8).add(" TURN", "head", width=5)
+    return line.add(" ").add("ENDED", "head", width=10).add("CALL AND CAUSE", "head")
 
 
 def _line(row: CallRow, opened: OpenedStore, *, wide: bool) -> Line:

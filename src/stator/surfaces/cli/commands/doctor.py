@@ -69,6 +69,8 @@ UNASKED = "?"
 """The recorded tool name of a result whose call is not in the record."""
 STUCK_US = 3600 * 1_000_000
 """Queued hook lines older than an hour are a problem: every program that writes to the store imports them."""
+BACKGROUND = frozenset({"filesystem", "tails"})
+"""Notes that ask for nothing: only JSON has them."""
 MARKS = {"error": ("✗", "bad"), "warning": ("!", "doubt"), "note": ("·", "dim")}
 
 
@@ -103,7 +105,8 @@ def doctor(
             info = opened.info()
             about |= {"store_schema": info.schema, "sqlite": info.detail.get("sqlite", "")}
             about |= {"bytes": info.detail.get("bytes", 0), "id": info.id}
-            findings += _damage(opened, info)
+            findings += _damage(opened, info, about)
+            about["last_used"] = _last_used(opened)
             findings += _unindexed(info)
             findings += _unfinished_erasure(info)
             findings += _sessions(opened)
@@ -135,32 +138,44 @@ def doctor(
             found = [as_json(finding) for finding in findings]
             screen.document("stator.doctor/1", {**about, "findings": found})
         else:
-            screen.lines(_screen(about, findings), hang=6)
+            lines = list(_screen(about, findings))
+            screen.lines(lines, hang=6 if len(lines) > 1 else -1)  # that all is well is one line
     serious = any(finding.severity != "note" for finding in findings)
     return broken or (FINDING if serious else OK)
 
 
 def _screen(about: dict[str, Any], findings: list[Finding]) -> Iterator[Line]:
-    yield Line(about["store"], "title").add(f" ({about['found']})", "dim")
-    if "store_schema" in about:
-        parts = f"{size(about['bytes'])}, schema {about['store_schema']}, SQLite {about['sqlite']}"
-        yield Line(f"  {parts}, store {about['id'][:8]}", "dim")
-    hint = f" → {about['approvals_hint']}" if about["approvals_hint"] else ""
-    yield Line(f"  approvals: {about['approvals']}{hint}", "dim")
-    for other in about["others"]:
-        yield Line(f"  another store: {other['store']} ({other['found']})", "dim")
-    yield Line()
-    for finding in findings:
+    """One line if all is well; else one line a problem, which ends with what to do about it."""
+    shown = [one for one in findings if one.severity != "note" or one.check not in BACKGROUND]
+    serious = any(one.severity != "note" for one in shown)
+    if shown:
+        yield Line(about["store"], "title").add(f" ({about['found']})", "dim")
+    for finding in shown:
         mark, style = MARKS[finding.severity]
-        yield Line(f"{mark} ", style).add(finding.what)
-        if finding.hint:
-            yield Line(f"    → {finding.hint}", "dim")
-    if not any(finding.severity != "note" for finding in findings):
-        yield (
-            Line("✓ ", "ok")
-            .add("no problems found")
-            .add("; to check every commit: stator verify", "dim")
-        )
+        line = Line(f"{mark} ", style).add(finding.what)
+        yield line.add(f" → {finding.hint}" if finding.hint else "", "dim")
+    if serious:
+        hint = f" → {about['approvals_hint']}" if about["approvals_hint"] else ""
+        yield Line(f"· approvals: {about['approvals']}{hint}", "dim")
+    else:
+        yield Line("OK", "ok").add(f": {_all_is_well(about)}")
+
+
+def _all_is_well(about: dict[str, Any]) -> str:
+    """What was checked, and when a session was last used."""
+    parts = []
+    if "sessions" in about:
+        parts += [count(about["sessions"], "session"), count(about["commits"], "commit")]
+    parts.append(size(about["bytes"]) if about.get("bytes") else "")
+    parts.append(f"last used {about['last_used']}" if about.get("last_used") else "")
+    found = ", ".join(part for part in parts if part) or "the store can be read"
+    return f"{found} · {_near(about['store'])}"
+
+
+def _near(path: str) -> str:
+    """A path below the working directory without that directory."""
+    here = os.getcwd() + os.sep
+    return path.removeprefix(here)
 
 
 def _finding(severity: str, what: str, check: str, hint: str = "", session: str = "") -> Finding:
@@ -264,13 +279,21 @@ def _rebuilt(store: Store) -> Finding:
     return _finding("note", "rebuilt every index from the log", "rebuild")
 
 
-def _damage(store: Store, info: StoreInfo) -> Iterator[Finding]:
+def _last_used(store: Store) -> str:
+    """How long ago a session was last used; empty if there is none or that is unknown."""
+    rows = [row for row in store.sessions(limit=1).rows if row.has_times]
+    return ago(rows[0].updated, store.context.clock()) if rows else ""
+
+
+def _damage(store: Store, info: StoreInfo, about: dict[str, Any]) -> Iterator[Finding]:
     """What `verify` finds; of a large store only that it was not asked."""
     if info.detail.get("bytes", 0) > VERIFIED_MAX:
         what = "the store is large, so its commits were not checked"
         yield _finding("note", what, "verify", "stator verify")
         return
-    yield from _in_words(store.verify())
+    report = store.verify()
+    about |= {"sessions": report.sessions, "commits": report.commits}
+    yield from _in_words(report)
 
 
 def _in_words(report: VerifyReport) -> Iterator[Finding]:
@@ -319,9 +342,10 @@ def _sessions(store: Store) -> Iterator[Finding]:
     for view in interrupted[:LISTED]:
         yield _finding(
             "note",
-            f"session {view.name} was interrupted: its driver is gone",
+            f"session {view.name} was interrupted {ago(view.row.updated, store.context.clock())}: its driver"
+            " is gone, no commit is lost",
             "interrupted",
-            "resume it to continue; no commit is lost",
+            f"stator resume {short(view.id)}",
             view.id,
         )
     if len(interrupted) > LISTED:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,9 +12,11 @@ from stator.model.values.ids import short
 from stator.model.values.paths import outside
 from stator.runtime.views.file_changes import FileChange
 from stator.surfaces.cli.parts.open_store import open_to_read, title
-from stator.surfaces.cli.render.lines import Line, widest
+from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import OP_STYLES
 from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.table import Column, table
+from stator.surfaces.cli.render.turns.subject import base_of, relative
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -32,6 +35,17 @@ stator files fix-login             all files that session touched
 stator files --project --last 1    in the last turn of every session of this project
 stator files --reads --json | jq -r .path
 """
+
+
+COLUMNS = (
+    Column(title="CHANGE"),
+    Column(title="FILE", shrinks=True, middle=True, least=20),
+    Column(title="EDITS", right=True, drop=2),
+    Column(title="TURN"),
+    Column(title="AT"),
+    Column(title="SESSION", shrinks=True, least=16),
+    Column(title="NOTE", shrinks=True, drop=1),
+)
 
 
 def files(
@@ -72,13 +86,12 @@ def files(
         when = f"files of the last {last} turns" if last else "all files"
         if not wide:
             title(screen, view, opened.now, when)
-        names = opened.names()
-        paths = widest((change.path for change in found), max(20, screen.width - 44))
-        for change in found:
-            line = _line(change, paths)
-            if wide:
-                line.add(f"  {names[change.session]} {short(change.session)}", "dim")
-            screen.line(line)
+        names = opened.names() if wide else None
+        base = base_of(change.path for change in found)
+        rows = [_cells(change, names, base) for change in found]
+        screen.lines(table(COLUMNS, rows, screen.width))
+        if base:
+            screen.lines(["", Line(f"paths are below {base}", "dim")])
         if not found:
             return opened.report_empty(
                 "no files were touched" + (f" in the last {last} turns" if last else "")
@@ -86,10 +99,16 @@ def files(
     return 0
 
 
-def _line(change: FileChange, paths: int) -> Line:
-    line = Line().add(change.op, OP_STYLES.get(change.op, ""), width=9)
-    line.add(change.path, width=paths).add("  ").add(f"t{change.turn}", width=4)
-    line.add(" ").add(f"@{change.seq}", "id", width=6)
-    line.add(f" {change.edits} edits" if change.edits > 1 else "", "dim")
-    line.add(outside(change.root, change.path), "dim")
-    return line.add(f" ({change.how})" if change.how != "recorded" else "", "dim")
+def _cells(change: FileChange, names: Mapping[str, str] | None, base: str) -> list[Line | str]:
+    owner = "" if names is None else f"{names[change.session]} {short(change.session)}"
+    about = outside(change.root, change.path).strip()
+    how = f"({change.how})" if change.how != "recorded" else ""
+    return [
+        Line(change.op, OP_STYLES.get(change.op, "")),
+        relative(change.path, base),
+        str(change.edits) if change.edits else "",
+        f"t{change.turn}",
+        Line(f"@{change.seq}", "id"),
+        Line(owner, "dim"),
+        Line(" ".join(part for part in (about, how) if part), "dim"),
+    ]

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stator.connect import connect, locate, now, project_id, project_root
+from stator.connect import USERS, StorePlace, connect, locate, now, project_id, project_root
 from stator.errors import BadQuery, InvalidInput, NotFound, StoreError
 from stator.importers import registry
 from stator.model.exchange.bundle import MAGIC as BUNDLE
@@ -125,9 +125,19 @@ def import_(
             )
             failure = _run(importing)
         _answer(screen, found, importing)
+        if discovery.candidates and not screen.json and not dry_run:
+            screen.whole(_where(locate(store)))
         if failure is None and not dry_run and _only_agents(wanted):
             _remember(opened, screen)
         return _exit_code(importing, failure)
+
+
+def _where(place: StorePlace) -> Iterator[Line]:
+    """The store that was written to; in a folder without one, how to make one."""
+    yield Line("  store         ", "dim").add(f"{place.url} ({place.why})", "dim")
+    if place.why == USERS:
+        hint = "for a store of this folder: stator init, then import again"
+        yield Line("                → ", "dim").add(hint, "bold")
 
 
 def _only_agents(wanted: list[str]) -> bool:

@@ -1,4 +1,4 @@
-"""`stator log`: shows the commits of a session, turn by turn."""
+"""`stator log`: shows what happened in a session, turn by turn; one line a call."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from stator.errors import BadQuery
 from stator.model.log.commit import Commit
-from stator.model.log.query import check_limit
+from stator.model.log.query import CallQuery, CallRow, check_limit
 from stator.model.records.tables import KINDS, QUIET
+from stator.model.records.types import FileRecord
 from stator.model.views.unplaced import Unplaced
 from stator.runtime.base.watch import LAST_S
 from stator.runtime.facade.view import SessionView
 from stator.runtime.tails.tail import Tailing
+from stator.runtime.views.session import list_calls
 from stator.surfaces.cli.parts.open_store import (
     OpenedStore,
     open_to_follow,
@@ -23,11 +25,16 @@ from stator.surfaces.cli.parts.open_store import (
 from stator.surfaces.cli.render import record_line, unplaced_items, wire
 from stator.surfaces.cli.render.detail import contents
 from stator.surfaces.cli.render.lines import Line, cells
+from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import SIDE_BY_SIDE, Screen
 from stator.surfaces.cli.render.times import clock, day, parse_since
+from stator.surfaces.cli.render.turns import layout
+from stator.surfaces.cli.render.turns.fold import TurnFold, calls_without_outcome, fold
+from stator.surfaces.cli.render.turns.subject import base_of
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
+        EditsFlag,
         FollowFlag,
         JsonFlag,
         KindOption,
@@ -39,16 +46,24 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator log                         the last session, newest turn first
+stator log                         the last session, newest turn first, one line a call
 stator log t5                      what happened in turn 5
-stator log t2..t4 --reverse        turns 3 and 4, oldest first
-stator log fix-login -n 20         the newest 20 commits of a session
+stator log --oneline               one line a turn
+stator log t5 -p                   with every edit as a patch
+stator log --graph                 turns, and the forks, retries and sub-agents they led to
+stator log fix-login -n 20         the newest 20 lines of a session
 stator log --kind decision --kind file
+stator log --full                  every commit, with everything recorded in it
 stator log -f                      the newest commits, then each new one
 stator log --json | jq -r 'select(.status == "error") | .tool'
 """
 FOLLOWED = 10
 """Commits that --follow shows before it waits for new ones, unless -n is given."""
+FILES_READ = 300
+"""Files of a session that are looked at for the folder it works in."""
+BOOKKEEPING = "bookkeeping commit"
+CALLS_READ = 1000
+"""Calls that are looked through for how one of another turn ended."""
 
 
 def log(
@@ -59,6 +74,9 @@ def log(
     limit: LimitOption = None,
     kind: KindOption = None,
     since: SinceOption = None,
+    oneline: bool = False,
+    patch: EditsFlag = False,
+    graph: bool = False,
     full: bool = False,
     reverse: bool = False,
     follow: FollowFlag = False,
@@ -66,17 +84,22 @@ def log(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show what happened, commit by commit, newest turn first.
+    """Show what happened, one line a call, newest turn first.
 
-    Within a turn, commits are in the order they happened, under the prompt. With --json each line is one
-    commit, newest first. What a recorded agent has done and its transcript has not reached is marked unplaced.
+    Within a turn, lines are in the order they happened, under the prompt. Bookkeeping is left out; --full shows every
+    commit. With --json each line is one commit, newest first. What a recorded agent has done and its transcript has not
+    reached is marked unplaced.
 
     Parameters
     ----------
     range
         A turn (t5), a range (t4..t5) or a session; default: the whole log.
+    oneline
+        Show one line a turn.
+    graph
+        Show one line a turn, and the forks, retries and sub-agents it led to.
     full
-        Show everything recorded in each commit, including large payloads.
+        Show every commit and everything recorded in it, including large payloads.
     reverse
         Show the oldest first.
     """
@@ -93,7 +116,9 @@ def log(
                 raise BadQuery("--follow cannot be combined with a range or --reverse")
             return _follow(screen, view, opened, kinds, FOLLOWED if limit is None else limit, full)
         floor = parse_since(since, opened.now) if since is not None else None
-        found = _matching(view, span, kinds, floor, limit, reverse=reverse, load=full)
+        in_turns = not (json or full or kinds)
+        most = None if in_turns else limit
+        found = _matching(view, span, kinds, floor, most, reverse=reverse, load=full)
         if json:
             for commit in found:
                 screen.item(wire.commit(commit))
@@ -106,12 +131,147 @@ def log(
         waiting = _unplaced(view, span, kinds, floor)
         if waiting and not reverse:
             screen.lines([*unplaced_items.lines(waiting), Line()])
-        shown = _show(screen, found, full=full, reverse=reverse, left=_left_at(view))
+        if in_turns:
+            turns = _Turns(screen, view, opened, limit, reverse=reverse)
+            shown = turns.show(found, oneline=oneline, graph=graph, patch=patch)
+        else:
+            shown = _show(screen, found, full=full, reverse=reverse, left=_left_at(view))
         if waiting and reverse:
             screen.lines([Line(), *unplaced_items.lines(waiting)])
         if not shown and not waiting:
             return opened.report_empty("no matching commits")
     return 0
+
+
+class _Turns:
+    """Shows the turns of a session, folded: a call and its outcome are one line."""
+
+    def __init__(
+        self,
+        screen: Screen,
+        view: SessionView,
+        opened: OpenedStore,
+        limit: int | None,
+        *,
+        reverse: bool,
+    ) -> None:
+        self.screen = screen
+        self.view = view
+        self.store = opened.store.as_read
+        self.now = opened.now
+        self.limit = limit
+        self.reverse = reverse
+        self.times = view.row.has_times
+        self.left = _left_at(view)
+        paths = (entry.record for entry in view.entries("files", limit=FILES_READ))
+        self.base = base_of(one.path for one in paths if isinstance(one, FileRecord))
+
+    def show(self, commits: Iterable[Commit], *, oneline: bool, graph: bool, patch: bool) -> bool:
+        """Show the turns in the order asked for; whether there were any commits."""
+        folded = self._folded(commits)
+        if oneline or graph:
+            kept = [turn for turn in islice(folded, self.limit) if turn.is_turn]
+            return self._listed(kept, graph=graph)
+        shown = hidden = 0
+        for turn in self._limited(folded):
+            if turn.is_turn or turn.items:
+                if shown:
+                    self.screen.line()
+                self._turn(turn, patch=patch)
+                shown += 1
+            hidden += turn.hidden
+        if hidden:
+            self.screen.lines(
+                ["", Line(f"not shown: {count(hidden, BOOKKEEPING)} (--full)", "dim")]
+            )
+        return bool(shown or hidden)
+
+    def _folded(self, commits: Iterable[Commit]) -> Iterator[TurnFold]:
+        for _, group in groupby(commits, key=lambda commit: commit.turn):
+            turn = list(group)
+            if not self.reverse:
+                turn.reverse()
+            yield fold(turn, self._unanswered(turn), self.base, times=self.times)
+
+    def _unanswered(self, turn: list[Commit]) -> dict[str, CallRow]:
+        """How calls ended whose outcome is not among the commits of their turn."""
+        found = calls_without_outcome(turn)
+        if not found:
+            return {}
+        wanted = {one.call for one in found}
+        known: dict[str, CallRow] = {}
+        for tool in {one.tool for one in found}:
+            query = CallQuery(session=self.view.id, tool=tool, after=found[0].seq - 1)
+            page = list_calls(self.store, query, None, CALLS_READ)
+            known |= {row.call: row for row in page.rows if row.call in wanted}
+        return known
+
+    def _limited(self, turns: Iterator[TurnFold]) -> Iterator[TurnFold]:
+        """The turns, with the newest `limit` items only."""
+        if self.limit is None:
+            yield from turns
+            return
+        left = self.limit
+        kept: list[TurnFold] = []
+        whole = list(turns) if self.reverse else turns
+        for turn in reversed(whole) if isinstance(whole, list) else whole:
+            if left <= 0:
+                break
+            if len(turn.items) > left:
+                turn.items = turn.items[-left:]
+                turn.cut = True
+            left -= max(1, len(turn.items))
+            kept.append(turn)
+        yield from reversed(kept) if self.reverse else kept
+
+    def _turn(self, turn: TurnFold, *, patch: bool) -> None:
+        screen = self.screen
+        if turn.is_turn:
+            screen.line(layout.heading(turn, screen.width, self.now, times=self.times))
+        if turn.cut:
+            screen.line(Line(f"    … earlier lines: stator log t{turn.turn}", "dim"))
+        edits = self._edits(turn) if patch else {}
+        placed = layout.rows(
+            turn.items, screen.width, self.now, began=turn.first.when, times=self.times
+        )
+        for item, lines in placed:
+            screen.lines(lines)
+            for seq in {item.seq, item.outcome}:
+                screen.whole(edits.pop(seq, []))
+        for seq in sorted(edits):
+            screen.whole(edits[seq])
+        if self.left and turn.last.seq == self.left:
+            screen.line(Line("    interrupted: a call of this turn gets no result any more", "dim"))
+        if (summed := layout.sum_line(turn)).plain:
+            screen.line(summed)
+
+    def _edits(self, turn: TurnFold) -> dict[int, list[Line]]:
+        """The edits of a turn as patches, by the commit that recorded each."""
+        from stator.runtime.views.contents import edits_in
+        from stator.surfaces.cli.render.patch import of_edit
+
+        found = edits_in(self.store, self.view.id, turn.first.seq - 1, turn.last.seq)
+        return {
+            seq: [line for edit in edits for line in of_edit(edit, self.base)]
+            for seq, edits in found.items()
+        }
+
+    def _listed(self, turns: list[TurnFold], *, graph: bool) -> bool:
+        screen = self.screen
+        if graph:
+            from stator.surfaces.cli.render.turns import graph as drawn
+
+            tree, behind = self.view.tree(), self.view.rewound()
+            screen.lines(
+                drawn.lines(turns, tree, self.view.id, behind, self.left, screen.width, self.now)
+            )
+        else:
+            from stator.surfaces.cli.render.turns import oneline
+
+            screen.lines(
+                oneline.lines(turns, screen.width, self.now, times=self.times, left=self.left)
+            )
+        return bool(turns)
 
 
 def _unplaced(
@@ -230,11 +390,10 @@ def _show(
             turn.reverse()
         if any_shown:
             screen.line()
-        date = day(turn[0].when)
-        if date != today:
-            screen.line(Line(date, "dim"))
-            today = date
-        for commit in turn if full else _condensed(turn):
+        for commit in turn:
+            if (date := day(commit.when)) != today:
+                screen.line(Line(date, "dim"))
+                today = date
             screen.line(row(commit, screen.width))
             if full:
                 screen.whole(contents(commit))
@@ -244,16 +403,6 @@ def _show(
             )
         any_shown = True
     return any_shown
-
-
-def _condensed(turn: list[Commit]) -> list[Commit]:
-    """Leave out model calls that were answered: the log shows the answer instead."""
-    answered = {commit.call for commit in turn if commit.kind == "entry" and commit.call}
-    return [
-        commit
-        for commit in turn
-        if commit.kind not in ("call", "outcome") or commit.call not in answered
-    ]
 
 
 def row(commit: Commit, width: int) -> Line:

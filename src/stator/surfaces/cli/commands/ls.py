@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from stator.errors import BadQuery
 from stator.model.log.query import SessionRow, check_limit
-from stator.model.records.types import Status
+from stator.model.records.types import SpendRecord, Status
 from stator.model.values.ids import short
 from stator.runtime.base.project_flags import Trash, in_trash, tombstones
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
-from stator.surfaces.cli.render.lines import Line, widest
-from stator.surfaces.cli.render.record_line import count
+from stator.surfaces.cli.render import amounts
+from stator.surfaces.cli.render.lines import STATUS_STYLES, Line
+from stator.surfaces.cli.render.record_line import brief, value_of
 from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.table import Column, report_cut, table
 from stator.surfaces.cli.render.times import ago, parse_since, used
 from stator.surfaces.cli.render.wire import record
 
@@ -36,6 +38,29 @@ stator ls --trash                  sessions in the trash, and records of purged 
 stator ls --since 2d --json | jq -r .name
 """
 LIMIT = 50
+ASKED_MAX = 300
+"""Characters of a prompt that a line can show."""
+COLUMNS = (
+    Column(title="ID"),
+    Column(title="SESSION", shrinks=True, least=20),
+    Column(title="AGENT", most=16, drop=3),
+    Column(title="STATUS"),
+    Column(title="WHEN"),
+    Column(title="TURNS", right=True, drop=2),
+    Column(title="TOKENS", right=True, drop=4),
+    Column(title="CACHED", right=True, drop=6),
+    Column(title="COST", right=True, drop=5),
+    Column(title="ASKED", shrinks=True, least=24, drop=7),
+    Column(title="PROJECT", shrinks=True, most=24, drop=1),
+    Column(title="REPLACED BY"),
+)
+TRASH_COLUMNS = (
+    Column(title="ID"),
+    Column(title="SESSION", shrinks=True, least=12),
+    Column(title="STATUS"),
+    Column(title="WHEN"),
+    Column(title="WHY", shrinks=True, least=12),
+)
 STATUSES = (*get_args(Status), "interrupted", "silent")
 
 
@@ -78,9 +103,9 @@ def ls(
             for row in found[:wanted]:
                 screen.item(as_json(row))
         else:
-            screen.lines(_lines(found[:wanted], opened.now, projects=all))
-        if len(found) > wanted and not json:
-            screen.line(Line(f"… more sessions; show them with -n {wanted * 2}", "dim"))
+            screen.lines(_lines(opened, found[:wanted], screen.width, projects=all))
+        if len(found) > wanted:
+            report_cut(screen, wanted, "sessions", f"-n {wanted * 2}", asked=limit is not None)
         if not found:
             return opened.report_empty("no sessions" if all else _empty_message(opened))
     return 0
@@ -99,16 +124,21 @@ def _trash(opened: OpenedStore, screen: Screen, project: str | None) -> int:
         about |= {"purged": one.at, "by": one.by, "policy": one.policy, "about": one.about}
         found.append((one.project, about))
     shown = [about for of, about in found if project is None or of == project]
-    names = widest((about["name"] for about in shown), 32)
-    for about in shown:
-        if screen.json:
+    if screen.json:
+        for about in shown:
             screen.item(about)
-            continue
-        at = about["purged"] or about["trashed"]
-        line = Line().add(short(about["id"]), "id", width=11)
-        line.add(about["name"], "bold", width=names).add("  ")
-        line.add("purged" if about["purged"] else "in trash", "dim", width=12)
-        screen.line(line.add(ago(at, opened.now), width=14).add(f"{about['policy']} {about['by']}"))
+    rows: list[list[Line | str]] = [
+        [
+            Line(short(about["id"]), "id"),
+            Line(about["name"], "bold"),
+            Line("purged" if about["purged"] else "in trash", "dim"),
+            ago(about["purged"] or about["trashed"], opened.now),
+            f"{about['policy']} {about['by']}",
+        ]
+        for about in shown
+    ]
+    if not screen.json:
+        screen.lines(table(TRASH_COLUMNS, rows, screen.width))
     return 0 if shown else opened.report_empty("the trash is empty")
 
 
@@ -137,17 +167,44 @@ def _rows(
             return
 
 
-def _lines(rows: list[SessionRow], now: int, *, projects: bool) -> Iterator[Line]:
-    names = widest((row.record.name for row in rows), 32)
-    agents = widest((row.record.agent for row in rows), 16)
-    for row in rows:
-        line = Line().add(short(row.id), "id", width=11)
-        line.add(row.record.name, "bold", width=names).add("  ")
-        line.status(row.shown, width=12).add(count(row.turns, "turn"), width=11)
-        line.add(used(row, now), "dim", width=14).add(row.record.agent, width=agents)
-        adopted = row.record.adopted
-        line.add(f"  → {short(adopted)}" if adopted else "", "dim")
-        yield line.add(f"  {row.record.project}" if projects else "", "dim")
+def _lines(
+    opened: OpenedStore, rows: list[SessionRow], width: int, *, projects: bool
+) -> Iterator[Line]:
+    yield from table(COLUMNS, [_cells(opened, row, projects) for row in rows], width)
+
+
+def _cells(opened: OpenedStore, row: SessionRow, projects: bool) -> list[Line | str]:
+    spend = _spend(opened, row.id)
+    price = amounts.money(spend)
+    return [
+        Line(short(row.id), "id"),
+        Line(row.record.name, "bold"),
+        row.record.agent,
+        Line(row.shown, STATUS_STYLES.get(row.shown, "")),
+        Line(used(row, opened.now), "dim"),
+        str(row.turns),
+        amounts.tokens(spend) if row.turns else "",
+        Line(amounts.cached(spend) if row.turns else "", "dim"),
+        price if row.turns else "",
+        Line(_asked(opened, row), "dim"),
+        Line(row.record.project if projects else "", "dim"),
+        Line(f"→ {short(row.record.adopted)}" if row.record.adopted else "", "dim"),
+    ]
+
+
+def _spend(opened: OpenedStore, session: str) -> dict[str, int]:
+    """What a session reported that it used, by unit."""
+    found = (entry.record for entry in opened.store.port.entries(session, "spend"))
+    return {one.unit: one.amount for one in found if isinstance(one, SpendRecord)}
+
+
+def _asked(opened: OpenedStore, row: SessionRow) -> str:
+    """The first prompt, unless the session is named by it."""
+    turns = opened.store.port.turns(row.id, limit=1, prompts=True) if row.turns else []
+    began = turns[0].began if turns else None
+    asked = brief(value_of(began, "input"), ASKED_MAX) if began is not None else ""
+    words = row.record.name.rstrip("… ")
+    return "" if " ".join(asked.split()).startswith(" ".join(words.split())) else asked
 
 
 def as_json(row: SessionRow) -> dict[str, Any]:

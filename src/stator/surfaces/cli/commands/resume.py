@@ -13,11 +13,14 @@ from stator.model.log.commit import Commit
 from stator.model.log.query import TurnRow
 from stator.model.records.types import Entry
 from stator.model.values import canon
+from stator.model.values.ids import short
 from stator.runtime.driving import approvals, budgets, settlement
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.file_changes import FileChange
 from stator.surfaces.cli.commands.ls import as_json as session_as_json
 from stator.surfaces.cli.commands.show import pair, plan_section, section
+from stator.surfaces.cli.parts.agent_command import agent_command
+from stator.surfaces.cli.parts.agent_command import shown as agent_words
 from stator.surfaces.cli.parts.hand_over import become, environ_for
 from stator.surfaces.cli.parts.open_store import OpenedStore, heading, open_to_read
 from stator.surfaces.cli.render import record_line, wire
@@ -168,12 +171,30 @@ def _how_to_continue(view: SessionView, opened: OpenedStore) -> list[str]:
     """How a program continues the session."""
     if view.record.status == "archived":
         return [f"the session is archived; continue in a fork: store.fork({view.name!r})"]
+    if view.record.mode == "recorded":
+        return _how_its_agent_continues(view)
     where = repr(opened.place.url) if opened.place.why in ("as given", "$STATOR_STORE") else ""
     other = view.record.project != opened.project
     project = f", project={view.record.project!r}" if other else ""
     return [
         f"with stator.connect({where}).open({view.name!r}{project}) as s, s.turn(…) as t: …",
         f"stator resume {shlex.quote(view.name)} -- python agent.py",
+    ]
+
+
+def _how_its_agent_continues(view: SessionView) -> list[str]:
+    """How a session continues whose agent runs outside Stator."""
+    name = short(view.id)
+    words = agent_command(view.record)
+    if words is None:
+        agent = view.record.agent or "its agent"
+        return [
+            f"stator brief {name}   # what another session must know; {agent} cannot be started here"
+        ]
+    return [
+        agent_words(words),
+        f"stator resume {name} -- {agent_words(words)}",
+        f"stator brief {name}   # what another agent must know to continue",
     ]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stator.errors import BadPosition
+from stator.errors import BadPosition, WrongState
 from stator.model.values.ids import short
 from stator.runtime.branches import rewind as rewinding
 from stator.runtime.branches.rewind import Rewound
@@ -56,6 +56,8 @@ def rewind(
         view, ref = opened.resolve(session, position)
         if ref is None or ".." in ref:
             raise BadPosition("rewind takes one position", hint="stator rewind t3")
+        if not dry_run:
+            _refuse_recorded(view)
         do = opened.store.contribute(view.id).rewind
         found = rewinding.plan(opened.store.port, view.id, ref) if dry_run else do(ref)
         if json:
@@ -64,6 +66,20 @@ def rewind(
         else:
             screen.lines(_lines(view, found, dry=dry_run), hang=4)
     return 0
+
+
+def _refuse_recorded(view: SessionView) -> None:
+    """Refuse to rewind what another program drives: its agent would not know, and go on as before."""
+    record = view.record
+    if record.mode != "recorded":
+        return
+    agent = record.agent or "its agent"
+    name = short(view.id)
+    raise WrongState(
+        f"{record.name} is recorded: {agent} keeps its own conversation, and a rewind here would not change it",
+        hint=f"rewind it in {agent}; or branch: stator fork {name}:t1;"
+        f" or put files back: stator restore --all --at {name}:t1",
+    )
 
 
 def _lines(view: SessionView, found: Rewound, *, dry: bool) -> Iterator[Line]:

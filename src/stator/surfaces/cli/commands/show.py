@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from stator.errors import BadPosition, NotFound
 from stator.model.log.commit import Commit
 from stator.model.log.edges import edges_of, uses_operands
-from stator.model.records.types import CallRecord, Entry
+from stator.model.log.query import CallRow
+from stator.model.records.types import CallRecord, Entry, SpendRecord
 from stator.model.sessions.lifecycle import AFTER_CLOSE, ENDED, split_cause
 from stator.model.values import canon
 from stator.model.values.ids import short
@@ -21,8 +22,8 @@ from stator.runtime.views.derivation import reach
 from stator.runtime.views.refs import last_attempt
 from stator.surfaces.cli.commands.ls import as_json
 from stator.surfaces.cli.parts.open_store import OpenedStore, heading, open_to_read
-from stator.surfaces.cli.render import record_line, unplaced_items, wire
-from stator.surfaces.cli.render.detail import contents
+from stator.surfaces.cli.render import amounts, record_line, unplaced_items, wire
+from stator.surfaces.cli.render.detail import contents, shows_edit
 from stator.surfaces.cli.render.lines import NO_SIGN, Line
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.times import stamp
@@ -131,6 +132,9 @@ def _commit(screen: Screen, view: SessionView, commit: Commit, opened: OpenedSto
     screen.line(line.extend(record_line.of_commit(commit)))
     screen.line(Line(f"{commit.id} of {view.name} · {stamp(commit.when)}", "dim"))
     screen.line()
+    screen.whole(contents(commit))
+    screen.whole(_edits(view, commit, became, opened))
+    screen.line()
     for name in _FIELDS if uses_operands(commit) else _WITH_EDGES:
         if found[name] not in (None, 0, []):
             screen.line(Line(f"{name:12}", "dim").add(record_line.brief(found[name])), hang=12)
@@ -141,8 +145,22 @@ def _commit(screen: Screen, view: SessionView, commit: Commit, opened: OpenedSto
         screen.line(line.add(f" — {became.cause}" if became.cause else ""))
     if stamp(commit.at) != stamp(commit.when):
         screen.line(Line(f"{'recorded at':12}", "dim").add(stamp(commit.at)))
-    screen.line()
-    screen.whole(contents(commit))
+
+
+def _edits(
+    view: SessionView, commit: Commit, became: CallRow | None, opened: OpenedStore
+) -> Iterator[Line]:
+    """What a commit, or the call that it is, changed in files: as a patch."""
+    from stator.runtime.views.contents import edits_in
+    from stator.surfaces.cli.render.patch import of_edit
+
+    if commit.kind == "call" and shows_edit(record_line.value_of(commit, "input")):
+        return
+    seq = became.outcome if became is not None else commit.seq
+    found = edits_in(opened.store.as_read, view.id, seq - 1, seq) if seq else {}
+    for edit in found.get(seq, []):
+        yield Line()
+        yield from of_edit(edit)
 
 
 # -- a session ------------------------------------------------------------------------------------
@@ -210,6 +228,13 @@ def _details(view: SessionView, opened: OpenedStore) -> Iterator[Line]:
         f"{record_line.count(counts.calls, 'call')} "
         f"({counts.failed} not ok), {record_line.size(counts.content_bytes)}",
     )
+    spend = {
+        entry.record.unit: entry.record.amount
+        for entry in view.entries("spend")
+        if isinstance(entry.record, SpendRecord)
+    }
+    if used := amounts.tokens_in_words(spend):
+        yield pair("spent", f"{used}, cost {amounts.money(spend)}")
     yield pair("head", head.hash)
     yield pair("store", f"{opened.place.url} ({opened.place.why})")
 

@@ -11,12 +11,13 @@ from stator.model.values.ids import short
 from stator.model.views.unplaced import Unplaced, calls_of
 from stator.runtime.base.context import nap
 from stator.runtime.base.watch import watcher_of
-from stator.runtime.views.overview import Overview, PersonNeeded, overview
+from stator.runtime.views.overview import Overview, overview
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_follow
-from stator.surfaces.cli.render import unplaced_items, wire
-from stator.surfaces.cli.render.lines import Line, widest
+from stator.surfaces.cli.render import amounts, unplaced_items, wire
+from stator.surfaces.cli.render.lines import STATUS_STYLES, Line
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.table import Column, table
 from stator.surfaces.cli.render.times import clock, span
 
 if TYPE_CHECKING:
@@ -27,6 +28,17 @@ stator top                         live, until Ctrl-C
 stator top --once                  print once and exit
 stator top --all --json | jq -r 'select(.waiting != []) | .name'
 """
+COLUMNS = (
+    Column(title="ID"),
+    Column(title="SESSION", shrinks=True, least=16),
+    Column(title="STATUS"),
+    Column(title="TURN"),
+    Column(title="DOING", shrinks=True, least=12),
+    Column(title="PLAN", right=True, drop=2),
+    Column(title="TOKENS", right=True, drop=3),
+    Column(title="CACHED", right=True, drop=5),
+    Column(title="COST", right=True, drop=4),
+)
 EVERY_S = 2.0
 EVERY_MIN_S, EVERY_MAX_S = 0.2, 3600.0
 
@@ -66,7 +78,7 @@ def top(
             return 0
         if once or not screen.is_terminal:
             found = overview(opened.store.as_read, everything=all)
-            screen.lines(_lines(found, opened.now))
+            screen.lines(_lines(found, opened.now, screen.width))
             return 0 if found else opened.report_empty("no session is running or waiting for you")
         return _live(screen, opened, every, everything=all)
 
@@ -84,7 +96,7 @@ def _live(screen: Screen, opened: OpenedStore, every: float, *, everything: bool
             waiting = sum(bool(one.waiting) for one in found)
             head = Line(clock(now), "dim").add(f" {count(len(found), 'session')}", "bold")
             screen.line(head.add(f" · {waiting} waiting for you", "doubt" if waiting else "dim"))
-            lines = list(_lines(found, now))
+            lines = list(_lines(found, now, screen.width))
             screen.lines(lines[:room])
             if len(lines) > room:
                 screen.line(Line(f"… {count(len(lines) - room, 'more line')}", "dim"))
@@ -94,23 +106,30 @@ def _live(screen: Screen, opened: OpenedStore, every: float, *, everything: bool
     return 0
 
 
-def _lines(found: list[Overview], now: int) -> Iterator[Line]:
-    names = widest((one.row.record.name for one in found), 28)
-    plans = widest((_plan(one) for one in found), 12)
-    calls = widest((_call(one, now) for one in found), 28)
-    costs = widest((_spend(one.spend) for one in found), 18)
-    for one in found:
-        line = Line().add(short(one.row.id), "id", width=11)
-        line.add(one.row.record.name, "bold", width=names).add("  ")
-        line.status(one.row.shown, width=12)
-        line.add(f"t{one.turn}" if one.turn else "-", "" if one.turn_open else "dim", width=5)
-        line.add(_call(one, now), "changed" if one.call else "dim", width=calls).add("  ")
-        line.add(_plan(one), "dim", width=plans).add("  ")
-        yield line.add(_spend(one.spend), "dim", width=costs)
+def _lines(found: list[Overview], now: int, width: int) -> Iterator[Line]:
+    """A table of sessions, with a line below each for what asks for a person."""
+    rows = list(table(COLUMNS, [_cells(one, now) for one in found], width))
+    yield from rows[:1]
+    for one, row in zip(found, rows[1:], strict=True):
+        yield row
         if one.unplaced:
             yield Line(f"{'':11}").extend(unplaced_items.explanation(one.unplaced))
-        for asked in _requests(one.waiting):
-            yield Line(f"{'':11}→ ", "dim").add(asked, "doubt")
+        for asked, command in _requests(one):
+            yield Line(f"{'':11}→ ", "dim").add(asked, "doubt").add(f"   {command}", "bold")
+
+
+def _cells(one: Overview, now: int) -> list[Line | str]:
+    return [
+        Line(short(one.row.id), "id"),
+        Line(one.row.record.name, "bold"),
+        Line(one.row.shown, STATUS_STYLES.get(one.row.shown, "")),
+        Line(f"t{one.turn}" if one.turn else amounts.UNKNOWN, "" if one.turn_open else "dim"),
+        Line(_call(one, now), "changed" if one.call else "dim"),
+        Line(f"{one.done}/{one.total}" if one.total else "", "dim"),
+        amounts.tokens(one.spend),
+        Line(amounts.cached(one.spend), "dim"),
+        amounts.money(one.spend),
+    ]
 
 
 def _call(one: Overview, now: int) -> str:
@@ -128,25 +147,15 @@ def _unplaced_call(one: Overview) -> Unplaced | None:
     return begun[-1] if begun else None
 
 
-def _plan(one: Overview) -> str:
-    return f"plan {one.done}/{one.total}" if one.total else "no plan"
-
-
-def _spend(spend: dict[str, int]) -> str:
-    """What was spent: money where it is known, else tokens."""
-    money = [
-        f"{amount / 1_000_000:.2f} {unit.partition(':')[2]}"
-        for unit, amount in sorted(spend.items())
-        if unit.startswith("money:")
-    ]
-    if money:
-        return ", ".join(money)
-    return f"{spend['tokens']:,} tokens" if "tokens" in spend else "-"
-
-
-def _requests(waiting: list[PersonNeeded]) -> Iterator[str]:
-    for one in waiting:
-        yield f"{one.what} {one.tool} {short(one.call)}" if one.call else "budget used up"
+def _requests(one: Overview) -> Iterator[tuple[str, str]]:
+    """What waits for a person, and the command that acts on it."""
+    for asked in one.waiting:
+        if asked.call:
+            name = short(asked.call)
+            command = "settle" if asked.what == "settle" else asked.what
+            yield f"{asked.what} {asked.tool} {name}", f"stator {command} {name}"
+        else:
+            yield "budget used up", f"stator budget {short(one.row.id)}"
 
 
 def as_json(one: Overview, now: int) -> dict[str, Any]:

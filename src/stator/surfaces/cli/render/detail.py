@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from stator.errors import StatorError
 from stator.model.log.commit import (
@@ -24,6 +25,8 @@ from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import intent, of_record, size
 
 INDENT = "      "
+REPLACED = (("old_string", "new_string"), ("old_str", "new_str"), ("oldText", "newText"))
+"""How tools name the text that an edit replaces, and the text that takes its place."""
 _SHOWN = tuple(name for name in CONTENT if name != "key")
 
 
@@ -60,14 +63,64 @@ def _field(name: str, item: bytes) -> Iterator[Line]:
         value = canon.loads(item)
     except StatorError as error:
         value = f"(unreadable: {error.what})"
-    text = value if isinstance(value, str) else wire.dumps(canon.decode(item), indent=2)
-    shown = escape.lines(text)
-    if len(shown) == 1:
-        yield Line(f"{INDENT}{name}: ", "dim").add(shown[0])
+    if name == "output" and isinstance(value, Mapping):
+        yield from _message(name, value)
+    else:
+        yield from _value(name, value, INDENT)
+
+
+def _message(name: str, value: Mapping[str, Any]) -> Iterator[Line]:
+    """An answer of a model as its text and the calls it asked for; anything else as it is."""
+    from stator.model.window.reply import dialect, requests, text_of
+
+    if dialect(value) == "plain":
+        yield from _value(name, value, INDENT)
         return
-    yield Line(f"{INDENT}{name}:", "dim")
+    if text := text_of(value).strip("\n"):
+        yield from _value("text", text, INDENT)
+    for request in requests(value):
+        yield from _value(f"asks for {request.name}", request.arguments, INDENT)
+
+
+def _value(name: str, value: Any, indent: str) -> Iterator[Line]:
+    """A value under its name: a text as text, an object field by field, anything deeper as JSON."""
+    if isinstance(value, Mapping) and value and len(indent) < len(INDENT) + 4:
+        yield Line(indent).add(f"{name}:", "dim")
+        old, new = _replaced(value)
+        for key, inner in value.items():
+            if key not in (old, new):
+                yield from _value(str(key), inner, f"{indent}  ")
+        for key, sign, style in ((old, "-", "removed"), (new, "+", "added")):
+            if key:
+                yield from (
+                    Line(f"{indent}  ").add(f"{sign}{line}", style)
+                    for line in escape.lines(value[key].removesuffix("\n"))
+                )
+        return
+    shown = escape.lines(value if isinstance(value, str) else _json(value))
+    if len(shown) == 1:
+        yield Line(indent).add(f"{name}: ", "dim").add(shown[0])
+        return
+    yield Line(indent).add(f"{name}:", "dim")
     for line in shown:
-        yield Line(f"{INDENT}  ").add(line)
+        yield Line(f"{indent}  ").add(line)
+
+
+def shows_edit(value: Any) -> bool:
+    """Whether the arguments of a call are shown as a diff already."""
+    return isinstance(value, Mapping) and any(_replaced(value))
+
+
+def _replaced(value: Mapping[str, Any]) -> tuple[str, str]:
+    """The two arguments of an edit that say what is replaced by what; empty if it has none."""
+    for old, new in REPLACED:
+        if isinstance(value.get(old), str) and isinstance(value.get(new), str):
+            return old, new
+    return "", ""
+
+
+def _json(value: Any) -> str:
+    return wire.dumps(canon.to_plain(value), indent=2)
 
 
 def call_line(view: SessionView, call: CallItem) -> Line:

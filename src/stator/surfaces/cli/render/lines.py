@@ -17,6 +17,7 @@ STYLES = {
     "dim": "dim",
     "bold": "bold",
     "title": "bold",
+    "head": "dim",
     "ok": "green",
     "bad": "red",
     "doubt": "bold yellow",
@@ -109,6 +110,20 @@ class Line:
             if part != text:
                 break
         short.pieces.append((mark, "dim"))
+        return short
+
+    def cut_plain(self, width: int) -> Line:
+        """The line in at most `width` cells, with an ellipsis and no number: for one cell of a table."""
+        if self.width <= width:
+            return self
+        short, room = Line(), max(0, width - 1)
+        for text, style in self.pieces:
+            part = take(text, room)
+            short.pieces.append((part, style))
+            room -= cells(part)
+            if part != text:
+                break
+        short.pieces.append(("…", "dim"))
         return short
 
     def wrapped(self, width: int, indent: int, rows: int = ROWS) -> list[Line]:

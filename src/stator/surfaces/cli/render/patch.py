@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stator.model.views.patch import FilePatch, text_of
-from stator.surfaces.cli.render.escape import lines
+from stator.model.views.patch import FilePatch, part_lines, text_of
+from stator.surfaces.cli.render.escape import EscapedText, lines
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
+if TYPE_CHECKING:
+    from stator.runtime.views.contents import EditPlaces
+
 STYLES = {"+": "added", "-": "removed", "@": "id", "#": "dim", "d": "bold"}
 HEADERS = ("+++ ", "--- ")
+INDENT = " " * 6
+COMMENTED = "#   "
+"""How lines of a change begin that git could not apply."""
 
 
 def show(screen: Screen, patches: Sequence[FilePatch]) -> None:
@@ -30,6 +36,18 @@ def coloured(patches: Iterable[FilePatch]) -> Iterator[Line]:
         if shown:
             style = "bold" if shown.startswith(HEADERS) else STYLES.get(shown[:1], "")
             yield Line(shown, style)
+
+
+def of_edit(edit: EditPlaces, base: str = "") -> Iterator[Line]:
+    """One write of one file: its changed lines, or why they are not known. Paths below `base` are relative."""
+    path = edit.path.removeprefix(f"{base}/") if base else edit.path
+    counts = f"  +{edit.added} −{edit.removed}" if edit.places else f"  ({edit.reason or edit.op})"
+    yield Line(INDENT).add(path, "bold").add(counts, "dim")
+    # The name of the file is in the line above, so git's own header is left out.
+    for shown in lines("".join(part_lines(path, edit.places))):
+        text = EscapedText(shown.removeprefix(COMMENTED))
+        if text and not text.startswith(("diff --git ", *HEADERS)):
+            yield Line(INDENT).add(text, STYLES.get(text[:1], ""))
 
 
 def as_json(patch: FilePatch) -> dict[str, Any]:

@@ -45,6 +45,21 @@ def moment(at: int) -> str:
     return f"{found.day} {found:%b %Y %H:%M}" if found else f"{at} µs"
 
 
+def hour(moment: int) -> str:
+    """14:02"""
+    found = local(moment)
+    return f"{found:%H:%M}" if found else "--:--"
+
+
+def date(moment: int, now: int) -> str:
+    """12 Feb; with the year if that is another one than now."""
+    found, today = local(moment), local(now)
+    if found is None:
+        return f"{moment} µs"
+    is_this_year = today is not None and found.year == today.year
+    return f"{found.day} {found:%b}" if is_this_year else f"{found.day} {found:%b %Y}"
+
+
 def ago(moment: int, now: int) -> str:
     """How long ago, in one unit; a date if it is more than a month ago, or in the future."""
     if not 0 <= (now - moment) // _SECOND < 31 * 86_400:

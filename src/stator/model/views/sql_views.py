@@ -1,0 +1,79 @@
+"""Names the views that `stator sql` offers, with their columns; docs/reference/sql.md says what each column means.
+
+Plain data: a store makes the views of it, and the command line lists them.
+"""
+
+from __future__ import annotations
+
+SQL_VIEWS: dict[str, tuple[str, str]] = {
+    "sessions": (
+        "one row a session",
+        "id name project agent mode status #created #updated"
+        " #turns #tokens #cached %cost_usd asked",
+    ),
+    "turns": (
+        "one row a turn",
+        "session #turn #first #last #at status"
+        " #happened #ended prompt #calls #failed #tokens #cached %cost_usd",
+    ),
+    "calls": (
+        "one row a call",
+        "session #seq call tool effect status cause #attempt #outcome #turn #at"
+        " #happened #took input input_hash output summary why",
+    ),
+    "commits": (
+        "one row a commit",
+        "session #seq id hash kind #turn #at actor tool status effect cause"
+        " #happened text input output input_hash summary why #tokens #cached %cost_usd",
+    ),
+    "files": ("one row a change of a file", "session #seq #turn id path op before after"),
+    "decisions": (
+        "one row a decision, in force or superseded",
+        "session #seq #turn id topic what why supersedes",
+    ),
+    "revisions": (
+        "one row a version-control commit",
+        "session #seq #turn id sha subject branch pushed",
+    ),
+    "state": (
+        "one row a record of the state at the head of each session",
+        "session project collection #seq #turn id record",
+    ),
+    "spend": ("what each session used, by unit", "session unit #amount"),
+    "records": ("every change of the state", "session collection #seq #turn op id record"),
+}
+"""View → what a row is, and its columns: a number has a # before its name, a fraction a %, the others are texts."""
+
+SQL_EXAMPLES: tuple[tuple[str, str], ...] = (
+    (
+        "what did this week cost, by project?",
+        "SELECT project, sum(tokens) AS tokens, sum(cached) AS cached, round(sum(cost_usd), 2) AS usd"
+        " FROM sessions WHERE updated > (unixepoch() - 7 * 86400) * 1000000 GROUP BY project",
+    ),
+    (
+        "which prompts led to failing tests?",
+        "SELECT prompt, count(*) AS failed FROM calls JOIN turns USING (session, turn)"
+        " WHERE calls.status = 'error' AND calls.input LIKE '%test%' GROUP BY prompt ORDER BY failed DESC",
+    ),
+    (
+        "which tools fail most?",
+        "SELECT tool, count(*) AS calls, sum(status != 'ok') AS not_ok, max(took) / 1000000 AS longest_s"
+        " FROM calls GROUP BY tool ORDER BY not_ok DESC",
+    ),
+    (
+        "which files changed most?",
+        "SELECT path, count(*) AS edits, count(DISTINCT session) AS sessions FROM files"
+        " WHERE op != 'read' GROUP BY path ORDER BY edits DESC LIMIT 10",
+    ),
+    (
+        "what was decided, and why?",
+        "SELECT name, topic, what, why FROM decisions JOIN sessions ON sessions.id = session ORDER BY updated DESC",
+    ),
+)
+"""Questions people ask, and the query for each."""
+
+
+def columns_of(view: str) -> list[tuple[str, str]]:
+    """The columns of a view with SQLite's names of their types."""
+    types = {"#": "INTEGER", "%": "REAL"}
+    return [(word.lstrip("#%"), types.get(word[0], "TEXT")) for word in SQL_VIEWS[view][1].split()]

@@ -1,0 +1,1 @@
+"""How `stator log` shows turns: one line a call, one line a turn, or a graph."""

@@ -1,0 +1,352 @@
+"""Folds the commits of a turn into items a person reads: a call with its outcome, words, a change of the state.
+
+Bookkeeping is left out: what a program notes about itself (runs, settings, kept contents, the end of a turn that
+ended ok). `stator log --full` shows every commit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from stator.model.log.commit import CONTINUED, Commit
+from stator.model.log.delta import Put
+from stator.model.log.query import CallRow
+from stator.model.records.tables import QUIET
+from stator.model.records.types import ChildRecord, FileRecord, RevisionRecord
+from stator.model.sessions.lifecycle import AFTER_CLOSE, split_cause
+from stator.surfaces.cli.render import record_line
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.record_line import brief, value_of
+from stator.surfaces.cli.render.turns.subject import (
+    PATHS,
+    CallSubject,
+    lines_changed,
+    relative,
+    subject_of,
+)
+
+LABELS = {
+    "entry": "said",
+    "decision": "decided",
+    "dead_end": "dead end",
+    "turn_end": "ended",
+    "compaction": "compacted",
+    "child": "agent",
+    "pause_request": "pause asked",
+}
+"""What a kind of commit is called on the screen, where that is not its own name."""
+RESULT_MAX = 60
+"""A result that is one line of at most this many characters is shown beside its call."""
+NOT_BEGUN = "not begun"
+WORK = frozenset({"turn", "entry", "call", "outcome", "turn_end"})
+"""Kinds of what an agent does in a turn."""
+ENDED_OK = ("ok", "")
+
+
+class LogItem(msgspec.Struct, kw_only=True):
+    """One line of a turn."""
+
+    seq: int
+    at: int
+    label: str
+    style: str = ""
+    subject: CallSubject | None = None
+    """Of a call: what it is about."""
+    text: Line | None = None
+    """Of anything else: what it says."""
+    more: str = ""
+    """What is put after the subject: lines changed, a result."""
+    remark: str = ""
+    """Why a call did not end ok."""
+    status: str = ""
+    took: int | None = None
+    """µs from the request to the outcome; None if there is none."""
+    outcome: int = 0
+    """The commit with the outcome of a call."""
+    is_call: bool = False
+
+
+class TurnFold(msgspec.Struct, kw_only=True):
+    """The items of a turn, and what it amounts to."""
+
+    turn: int
+    prompt: Line
+    first: Commit
+    last: Commit
+    items: list[LogItem]
+    calls: int = 0
+    failed: int = 0
+    files: int = 0
+    """Files that were changed."""
+    revisions: list[str] = []
+    spend: dict[str, int] = {}
+    until: int = 0
+    """When the agent last did something in it: a tag or a score that came later is none of its time."""
+    ended: str = ""
+    """How it ended; empty while it is open."""
+    hidden: int = 0
+    """Commits of bookkeeping that no item shows."""
+    cut: bool = False
+    """Whether earlier items are left out."""
+
+    @property
+    def is_turn(self) -> bool:
+        return bool(self.turn)
+
+
+def fold(
+    commits: Sequence[Commit], unanswered: Mapping[str, CallRow], base: str, *, times: bool
+) -> TurnFold:
+    """Fold the commits of one turn, in the order they were recorded. `unanswered`: calls whose outcome is not among
+    them, by id. `times`: whether it is known when things happened."""
+    return _Folder(commits, unanswered, base, times).run()
+
+
+def calls_without_outcome(commits: Iterable[Commit]) -> list[Commit]:
+    """Calls among the commits of a turn whose outcome is not among them."""
+    known = list(commits)
+    ended = {one.call for one in known if one.kind in ("outcome", "settlement", "entry")}
+    return [one for one in known if one.kind == "call" and one.call not in ended]
+
+
+class _Folder:
+    def __init__(
+        self,
+        commits: Sequence[Commit],
+        unanswered: Mapping[str, CallRow],
+        base: str,
+        times: bool,
+    ) -> None:
+        self.commits = commits
+        self.unanswered = unanswered
+        self.times = times
+        self.outcomes: dict[str, Commit] = {}
+        for one in commits:
+            if one.kind == "outcome" and one.call:
+                self.outcomes[one.call] = one  # that of the last attempt
+        self.settled = {one.call: one for one in commits if one.kind == "settlement"}
+        self.answered = {one.call for one in commits if one.kind == "entry" and one.call}
+        self.begun = Counter(
+            one.tool for one in commits if one.kind == "call" and one.call not in self.answered
+        )
+        self.reported = {_child(one): one for one in commits if one.kind == "child"}
+        """What was reported last of each sub-agent."""
+        self.intents = {one.call for one in commits if one.kind == "call"}
+        self.base = self._base(base)
+
+    def run(self) -> TurnFold:
+        begin = next((one for one in self.commits if one.kind == "turn"), None)
+        prompt = record_line.of_commit(begin) if begin is not None else Line()
+        items: list[LogItem] = []
+        for commit in self.commits:
+            if commit is not begin:
+                items += self._items(commit)
+        end = next((one for one in reversed(self.commits) if one.kind == "turn_end"), None)
+        calls = [item for item in items if item.is_call]
+        return TurnFold(
+            turn=self.commits[0].turn,
+            prompt=prompt,
+            first=self.commits[0],
+            last=self.commits[-1],
+            items=items,
+            calls=len(calls),
+            failed=sum(item.status not in ("ok", "started", "running") for item in calls),
+            files=len(self._changed()),
+            revisions=self._revisions(),
+            spend=_spend(self.commits),
+            until=max(
+                (one.when for one in self.commits if one.kind in WORK), default=self.commits[0].when
+            ),
+            ended=end.status if end is not None else "",
+            hidden=sum(map(_is_bookkeeping, self.commits)),
+        )
+
+    # -- one commit -------------------------------------------------------------------------------
+
+    def _items(self, commit: Commit) -> list[LogItem]:
+        if commit.kind == "call":
+            return [] if commit.call in self.answered else [self._call(commit)]
+        if commit.kind == "outcome":
+            is_shown = commit.call in self.intents or commit.call in self.answered
+            return [] if is_shown else [self._outcome(commit)]
+        if commit.kind == "entry":
+            return self._entry(commit)
+        if _is_bookkeeping(commit) or self.reported.get(_child(commit), commit) is not commit:
+            return []
+        return [self._plain(commit)]
+
+    def _plain(self, commit: Commit) -> LogItem:
+        label = "continued" if commit.kind == "turn" else LABELS.get(commit.kind, commit.kind)
+        text = record_line.of_commit(commit)
+        if commit.kind == "turn" and commit.status == CONTINUED:
+            text = Line("by another run", "dim")
+        return LogItem(seq=commit.seq, at=commit.when, label=label, style="dim", text=text)
+
+    def _call(self, commit: Commit) -> LogItem:
+        given = value_of(commit, "input")
+        outcome = self.outcomes.get(commit.call)
+        row = self.unanswered.get(commit.call)
+        status = outcome.status if outcome is not None else row.status if row else "started"
+        settled = self.settled.get(commit.call)
+        if settled is not None and settled.status:
+            status = settled.status
+        item = LogItem(
+            seq=commit.seq, at=commit.when, label=_tool(commit.tool), style="bold", is_call=True,
+            subject=subject_of(given, self.base), status=status,
+            outcome=outcome.seq if outcome is not None else 0,
+        )  # fmt: skip
+        if outcome is not None and self.times:
+            item.took = outcome.when - commit.when
+        if status == "ok":
+            item.more = self._more(given, outcome)
+        elif outcome is not None:
+            item.remark = _problem(outcome)
+            if settled is not None:
+                item.remark = f"was {outcome.status}: {item.remark}".rstrip(": ")
+        elif row is not None:
+            item.remark = row.cause
+        if outcome is not None and outcome.attempt > 1:
+            item.more += f" (attempt {outcome.attempt})"
+        return item
+
+    def _more(self, given: Any, outcome: Commit | None) -> str:
+        """Lines changed by an edit, or a short result."""
+        if counts := lines_changed(given):
+            return f"+{counts[0]} −{counts[1]}"
+        if outcome is None or _files(outcome):
+            return ""
+        output = value_of(outcome, "output")
+        if isinstance(output, str):
+            output = output.strip()
+        if output in ("", None) or (isinstance(output, str) and "\n" in output):
+            return ""
+        shown = brief(output, RESULT_MAX + 1)
+        return f"→ {shown}" if len(shown) <= RESULT_MAX else ""
+
+    def _outcome(self, commit: Commit) -> LogItem:
+        """An outcome whose call is in another turn."""
+        return LogItem(
+            seq=commit.seq, at=commit.when, label=_tool(commit.tool), style="bold",
+            text=Line("outcome of an earlier call", "dim"), status=commit.status or "",
+            remark="" if commit.status == "ok" else _problem(commit), outcome=commit.seq,
+        )  # fmt: skip
+
+    def _entry(self, commit: Commit) -> list[LogItem]:
+        """A message, if it says something, and the calls it asked for that never began."""
+        from stator.model.window.reply import dialect, requests, text_of
+
+        output = value_of(commit, "output")
+        asked = requests(output)
+        text = text_of(output) if dialect(output) != "plain" or isinstance(output, str) else output
+        shown = brief(text).strip() if text else ""
+        items: list[LogItem] = []
+        if shown or not asked:
+            line = Line("(partial) " if commit.status == "partial" else "", "doubt").add(shown)
+            label = "said" if commit.actor == "model" else commit.actor
+            items.append(
+                LogItem(seq=commit.seq, at=commit.when, label=label, style="dim", text=line)
+            )
+        for request in asked:
+            if self.begun[request.name] > 0:
+                self.begun[request.name] -= 1
+                continue
+            items.append(
+                LogItem(
+                    seq=commit.seq, at=commit.when, label=_tool(request.name), style="bold",
+                    subject=subject_of(request.arguments, self.base), status=NOT_BEGUN,
+                )
+            )  # fmt: skip
+        return items
+
+    # -- the turn ---------------------------------------------------------------------------------
+
+    def _base(self, base: str) -> str:
+        """The folder of the work: as the session's files say, or as this turn's arguments and files say together."""
+        if base:
+            return base
+        for one in self.commits:
+            outcome = self.outcomes.get(one.call) if one.kind == "call" else None
+            given = value_of(one, "input") if outcome is not None else None
+            if outcome is None or not isinstance(given, Mapping):
+                continue
+            for record in _files(outcome):
+                for name in PATHS:
+                    path = given.get(name)
+                    if isinstance(path, str) and path != record.path:
+                        found = path.removesuffix(f"/{record.path}")
+                        if found != path:
+                            return found
+        return ""
+
+    def _changed(self) -> set[str]:
+        return {
+            relative(record.path, self.base)
+            for commit in self.commits
+            for record in _files(commit)
+            if record.op not in ("read", "skipped")
+        }
+
+    def _revisions(self) -> list[str]:
+        found = (
+            op.record.sha[:8]
+            for commit in self.commits
+            for op in commit.delta
+            if isinstance(op, Put) and isinstance(op.record, RevisionRecord)
+        )
+        return list(dict.fromkeys(found))
+
+
+def _files(commit: Commit) -> list[FileRecord]:
+    return [
+        op.record
+        for op in commit.delta
+        if isinstance(op, Put) and isinstance(op.record, FileRecord)
+    ]
+
+
+def _child(commit: Commit) -> str:
+    """The sub-agent that a commit reports on."""
+    records = (op.record for op in commit.delta if isinstance(op, Put))
+    return next((one.session for one in records if isinstance(one, ChildRecord)), "")
+
+
+def _is_bookkeeping(commit: Commit) -> bool:
+    if commit.kind == "turn_end":
+        return commit.status in ENDED_OK
+    if commit.kind == "file":
+        return commit.status == "kept" and not commit.delta
+    return commit.kind in QUIET or commit.kind in ("settings", "tools")
+
+
+def _tool(name: str) -> str:
+    """A tool's name without the server it belongs to."""
+    return name.rpartition("__")[2] or name
+
+
+def _problem(outcome: Commit) -> str:
+    """Why a call did not end ok, on one line."""
+    output = value_of(outcome, "output")
+    message = output.get("message", "") if isinstance(output, Mapping) else output
+    said = brief(message).strip() if message not in ("", None) else ""
+    late, cause = split_cause(outcome.cause)
+    if cause and said.startswith(cause):  # "Exit code 1 ⏎ what happened"
+        said = said[len(cause) :].lstrip(" ⏎:")
+    problem = ": ".join(part for part in (cause, said) if part)
+    return " · ".join(part for part in (problem, AFTER_CLOSE if late else "") if part)
+
+
+def _spend(commits: Sequence[Commit]) -> dict[str, int]:
+    """What the commits report that they used, by unit."""
+    found: dict[str, int] = {}
+    for commit in commits:
+        usage = value_of(commit, "usage") if "usage" in commit.content else None
+        if not isinstance(usage, Mapping):
+            continue
+        for unit, amount in usage.items():
+            if isinstance(amount, int) and not isinstance(amount, bool):
+                found[str(unit)] = found.get(str(unit), 0) + amount
+    return found

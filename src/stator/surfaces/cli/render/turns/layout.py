@@ -1,0 +1,135 @@
+"""Lays out folded turns: a heading with the prompt, one aligned line an item, and what the turn amounts to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from stator.surfaces.cli.render import amounts
+from stator.surfaces.cli.render.lines import Line, cells, widest
+from stator.surfaces.cli.render.record_line import count
+from stator.surfaces.cli.render.times import date, day, hour
+from stator.surfaces.cli.render.turns.fold import LogItem, TurnFold
+from stator.surfaces.cli.render.turns.subject import end
+
+INDENT = 4
+LABEL_MAX, LABEL_NARROW = 12, 8
+WIDE = 80
+"""Narrower screens give the label less room."""
+TEXT_MIN = 16
+"""With less room than this for the text, the columns at the right are left out."""
+NARROW = 64
+"""Narrower screens leave out how long a call took."""
+STATUS_MAX, TOOK = 17, 7
+SUBJECT_PART = 0.5
+"""The part of the room that a subject keeps beside a long remark."""
+
+
+def heading(turn: TurnFold, width: int, now: int, *, times: bool) -> Line:
+    """`t2  continue ……… 12 Feb 20:19–21:03  $7.80`"""
+    line = Line(f"t{turn.turn}  ", "bold")
+    right = "  ".join(part for part in (_when(turn, now) if times else "", cost(turn)) if part)
+    room = width - cells(right) - 2
+    if room < TEXT_MIN + line.width:
+        return line.extend(turn.prompt).cut_plain(width)
+    shown = line.extend(turn.prompt).cut_plain(room)
+    return shown.add(" " * (width - shown.width - cells(right))).add(right, "dim")
+
+
+def _when(turn: TurnFold, now: int) -> str:
+    """When it began and ended: 12 Feb 20:19–21:03; both days where it crosses midnight."""
+    first, last = turn.first.when, max(turn.first.when, turn.until)
+    began, ended = f"{date(first, now)} {hour(first)}", hour(last)
+    if day(first) != day(last):
+        return f"{began} – {date(last, now)} {ended}"
+    return began if hour(first) == ended else f"{began}–{ended}"
+
+
+def cost(turn: TurnFold) -> str:
+    """What a turn cost: money where it is known, else tokens."""
+    price = amounts.money(turn.spend)
+    return price if price != amounts.UNKNOWN else amounts.tokens_in_words(turn.spend)
+
+
+def rows(
+    items: Sequence[LogItem], width: int, now: int, *, began: int, times: bool
+) -> Iterator[tuple[LogItem, list[Line]]]:
+    """Each item with its line; a line with the date goes before an item of another day than the one before it."""
+    if not items:
+        return
+    sizes = _Sizes(
+        width,
+        widest((item.label for item in items), LABEL_MAX if width >= WIDE else LABEL_NARROW),
+        widest((item.status for item in items), STATUS_MAX),
+        max(len(str(item.seq)) for item in items) + 1,
+    )
+    today = day(began)
+    for item in items:
+        lines: list[Line] = []
+        if times and day(item.at) != today:
+            today = day(item.at)
+            lines.append(Line(f"{'':{INDENT}}── {date(item.at, now)}", "dim"))
+        lines.append(_row(item, sizes))
+        yield item, lines
+
+
+class _Sizes(msgspec.Struct, frozen=True):
+    """The width of the screen and of the columns of a turn."""
+
+    width: int
+    label: int
+    status: int
+    seq: int
+
+
+def _row(item: LogItem, sizes: _Sizes) -> Line:
+    line = Line(" " * INDENT).add(item.label, item.style, width=sizes.label).add("  ")
+    right = _right(item, sizes)
+    room = sizes.width - line.width - right.width
+    if room < TEXT_MIN:
+        text = _text(item, max(1, sizes.width - line.width - cells(item.status) - 1))
+        return line.extend(text).add(" ").status(item.status).cut_plain(sizes.width)
+    text = _text(item, room).cut_plain(room)
+    line.extend(text).add(" " * (room - text.width))
+    return line.extend(right)
+
+
+def _right(item: LogItem, sizes: _Sizes) -> Line:
+    """How an item ended, how long it took, and its position."""
+    line = Line("  ")
+    if item.status:
+        line.add(" " * (sizes.status - cells(item.status))).status(item.status)
+        if sizes.width >= NARROW:
+            took = amounts.took(item.took) if item.outcome else ""
+            line.add(took, "dim", width=TOOK + 1, right=True)
+        line.add("  ")
+    return line.add(f"@{item.seq}", "id", width=sizes.seq)
+
+
+def _text(item: LogItem, room: int) -> Line:
+    """What an item is about in the room there is; a remark takes what the subject leaves."""
+    if item.subject is None:
+        line = item.text or Line()
+        return Line().extend(line).add(f" — {item.remark}" if item.remark else "")
+    if item.remark:
+        kept = max(int(room * SUBJECT_PART), room - cells(item.remark) - 3)
+        line = Line(item.subject.fitted(kept))
+        return line.add(" — ", "dim").add(end(item.remark, max(1, room - line.width - 3)))
+    more = f"  {item.more}" if item.more else ""
+    line = Line(item.subject.fitted(room - cells(more) if cells(more) < room // 2 else room))
+    return line.add(more, "dim") if line.width + cells(more) <= room else line
+
+
+def sum_line(turn: TurnFold) -> Line:
+    """`── changed 11 files · revision 64f1b9a · 5 of 150 calls failed`; empty where there is nothing to sum up."""
+    parts = [
+        f"changed {count(turn.files, 'file')}" if turn.files else "",
+        f"{'revision' if len(turn.revisions) == 1 else 'revisions'} {', '.join(turn.revisions)}"
+        if turn.revisions
+        else "",
+        f"{turn.failed} of {count(turn.calls, 'call')} not ok" if turn.failed else "",
+        turn.ended if turn.ended not in ("", "ok") else "",
+    ]
+    shown = " · ".join(part for part in parts if part)
+    return Line(f"{'':{INDENT}}── {shown}", "dim") if shown else Line()

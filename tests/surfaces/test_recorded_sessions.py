@@ -1,0 +1,81 @@
+"""What commands say about sessions whose agent runs outside Stator, and where an import went."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from stator.model.records.types import Parent, SessionRecord
+from stator.surfaces.cli.parts.agent_command import agent_command
+
+TRANSCRIPT = "\n".join(
+    [
+        '{"type":"user","uuid":"u1","sessionId":"0f3a","timestamp":"2026-03-09T09:12:05Z","cwd":"/w",'
+        '"message":{"role":"user","content":"count the files"}}',
+        '{"type":"assistant","uuid":"a1","parentUuid":"u1","sessionId":"0f3a",'
+        '"timestamp":"2026-03-09T09:12:09Z","message":{"role":"assistant","model":"m",'
+        '"content":[{"type":"text","text":"There are four."}]}}',
+        "",
+    ]
+)
+
+
+@pytest.fixture
+def imported(tmp_path, ask):
+    """A session of Claude Code, imported."""
+    path = tmp_path / "0f3a.jsonl"
+    path.write_text(TRANSCRIPT)
+    answer = ask("import", str(path))
+    assert answer.code == 0, answer.err
+    return answer
+
+
+def test_an_import_says_which_store_it_wrote_to(imported):
+    assert "  store " in imported.out
+    assert "store.db (" in imported.out
+
+
+def test_an_import_outside_a_project_offers_to_make_a_store(tmp_path, ask, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "0f3a.jsonl").write_text(TRANSCRIPT)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert "stator init" in ask("import", str(tmp_path / "0f3a.jsonl")).out
+
+
+def test_a_recorded_session_is_resumed_by_its_own_agent(imported, ask):
+    shown = ask("resume").out
+    assert "  claude --resume 0f3a\n" in shown
+    assert "python agent.py" not in shown
+
+
+def test_a_recorded_session_is_not_rewound_and_the_refusal_says_what_to_do(imported, ask):
+    answer = ask("rewind", "t1")
+    assert answer.code not in (0, 70)
+    assert "claude-code keeps its own conversation" in answer.err
+    assert "stator fork" in answer.err
+
+
+def test_the_preview_of_a_rewind_of_a_recorded_session_still_works(imported, ask):
+    assert ask("rewind", "t0", "--dry-run").code == 0
+
+
+def recorded(**fields) -> SessionRecord:
+    record = SessionRecord(id="s_1", name="x", mode="recorded", aliases=[["codex", "01a1"]])
+    return msgspec.structs.replace(record, **fields)
+
+
+def test_each_known_agent_has_its_command():
+    assert agent_command(recorded()) == ["codex", "resume", "01a1"]
+
+
+def test_an_id_that_would_be_an_option_is_no_command():
+    assert agent_command(recorded(aliases=[["claude-code", "--dangerously"]])) is None
+
+
+def test_a_sub_agent_has_no_command_of_its_own():
+    parent = Parent(session="s_2", seq=1, hash="", kind="child")
+    assert agent_command(recorded(parent=parent)) is None
+
+
+def test_a_driven_session_has_no_agent_command():
+    assert agent_command(recorded(mode="driven")) is None
