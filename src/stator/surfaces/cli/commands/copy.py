@@ -48,7 +48,7 @@ def copy(
     dry_run
         Show what would be copied; write nothing.
     """
-    from stator.surfaces.cli.render import sent_report
+    from stator.surfaces.cli.render.reports import sent_report
 
     with (
         Screen(json=json, pager=not no_pager) as screen,

@@ -15,10 +15,10 @@ from stator.importers import registry
 from stator.model.exchange.bundle import MAGIC as BUNDLE
 from stator.surfaces.cli.exits import FINDING, INTERRUPTED, OK
 from stator.surfaces.cli.parts.foreign import warn_if_foreign
-from stator.surfaces.cli.render.bundle_report import as_json, show
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.progress import ProgressCallback, bar
 from stator.surfaces.cli.render.record_line import count, size
+from stator.surfaces.cli.render.reports.bundle_report import as_json, show
 from stator.surfaces.cli.render.screen import Screen, note
 from stator.surfaces.cli.render.times import parse_since
 
@@ -297,7 +297,7 @@ def _passphrase(file: str | None) -> str:
 
 
 def _answer(screen: Screen, found: list[tuple[str, Discovery]], importing: ImportRun) -> None:
-    from stator.surfaces.cli.render import import_report
+    from stator.surfaces.cli.render.reports import import_report
 
     if screen.json:
         agents = {name: len(discovery.candidates) for name, discovery in found if name}

@@ -90,7 +90,7 @@ def _as_json(pulled: Pulled) -> dict[str, Any]:
 
 
 def _show(screen: Screen, pulled: Pulled, url: str, name: str) -> None:
-    from stator.surfaces.cli.render import bundle_report
+    from stator.surfaces.cli.render.reports import bundle_report
 
     bundle_report.show(screen, msgspec.structs.replace(pulled.imported, path=url))
     if pulled.forked:

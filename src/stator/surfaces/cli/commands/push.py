@@ -102,7 +102,7 @@ def _project(opened: OpenedStore, given: str) -> str:
 
 
 def _answer(screen: Screen, report: SentReport, url: str) -> None:
-    from stator.surfaces.cli.render import sent_report
+    from stator.surfaces.cli.render.reports import sent_report
 
     if screen.json:
         screen.document("stator.push/1", sent_report.as_json(report))

@@ -1,0 +1,1 @@
+"""What `import`, `copy`, `push` and `pull` say of what came and went."""
