@@ -170,3 +170,22 @@ def shared_database() -> str:
 
 def new_tenant() -> str:
     return f"t-{secrets.token_hex(8)}"
+
+
+ROLES = ("counts", "read", "approve", "drive")
+
+
+@functools.cache
+def database_of_roles() -> dict[str, str]:
+    """The URLs of one prepared database: as its owner, and as a login of each of the four roles."""
+    from stator.store.postgres import prepare
+
+    url = server().database()
+    prepare(url, roles=True)
+    urls = {"owner": url}
+    with psycopg.connect(url, autocommit=True) as db:
+        for role in ROLES:
+            db.execute(f"DROP ROLE IF EXISTS login_{role}")
+            db.execute(f"CREATE ROLE login_{role} LOGIN IN ROLE stator_{role}")
+            urls[role] = url.replace("//postgres@", f"//login_{role}@")
+    return urls

@@ -62,7 +62,7 @@ def test_every_statement_names_its_tenant(name: str) -> None:
     text = statements("postgres.sql")[name]
     tables = {*re.findall(r"stator\.(\w+)", text)} - {"schema", "tenant", "t"}
     tables -= {found for found in tables if found.endswith("_number")}
-    if tables:
+    if tables and name != "right":  # what a role may do, in every tenant
         assert "%(t)s" in text
 
 

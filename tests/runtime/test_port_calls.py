@@ -14,6 +14,7 @@ import pytest
 import stator
 import stator.store.port
 from stator import testing
+from stator.runtime.base import project_flags
 from stator.runtime.facade.store import Store
 from stator.runtime.views import overview
 from stator.runtime.views.as_read import as_read
@@ -294,6 +295,44 @@ def test_a_recap_costs_three_calls(told):
 
 def test_a_recap_costs_six_calls_with_any_number_of_sub_agents(checked):
     assert checked.cost(lambda: recap(checked.store.as_read, sessions=[checked.a.id])) <= 6
+
+
+@pytest.mark.parametrize("limit", [1, 20, 300])
+def test_a_search_costs_five_calls_with_any_number_of_matches(told, limit):
+    asked = lambda: told.store.search("did", limit=limit)  # noqa: E731
+    asked()  # the index is filled
+    assert told.cost(asked) <= 5
+
+
+def test_a_search_of_sessions_in_the_trash_costs_two_calls_more(tmp_path):
+    with stator.connect(tmp_path / "agent.db", project="shop", durability="relaxed") as store:
+        for number in range(30):
+            with store.open(f"s{number}") as s, s.turn("look for umbrellas") as t:
+                t.say("no umbrella")
+        store.open("a").pause()
+        store.open("b").pause()
+        for number in range(0, 30, 2):
+            row = store.read(f"s{number}").row
+            project_flags.put(store.port, store.context, row, project_flags.TRASH, by="ann", why="")
+        told = Told(store)
+        asked = lambda: told.store.search("umbrella", limit=100)  # noqa: E731
+        assert {hit.name for hit in asked()} == {f"s{number}" for number in range(1, 30, 2)}
+        assert told.cost(asked) <= 7
+
+
+def test_what_a_search_shows_is_what_the_log_says_commit_by_commit(told):
+    found = told.store.search("did", limit=300)
+    assert found
+    for hit in found:
+        (commit,) = told.port.commits(hit.session, after=hit.seq - 1, upto=hit.seq)
+        assert (hit.turn, hit.kind, hit.at, hit.tool) == (
+            commit.turn,
+            commit.kind,
+            commit.when,
+            commit.tool,
+        )
+        undone = {turn for one in told.store.read(hit.session).reflog() for turn in one.turns}
+        assert hit.rewound == (hit.turn in undone)
 
 
 def test_an_overview_costs_two_calls_for_each_session(told):

@@ -6,7 +6,7 @@ session is its tombstone: the input of the commit that purged it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -24,7 +24,7 @@ from stator.model.records.types import FlagRecord, SessionRecord
 from stator.model.values.ids import short
 from stator.runtime.base import project_session
 from stator.runtime.base.context import Context
-from stator.runtime.base.pages import commit_at, find_entry, matching
+from stator.runtime.base.pages import commit_at, commits_at, find_entry, matching
 from stator.store.port import StorePort
 
 HOLD, TRASH, PURGED = "hold", "trash", "purged"
@@ -106,13 +106,34 @@ class Trash:
         self._own: dict[tuple[str, str], str | None] = {}
 
     def __contains__(self, row: SessionRow) -> bool:
-        scope = (row.record.tenant, row.record.project)
-        if scope not in self._own:
-            known = project_session.known(self._store, row.record)
-            self._own[scope] = known.id if known is not None else None
-        own = self._own[scope]
+        own = self._project_of(row.record)
         commit = None if own is None else trashed(self._store, own, row.id)
         return commit is not None and stood_at(commit) == row.head
+
+    def _project_of(self, record: SessionRecord) -> str | None:
+        scope = (record.tenant, record.project)
+        if scope not in self._own:
+            known = project_session.known(self._store, record)
+            self._own[scope] = known.id if known is not None else None
+        return self._own[scope]
+
+    def among(self, rows: Iterable[SessionRow]) -> set[str]:
+        """Which of these sessions are in the trash: two calls for each project, however many they are."""
+        asked: dict[str, dict[str, SessionRow]] = {}
+        for row in rows:
+            own = self._project_of(row.record)
+            if own is not None:
+                asked.setdefault(own, {})[key(TRASH, row.id)] = row
+        found: set[str] = set()
+        for own, by_key in asked.items():
+            flags = self._store.entries(own, "flags", keys=list(by_key))
+            heads = {
+                one.seq: stood_at(one)
+                for one in commits_at(self._store, own, (entry.seq for entry in flags))
+            }
+            rows_in_it = ((by_key[entry.key], heads.get(entry.seq)) for entry in flags)
+            found |= {row.id for row, head in rows_in_it if row.head == head}
+        return found
 
 
 def trashed(store: StorePort, own: str, session: str) -> Commit | None:

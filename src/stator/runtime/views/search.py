@@ -21,8 +21,9 @@ from stator.errors import (
     StoreFull,
     StoreReadOnly,
 )
-from stator.model.log.query import SessionRow, check_limit
-from stator.model.log.rewinds import stands, visible
+from stator.model.log.commit import Commit
+from stator.model.log.query import PAGE_MAX, SessionRow, check_limit, read
+from stator.model.log.rewinds import rewind_of, stands, visible
 from stator.model.records.tables import KINDS
 from stator.model.sessions.lifecycle import lent_upto
 from stator.model.views.search import (
@@ -51,6 +52,8 @@ BATCH_COMMITS, BATCH_CHARACTERS = 2000, 2_000_000
 """What is put into the index in one transaction, so that others get their turn."""
 TRIES = 5
 """How often a search begins again with an index that was found broken, or that another process emptied."""
+READ_AT_ONCE = 200
+"""Commits that are held in memory for what is shown of them."""
 SPARE = 20
 """Matches asked for beyond those wanted: some may be in the trash."""
 
@@ -190,53 +193,77 @@ def _matches(store: StorePort, index: Index, query: SearchQuery, limit: int) -> 
         wanted *= 4
 
 
-def _present(store: StorePort, places: Iterable[tuple[str, int]]) -> Iterator[Match]:
+def _present(store: StorePort, places: Sequence[tuple[str, int]]) -> Iterator[Match]:
     """Those in sessions that are there and not in the trash."""
-    trash = Trash(store)
-    rows: dict[str, SessionRow | None] = {}
+    sessions = list(dict.fromkeys(session for session, _ in places))
+    if not sessions:
+        return
+    answers = store.together(*(read("session", session) for session in sessions))
+    rows = {row.id: row for row in answers if not isinstance(row, NotFound)}
+    gone = Trash(store).among(rows.values())
     for session, seq in places:
-        if session not in rows:
-            rows[session] = _row(store, session, trash)
-        row = rows[session]
-        if row is not None and seq <= row.head:
+        row = rows.get(session)
+        if row is not None and session not in gone and seq <= row.head:
             yield row, seq
 
 
-def _row(store: StorePort, session: str, trash: Trash) -> SessionRow | None:
-    try:
-        row = store.session(session)
-    except NotFound:
-        return None
-    return None if row in trash else row
+def _hits(store: StorePort, found: Sequence[Match], query: SearchQuery) -> Iterator[Hit]:
+    for start in range(0, len(found), READ_AT_ONCE):
+        part = found[start : start + READ_AT_ONCE]
+        known = _commits_of(store, part)
+        for row, seq in part:
+            commits_there, in_force = known.get(row.id, ({}, []))
+            if seq in commits_there:  # else purged since it was found
+                yield from _hit(row, commits_there[seq], in_force, query)
 
 
-def _hits(store: StorePort, found: Iterable[Match], query: SearchQuery) -> Iterator[Hit]:
-    standing: dict[str, list[tuple[int, int]]] = {}
+InForce = list[tuple[int, int]]
+
+
+def _commits_of(
+    store: StorePort, found: Sequence[Match]
+) -> dict[str, tuple[dict[int, Commit], InForce]]:
+    """By session, the commits that were found in it and the stretches of its log that count: all in one call."""
+    rows = {row.id: row for row, _ in found}
+    seqs: dict[str, list[int]] = {session: [] for session in rows}
     for row, seq in found:
-        try:
-            (commit,) = store.commits(row.id, after=seq - 1, upto=seq, limit=1)
-            if row.id not in standing:
-                standing[row.id] = visible(reflog.rewinds(store, row.id), row.head)
-        except NotFound:  # purged since it was found
+        seqs[row.id].append(seq)
+    answers = store.together(
+        *(read("commits", session, seqs=seqs[session], limit=PAGE_MAX) for session in rows),
+        *(read("commits", session, rewinds=True, load=False, limit=PAGE_MAX) for session in rows),
+    )
+    known: dict[str, tuple[dict[int, Commit], InForce]] = {}
+    for row, there, marks in zip(
+        rows.values(), answers[: len(rows)], answers[len(rows) :], strict=True
+    ):
+        if isinstance(there, NotFound) or isinstance(marks, NotFound):
             continue
-        part = snippet(said_in(commit), query.terms)
-        # Erased since, or since it was indexed: that it matched must not be shown either.
-        if not part.text:
-            continue
-        yield Hit(
-            session=row.id,
-            name=row.record.name,
-            agent=row.record.agent,
-            project=row.record.project,
-            turn=commit.turn,
-            seq=seq,
-            kind=commit.kind,
-            at=commit.when,
-            snippet=part.text,
-            matched=part.matched,
-            tool=commit.tool,
-            rewound=not stands(standing[row.id], seq),
-        )
+        rewinds = [rewind for one in marks if (rewind := rewind_of(one)) is not None]
+        if len(marks) == PAGE_MAX:  # there are more
+            rewinds = reflog.rewinds(store, row.id)
+        known[row.id] = {one.seq: one for one in there}, visible(rewinds, row.head)
+    return known
+
+
+def _hit(row: SessionRow, commit: Commit, in_force: InForce, query: SearchQuery) -> Iterator[Hit]:
+    part = snippet(said_in(commit), query.terms)
+    # Erased since, or since it was indexed: that it matched must not be shown either.
+    if not part.text:
+        return
+    yield Hit(
+        session=row.id,
+        name=row.record.name,
+        agent=row.record.agent,
+        project=row.record.project,
+        turn=commit.turn,
+        seq=commit.seq,
+        kind=commit.kind,
+        at=commit.when,
+        snippet=part.text,
+        matched=part.matched,
+        tool=commit.tool,
+        rewound=not stands(in_force, commit.seq),
+    )
 
 
 # -- where words are ------------------------------------------------------------------------------

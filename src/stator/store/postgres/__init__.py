@@ -10,6 +10,7 @@ except ImportError as error:
         hint="pip install 'stator[postgres]'",
     ) from error
 
+from stator.store.postgres.roles import counts as counts
 from stator.store.postgres.schema import prepare as prepare
 from stator.store.postgres.store import PostgresStore as PostgresStore
 from stator.store.postgres.tenant_store import names_several_hosts as names_several_hosts

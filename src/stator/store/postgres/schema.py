@@ -22,6 +22,7 @@ from stator.store.postgres.connection import (
     Statement,
     translated,
 )
+from stator.store.postgres.roles import Right, make_roles, right_of
 from stator.store.sql import script
 
 SCHEMA = 1
@@ -49,16 +50,19 @@ class Tenant(NamedTuple):
     number: int
     id: str
     secret: bytes
+    right: Right = "drive"
+    """What the role of the connection may do there."""
 
 
-def prepare(url: str, *, application: str = "") -> None:
-    """Make or renew the tables, as a role that may; `application` names a role that may then use them."""
+def prepare(url: str, *, application: str = "", roles: bool = False) -> None:
+    """Make or renew the tables, as a role that may; `application` names a role that may then use them. `roles`: make
+    `stator_counts`, `stator_read`, `stator_approve` and `stator_drive` too, for logins to be members of."""
     connections = Connections(url)
     try:
         link = connections.open()
         link.patience_s = LONG_S
         with link, translated(link):
-            if not application and _is_current(link):
+            if not application and not roles and _is_current(link):
                 return  # a role that only uses the tables need not be able to make any
             _bootstrap(link)
             with link.transaction():
@@ -66,6 +70,8 @@ def prepare(url: str, *, application: str = "") -> None:
                 _migrate(link)
                 for grant in GRANTS if application else ():
                     link.execute(sql.SQL(grant).format(sql.Identifier(application)))
+                if roles:
+                    make_roles(link)
     finally:
         connections.close()
 
@@ -114,8 +120,8 @@ def tenant(connections: Connections, name: str) -> Tenant | None:
     key = name.encode("utf-8", "surrogatepass")
     connections.settings = {"tenant": key.hex(), "t": ""}
     try:
-        versions, rows = connections.read(
-            Statement("schema_version"), Statement("tenant_find", {"name": key})
+        versions, rows, rights = connections.read(
+            Statement("schema_version"), Statement("tenant_find", {"name": key}), Statement("right")
         )
     except NotPrepared:
         return None
@@ -126,7 +132,7 @@ def tenant(connections: Connections, name: str) -> Tenant | None:
     number, identifier, secret = rows[0]
     connections.settings = {"tenant": key.hex(), "t": str(number)}
     connections.always = {"t": number}
-    return Tenant(number, identifier.hex(), secret)
+    return Tenant(number, identifier.hex(), secret, right_of(rights[0]))
 
 
 def add_tenant(connections: Connections, name: str) -> Tenant:

@@ -44,6 +44,7 @@ from stator.store.postgres.queries import calls as call_rows
 from stator.store.postgres.queries import commits as log
 from stator.store.postgres.queries import question, state
 from stator.store.postgres.queries import sessions as rows
+from stator.store.postgres.roles import check_appends, check_drives
 from stator.store.postgres.session_row import by_id, must_find
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class PostgresStore:
             kind="postgresql",
             schema=schema.SCHEMA,
             durability=self._durability,
-            read_only=self._read_only,
+            read_only=self._read_only or self._tenant.right == "read",
         )
 
     def close(self) -> None:
@@ -148,7 +149,7 @@ class PostgresStore:
 
     def sync(self) -> None:
         """One synchronous commit makes everything before it durable."""
-        self._check_writable()
+        self._check_drives()
         self._connections.write(self._appender.barrier)
 
     def _check_writable(self) -> None:
@@ -156,12 +157,16 @@ class PostgresStore:
         if self._read_only:
             raise StoreReadOnly("this store was opened to read only")
 
+    def _check_drives(self) -> None:
+        self._check_writable()
+        check_drives(self._tenant.right)
+
     # -- sessions ---------------------------------------------------------------------------------
 
     def create(
         self, drafts: Sequence[Draft], *, bookmark: Bookmark | None = None
     ) -> tuple[SessionRow, bool]:
-        self._check_writable()
+        self._check_drives()
         found, made = self._appender.create(drafts, bookmark)
         if made:
             self.wrote()
@@ -180,7 +185,7 @@ class PostgresStore:
     def acquire(
         self, session: str, holder: Holder, *, take: bool = False, over: int = 0, newest: int = 0
     ) -> Lease:
-        self._check_writable()
+        self._check_drives()
         lease, opened = self._leases.acquire(
             session,
             holder,
@@ -193,7 +198,7 @@ class PostgresStore:
         return lease
 
     def release(self, lease: Lease) -> None:
-        self._check_writable()
+        self._check_drives()
         try:
             self._leases.release(lease)
         finally:
@@ -212,6 +217,7 @@ class PostgresStore:
         bookmark: Bookmark | None = None,
     ) -> list[Commit]:
         self._check_writable()
+        check_appends(self._tenant.right, drafts, noted=bookmark is not None)
         if not drafts and bookmark is None:
             return []
         commits = self._appender.append(
@@ -228,7 +234,7 @@ class PostgresStore:
     def ingest(
         self, commits: Iterable[Commit], *, projects: Mapping[str, str] | None = None
     ) -> int:
-        self._check_writable()
+        self._check_drives()
         # All of them first: what makes them may ask this store, and a transaction may have to be begun again.
         arriving = list(commits)
         try:
@@ -391,7 +397,7 @@ class PostgresStore:
     def rebuild(self) -> None:
         from stator.store.postgres import upkeep
 
-        self._check_writable()
+        self._check_drives()
         self._connections.write(partial(upkeep.rebuild, self._connections), patience_s=LONG_S)
         self._appender.forget_all()
 

@@ -147,8 +147,15 @@ def counted(commits: Sequence[Commit]) -> dict[str, int]:
         "turns": sum(c.kind == "turn" and c.status != CONTINUED for c in commits),
         "calls": sum(c.kind == "call" for c in commits),
         "failed": sum(c.kind == "outcome" and c.status != "ok" for c in commits),
+        "tokens": sum(map(_tokens, commits)),
         "content_bytes": sum(size_of(item) for c in commits for item in c.content.values()),
     }
+
+
+def _tokens(commit: Commit) -> int:
+    """The tokens that a commit reports."""
+    usage = commit.known("usage", None)
+    return int(usage.get("tokens", 0)) if isinstance(usage, dict) else 0
 
 
 def blob_statements(

@@ -20,6 +20,17 @@ UPDATE stator.tenant SET id = id WHERE t = %(t)s;
 -- name: tenant_find
 SELECT t, id, secret FROM stator.tenant WHERE name = %(name)s;
 
+-- name: tenant_number
+SELECT t FROM stator.tenant WHERE name = %(name)s;
+
+-- Whether the role may add sessions, and whether it may append.
+-- name: right
+SELECT has_table_privilege('stator.session', 'INSERT'), has_table_privilege('stator.log', 'INSERT');
+
+-- name: counts
+SELECT project, agent, day::text, sessions, turns, calls, failures, tokens, bytes FROM stator.counts
+WHERE t = %(t)s ORDER BY day, project, agent;
+
 -- name: tenant_insert
 INSERT INTO stator.tenant (name, t, id, secret)
 VALUES (%(name)s, nextval('stator.tenant_number'), %(id)s, %(secret)s)
@@ -155,7 +166,7 @@ WITH ok AS (
   UPDATE stator.session
   SET head = %(head)s, hash = %(hash)s, turn = %(turn)s, turn_open = %(turn_open)s, updated = %(updated)s,
       commits = commits + %(commits)s, turns = turns + %(turns)s, calls = calls + %(calls)s,
-      failed = failed + %(failed)s, content_bytes = content_bytes + %(content_bytes)s
+      failed = failed + %(failed)s, tokens = tokens + %(tokens)s, content_bytes = content_bytes + %(content_bytes)s
   WHERE t = %(t)s AND s = %(s)s AND head = %(seen)s AND hash = %(seen_hash)s AND epoch = %(epoch)s
     AND (holder IS NOT NULL) = %(held)s
   RETURNING s

@@ -47,6 +47,7 @@ CREATE TABLE stator.session (
   turns         bigint   NOT NULL DEFAULT 0,
   calls         bigint   NOT NULL DEFAULT 0,
   failed        bigint   NOT NULL DEFAULT 0,
+  tokens        bigint   NOT NULL DEFAULT 0, -- as reported; erasing the report does not change it
   content_bytes bigint   NOT NULL DEFAULT 0,
   PRIMARY KEY (t, s)
 ) WITH (fillfactor = 50);
@@ -188,18 +189,18 @@ CREATE POLICY tenant   ON stator.bookmark USING (t = nullif(current_setting('sta
 CREATE POLICY tenant   ON stator.process  USING (t = nullif(current_setting('stator.t', true), '')::bigint);
 
 -- What `sql` shows: the same names as the views of the SQLite store, of the connection's own tenant.
-CREATE VIEW stator.sessions WITH (security_invoker = true) AS
+CREATE VIEW stator.sessions WITH (security_invoker = true, security_barrier = true) AS
   SELECT 's_' || encode(id, 'hex') AS id, name, project, agent, mode, status, created, updated
   FROM stator.session WHERE t = current_setting('stator.t')::bigint;
 
-CREATE VIEW stator.commits WITH (security_invoker = true) AS
+CREATE VIEW stator.commits WITH (security_invoker = true, security_barrier = true) AS
   SELECT 's_' || encode(x.id, 'hex') AS session, l.seq, 'k_' || encode(l.id, 'hex') AS id,
          encode(l.hash, 'hex') AS hash, l.kind, l.turn, l.at, coalesce(l.tool, '') AS tool,
          coalesce(l.status, '') AS status, coalesce(l.effect, '') AS effect, coalesce(l.cause, '') AS cause
   FROM stator.log l JOIN stator.session x ON x.t = l.t AND x.s = l.s
   WHERE l.t = current_setting('stator.t')::bigint;
 
-CREATE VIEW stator.calls WITH (security_invoker = true) AS
+CREATE VIEW stator.calls WITH (security_invoker = true, security_barrier = true) AS
   SELECT 's_' || encode(x.id, 'hex') AS session, l.seq, 'c_' || encode(l.call, 'hex') AS call, l.tool, l.effect,
          coalesce(e.status, 'started') AS status, coalesce(e.cause, '') AS cause, l.attempt,
          coalesce(e.seq, 0) AS outcome, l.turn, l.at
@@ -214,14 +215,14 @@ CREATE VIEW stator.calls WITH (security_invoker = true) AS
     ORDER BY o.seq DESC LIMIT 1) e ON true
   WHERE l.t = current_setting('stator.t')::bigint AND l.kind = 'call';
 
-CREATE VIEW stator.turns WITH (security_invoker = true) AS
+CREATE VIEW stator.turns WITH (security_invoker = true, security_barrier = true) AS
   SELECT 's_' || encode(x.id, 'hex') AS session, l.turn, min(l.seq) AS first, max(l.seq) AS last, min(l.at) AS at,
          coalesce((array_agg(l.status ORDER BY l.seq DESC) FILTER (WHERE l.kind = 'turn_end'))[1], '') AS status
   FROM stator.log l JOIN stator.session x ON x.t = l.t AND x.s = l.s
   WHERE l.t = current_setting('stator.t')::bigint AND l.turn > 0
   GROUP BY x.id, l.turn;
 
-CREATE VIEW stator.records WITH (security_invoker = true) AS
+CREATE VIEW stator.records WITH (security_invoker = true, security_barrier = true) AS
   SELECT 's_' || encode(x.id, 'hex') AS session, r.c AS collection, r.seq, r.turn,
          CASE WHEN r.put THEN 'put' ELSE 'drop' END AS op, r.id, r.key
   FROM stator.rec r JOIN stator.session x ON x.t = r.t AND x.s = r.s
