@@ -34,19 +34,21 @@ from stator.homes import homes, project_in
 from stator.index_files import path_of_store, project_index, remote_folder, search_index
 from stator.locations import (
     ELSEWHERE,
+    SERVERS,
     nearest,
     path_of,
     scheme_of,
     spools_of,
     users,
     waits,
+    without_secrets,
 )
 from stator.locations import FILE as FILE
 from stator.locations import FOLDER as FOLDER
+from stator.machine import mint as mint
 from stator.model.log.commit import Draft
 from stator.model.log.query import Finding, SessionRow, VerifyReport
 from stator.model.sessions.ownership import OWN, Ownership
-from stator.model.values.ids import PREFIXES, Kind
 from stator.owner import projects
 from stator.owner import stores as owners
 from stator.owner.approver import KnownApprovers
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from stator.runtime.facade.session import Session
     from stator.runtime.facade.store import Store
     from stator.runtime.views.as_read import OpenStore
+    from stator.store.postgres import ServerSetup
 
 POLICY_FILE = "stator.toml"
 POLICY_MAX = 1_000_000
@@ -74,6 +77,11 @@ class StorePlace(msgspec.Struct, frozen=True):
 
     url: str
     why: str
+
+    @property
+    def shown(self) -> str:
+        """The URL without a password: the only form that is printed."""
+        return without_secrets(self.url)
 
 
 def connect(
@@ -322,7 +330,7 @@ def _open(
         from stator.store.memory import MemoryStore
 
         store = MemoryStore(redact=redact)
-    elif (scheme := scheme_of(url)) in ("postgresql", "postgres"):
+    elif (scheme := scheme_of(url)) in SERVERS:
         return _open_postgres(url, durability=durability, tenant=tenant, **how)
     elif scheme:
         opener = _added_store(scheme)
@@ -355,6 +363,14 @@ def _open_postgres(url: str, *, tenant: str | None, **how: Any) -> port.StorePor
     store = reached(open_it, time.monotonic, time.sleep) if wait else open_it()
     store.index_path = remote_folder(users(os.environ), store.info().id)
     return store
+
+
+def set_up_server(url: str, *, application: str = "") -> ServerSetup:
+    """Make the tables and the tenant of a PostgreSQL store; `application` names a role that may then use them."""
+    from stator.store import postgres
+
+    tenant = None if "tenant=" in url else os.environ.get("STATOR_TENANT")
+    return postgres.set_up(url, tenant=tenant, application=application)
 
 
 def _added_store(scheme: str) -> Callable[..., port.StorePort]:
@@ -565,22 +581,6 @@ def _launch() -> Launch | None:
 def now() -> int:
     """µs since 1970."""
     return time.time_ns() // 1000
-
-
-def _uuid7() -> Callable[[], Any]:
-    if sys.version_info >= (3, 14):
-        from uuid import uuid7
-    else:
-        from uuid_utils import uuid7
-    return uuid7
-
-
-_new = _uuid7()
-
-
-def mint(kind: Kind) -> str:
-    """A fresh id."""
-    return PREFIXES[kind] + str(_new().hex)
 
 
 class _Callable(ModuleType):

@@ -33,6 +33,8 @@ NAME_MAX = 200
 """Bytes of the name of a folder that is made from a path."""
 ELSEWHERE = ("postgresql", "postgres", "http", "https")
 """Schemes of stores on a server, which need no `//` to be recognised."""
+SERVERS = ("postgresql", "postgres")
+"""Schemes of stores in a PostgreSQL database."""
 SCHEME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789+-.")
 """What a URL scheme is made of; a path such as `notes/a://b` has other characters before its colon."""
 
@@ -87,6 +89,24 @@ def scheme_of(url: str) -> str:
         return ""
     is_url = rest.startswith("//") and not set(scheme.lower()) - SCHEME_CHARACTERS
     return scheme if scheme in ELSEWHERE or is_url else ""
+
+
+def without_secrets(url: str) -> str:
+    """A URL as it may be shown: without the password that it holds for a server."""
+    if not scheme_of(url):
+        return url
+    from urllib.parse import unquote  # takes time to load, and most stores are files
+
+    address, question, query = url.partition("?")
+    scheme, slashes, rest = address.partition("://")
+    user, at, host = rest.rpartition("@")
+    pairs = [
+        pair
+        for pair in query.split("&")
+        if unquote(pair.partition("=")[0]).lower() not in ("password", "sslpassword")
+    ]
+    shown = f"{scheme}{slashes}{user.partition(':')[0]}{at}{host}"
+    return shown + (question + "&".join(pairs) if any(pairs) else "")
 
 
 def path_of(url: str) -> str:

@@ -1,4 +1,5 @@
 """What this machine says of the process: its user, how long the machine has run, and what the process runs below.
+Also new ids, which are made of its time and randomness.
 
 `connect` puts it into the context; nothing here reads the environment by itself.
 """
@@ -6,10 +7,13 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from stator.model.log.query import Holder, SessionQuery
+from stator.model.values.ids import PREFIXES, Kind
 from stator.runtime.base.pages import matching
 from stator.store.port import StorePort
 
@@ -74,3 +78,19 @@ def _agents(store: StorePort) -> dict[int, str]:
     from stator.hooks.ingest import agent_processes
 
     return {pid: f"agent {name}, process {pid}" for pid, name in agent_processes(store).items()}
+
+
+def _uuid7() -> Callable[[], Any]:
+    if sys.version_info >= (3, 14):
+        from uuid import uuid7
+    else:
+        from uuid_utils import uuid7
+    return uuid7
+
+
+_new = _uuid7()
+
+
+def mint(kind: Kind) -> str:
+    """A fresh id."""
+    return PREFIXES[kind] + str(_new().hex)

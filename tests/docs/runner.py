@@ -8,7 +8,8 @@ not compared, nor are spaces and rules. A block whose info string has `no-run` i
 written to that file, for `$ python NAME`, which runs in its own process and may be killed.
 `$ cd NAME` continues in a sibling folder with its own home: another machine. A block with `apart` runs on a
 separate machine, and the page continues where it was. The examples of the repository are available as
-`examples`.
+`examples`. A page that names `db.example` is given a PostgreSQL server with a database `agents`, its owner `owner`
+and a role `app`.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ PAGES = sorted(
     path.relative_to(ROOT).as_posix()
     for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"))
 )
+SERVER = "db.example"
+"""The PostgreSQL server of a page; the tests have one of their own."""
 _FENCE = re.compile(r"^```(\w*)[ \t]*([^\n]*)\n(.*?)^```$", re.M | re.S)
 _RUN = re.compile(r"\bon [\w.-]+, pid \d+")
 _USER = re.compile(r"\blocal:[\w.-]+")
@@ -118,6 +121,26 @@ def matches(expected: list[str], actual: list[str]) -> bool:
     return re.fullmatch(pattern, text) is not None
 
 
+def _here(text: str) -> str:
+    """The text with the server of the tests in place of the page's."""
+    return text.replace(f"@{SERVER}/", "@/")
+
+
+def _served() -> dict[str, str]:
+    """A server with an empty database `agents`, its owner and a role `app`; returns how libpq finds it."""
+    import psycopg
+
+    from postgres_server import server
+
+    with psycopg.connect(server().url(), autocommit=True) as db:
+        db.execute("DROP DATABASE IF EXISTS agents")
+        for name in ("owner", "app"):
+            db.execute(f"DROP ROLE IF EXISTS {name}")
+            db.execute(f"CREATE ROLE {name} LOGIN")
+        db.execute("CREATE DATABASE agents OWNER owner")
+    return {"PGHOST": str(server().data)}
+
+
 class Page:
     """One page, run in its own folder."""
 
@@ -140,6 +163,8 @@ class Page:
         }
         for name in ("COLUMNS", "XDG_DATA_HOME", *ancestry.VARIABLES):
             self.env.pop(name, None)
+        if any(SERVER in block.text for block in blocks(self.text) if runs(block)):
+            self.env |= _served()
 
     def run(self) -> Iterator[tuple[Block, str]]:
         """Run every block; yields the block and its current output."""
@@ -149,7 +174,7 @@ class Page:
             if block.language == "python":
                 name = re.search(r"file=(\S+)", block.info)
                 if name:
-                    (self.work / name[1]).write_text(block.text, encoding="utf-8")
+                    (self.work / name[1]).write_text(_here(block.text), encoding="utf-8")
                 else:
                     self._python(block)
                 yield block, block.text
@@ -162,7 +187,7 @@ class Page:
                 yield block, self._console(block)
 
     def _python(self, block: Block) -> None:
-        code = compile("\n" * (block.line - 1) + block.text, self.name, "exec")
+        code = compile("\n" * (block.line - 1) + _here(block.text), self.name, "exec")
         with self._inside(), contextlib.redirect_stdout(io.StringIO()):
             exec(code, self.namespace)  # noqa: S102
 
@@ -205,7 +230,7 @@ class Page:
 
     def command(self, command: str) -> tuple[int, str]:
         """The exit code and the output of a command; `stator` runs in this process, which is faster."""
-        words = shlex.split(command, comments=True)
+        words = shlex.split(_here(command), comments=True)
         given = dict(word.split("=", 1) for word in words if re.match(r"[A-Z_]+=", word))
         program, *words = words[len(given) :]
         if program == "cd":

@@ -357,5 +357,6 @@ def test_every_command_can_be_called_without_arguments(name, store, ask):
         "why", "blame", "tag", "approve", "deny", "archive", "run", "attach", "stop", "rewind",
         "retry", "adopt", "score", "flag", "recall", "restore", "erase",
         "replay", "rerun", "workflow", "search", "proxy", "vouch", "prefer", "forget",
+        "copy", "push", "pull",
     )  # fmt: skip
     assert answer.code == (2 if name in needy else 1 if name == "doctor" else 0)

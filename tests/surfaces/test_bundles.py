@@ -182,7 +182,7 @@ def test_an_import_creates_a_missing_store(bundle, ask, empty):
     assert report["schema"] == "stator.import/1"
     assert [one["fate"] for one in report["sessions"]] == ["new"]
     assert ask("verify").code == 0
-    assert ask("ls").out.count("\n") == 1
+    assert ask("ls", "--json").out.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,9 @@ RUNS = {
     "attach": ["attach", "{run}"],
     "init": ["init", "{tmp}/a" + HOSTILE["window title"].replace("/", "")],
     "trust": ["trust", "--yes"],
+    "copy": ["copy", "{store}", "{tmp}/copy.db"],
+    "push": ["push", "{tmp}/team" + HOSTILE["window title"].replace("/", "") + ".db", "--yes"],
+    "pull": ["pull", "{store}", EVERYTHING, "--store", "{tmp}/own.db"],
     "ingest": ["ingest", MAIN, "--transcripts"],
     "mcp": ["mcp", "--port", "1" + HOSTILE["window title"]],
     "proxy": ["proxy", "-s", MAIN, "--", "{tmp}/none" + HOSTILE["clear screen"]],
@@ -201,7 +204,10 @@ def test_no_command_prints_hostile_content_unescaped(
     with stator.connect(hostile) as opened:
         trust_store(opened, old_grants=True)
     (run,) = os.listdir(f"{hostile}-runs")
-    words = [word.format(tmp=tmp_path, run=run) if "{" in word else word for word in RUNS[command]]
+    words = [
+        word.format(tmp=tmp_path, run=run, store=hostile) if "{" in word else word
+        for word in RUNS[command]
+    ]
     answer = ask(*words, *extra)
     ask("stop", run)
     assert answer.code in (0, 1, 2, 3), answer.err

@@ -30,9 +30,11 @@ from stator.locations import (
     KEY,
     NOTE,
     OWN,
+    SERVERS,
     foreign_spool_of,
     nearest,
     path_of,
+    scheme_of,
     spool_of,
     users,
 )
@@ -279,9 +281,10 @@ def _project(agent: str) -> str:
 
 
 def _store_path(store: str, here: str) -> tuple[str, bool]:
-    """The store to record in ("" if there is none with a spool), and whether it was named rather than found."""
+    """The store to record in ("" if there is none with a spool), and whether it was named rather than found. A store on
+    a server has none: what happens is recorded in the file that is found without it."""
     given = store or os.environ.get("STATOR_STORE", "")
-    if given:
+    if given and scheme_of(given) not in SERVERS:
         return path_of(given), True
     folder = nearest(here) or users(os.environ)
     return ("" if folder is None else os.path.join(folder, FILE)), False

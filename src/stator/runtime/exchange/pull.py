@@ -22,7 +22,7 @@ from stator.runtime.bundles.selection import bundled, family
 from stator.runtime.bundles.transfer import admit
 from stator.runtime.exchange.fetched import FetchedSessions
 from stator.runtime.exchange.heads import hashes
-from stator.runtime.exchange.send import Progress
+from stator.runtime.exchange.send import Progress, is_same
 from stator.runtime.views.refs import find_session
 from stator.store.port import StorePort
 
@@ -51,7 +51,7 @@ def pull(
     progress: Progress | None = None,
 ) -> Pulled:
     """Copy a session of another store into this one, with its children and what it was forked from."""
-    if source is target or source.info().url == target.info().url != "memory:":
+    if source is target or is_same(source, target):
         raise InvalidInput("both are the same store", hint="name another store")
     if as_name:
         check_name(as_name)

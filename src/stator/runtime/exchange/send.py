@@ -176,8 +176,14 @@ def check_stores(source: StorePort, target: StorePort) -> None:
             hint="stator pull brings one of its sessions into your store, marked as imported",
             store=source.info().url,
         )
-    if source is target or source.info().url == target.info().url != "memory:":
+    if source is target or is_same(source, target):
         raise InvalidInput("both are the same store", hint="name two stores")
+
+
+def is_same(one: StorePort, other: StorePort) -> bool:
+    """Whether two connections lead to one store. Two tenants of a server have one URL, and are two stores."""
+    here, there = one.info(), other.info()
+    return here.url == there.url != "memory:" and here.id == there.id
 
 
 def purged_in(store: StorePort) -> dict[str, SessionRecord]:

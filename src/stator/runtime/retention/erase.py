@@ -86,6 +86,16 @@ class ErasureResult(msgspec.Struct, frozen=True, kw_only=True):
 # -- the plan -------------------------------------------------------------------------------------
 
 
+def left_on_server(store: StorePort) -> str:
+    """Where bytes of removed content are still found for a while, if the store is on a server; "" for a file."""
+    if not getattr(store, "remote", False):
+        return ""
+    return (
+        "gone for every reader now; its bytes leave the tables with the next VACUUM, and write-ahead logs, standbys "
+        "and backups of the server as those rotate"
+    )
+
+
 def of_commit(store: StorePort, point: Point, fields: Sequence[str] = ()) -> Erasing:
     """Content fields of the commit at a position; none named: all of its content."""
     found = store.commits(point.session, after=point.seq - 1, upto=point.seq, load=False)

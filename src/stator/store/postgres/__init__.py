@@ -12,6 +12,8 @@ except ImportError as error:
 
 from stator.store.postgres.roles import counts as counts
 from stator.store.postgres.schema import prepare as prepare
+from stator.store.postgres.setup import ServerSetup as ServerSetup
+from stator.store.postgres.setup import set_up as set_up
 from stator.store.postgres.store import PostgresStore as PostgresStore
 from stator.store.postgres.tenant_store import names_several_hosts as names_several_hosts
 from stator.store.postgres.tenant_store import open_store as open_store

@@ -253,9 +253,10 @@ class Connections:
                 prepare_threshold=None,
             )
         except psycopg.OperationalError as error:
-            raise _refused(error) from error
-        except (psycopg.Error, ValueError) as error:
-            raise NotAStore(f"this URL does not open: {_line(error)}") from error
+            refused = _refused(error)
+            raise refused from (None if isinstance(refused, NotAStore) else error)
+        except (psycopg.Error, ValueError):
+            raise _unreadable() from None  # what the driver says may quote a password
         link.add_notice_handler(lambda notice: _note(link, notice))
         return link
 
@@ -309,6 +310,8 @@ def _note(link: Link, notice: psycopg.errors.Diagnostic) -> None:
 def _unsaid(url: str) -> dict[str, str]:
     """What a connection is opened with where the URL does not say it."""
     said = conninfo.conninfo_to_dict(url)
+    if set(str(said.get("port", ""))) - set("0123456789,"):
+        raise ValueError("a port is a number")  # most likely a password with a slash in it
     wanted = {"application_name": "stator", "connect_timeout": str(CONNECT_S), **KEEPALIVES}
     return {name: value for name, value in wanted.items() if name not in said}
 
@@ -326,6 +329,8 @@ def _refused(error: psycopg.OperationalError) -> StatorError:
     """Why no connection was made. A server that answers no is not one that does not answer."""
     state = error.sqlstate or ""
     text = _line(error)
+    if "connection option" in text:
+        return _unreadable()
     if (
         state.startswith(("28", "3D"))
         or "authentication failed" in text
@@ -333,6 +338,13 @@ def _refused(error: psycopg.OperationalError) -> StatorError:
     ):
         return NotAStore(f"the server refuses this connection: {text}")
     return StoreUnreachable(f"cannot be reached: {text}", landed="nothing")
+
+
+def _unreadable() -> NotAStore:
+    return NotAStore(
+        "libpq cannot read this URL",
+        hint="write / @ : ? # & and % in names and passwords as percent codes; / is %2F",
+    )
 
 
 UNANSWERED = (
@@ -359,7 +371,7 @@ def _ours(error: psycopg.Error) -> Exception:
     if isinstance(error, (pg.UndefinedTable, pg.InvalidSchemaName)):
         return NotPrepared(_line(error))
     if isinstance(error, pg.InsufficientPrivilege):
-        return NotAStore(
+        return NotAllowed(
             f"this role may not do that: {_line(error)}", hint="see docs/guides/postgres.md, roles"
         )
     return StoreFailed(f"the server refused a statement: {_line(error)}")
@@ -371,6 +383,10 @@ class Taken(Exception):
     def __init__(self, key: str) -> None:
         super().__init__(key)
         self.key = key
+
+
+class NotAllowed(NotAStore):
+    """The role may not do what was asked."""
 
 
 class NotPrepared(StoreFailed):

@@ -27,6 +27,8 @@ from stator.store.sql import script
 
 SCHEMA = 1
 """The newest version there is; its files are `postgres_schema_1.sql` and on."""
+OLDEST = 15
+"""The oldest major version of PostgreSQL: views that are read with the rights of who asks came with it."""
 BOOTSTRAP = (
     "CREATE SCHEMA IF NOT EXISTS stator",
     "CREATE TABLE IF NOT EXISTS stator.schema (one integer PRIMARY KEY, version integer NOT NULL)",

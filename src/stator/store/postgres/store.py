@@ -49,6 +49,7 @@ from stator.store.postgres.session_row import by_id, must_find
 
 if TYPE_CHECKING:
     from stator.model.log.log_walk import SessionLog
+    from stator.store.postgres.checks import ServerChecks
 
 ASKED: dict[str, Callable[..., Any]] = {
     "session": rows.session,
@@ -134,6 +135,13 @@ class PostgresStore:
             durability=self._durability,
             read_only=self._read_only or self._tenant.right == "read",
         )
+
+    def server(self, clock: Callable[[], int]) -> ServerChecks:
+        """What `doctor` asks: the server in a line, and what is to be done about it; `clock` is this machine's."""
+        from stator.store.postgres.checks import checked
+
+        self._connections.check()
+        return checked(self._connections, clock)
 
     def close(self) -> None:
         if not self._connections.closed:

@@ -70,7 +70,14 @@ class TenantStore(PostgresStore):
 
 
 def open_store(url: str, *, tenant: str | None, **options: Any) -> TenantStore:
-    """The store of a URL. The tenant may be part of it, as `?tenant=`, for programs that are given a URL alone."""
+    """The store of a URL."""
+    server, name = tenant_in(url, tenant)
+    return TenantStore(server, tenant=name, **options)
+
+
+def tenant_in(url: str, tenant: str | None) -> tuple[str, str]:
+    """The URL of the server, and the tenant: as given, or part of the URL, as `?tenant=`, for programs that are given
+    a URL alone."""
     parts = urlsplit(url)
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     named = [value for name, value in pairs if name == "tenant"]
@@ -84,7 +91,7 @@ def open_store(url: str, *, tenant: str | None, **options: Any) -> TenantStore:
             path="$.tenant",
         )
     rest = urlencode([(name, value) for name, value in pairs if name != "tenant"])
-    return TenantStore(urlunsplit(parts._replace(query=rest)), tenant=tenant, **options)
+    return urlunsplit(parts._replace(query=rest)), tenant
 
 
 def names_several_hosts(url: str) -> bool:

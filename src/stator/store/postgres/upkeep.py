@@ -275,7 +275,7 @@ def rebuild(connections: Connections, db: Transaction) -> None:
             Statement("rebuild_log", {**here, **columns("l", names, plain)}),
             Statement("rebuild_session", {**here, **made.row}),
         )
-    db.ask(commit=True)
+    db.ask(Statement("process_sweep"), commit=True)
 
 
 # -- space ----------------------------------------------------------------------------------------

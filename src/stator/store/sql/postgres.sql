@@ -155,6 +155,11 @@ INSERT INTO stator.process (t, id, beats) VALUES (%(t)s, %(process)s, 1) ON CONF
 -- name: process_beat
 UPDATE stator.process SET beats = beats + 1 WHERE t = %(t)s AND id = %(process)s;
 
+-- Each process adds its row again when it takes a lease.
+-- name: process_sweep
+DELETE FROM stator.process p WHERE p.t = %(t)s
+  AND NOT EXISTS (SELECT 1 FROM stator.session x WHERE x.t = p.t AND x.process = p.id);
+
 -- name: process_delete
 DELETE FROM stator.process WHERE t = %(t)s AND id = %(process)s;
 

@@ -23,8 +23,6 @@ from stator.runtime.views.refs import followed, last_used
 from stator.surfaces.mcp.keys import is_handle
 
 CANDIDATES = 8
-TENANT = ""
-"""Sessions of other tenants are never shown, in any project."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +32,11 @@ class Scope:
     store: Store
     project: str | None
     """None means every project."""
+
+    @property
+    def tenant(self) -> str:
+        """The tenant of the connection; "" without one. Sessions of others are never shown, in any project."""
+        return getattr(self.store.port, "tenant", None) or ""
 
     def context(self, row: SessionRow, principal: str) -> Context:
         """Return the context for adding to a session; its root is known only if its project is this one."""
@@ -115,7 +118,7 @@ class Scope:
         return f"{self.find(ref.session).id}:{ref.text.rpartition(':')[2]}"
 
     def _query(self, *, name: str | None = None, suffix: str | None = None) -> SessionQuery:
-        return SessionQuery(name=name, suffix=suffix, project=self.project, tenant=TENANT)
+        return SessionQuery(name=name, suffix=suffix, project=self.project, tenant=self.tenant)
 
     def _candidates(self, handle: str) -> list[SessionRow]:
         """Return the sessions a handle may mean; a full id means only that session, never another's name."""
@@ -142,7 +145,7 @@ class Scope:
         """Whether a session is visible."""
         record = row.record
         own = self.project is None or record.project == self.project
-        listed = record.mode != "project" and record.tenant == TENANT
+        listed = record.mode != "project" and record.tenant == self.tenant
         return own and listed and row not in (trash or Trash(self.store.as_read))
 
 

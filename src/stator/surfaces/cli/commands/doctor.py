@@ -85,7 +85,8 @@ def doctor(
 
     Checks the file, its folder and filesystem, interrupted sessions and calls without an outcome, and, of a store
     up to 64 MiB, every commit, as stator verify does. Compares the sessions that agents keep of this project, of the
-    last 14 days, with the store. Exits with 1 if there is something to do.
+    last 14 days, with the store. Of a store on a server: version, durability, role, row-level security and clock.
+    Exits with 1 if there is something to do.
 
     Parameters
     ----------
@@ -95,7 +96,7 @@ def doctor(
     """
     place = locate(store)
     findings = list(_file(place))
-    about: dict[str, Any] = {"store": place.url, "found": place.why}
+    about: dict[str, Any] = {"store": place.shown, "found": place.why}
     about["approvals"], about["approvals_hint"] = what_is_proven()
     broken = OK
     try:
@@ -105,7 +106,11 @@ def doctor(
             info = opened.info()
             about |= {"store_schema": info.schema, "sqlite": info.detail.get("sqlite", "")}
             about |= {"bytes": info.detail.get("bytes", 0), "id": info.id}
-            findings += _damage(opened, info, about)
+            if (asks := getattr(opened.port, "server", None)) is not None:
+                server = asks(opened.context.clock)
+                about |= {"server": server.about, "bytes": sum(opened.port.usage().values())}
+                findings += server.findings
+            findings += _damage(opened, about)
             about["last_used"] = _last_used(opened)
             findings += _unindexed(info)
             findings += _unfinished_erasure(info)
@@ -168,6 +173,7 @@ def _all_is_well(about: dict[str, Any]) -> str:
         parts += [count(about["sessions"], "session"), count(about["commits"], "commit")]
     parts.append(size(about["bytes"]) if about.get("bytes") else "")
     parts.append(f"last used {about['last_used']}" if about.get("last_used") else "")
+    parts.append(about.get("server", ""))
     found = ", ".join(part for part in parts if part) or "the store can be read"
     return f"{found} · {_near(about['store'])}"
 
@@ -285,9 +291,9 @@ def _last_used(store: Store) -> str:
     return ago(rows[0].updated, store.context.clock()) if rows else ""
 
 
-def _damage(store: Store, info: StoreInfo, about: dict[str, Any]) -> Iterator[Finding]:
+def _damage(store: Store, about: dict[str, Any]) -> Iterator[Finding]:
     """What `verify` finds; of a large store only that it was not asked."""
-    if info.detail.get("bytes", 0) > VERIFIED_MAX:
+    if about["bytes"] > VERIFIED_MAX:
         what = "the store is large, so its commits were not checked"
         yield _finding("note", what, "verify", "stator verify")
         return

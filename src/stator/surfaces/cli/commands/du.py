@@ -66,13 +66,14 @@ def du(
         if by is not None or session is not None:
             return _split(opened, screen, "tier" if by is None else by, session)
         usage = dict(opened.store.port.usage())
-        usage["wal"] = _wal(opened)
+        if not getattr(opened.store.port, "remote", False):
+            usage["wal"] = _wal(opened)
         sessions = _sessions(opened)[:count]
         if json:
-            found = {"store": opened.place.url, "usage": usage, "sessions": sessions}
+            found = {"store": opened.place.shown, "usage": usage, "sessions": sessions}
             screen.document("stator.du/1", found)
             return 0
-        screen.line(Line(opened.place.url, "title").add(f" ({opened.place.why})", "dim"))
+        screen.line(Line(opened.place.shown, "title").add(f" ({opened.place.why})", "dim"))
         for name, count_of in usage.items():
             line = Line().add(size(count_of), "bold", width=12, right=True)
             screen.line(line.add(f"  {name:9}").add(MEANING.get(name, ""), "dim"))
@@ -93,11 +94,11 @@ def _split(opened: OpenedStore, screen: Screen, by: str, session: str | None) ->
     usage = opened.store.port.usage(by=cast("UsageBy", by), session=view.id if view else None)
     whole = sum(usage.values())
     if screen.json:
-        found = {"store": opened.place.url, "session": view.id if view else None, "by": by}
+        found = {"store": opened.place.shown, "session": view.id if view else None, "by": by}
         screen.document("stator.du_by/1", {**found, "usage": usage, "total": whole})
         return 0
     names = opened.names()
-    screen.line(Line(view.name if view else opened.place.url, "title").add(f" by {by}", "dim"))
+    screen.line(Line(view.name if view else opened.place.shown, "title").add(f" by {by}", "dim"))
     for name, amount in usage.items():
         line = Line().add(size(amount), "bold", width=12, right=True).add("  ")
         if is_id(name, "session"):

@@ -93,7 +93,8 @@ def erase(
         if yes:
             result = erasing.erase(port, context, made, by=context.principal, why=why)
         if json:
-            screen.document("stator.erase/1", _as_json(made, result))
+            later = erasing.left_on_server(port) if result is not None else ""
+            screen.document("stator.erase/1", {**_as_json(made, result), "later": later})
         else:
             screen.lines(_lines(made, result, opened), hang=2)
     return FINDING if result is not None and result.pending else OK
@@ -162,6 +163,8 @@ def _lines(made: Erasing, result: ErasureResult | None, opened: OpenedStore) -> 
     else:
         ids = ", ".join(short(commit) for commit in result.commits)
         yield Line(f"erased {what}", "title").add(f", recorded as {ids}", "dim")
+        if later := erasing.left_on_server(opened.store.port):
+            yield Line(later, "dim")
 
 
 def _as_json(made: Erasing, result: ErasureResult | None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from stator.model.sessions.retention import Action, Plan, parse_size
 from stator.model.values.ids import short
 from stator.runtime.base import project_flags
 from stator.runtime.retention import policies
+from stator.runtime.retention.erase import left_on_server
 from stator.runtime.retention.policies import Done
 from stator.runtime.views.project_state import forget_in_indexes
 from stator.surfaces.cli.exits import FINDING, OK
@@ -38,6 +39,7 @@ stator gc --max-size 2GB                 trash the oldest sessions, down to that
 stator gc --apply --yes                  even if it removes much
 stator gc --restore fix-login            take a session out of the trash
 """
+REMOVES = ("expire", "purge")
 STYLES = {"archive": "dim", "expire": "changed", "trash": "doubt", "purge": "bad", "restore": "ok"}
 
 
@@ -91,6 +93,8 @@ def gc(
             screen.document("stator.gc/1", _as_json(made, done, applied=apply and not stopped))
         else:
             screen.lines(_lines(made, done, opened, apply=apply, stopped=stopped), hang=2)
+            if any(one.action.what in REMOVES and not one.failed for one in done):
+                screen.lines(Line(later, "dim") for later in [left_on_server(port)] if later)
             if unfinished:
                 screen.line(
                     Line(

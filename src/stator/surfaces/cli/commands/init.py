@@ -20,9 +20,11 @@ from stator.connect import (
     connect,
     policy_text,
     prepare_folder,
+    set_up_server,
     write_new,
 )
 from stator.errors import BadQuery, NotAStore, StatorError
+from stator.locations import SERVERS, scheme_of, without_secrets
 from stator.model.calls.approval import parse_policy
 from stator.owner.projects import FILE as PROJECT_FILE
 from stator.owner.projects import PREFIX, id_for_new, trust_project
@@ -54,7 +56,7 @@ from stator.surfaces.cli.parts.approver_setup import list_key, set_approver
 from stator.surfaces.cli.parts.confirm import asks_yes, can_ask
 from stator.surfaces.cli.parts.foreign import warn_if_foreign
 from stator.surfaces.cli.render.lines import Line
-from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.screen import Screen, note
 
 PLUGIN = PLUGINS / "claude-code"
 """The plugin for Claude Code that ships with the package."""
@@ -76,9 +78,13 @@ stator init claude-code --user     record every project
 stator init codex --brief=start    tell it nothing with the first prompt
 stator init claude-code --remove   remove our settings again
 stator init --approver             set the passphrase that proves who approves
+stator init --store 'postgresql://owner@db/agents?tenant=acme' --application app
 stator init --json | jq -r .store
 """
 TOOLS_SHOWN = 5
+ADMINISTRATOR = (
+    "this role may not do that; an administrator runs the SQL in psql, then you run this again"
+)
 WORDS = {"create": "create", "change": "change", "delete": "remove", "nothing": "unchanged"}
 STYLES = {"create": "added", "change": "changed", "delete": "removed", "nothing": "dim"}
 
@@ -98,6 +104,7 @@ def init(
     approver_key: str | None = None,
     passphrase_file: PassphraseFileOption = None,
     old_passphrase_file: str | None = None,
+    application: str | None = None,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -106,6 +113,7 @@ def init(
 
     Creates .stator/store.db and .stator/project (the project's id); git ignores this folder automatically.
     Running it again changes nothing. Programs and this command find the store from every folder below.
+    With --store postgresql://…, makes its tables and tenant instead, or prints the SQL for an administrator (exit 1).
 
     With the name of an agent (claude-code, codex, gemini, cursor, opencode), adds our hooks and our MCP server to
     the agent's settings; for opencode, installs our plugin. The change is shown first. Only our own bytes change:
@@ -143,25 +151,23 @@ def init(
         Accept approvals that are signed by this key too: a file with a public Ed25519 key in PEM.
     old_passphrase_file
         Read the passphrase that is set now from the first line of this file.
+    application
+        PostgreSQL: the role that programs connect as; it is allowed to use the tables, and nothing more.
     """
     if approver or approver_key is not None:
-        if names or (approver and approver_key is not None):
-            raise BadQuery("use --approver or --approver-key alone: stator init --approver")
-        files = passphrase_file, old_passphrase_file
-        return _approver(approver_key, files, store, json=json)
+        _check_alone(names, approver, approver_key)
+        return _approver(approver_key, (passphrase_file, old_passphrase_file), store, json=json)
     if plugin:
         return _plugin(json=json)
-    wanted = [AGENTS[name] for name in dict.fromkeys(names) if name in AGENTS]
-    folders = [name for name in names if name not in AGENTS]
     for_agents = user or shared or remove or dry_run or force or handover or brief is not None
-    _check_folders(folders, agents_only=for_agents)
-    if for_agents and not wanted:
-        raise BadQuery("the agent is missing", hint=known_agents(""))
+    wanted, folders = _named(names, agents_only=for_agents)
     root = Path(os.path.abspath(folders[0] if folders else "."))
     if wanted:
         where = SetupTarget(root, "user" if user else "project", shared, store, brief, handover)
         options = SetupOptions(remove=remove, force=force, dry_run=dry_run, yes=yes)
         return _agents(wanted, where, options, json=json)
+    if application is not None or scheme_of(store or "") in SERVERS:
+        return _init_server(folders, store or "", application or "", json=json)
     return _init_project(root, store, json=json, pager=not no_pager)
 
 
@@ -178,6 +184,43 @@ def _init_project(root: Path, store: str | None, *, json: bool, pager: bool) -> 
         _show_made(screen, made)
         _show_project(screen, project, root, is_new=str(file) in made)
     return OK
+
+
+def _named(names: tuple[str, ...], *, agents_only: bool) -> tuple[list[Agent], list[str]]:
+    """The agents and the folders that are named."""
+    wanted = [AGENTS[name] for name in dict.fromkeys(names) if name in AGENTS]
+    folders = [name for name in names if name not in AGENTS]
+    _check_folders(folders, agents_only=agents_only)
+    if agents_only and not wanted:
+        raise BadQuery("the agent is missing", hint=known_agents(""))
+    return wanted, folders
+
+
+def _check_alone(names: tuple[str, ...], approver: bool, key: str | None) -> None:
+    if names or (approver and key is not None):
+        raise BadQuery("use --approver or --approver-key alone: stator init --approver")
+
+
+def _init_server(folders: list[str], url: str, application: str, *, json: bool) -> int:
+    """Make the tables and the tenant of a store on a server, or print the SQL that makes them."""
+    if scheme_of(url) not in SERVERS:
+        raise BadQuery("--application names a role of a server", hint="--store postgresql://…")
+    if folders:
+        raise BadQuery("a store on a server has no folder: leave it out, or leave out --store")
+    done = set_up_server(url, application=application)
+    with Screen(json=json, pager=False) as screen:
+        if json:
+            found = {"store": without_secrets(url), "tenant": done.tenant, "created": done.made}
+            screen.document("stator.init/1", {**found, "sql": done.sql})
+        elif done.sql:
+            screen.whole(Line(text) for text in done.sql.splitlines())
+        else:
+            _show_made(screen, done.made)
+            if not done.made:
+                screen.line(Line("nothing to do: ", "dim").add(without_secrets(url)))
+    if done.sql:
+        note(ADMINISTRATOR)
+    return FINDING if done.sql else OK
 
 
 def _check_folders(folders: list[str], *, agents_only: bool) -> None:
@@ -295,6 +338,11 @@ class SetupOptions:
 
 
 def _agents(agents: list[Agent], where: SetupTarget, options: SetupOptions, *, json: bool) -> int:
+    if scheme_of(where.store or "") and not options.remove:
+        raise BadQuery(
+            "hooks record into a store that is a file",
+            hint="leave --store out; stator push URL sends what they recorded to a server",
+        )
     if where.store is not None and where.scope == "project" and not options.remove:
         raise BadQuery(
             "--store would put a path of this machine into files that a team commits",

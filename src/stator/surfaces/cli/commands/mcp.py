@@ -75,7 +75,11 @@ def _over_http(scope: Scope, port: int, no_token: bool, json: bool) -> None:
     from stator.surfaces.mcp.transport import auth
     from stator.surfaces.mcp.transport.http import serve
 
-    file = "" if no_token else auth.token_file(scope.store.info().url.removeprefix("sqlite:///"))
+    url = scope.store.info().url.removeprefix("sqlite:///")
+    kept = getattr(
+        scope.store.port, "index_path", ""
+    )  # what this machine keeps of a store on a server
+    file = "" if no_token else kept + auth.SUFFIX if kept else auth.token_file(url)
     token = auth.read_or_create_token(file) if file else None
 
     def ready(address: str) -> None:

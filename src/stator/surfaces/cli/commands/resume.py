@@ -173,7 +173,7 @@ def _how_to_continue(view: SessionView, opened: OpenedStore) -> list[str]:
         return [f"the session is archived; continue in a fork: store.fork({view.name!r})"]
     if view.record.mode == "recorded":
         return _how_its_agent_continues(view)
-    where = repr(opened.place.url) if opened.place.why in ("as given", "$STATOR_STORE") else ""
+    where = repr(opened.place.shown) if opened.place.why in ("as given", "$STATOR_STORE") else ""
     other = view.record.project != opened.project
     project = f", project={view.record.project!r}" if other else ""
     return [

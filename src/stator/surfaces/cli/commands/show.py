@@ -236,7 +236,7 @@ def _details(view: SessionView, opened: OpenedStore) -> Iterator[Line]:
     if used := amounts.tokens_in_words(spend):
         yield pair("spent", f"{used}, cost {amounts.money(spend)}")
     yield pair("head", head.hash)
-    yield pair("store", f"{opened.place.url} ({opened.place.why})")
+    yield pair("store", f"{opened.place.shown} ({opened.place.why})")
 
 
 def _after_close(view: SessionView) -> int:

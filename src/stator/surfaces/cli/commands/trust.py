@@ -94,7 +94,7 @@ def trust(
 
 def _about(store: Store, foreign: str, found: list[Grant]) -> Iterator[Line]:
     info = store.info()
-    yield Line(path_of(info.url), "title").add(f" store {info.id[:8]}", "dim")
+    yield Line(path_of(info.url) or info.url, "title").add(f" store {info.id[:8]}", "dim")
     if foreign:
         yield Line("  it ").add(foreign, "doubt")
     rows = [row for row in matching(store.port, SessionQuery()) if row.record.mode != "project"]
@@ -112,7 +112,8 @@ def _about(store: Store, foreign: str, found: list[Grant]) -> Iterator[Line]:
 
 def _show(screen: Screen, store: Store, *, done: str) -> int:
     """Say what the store is to the user now."""
-    path, why, left = path_of(store.info().url), store.port.ownership.foreign, old_grants(store)
+    url, why, left = store.info().url, store.port.ownership.foreign, old_grants(store)
+    path = path_of(url) or url
     if screen.json:
         found: dict[str, Any] = {
             "store": path,

@@ -65,9 +65,9 @@ def verify(
         except (SchemaChanged, StoreCorrupt) as error:
             report = verify_damaged(place.url, error)
         if json:
-            screen.document("stator.verify/1", report_as_json(place.url, report))
+            screen.document("stator.verify/1", report_as_json(place.shown, report))
         else:
-            _show(screen, place.url, report)
+            _show(screen, place.shown, report)
     return OK if report.ok else FINDING
 
 

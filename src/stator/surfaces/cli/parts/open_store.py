@@ -74,7 +74,7 @@ class OpenedStore(msgspec.Struct, frozen=True):
 
         found = last_used(self.store.as_read)
         if found is None:
-            raise NotFound(f"no sessions in {self.place.url}", hint=self.other_stores())
+            raise NotFound(f"no sessions in {self.place.shown}", hint=self.other_stores())
         return found
 
     def resolve(self, session: str | None, text: str | None) -> tuple[SessionView, str | None]:
@@ -140,7 +140,7 @@ class OpenedStore(msgspec.Struct, frozen=True):
 
     def report_empty(self, what: str) -> int:
         """Note on stderr that an answer is empty, which store was read, and which others exist."""
-        note(f"{what} (store: {self.place.url}, {self.place.why}; {self.other_stores()})")
+        note(f"{what} (store: {self.place.shown}, {self.place.why}; {self.other_stores()})")
         return 0
 
 
