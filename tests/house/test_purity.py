@@ -69,7 +69,7 @@ CLOCK_EXCEPTIONS = {
     "stator.store.postgres.store": {"time.time_ns", "secrets.token_bytes"},
     # what a tenant's part and a process are known by
     "stator.store.postgres.schema": {"secrets.token_bytes"},
-    "stator.store.postgres.connection": {"time.monotonic"},
+    "stator.store.postgres.patience": {"time.monotonic"},
     "stator.store.postgres.leases": {"secrets.token_bytes"},
     # waiting for a busy database, with jitter; the name and the salt of a new one, and when it was made
     "stator.store.sqlite.connection": {

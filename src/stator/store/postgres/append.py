@@ -137,7 +137,7 @@ class PostgresAppender:
         live = RemoteLive(
             known, self._redactor_of(known, rows[2]), self._digest(known.record), rows[1]
         )
-        live.keep(rows[3])
+        live.keep_small(rows[3])
         return live
 
     def prime(self, session: str, rows: list[Rows]) -> None:
@@ -221,6 +221,7 @@ class PostgresAppender:
         if if_head is not None and if_head != live.hash:
             raise StaleSession
         before = live.record
+        live.look_ahead(drafts)
         commits: list[Keyed] = []
         for draft in drafts:
             check_id(draft.id, "commit")

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from stator.model.log.query import Finding
-from stator.store.postgres.connection import READ, SQL, Connections, Link, translated
+from stator.store.postgres.connection import READ, SQL, Connections, translated
 from stator.store.postgres.schema import OLDEST
+from stator.store.postgres.wire import Link
 
 SKEW_US = 2_000_000
 DEAD_MAX = 100

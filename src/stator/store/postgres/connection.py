@@ -1,8 +1,8 @@
 """Connections to the server, and how statements are sent over them: in pipelines, each pipeline one round trip.
 
 Nothing is left on a connection between transactions, so that a transaction pooler may be used: the tenant
-and the durability are set inside each transaction, and no statement is prepared. What the driver raises becomes an
-error of ours here: where no answer came, `StoreUnreachable`.
+and the durability are set inside each transaction, and statements are prepared only where there is none (`wire`).
+What the driver raises becomes an error of ours here: where no answer came, `StoreUnreachable`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from time import monotonic
 from typing import Any, TypeVar
 
 import msgspec
@@ -29,6 +28,8 @@ from stator.errors import (
     StoreUnreachable,
     WrongProcess,
 )
+from stator.store.postgres.patience import ANSWER_S, LONG_S
+from stator.store.postgres.wire import NOT_PREPARED, Link, exchange
 from stator.store.sql import statements
 
 SQL = statements("postgres.sql")
@@ -37,10 +38,6 @@ IDLE_MAX = 8
 TRIES_MAX = 10
 """How often a transaction is begun again that the server could not serialize with others."""
 CONNECT_S = 10
-ANSWER_S = 10.0
-LONG_S = 600.0
-"""How long a server may be silent before its answer counts as lost: usually, and at work on all of a store.
-A server that was stopped, or that waits for a standby that was, keeps its connections and says nothing for ever."""
 KEEPALIVES = {
     "keepalives_idle": "10",
     "keepalives_interval": "5",
@@ -59,39 +56,6 @@ Result = TypeVar("Result")
 # The driver logs what it could not send on a connection that broke; without this, Python prints it for programs that
 # do not log. What broke is raised.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
-
-
-class Link(psycopg.Connection[Any]):
-    """A connection that waits for an answer only as long as there are signs of one."""
-
-    patience_s = ANSWER_S
-
-    def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return super().wait(_while_it_moves(gen, self.patience_s), *args, **kwargs)
-        except Silent:
-            self.close()  # what it says later would answer the next question
-            raise
-
-
-class Silent(psycopg.OperationalError):
-    """The server was silent for too long."""
-
-
-def _while_it_moves(gen: Generator[Any, Any, Any], seconds: float) -> Generator[Any, Any, Any]:
-    """What the driver waits for, until nothing could be sent or received for so long."""
-    moved = monotonic()
-    try:
-        wanted = next(gen)
-        while True:
-            ready = yield wanted
-            if ready:
-                moved = monotonic()
-            elif monotonic() - moved > seconds:
-                raise Silent(f"silent for {seconds:.0f} seconds")
-            wanted = gen.send(ready)
-    except StopIteration as end:
-        return end.value
 
 
 class Statement(msgspec.Struct, frozen=True):
@@ -115,16 +79,18 @@ class Transaction:
     def __init__(self, connections: Connections, link: Link, begin: str) -> None:
         self._connections = connections
         self._link = link
-        self._begin: str | None = begin
+        self._how = begin
+        self._begun = False
         self.durable = True
         """Whether its commit waits for the disk."""
 
     def ask(self, *asked: Statement, commit: bool = False) -> list[Rows]:
-        """The rows of each statement. The transaction begins with the first, and ends with `commit`."""
+        """The rows of each statement. The transaction begins with the first, and ends with `commit`; then another
+        may begin."""
         texts: list[tuple[str, Mapping[str, Any] | None]] = []
-        if self._begin is not None:
-            texts += [(self._begin, None), (SQL["settings"], self._connections.settings)]
-            self._begin = None
+        if not self._begun:
+            texts += [(self._how, None), (SQL["settings"], self._connections.settings)]
+        self._begun = not commit
         skip = len(texts)
         texts += [(one.text, {**self._connections.always, **one.values}) for one in asked]
         if commit:
@@ -132,6 +98,8 @@ class Transaction:
                 texts.append((SQL["not_durable"], None))
             texts.append(("COMMIT", None))
         found = self._connections.send(self._link, texts)
+        if skip:
+            self._link.answered_by(found[1][0][2])
         return found[skip : skip + len(asked)]
 
     def be_patient(self) -> None:
@@ -230,6 +198,7 @@ class Connections:
         status = link.info.transaction_status
         if link.closed or status == psycopg.pq.TransactionStatus.IDLE:
             return
+        self.trips += 1
         try:
             link.execute("ROLLBACK")
         except psycopg.Error:
@@ -249,6 +218,7 @@ class Connections:
         try:
             link = Link.connect(
                 conninfo.make_conninfo(self.url, **_unsaid(self.url)),
+                client_encoding="utf8",
                 autocommit=True,
                 prepare_threshold=None,
             )
@@ -273,11 +243,7 @@ class Connections:
         self.trips += 1
         _noted.pop(id(link), None)
         with translated(link):
-            cursors = []
-            with link.pipeline():
-                for text, values in texts:
-                    cursors.append(link.cursor(binary=True).execute(text, values))
-            found = [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+            found = exchange(link, texts)
         if warned := _noted.pop(id(link), None):
             raise StoreUnreachable(f"the standby did not acknowledge: {warned}")
         return found
@@ -357,7 +323,7 @@ UNANSWERED = (
 
 def _ours(error: psycopg.Error) -> Exception:
     """An error of the server as one of ours."""
-    if isinstance(error, (pg.SerializationFailure, pg.DeadlockDetected)):
+    if isinstance(error, (pg.SerializationFailure, pg.DeadlockDetected, *NOT_PREPARED)):
         return SerializeAgain(_line(error))
     if isinstance(error, pg.UniqueViolation):
         return Taken(error.diag.constraint_name or "")

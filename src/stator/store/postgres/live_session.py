@@ -6,15 +6,16 @@ wrong here is found out there, and read again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from stator.model.log.commit import Commit
+from stator.model.log.commit import Change, Commit, Draft, Remove, Upsert
 from stator.model.log.delta import Put
-from stator.model.records.tables import BOOKKEEPING, COLLECTIONS
+from stator.model.records.tables import BOOKKEEPING, COLLECTIONS, key_of
 from stator.model.records.types import Entry, SessionRecord
 from stator.model.values.ids import to_bytes
 from stator.store.drafts import in_project
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 KEYS_MAX = 5_000
 """Live records of a session whose keys a writer remembers: as many as are read with one statement."""
+GROWN_MAX = 100_000
+"""Keys that it remembers with those that it wrote itself; past it, it asks for each."""
 CACHE_MAX = 4_096
 """Records kept by key; past it, those that came first go."""
 LOCATED_MAX = 256
@@ -81,30 +84,55 @@ class RemoteLive:
         if keys is not None and len(keys) <= KEYS_MAX:
             self._keys = {(name, unpacked(key)) for name, key in keys}
         self._entries: dict[tuple[str, str], Entry | None] = {}
+        """By collection and key, those touched last at the end."""
+        self._whole: set[str] = set()
+        """Collections whose live records are all among these."""
         self._written: dict[tuple[str, str], Entry | None] = {}
         """Records that were touched since the last append that landed, by collection and id."""
+        self._closed: list[str] = []
+        """Calls that ended since then."""
         self._located: dict[str, int] = {}
 
-    def keep(self, rows: Rows) -> None:
-        """Remember live records, from the rows of `small`."""
+    def keep_small(self, rows: Rows) -> None:
+        """Remember the records of small collections, from the rows of `small`: all there are, unless there are many."""
+        many = Counter(row[0] for row in rows)
+        self._whole = {name for name in SMALL if many[name] < SMALL_MAX}
+        self._keep(rows)
+
+    def _keep(self, rows: Rows) -> None:
         for name, entries in state.by_collection(rows).items():
-            for entry in reversed(
-                entries
-            ):  # of two that answer to a key, the one that was touched last
-                self._entries[name, entry.key] = entry
+            # Of two that answer to a key, the one that was touched last.
+            self._entries |= {(name, entry.key): entry for entry in reversed(entries)}
 
     def find(self, collection: str, key: str) -> Entry | None:
         slot = (collection, key)
         if slot in self._entries:
             return self._entries[slot]
-        if self._keys is not None and slot not in self._keys:
+        if not self._may_be_there(slot):
             return None
-        if len(self._entries) > CACHE_MAX and not self._written:
-            for old in list(islice(self._entries, CACHE_MAX // 2)):
-                del self._entries[old]
         entry = self.read(collection, [key], self.known.head).get(key)
         self._entries[slot] = entry
         return entry
+
+    def _may_be_there(self, slot: tuple[str, str]) -> bool:
+        """Whether a record may be under a key although none is remembered there."""
+        if slot[0] in self._whole:
+            return False
+        return self._keys is None or slot in self._keys
+
+    def look_ahead(self, drafts: Iterable[Draft]) -> None:
+        """Read what is under the keys that drafts touch, at once, so that `find` need not ask for each."""
+        touched = (slot for draft in drafts for change in draft.changes for slot in _slots(change))
+        wanted = {
+            slot for slot in touched if slot not in self._entries and self._may_be_there(slot)
+        }
+        if len(wanted) < 2:
+            return
+        names = sorted({name for name, _ in wanted})
+        keys = [key for _, key in wanted]
+        (rows,) = self.ask(state.live(self.known.id, {}, names, self.known.head, keys=keys))
+        self._entries |= dict.fromkeys(wanted)
+        self._keep(rows)
 
     def read(self, collection: str, keys: list[str] | None, at: int) -> dict[str, Entry]:
         """Live records at a seq by their keys, from the server."""
@@ -169,7 +197,12 @@ class RemoteLive:
                 if type(op.record) is SessionRecord:
                     self.record = as_here(op.record, self.record)
                 entry = Entry(name, op.id, key, seq, commit.turn, op.record)
+            self._entries.pop((name, key), None)
             self._entries[name, key] = entry
+            if entry is None and name == "calls":  # nothing else answers to its id, nor will
+                self._closed.append(key)
+            elif entry is not None and self._keys is not None:
+                self._keys.add((name, key))
             self._written.pop((name, op.id), None)
             self._written[name, op.id] = entry
 
@@ -179,6 +212,28 @@ class RemoteLive:
         known.head, known.hash, known.record = self.seq, bytes.fromhex(self.hash), self.record
         known.turn, known.turn_open = self.turn, self.turn_open
         self._written.clear()
+        for key in self._closed:
+            if self._entries.get(("calls", key)) is None:
+                self._entries.pop(("calls", key), None)
+                if self._keys is not None:
+                    self._keys.discard(("calls", key))
+        self._closed.clear()
+        if len(self._entries) > CACHE_MAX:
+            for old in list(islice(self._entries, CACHE_MAX // 2)):
+                if self._entries.pop(old) is not None:
+                    self._whole.discard(old[0])
+        if self._keys is not None and len(self._keys) > GROWN_MAX:
+            self._keys = None
+
+
+def _slots(change: Change) -> Iterator[tuple[str, str]]:
+    """The collections and keys that a change touches, as far as that can be seen before it is sealed."""
+    if isinstance(change, Remove):
+        yield change.collection, change.key
+    elif isinstance(change, Upsert):
+        collection = COLLECTIONS.get(change.collection)
+        if collection is not None and isinstance(change.record, collection.type):
+            yield change.collection, key_of(collection, change.record, "")
 
 
 def _unasked(*asked: Statement) -> list[Rows]:

@@ -15,7 +15,8 @@ import psycopg
 from psycopg import errors as pg
 
 from stator.errors import BadQuery
-from stator.store.postgres.connection import ANSWER_S, READ, Connections, lost, translated
+from stator.store.postgres.connection import READ, Connections, lost, translated
+from stator.store.postgres.patience import ANSWER_S
 from stator.store.sql import statements
 
 VIEWS = frozenset("sessions commits calls turns records".split())

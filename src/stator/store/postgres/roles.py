@@ -15,7 +15,8 @@ from psycopg import errors as pg
 
 from stator.errors import NotAStore, StoreReadOnly
 from stator.model.log.commit import Draft
-from stator.store.postgres.connection import Connections, Link, Statement
+from stator.store.postgres.connection import Connections, Statement
+from stator.store.postgres.wire import Link
 from stator.store.sql import statements
 
 Right = Literal["read", "approve", "drive"]

@@ -14,15 +14,10 @@ from psycopg import errors as pg
 from psycopg import sql
 
 from stator.errors import InvalidInput, NotAStore, StoreFailed
-from stator.store.postgres.connection import (
-    LONG_S,
-    Connections,
-    Link,
-    NotPrepared,
-    Statement,
-    translated,
-)
+from stator.store.postgres.connection import Connections, NotPrepared, Statement, translated
+from stator.store.postgres.patience import LONG_S
 from stator.store.postgres.roles import Right, make_roles, right_of
+from stator.store.postgres.wire import Link
 from stator.store.sql import script
 
 SCHEMA = 1

@@ -18,6 +18,9 @@ MAX_SEQ = 1 << 62
 ENDLESS = (1 << 63) - 1
 """Until when a version is in force that nothing has replaced."""
 
+SEEN_GRAIN = 60_000_000
+"""By how many microseconds at most a session was used later than its row's `seen` says."""
+
 _decode_record = msgspec.json.Decoder(SessionRecord).decode
 _decode_holder = msgspec.msgpack.Decoder(Holder).decode
 encode_record = msgspec.json.Encoder(order="sorted").encode

@@ -13,8 +13,9 @@ from psycopg import sql
 
 from stator.errors import InvalidInput, NotAStore
 from stator.store.postgres import schema
-from stator.store.postgres.connection import Connections, Link, NotAllowed, translated
+from stator.store.postgres.connection import Connections, NotAllowed, translated
 from stator.store.postgres.tenant_store import tenant_in
+from stator.store.postgres.wire import Link
 from stator.store.sql import script
 
 VERSION = "UPDATE stator.schema SET version = {} WHERE one = 1;"

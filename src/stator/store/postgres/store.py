@@ -37,9 +37,10 @@ from stator.store.port import Durability
 from stator.store.postgres import schema
 from stator.store.postgres.append import PostgresAppender, taken_error
 from stator.store.postgres.bookmark_rows import bookmark_get, bookmark_in
-from stator.store.postgres.connection import LONG_S, Connections, Taken
+from stator.store.postgres.connection import Connections, Taken
 from stator.store.postgres.ingest import ingest
 from stator.store.postgres.leases import PostgresLeases
+from stator.store.postgres.patience import LONG_S
 from stator.store.postgres.queries import calls as call_rows
 from stator.store.postgres.queries import commits as log
 from stator.store.postgres.queries import question, state

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import msgspec
 
@@ -90,7 +90,8 @@ def tenant_in(url: str, tenant: str | None) -> tuple[str, str]:
             hint="name yours: connect(url, tenant=…), or ?tenant=… in the URL",
             path="$.tenant",
         )
-    rest = urlencode([(name, value) for name, value in pairs if name != "tenant"])
+    kept = [(name, value) for name, value in pairs if name != "tenant"]
+    rest = urlencode(kept, quote_via=quote)  # the driver takes a plus for a plus
     return urlunsplit(parts._replace(query=rest)), tenant
 
 

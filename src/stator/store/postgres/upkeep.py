@@ -17,8 +17,9 @@ from stator.model.records.types import KEYLESS, SessionRecord
 from stator.model.sessions.retention import tier_of
 from stator.model.values.ids import from_bytes
 from stator.store.drafts import keys_of
-from stator.store.postgres.connection import LONG_S, READ, Connections, Statement, Transaction
+from stator.store.postgres.connection import READ, Connections, Statement, Transaction
 from stator.store.postgres.live_session import as_here
+from stator.store.postgres.patience import LONG_S
 from stator.store.postgres.queries.commit_rows import loader
 from stator.store.postgres.session_row import FoundSession, found, key_of
 from stator.store.postgres.text import packed, unpacked

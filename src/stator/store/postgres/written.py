@@ -17,7 +17,7 @@ from stator.model.records.types import SessionRecord
 from stator.model.values.ids import to_bytes
 from stator.store.postgres.connection import Statement
 from stator.store.postgres.live_session import RemoteLive
-from stator.store.postgres.session_row import ENDLESS, encode_record
+from stator.store.postgres.session_row import ENDLESS, SEEN_GRAIN, encode_record
 from stator.store.postgres.text import digest, packed
 from stator.store.rows import BLOB, Row, envelope_of, to_row
 
@@ -52,6 +52,7 @@ def written(
         "turn": live.turn,
         "turn_open": live.turn_open,
         "updated": last.used,
+        "grain": SEEN_GRAIN,
         "seen": known.head,
         "seen_hash": known.hash,
         "epoch": live.epoch,
@@ -206,6 +207,8 @@ def session_columns(record: SessionRecord) -> dict[str, Any]:
     return {
         "called": digest(record.tenant, record.project, record.name),
         "project": packed(record.project),
+        "project_mark": digest(record.project),
+        "name_mark": digest(record.name),
         "name": packed(record.name),
         "agent": packed(record.agent),
         "status": packed(record.status),

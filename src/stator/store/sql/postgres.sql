@@ -3,7 +3,7 @@
 -- lists what must not appear here.
 
 -- name: settings
-SELECT set_config('stator.tenant', %(tenant)s, true), set_config('stator.t', %(t)s, true),
+SELECT set_config('stator.tenant', %(tenant)s, true), set_config('stator.t', %(t)s, true), pg_backend_pid(),
   set_config('client_min_messages', 'warning', true),
   set_config('synchronous_commit', CASE current_setting('synchronous_commit')
     WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true);
@@ -83,14 +83,16 @@ SELECT nextval('stator.session_number');
 
 -- name: session_insert
 INSERT INTO stator.session (t, s, id, called, project, name, agent, mode, status, tenant, parent, created, record,
-                            part_s, part_after, part_upto, low, base, head, hash, turn, turn_open, updated)
+                            part_s, part_after, part_upto, low, base, head, hash, turn, turn_open, updated, seen, project_mark,
+                            name_mark)
 VALUES (%(t)s, %(s)s, %(id)s, %(called)s, %(project)s, %(name)s, %(agent)s, %(mode)s, %(status)s, %(tenant)s,
         %(parent)s, %(created)s, %(record)s, %(part_s)s, %(part_after)s, %(part_upto)s, %(low)s, %(base)s, %(low)s,
-        %(base)s, %(turn)s, %(turn_open)s, %(created)s);
+        %(base)s, %(turn)s, %(turn_open)s, %(created)s, %(created)s, %(project_mark)s, %(name_mark)s);
 
 -- name: session_record
 UPDATE stator.session
-SET called = %(called)s, project = %(project)s, name = %(name)s, agent = %(agent)s, status = %(status)s, record = %(record)s
+SET called = %(called)s, project = %(project)s, name = %(name)s, agent = %(agent)s, status = %(status)s, record = %(record)s,
+    project_mark = %(project_mark)s, name_mark = %(name_mark)s
 WHERE t = %(t)s AND s = %(s)s AND hash = %(hash)s;
 
 -- name: alias_delete
@@ -101,13 +103,31 @@ INSERT INTO stator.alias (t, alias, s)
 SELECT %(t)s, w.alias, %(s)s FROM unnest(%(aliases)s::bytea[]) AS w(alias)
 ON CONFLICT DO NOTHING;
 
+-- Sessions by `updated`, which no index holds, through `seen`, which is at most a minute (`grain`) earlier: as many as are
+-- asked for were used at `edge` or later, so that no session is on the page that was seen a minute before that.
 -- name: session_page
+WITH edge AS (
+  SELECT x.seen FROM stator.session x
+  WHERE x.t = %(t)s
+    AND (%(name_mark)s::bytea IS NULL OR x.name_mark = %(name_mark)s)
+    AND (%(project_mark)s::bytea IS NULL OR x.project_mark = %(project_mark)s)
+    AND (%(tenant)s::text IS NULL OR x.tenant = %(tenant)s)
+    AND (%(agent)s::text IS NULL OR x.agent = %(agent)s)
+    AND (%(status)s::text IS NULL OR x.status = %(status)s)
+    AND (%(mode)s::text IS NULL OR x.mode = %(mode)s)
+    AND (%(parent)s::bytea IS NULL OR x.parent = %(parent)s)
+    AND (%(suffix)s::text IS NULL OR right('s_' || encode(x.id, 'hex'), length(%(suffix)s)) = %(suffix)s)
+    AND (%(alias)s::bytea IS NULL OR x.s IN (SELECT a.s FROM stator.alias a WHERE a.t = %(t)s AND a.alias = %(alias)s))
+    AND (%(before)s::bigint IS NULL OR (x.updated, x.s) < (%(before)s::bigint, %(before_s)s::bigint))
+    AND x.seen <= %(newest)s
+  ORDER BY x.seen DESC LIMIT 1 OFFSET %(limit)s - 1
+)
 SELECT x.s, x.id, x.record, x.epoch, x.holder, p.beats, x.head, x.hash, x.turn, x.turn_open, x.updated, x.low,
        x.part_s, x.part_after, x.part_upto, x.commits, x.turns, x.calls, x.failed, x.content_bytes
 FROM stator.session x LEFT JOIN stator.process p ON p.t = x.t AND p.id = x.process
 WHERE x.t = %(t)s
-  AND (%(name)s::text IS NULL OR x.name = %(name)s)
-  AND (%(project)s::text IS NULL OR x.project = %(project)s)
+  AND (%(name_mark)s::bytea IS NULL OR x.name_mark = %(name_mark)s)
+  AND (%(project_mark)s::bytea IS NULL OR x.project_mark = %(project_mark)s)
   AND (%(tenant)s::text IS NULL OR x.tenant = %(tenant)s)
   AND (%(agent)s::text IS NULL OR x.agent = %(agent)s)
   AND (%(status)s::text IS NULL OR x.status = %(status)s)
@@ -116,6 +136,8 @@ WHERE x.t = %(t)s
   AND (%(suffix)s::text IS NULL OR right('s_' || encode(x.id, 'hex'), length(%(suffix)s)) = %(suffix)s)
   AND (%(alias)s::bytea IS NULL OR x.s IN (SELECT a.s FROM stator.alias a WHERE a.t = %(t)s AND a.alias = %(alias)s))
   AND (%(before)s::bigint IS NULL OR (x.updated, x.s) < (%(before)s::bigint, %(before_s)s::bigint))
+  AND x.seen <= %(newest)s
+  AND x.seen > coalesce((SELECT edge.seen FROM edge), 0) - %(grain)s
 ORDER BY x.updated DESC, x.s DESC LIMIT %(limit)s;
 
 -- name: heads
@@ -170,6 +192,7 @@ DELETE FROM stator.process WHERE t = %(t)s AND id = %(process)s;
 WITH ok AS (
   UPDATE stator.session
   SET head = %(head)s, hash = %(hash)s, turn = %(turn)s, turn_open = %(turn_open)s, updated = %(updated)s,
+      seen = CASE WHEN seen <= %(updated)s AND seen > %(updated)s - %(grain)s THEN seen ELSE %(updated)s END,
       commits = commits + %(commits)s, turns = turns + %(turns)s, calls = calls + %(calls)s,
       failed = failed + %(failed)s, tokens = tokens + %(tokens)s, content_bytes = content_bytes + %(content_bytes)s
   WHERE t = %(t)s AND s = %(s)s AND head = %(seen)s AND hash = %(seen_hash)s AND epoch = %(epoch)s
@@ -413,21 +436,24 @@ ORDER BY i.s DESC, i.seq DESC, q.seq;
 
 -- Live records at a seq: of each part those in force at its end, unless a later part touched the same record. The first
 -- row of each commit carries it. (`+ 0` leaves the choice to the index of what is in force: most versions began earlier.)
+-- A session's own newest records end last and are found in order, so that a page of them costs what is on it; those of
+-- an earlier seq, or of what it was forked from, are all looked at.
 -- name: entries
 WITH parts AS (
-  SELECT g.s, g.after, least(g.upto, %(at)s) AS upto
+  SELECT g.s, g.after, CASE WHEN x.head <= %(at)s THEN g.upto ELSE least(g.upto, %(at)s) END AS upto, x.s AS own
   FROM stator.session x CROSS JOIN LATERAL unnest(x.part_s, x.part_after, x.part_upto) AS g(s, after, upto)
   WHERE x.t = %(t)s AND x.id = %(session)s AND g.after < %(at)s
 ), live AS (
-  SELECT r.s, r.c, r.id, r.seq, r.n, r.turn,
+  SELECT r.s, r.c, r.id, r.seq, r.n, r.turn, w.most,
          row_number() OVER (PARTITION BY r.c ORDER BY r.seq DESC, r.n DESC) AS place
-  FROM parts g CROSS JOIN LATERAL (
+  FROM parts g CROSS JOIN unnest(%(collections)s::text[], %(limits)s::bigint[]) AS w(c, most) CROSS JOIN LATERAL (
     SELECT y.* FROM stator.rec y
-    WHERE y.t = %(t)s AND y.s = g.s AND y.c = ANY(%(collections)s::text[]) AND y.put
-      AND y.ended > g.upto AND y.seq + 0 <= g.upto
+    WHERE y.t = %(t)s AND y.s = g.s AND y.c = w.c AND y.put AND y.ended > g.upto AND y.seq + 0 <= g.upto
       AND (%(marks)s::bytea[] IS NULL OR y.mark = ANY(%(marks)s::bytea[]))
       AND (%(prefix)s = '' OR left(y.key, length(%(prefix)s)) = %(prefix)s)
-    LIMIT 1000000000) r
+    ORDER BY CASE WHEN %(marks)s::bytea[] IS NULL THEN y.ended END DESC,
+             CASE WHEN %(marks)s::bytea[] IS NULL THEN y.seq END DESC, CASE WHEN %(marks)s::bytea[] IS NULL THEN y.n END DESC
+    LIMIT CASE WHEN g.s = g.own AND g.upto = %(endless)s THEN w.most ELSE 1000000000 END) r
   WHERE NOT EXISTS (
       SELECT 1 FROM parts h CROSS JOIN LATERAL (
         SELECT 1 FROM stator.rec y
@@ -435,19 +461,22 @@ WITH parts AS (
       WHERE h.after >= g.upto)
 ), picked AS (
   SELECT live.*, row_number() OVER (PARTITION BY live.s, live.seq ORDER BY live.c, live.n) = 1 AS leads
-  FROM live JOIN unnest(%(collections)s::text[], %(limits)s::bigint[]) AS w(c, most) ON w.c = live.c
-  WHERE live.place <= w.most
+  FROM live WHERE live.place <= live.most
+), large AS (
+  SELECT u.s, u.seq, array_agg(b.digest ORDER BY b.digest) AS digests, array_agg(b.data ORDER BY b.digest) AS datas
+  FROM picked v
+  JOIN stator.blob_use u ON u.t = %(t)s AND u.s = v.s AND u.seq = v.seq AND u.put
+  JOIN stator.blob b ON b.t = %(t)s AND b.digest = u.digest
+  WHERE v.leads
+  GROUP BY u.s, u.seq
 )
 SELECT v.c, v.id, v.seq, v.n, v.turn, o.id,
        CASE WHEN v.leads THEN l.id END, CASE WHEN v.leads THEN l.hash END,
-       CASE WHEN v.leads THEN l.salts END, CASE WHEN v.leads THEN l.body END,
-       CASE WHEN v.leads THEN ARRAY(SELECT b.digest FROM stator.blob_use u JOIN stator.blob b ON b.t = u.t AND b.digest = u.digest
-              WHERE u.t = %(t)s AND u.s = v.s AND u.seq = v.seq AND u.put ORDER BY b.digest) END,
-       CASE WHEN v.leads THEN ARRAY(SELECT b.data FROM stator.blob_use u JOIN stator.blob b ON b.t = u.t AND b.digest = u.digest
-              WHERE u.t = %(t)s AND u.s = v.s AND u.seq = v.seq AND u.put ORDER BY b.digest) END
+       CASE WHEN v.leads THEN l.salts END, CASE WHEN v.leads THEN l.body END, z.digests, z.datas
 FROM picked v
 JOIN stator.session o ON o.t = %(t)s AND o.s = v.s
-JOIN stator.log l ON l.t = %(t)s AND l.s = v.s AND l.seq = v.seq;
+JOIN stator.log l ON l.t = %(t)s AND l.s = v.s AND l.seq = v.seq
+LEFT JOIN large z ON z.s = v.s AND z.seq = v.seq AND v.leads;
 
 -- The same without their content: what is there, for a writer, and how much, for listings.
 -- name: live_keys
@@ -676,7 +705,7 @@ WHERE l.t = %(t)s AND l.s = %(s)s AND l.seq = w.seq;
 
 -- name: rebuild_session
 UPDATE stator.session
-SET head = %(head)s, hash = %(hash)s, turn = %(turn)s, turn_open = %(turn_open)s, updated = %(updated)s,
+SET head = %(head)s, hash = %(hash)s, turn = %(turn)s, turn_open = %(turn_open)s, updated = %(updated)s, seen = %(updated)s,
     commits = %(commits)s, turns = %(turns)s, calls = %(calls)s, failed = %(failed)s, content_bytes = %(content_bytes)s
 WHERE t = %(t)s AND s = %(s)s;
 

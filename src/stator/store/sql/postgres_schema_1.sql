@@ -2,7 +2,7 @@
 --
 -- Every primary and unique key begins with t, the number of the tenant; row-level security shows each connection the
 -- rows of its own. Text that an index holds is held as a digest: an entry of an index has a limit, a key of ours has not.
--- Nothing that every append changes is indexed, so that a session's row is updated in place (HOT).
+-- Nothing that every append changes is indexed, so that a session's row is updated in place (HOT): listings go by `seen`.
 
 CREATE SEQUENCE stator.tenant_number;
 CREATE SEQUENCE stator.session_number;
@@ -40,6 +40,9 @@ CREATE TABLE stator.session (
   turn          bigint   NOT NULL,
   turn_open     boolean  NOT NULL,
   updated       bigint   NOT NULL,
+  seen          bigint   NOT NULL, -- `updated`, at most a minute earlier
+  project_mark  bytea    NOT NULL, -- digest
+  name_mark     bytea    NOT NULL, -- digest
   epoch         bigint   NOT NULL DEFAULT 0,
   holder        bytea,
   process       bytea,
@@ -53,6 +56,9 @@ CREATE TABLE stator.session (
 ) WITH (fillfactor = 50);
 CREATE UNIQUE INDEX session_id ON stator.session (t, id);
 CREATE UNIQUE INDEX session_called ON stator.session (t, called);
+CREATE INDEX session_seen ON stator.session (t, seen);
+CREATE INDEX session_project ON stator.session (t, project_mark, seen);
+CREATE INDEX session_name ON stator.session (t, name_mark);
 CREATE INDEX session_parent ON stator.session (t, parent) WHERE parent IS NOT NULL;
 
 CREATE TABLE stator.alias (
@@ -126,7 +132,7 @@ CREATE TABLE stator.rec (
   key   text    NOT NULL,
   PRIMARY KEY (t, s, c, id, seq, n)
 );
-CREATE INDEX rec_ended ON stator.rec (t, s, c, ended);
+CREATE INDEX rec_ended ON stator.rec (t, s, c, ended, seq, n);
 CREATE INDEX rec_seq ON stator.rec (t, s, seq);
 CREATE INDEX rec_mark ON stator.rec (t, c, mark, s, ended);
 

@@ -12,7 +12,7 @@ from stator.model.records.tables import COLLECTIONS
 from stator.model.values.ids import from_bytes, is_id, to_bytes
 from stator.store.postgres.connection import Statement
 from stator.store.postgres.queries.question import Question, StatementBatch
-from stator.store.postgres.session_row import by_id, found, key_of, must_find
+from stator.store.postgres.session_row import MAX_SEQ, SEEN_GRAIN, by_id, found, key_of, must_find
 from stator.store.postgres.text import digest, packed
 
 
@@ -39,17 +39,16 @@ def sessions(
     check_limit(limit)
     values: dict[str, Any] = {
         name: None if (text := getattr(query, name)) is None else packed(text)
-        for name in ("name", "project", "tenant", "agent", "status", "mode", "suffix")
+        for name in ("tenant", "agent", "status", "mode", "suffix")
     }
+    values["project_mark"] = None if query.project is None else digest(query.project)
+    values["name_mark"] = None if query.name is None else digest(query.name)
     values["parent"] = None if query.parent is None else key_of(query.parent)
     values["alias"] = None if query.alias is None else digest(*query.alias)
-    before = cursor or (None, None)
-    (rows,) = yield StatementBatch(
-        Statement(
-            "session_page",
-            {**values, "before": before[0], "before_s": before[1], "limit": limit + 1},
-        )
-    )
+    values["before"], values["before_s"] = cursor or (None, None)
+    values["newest"] = cursor[0] if cursor else MAX_SEQ
+    values |= {"grain": SEEN_GRAIN, "limit": limit + 1}
+    (rows,) = yield StatementBatch(Statement("session_page", values))
     page = [found(row) for row in rows[:limit]]
     more = (page[-1].updated, page[-1].s) if len(rows) > limit else None
     return Page([one.row for one in page], more)

@@ -69,6 +69,7 @@ def live(
         "limits": [limits.get(name) or LIMIT_NONE for name in collections],
         "marks": None if keys is None else [digest(key) for key in keys],
         "prefix": packed(prefix),
+        "endless": MAX_SEQ,
     }
     return Statement("entries", values)
 
@@ -165,24 +166,37 @@ def turns(
     if keys is not None:
         numbers = yield from _keyed(session, list(keys))
     if not ends and not standing:
-        return (yield from _page(session, after, upto, newest_first, limit, numbers, prompts))
-    left = rewind_tags((yield from tags(session)))
+        page, _ = yield from _page(session, after, upto, newest_first, limit, numbers, prompts)
+        return page
     found: list[TurnRow] = []
     size = limit
-    in_force = None
-    if standing and left:
-        seqs = [seq + 1 for seq, _ in left]
-        (rows,) = yield StatementBatch(named(session, seqs, [], MAX_SEQ, False), last=False)
-        log = [commit_of(row, load=False) for row in rows]
-        in_force = visible([one for c in log if (one := rewind_of(c)) is not None], MAX_SEQ)
-        size = min(limit + MORE_TURNS, PAGE_MAX)
+    seqs: list[int] = []
     while True:
-        page = yield from _page(session, after, upto, newest_first, size, numbers, prompts)
-        found += page if in_force is None else [r for r in page if stands(in_force, r.first)]
-        if in_force is None or len(found) >= limit or len(page) < size:
+        # The page comes with the tags that rewinds left, and with the rewinds at `seqs`, in one snapshot.
+        beside = [live(session, {}, ["tags"], None)]
+        if seqs:
+            beside.append(named(session, seqs, [], MAX_SEQ, False))
+        page, (tag_rows, *log_rows) = yield from _page(
+            session, after, upto, newest_first, size, numbers, prompts, beside
+        )
+        left = rewind_tags(by_collection(tag_rows).get("tags", []))
+        if standing and (there := [seq + 1 for seq, _ in left]) != seqs:
+            seqs, size = there, min(limit + MORE_TURNS, PAGE_MAX)
+            continue
+        if not seqs:
+            found = page
             break
+        log = [commit_of(row, load=False) for row in log_rows[0]]
+        in_force = visible([one for c in log if (one := rewind_of(c)) is not None], MAX_SEQ)
+        more = [row for row in page if stands(in_force, row.first)]
+        if len(found) + len(more) >= limit or len(page) < size:
+            found += more
+            break
+        if size < PAGE_MAX:
+            size = min(4 * size, PAGE_MAX)
+            continue
+        found += more
         after, upto = (after, page[-1].turn - 1) if newest_first else (page[-1].turn, upto)
-        size = min(4 * size, PAGE_MAX)
     return with_ends(found[:limit], left) if ends else found[:limit]
 
 
@@ -211,8 +225,9 @@ def _page(
     limit: int,
     numbers: set[int] | None,
     prompts: bool,
-) -> Generator[StatementBatch, list[Rows], list[TurnRow]]:
-    """Turns of a range, or those with some numbers."""
+    beside: Sequence[Statement] = (),
+) -> Generator[StatementBatch, list[Rows], tuple[list[TurnRow], list[Rows]]]:
+    """Turns of a range, or those with some numbers; and the rows of statements that are asked beside."""
     low, high = max(after, 0), MAX_SEQ if upto is None else max(upto, 0)
     who = session_key(session)
     if numbers is None:
@@ -221,7 +236,7 @@ def _page(
     else:
         near = sorted({*numbers, *(number + 1 for number in numbers)})
         asked = Statement("turn_marks_of", {"session": who, "numbers": near})
-    first, rows = yield StatementBatch(by_id(session), asked, last=not prompts)
+    first, rows, *others = yield StatementBatch(by_id(session), asked, *beside, last=not prompts)
     known = must_find(first, session)
     made = _turn_rows(rows, known)
     made = [
@@ -231,10 +246,10 @@ def _page(
         made = made[-limit:]
     made = (made[::-1] if newest else made)[:limit]
     if not prompts:
-        return made
+        return made, others
     (rows,) = yield StatementBatch(named(session, [row.first for row in made], [], MAX_SEQ, True))
     began = {commit.seq: commit for commit in map(commit_of, rows)}
-    return [msgspec.structs.replace(row, began=began.get(row.first)) for row in made]
+    return [msgspec.structs.replace(row, began=began.get(row.first)) for row in made], others
 
 
 def _turn_rows(marks: Rows, known: FoundSession) -> list[TurnRow]:

@@ -1,0 +1,148 @@
+"""How many round trips each thing costs over PostgreSQL, as a proxy on the wire counts them.
+
+The numbers do not depend on the load of the machine, nor on how long the session is: every one holds for a session of
+six turns and one of sixty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+import stator
+from postgres_server import new_tenant, shared_database
+from postgres_wire import WireCounter
+from stator.model.log.query import SessionQuery
+
+SHORT, LONG = 6, 60
+
+
+@stator.tool(effect="read")
+def look(path: str) -> str:
+    return "x" * 3_000
+
+
+@stator.tool(effect="write")
+def edit(path: str) -> str:
+    return "done " + "y" * 40_000
+
+
+def a_turn(session: Any, number: int) -> None:
+    """8 transactions: a prompt, three calls, and what the turn came to."""
+    with session.turn(f"do {number}") as t:
+        t.call(look, path="a.py")
+        t.call(look, path="b.py")
+        t.call(edit, path="a.py")
+        with t.batch():
+            t.file(f"src/m{number % 7}.py", "modified", after=f"{number:064x}")
+            t.file("src/same.py", "modified", after=f"{number:064x}")
+            t.decide(f"choice {number}", topic=f"topic {number}", why="it is shorter")
+            t.plan(f"step {number % 5}", "done")
+            t.say(f"did {number}")
+            t.end()
+
+
+class Measured(NamedTuple):
+    wire: WireCounter
+    store: Any
+
+    def cost(self, ask: Callable[[], Any]) -> int:
+        before, known = self.wire.trips, self.store.port.round_trips
+        ask()
+        trips = self.wire.trips - before
+        assert self.store.port.round_trips - known == trips  # what the store says of itself
+        return trips
+
+    def least(self, ask: Callable[[int], Any]) -> int:
+        """The cost while a session is held: of three tries, since a sign of life may fall into one."""
+        found = []
+        for number in range(3):
+            before = self.wire.trips
+            ask(number)
+            found.append(self.wire.trips - before)
+        return min(found)
+
+
+@pytest.fixture(scope="module")
+def measured() -> Iterator[Measured]:
+    part = new_tenant()
+    with (
+        WireCounter(shared_database()) as wire,
+        stator.connect(wire.url, tenant=part, project="shop") as store,
+    ):
+        for name, turns in (("short", SHORT), ("long", LONG)):
+            with store.open(name) as s:
+                for number in range(turns):
+                    a_turn(s, number)
+        yield Measured(wire, store)
+
+
+@pytest.mark.parametrize("name", ["short", "long"])
+def test_a_turn_is_eight_transactions_of_one_round_trip_each(measured, name):
+    with measured.store.open(name) as s:
+        a_turn(s, 1_000)  # the first also reads what a driver must know
+        assert measured.least(lambda n: a_turn(s, 1_000)) == 8
+
+
+@pytest.mark.parametrize("name", ["short", "long"])
+def test_what_is_under_all_keys_that_a_batch_touches_is_read_in_one_more(measured, name):
+    with measured.store.open(name) as s:
+        a_turn(s, 1_000)
+        assert measured.least(lambda n: a_turn(s, n)) == 9
+
+
+@pytest.mark.parametrize("name", ["short", "long"])
+def test_to_resume_takes_four_round_trips(measured, name):
+    found = []
+    for _ in range(3):
+        before = measured.wire.trips
+        session = measured.store.open(name)
+        found.append(measured.wire.trips - before)
+        session.pause()
+    assert min(found) <= 4
+
+
+def test_to_make_a_session_takes_five_round_trips(measured):
+    opened: list[Any] = []
+    cost = measured.least(lambda n: opened.append(measured.store.open(f"made {n}")))
+    for session in opened:
+        session.pause()
+    assert cost <= 5
+
+
+READS: dict[str, tuple[int, Callable[[Any], Any]]] = {
+    "hot page": (1, lambda view: view.hot()),
+    "hot page at a turn": (2, lambda view: view.hot("t3")),
+    "state": (1, lambda view: view.state()),
+    "turn page": (2, lambda view: view.turns(last=100, prompts=True)),
+    "diff of the last turn": (5, lambda view: view.diff()),
+    "diff of many turns": (5, lambda view: view.diff("t1..t5")),
+    "brief": (2, lambda view: view.brief()),
+    "counts": (1, lambda view: view.counts),
+    "head": (1, lambda view: view.head),
+}
+
+
+@pytest.mark.parametrize("what", READS)
+@pytest.mark.parametrize("name", ["short", "long"])
+def test_a_read_takes_so_many_round_trips(measured, name, what):
+    limit, ask = READS[what]
+    view = measured.store.read(name)
+    assert measured.cost(lambda: ask(view)) <= limit
+
+
+def test_where_turns_were_rewound_a_page_at_a_turn_takes_one_more(measured):
+    with measured.store.open("rewound") as s:
+        for number in range(6):
+            a_turn(s, number)
+        s.rewind("t4")
+    view = measured.store.read("rewound")
+    assert measured.cost(lambda: view.hot("t3")) <= 3
+    rows = measured.store.port.turns(view.id, newest_first=True, limit=3, standing=True)
+    assert [row.turn for row in rows] == [4, 3, 2]
+
+
+def test_a_page_of_sessions_takes_one_round_trip(measured):
+    assert measured.cost(lambda: measured.store.port.sessions(SessionQuery(), limit=100)) == 1
