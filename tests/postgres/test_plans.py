@@ -20,6 +20,7 @@ from postgres_server import new_tenant, server
 from stator.model.log.turn_keys import SALT
 from stator.model.records.tables import COLLECTIONS
 from stator.store.contract.drive import large_text
+from stator.store.postgres import prepare
 from stator.store.postgres.connection import SQL
 from stator.store.postgres.session_row import ENDLESS, MAX_SEQ, SEEN_GRAIN
 from stator.store.postgres.text import digest
@@ -60,6 +61,7 @@ def build(what: str) -> str:
 def filled() -> str:
     """The URL of a database in which one session was copied many times."""
     url = server().database()
+    prepare(url, roles=True)
     with stator.connect(url, tenant=new_tenant(), project="shop") as store:
         with store.open("work", aliases=[("claude", "1")]) as s:
             for number in range(2):
@@ -133,7 +135,7 @@ def typical(link: Link) -> dict[str, Any]:
         **{f"r_{name}": [value] for name, value in rec.items()},
         **dict.fromkeys("agent alias before before_s mode parent status suffix tool".split()),
         **dict.fromkeys("project project_mark name_mark marks statuses".split()),
-        **dict.fromkeys("calls commits content_bytes failed turns turn after after_turn".split(), 1),
+        **dict.fromkeys("calls commits content_bytes failed tokens turns turn after after_turn".split(), 1),
         "t": TENANT, "s": s, "session": session, "head": head + 1, "hash": hash, "seen": head, "seen_hash": hash,
         "epoch": 1, "held": True, "turn_open": False, "updated": 1, "grain": SEEN_GRAIN, "newest": False,
         "upto": MAX_SEQ, "at": MAX_SEQ, "limit": 100, "limits": [200] * len(COLLECTIONS), "load": False, "prefix": "",
