@@ -20,6 +20,7 @@ from bench.targets import WORSE, Change, Verdict, judge, text
 
 PACKAGES = (
     "stator", "apsw", "msgspec", "backports.zstd", "langgraph", "openai-agents", "agentsview", "rich",
+    "psycopg", "langgraph-checkpoint-postgres", "dbos",
 )  # fmt: skip
 PAGE = Path(__file__).with_name("RESULTS.md")
 DASH = "–"

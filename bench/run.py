@@ -32,10 +32,10 @@ KEPT = Path(__file__).resolve().parent / "results"
 BIG = 100_000
 SMALL, LARGE = 1_000, 10_000
 """Turns: everyone; ours and the limit."""
-PROGRAMS = ("turn_cpu", "live_reads", "programs", "bundles", "transcripts", "proxy")
+PROGRAMS = ("turn_cpu", "live_reads", "programs", "bundles", "transcripts", "proxy", "postgres")
 """Modules that print their measures."""
 SECTIONS = ("turns", "listing", "writers", *PROGRAMS)
-PROGRAM_SECONDS = 600
+PROGRAM_SECONDS = 900
 Results = dict[str, Any]
 
 

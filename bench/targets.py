@@ -71,6 +71,15 @@ TARGETS = (
     Target("CPU of the fastest peer that knows a state ÷ ours", "peers_cpu_over_ours", 10, " ×", least=True),
     Target("wall of the fastest peer that knows a state ÷ ours", "peers_wall_over_ours", 10, " ×", least=True),
     Target("8 writing processes ÷ one", "writers_ratio", 1, " ×", least=True),
+    Target("PostgreSQL: wall of a durable turn ÷ raw inserts", "pg_turn_wall_over_raw", 1.5, " ×"),
+    Target("… where each sync takes 2 ms more", "pg_turn_wall_slow_over_raw", 1.5, " ×"),
+    Target("… last ÷ first tenth, CPU of both sides", "pg_late_early_cpu", 1.1, " ×", needs=("pg_turns", 10_000)),
+    Target("… last ÷ first tenth, wall", "pg_late_early_wall", 1.1, " ×", needs=("pg_turns", 10_000)),
+    Target("… 16 writing processes ÷ 16 that insert raw", "pg_writers_over_raw", 0.9, " ×", least=True),
+    Target("… resume, round trips", "pg_resume_trips", 4),
+    Target("… hot page, round trips", "pg_hot_trips", 2),
+    Target("… hot page, wall", "pg_hot_ms", 10, " ms"),
+    Target("… 100 of 100,000 sessions, wall", "pg_list_ms", 20, " ms", needs=("pg_sessions", 100_000)),
 )  # fmt: skip
 
 
@@ -133,7 +142,11 @@ def changes(before: Measures, now: Measures) -> list[Change]:
     found = []
     for name in sorted(before.keys() & now.keys()):
         then, here = before[name], now[name]
-        if then <= 0 or here <= 0 or name in ("turns", "sessions", YARDSTICK):
+        if (
+            then <= 0
+            or here <= 0
+            or name in ("turns", "sessions", "pg_turns", "pg_sessions", YARDSTICK)
+        ):
             continue
         ratio = then / here if name in more_is_better else here / then
         if name.endswith(TIMES):

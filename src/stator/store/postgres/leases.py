@@ -151,12 +151,17 @@ class _Heart:
 
     def _run(self) -> None:
         beat = Statement("process_beat", {"process": self._process})
+
+        def work(db: Transaction) -> None:
+            db.durable = False  # a counter that a crash sets back has moved, too
+            db.ask(beat, commit=True)
+
         while not self._stopped.wait(BEAT_S):
             connections = self._connections()
             if connections is None:
                 return
             with contextlib.suppress(StatorError):  # it may be reached again at the next beat
-                connections.write(lambda db: db.ask(beat, commit=True))
+                connections.write(work)
             del connections
 
     def stop(self) -> None:
