@@ -83,7 +83,7 @@ def ask(work: str, capsys: pytest.CaptureFixture[str]) -> Callable[[str], Answer
 
 ASKING = {
     "ls": "main",
-    "log": "pay(amount=3)",
+    "log": "amount=3",
     "show": "in doubt",
     "show @4": "pay",
     "diff t1..t2": "superseded by buy the blue one",

@@ -424,6 +424,9 @@ LEFT_OUT = {
     "Store.attach": "follows a program that runs detached",
     "Store.close": "ends the test",
     "Store.import_bundle": "has a test of its own, with a bundle",
+    "Store.copy_to": "writes to another store what is recorded here, as it is",
+    "Store.push_to": "has a test of its own, with another store",
+    "Store.pull_from": "has tests of its own, with another store",
     "Store.run": "starts a program; what it prints is kept in its owner's folder as it is",
 }
 

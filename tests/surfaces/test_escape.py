@@ -183,7 +183,7 @@ RUNS = {
     "trust": ["trust", "--yes"],
     "copy": ["copy", "{store}", "{tmp}/copy.db"],
     "push": ["push", "{tmp}/team" + HOSTILE["window title"].replace("/", "") + ".db", "--yes"],
-    "pull": ["pull", "{store}", EVERYTHING, "--store", "{tmp}/own.db"],
+    "pull": ["pull", "{store}", EVERYTHING],
     "ingest": ["ingest", MAIN, "--transcripts"],
     "mcp": ["mcp", "--port", "1" + HOSTILE["window title"]],
     "proxy": ["proxy", "-s", MAIN, "--", "{tmp}/none" + HOSTILE["clear screen"]],

@@ -170,7 +170,7 @@ def test_an_agent_cannot_set_the_passphrase_itself(tmp_path):
     other.write_text("the agent's own words")
     said = run("passphrase", *PROGRAM, "init", "--approver", "--passphrase-file", str(other))
     assert "who may approve is not set by an agent" in said
-    assert "no passphrase is set" in program("doctor").out
+    assert "no passphrase is set" in program("doctor", "--json").out
 
 
 def test_the_person_approves_with_the_passphrase_in_a_terminal(passphrase):

@@ -37,7 +37,7 @@ GRANT SELECT ON ALL TABLES IN SCHEMA stator TO stator_read, stator_approve, stat
 
 -- Rows of the log and what follows from them; not who drives, what a session is, or that something is gone.
 GRANT INSERT ON stator.log, stator.rec, stator.blob, stator.blob_use TO stator_approve;
-GRANT UPDATE (head, hash, turn, turn_open, updated, commits, turns, calls, failed, tokens, content_bytes)
+GRANT UPDATE (head, hash, turn, turn_open, updated, seen, commits, turns, calls, failed, tokens, content_bytes)
   ON stator.session TO stator_approve;
 GRANT UPDATE (ended) ON stator.rec TO stator_approve;
 GRANT UPDATE (size) ON stator.blob TO stator_approve;

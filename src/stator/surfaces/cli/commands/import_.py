@@ -134,7 +134,7 @@ def import_(
 
 def _where(place: StorePlace) -> Iterator[Line]:
     """The store that was written to; in a folder without one, how to make one."""
-    yield Line("  store         ", "dim").add(f"{place.url} ({place.why})", "dim")
+    yield Line("  store         ", "dim").add(f"{place.shown} ({place.why})", "dim")
     if place.why == USERS:
         hint = "for a store of this folder: stator init, then import again"
         yield Line("                → ", "dim").add(hint, "bold")
