@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 EXAMPLES = """
 stator push team.db                      show what of this project would go; asks on a terminal
 stator push team.db --yes                push it
-stator push postgresql://db/team --project shop --project ~/work/api
+stator push postgresql://db/team --project shop --project ~/code/api
 stator push team.db --redact "Acme" --yes
 stator push team.db --fork --yes         what both continued becomes a fork there
 """
