@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -104,7 +105,8 @@ class PostgresAppender:
         self._live: dict[str, RemoteLive] = {}
         self._redactors: dict[str, Redactor] = {}
         self._lock = threading.Lock()
-        self._locks: dict[str, threading.RLock] = {}
+        # A lock that a thread holds stays; one that nobody holds leaves by itself.
+        self._locks: WeakValueDictionary[str, threading.RLock] = WeakValueDictionary()
 
     # -- what is remembered -----------------------------------------------------------------------
 
@@ -112,8 +114,6 @@ class PostgresAppender:
     def _alone(self, session: str) -> Iterator[None]:
         """One thread of this process at a time appends to a session."""
         with self._lock:
-            if len(self._locks) > LIVE_MAX and session not in self._locks:
-                self._locks = {}
             lock = self._locks.setdefault(session, threading.RLock())
         with lock:
             yield
