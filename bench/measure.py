@@ -43,7 +43,7 @@ class Settings:
     """Fresh processes per cold measure."""
     asks: int = 20
     """Questions per warm measure."""
-    ask_s: float = 15.0
+    ask_s: float = 8.0
     """Time per warm measure; slow peers answer fewer questions."""
     forks: int = 100
     sessions: int = 10_000

@@ -195,7 +195,7 @@ def peers(place: Place, folder: Path, workload: Workload) -> Found:
 
 def writers(place: Place, folder: Path, workload: Workload) -> Found:
     """16 processes, a session each, against 16 that insert raw; in alternating rounds."""
-    settings = Settings(folder, writer_turns=WRITER_TURNS)
+    settings = Settings(folder.parent, writer_turns=WRITER_TURNS)  # where the texts of turns are
     errors: list[str] = []
     rates: dict[str, list[float]] = {"ours": [], "raw": []}
     with ExitStack() as stack:

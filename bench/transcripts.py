@@ -23,6 +23,8 @@ BYTES, SMALL = 1_000_000, 20_000
 """Of one transcript: of the hundred, of the thousand."""
 ONE_TURN = 3_000_000
 MORE_LINES = 10
+ROUNDS = 9
+"""Each takes the difference of two processes, which is a tenth of either."""
 CALLS = 6
 """Calls a turn, in the transcripts that are made."""
 OUTPUT = 6_000
@@ -191,7 +193,7 @@ def ten_more_lines(folder: Path) -> Measures:
             written += sum(map(file.write, writer.calls(1)))
     ours(place, path)
     spent: list[float] = []
-    for _ in range(5):
+    for _ in range(ROUNDS):
         nothing, _ = ours(place, path)
         with path.open("a", encoding="utf-8") as file:
             file.writelines(writer.calls(MORE_LINES // 2))

@@ -24,7 +24,7 @@ AGENTS = ["anthropic_before.py", "anthropic_after.py", "shop.py", "scripted.py",
 QUESTIONS = {
     "Is there a call whose outcome is unknown?": "stator calls pay-invoice --open",
     "Which files did the last five turns touch?": "stator files --last 5",
-    "Which decisions hold, and what did they replace?": "stator decisions --all",
+    "Which decisions hold, and what did they replace?": "stator decisions fix-basket --all",
     "Why does money.py exist?": "stator why money.py",
     "Was any of this record changed afterwards?": "stator verify",
 }
@@ -108,6 +108,7 @@ def say_what_to_type(folder: Path, at_start: Path) -> None:
         ("stator log pay-invoice", "both of its runs"),
         (f"stator settle c_{call.call[-8:]} --done", "it is in ledger.txt"),
         ("stator diff fix-basket:t2 --patch", "its edits, by line"),
+        ("stator web", "the same in a browser"),
         ("stator --help", ""),
     ]:
         print(f"  {command:<35}{comment and '# ' + comment}".rstrip())

@@ -1,4 +1,4 @@
-"""Write docs/reference/cli.md from the output of `stator --help` and every `stator COMMAND --help`.
+"""Write docs/reference/cli.md from the output of `stator --help --all` and every `stator COMMAND --help`.
 
 python scripts/gen_cli_docs.py [--check]
 """
@@ -11,7 +11,9 @@ import os
 import sys
 from pathlib import Path
 
+from stator.surfaces.cli.flag_meanings import MEANINGS
 from stator.surfaces.cli.main import main as program
+from stator.surfaces.cli.old_spellings import OLD
 from stator.surfaces.cli.registry import COMMANDS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/reference/cli.md"
@@ -34,6 +36,13 @@ and paged (`$STATOR_PAGER`, `$PAGER` or `less`; `$NO_COLOR` turns colour off).
 | 5 | the store cannot be used |
 | 130 | interrupted |
 
+Every question takes a session, a turn or a range in the same way: `fix-login`, `t2`, `fix-login:t2`, `fix-login t2`,
+`t4..t5`. `files`, `decisions`, `calls`, `why`, `search` and `blame` look at this project; `-s SESSION` narrows that,
+`--everywhere` widens it. What cannot be undone, or leaves the store, is shown first: `--yes` does it, and on a terminal
+you are asked.
+
+An option that several commands take means the same in each of them:
+
 """
 
 
@@ -53,9 +62,20 @@ def ask(*words: str) -> str:
     return "\n".join(line.rstrip() for line in buffer.getvalue().decode().strip().splitlines())
 
 
+def options_table() -> str:
+    """What options mean that several commands take, and how they were spelled before."""
+    lines = ["| option | meaning |", "|---|---|"]
+    lines += [f"| `{option}` | {meaning} |" for option, meaning in MEANINGS.items()]
+    lines += ["", "Spellings of earlier releases work in this one, with a hint on stderr:", ""]
+    lines += ["| command | before | now |", "|---|---|---|"]
+    for command in sorted(OLD):
+        lines += [f"| {command} | `{old}` | `{new}` |" for old, new in OLD[command].items()]
+    return "\n".join(lines) + "\n\n"
+
+
 def generate() -> str:
     """The whole page."""
-    parts = [INTRODUCTION, "```text\n", ask("--help"), "\n```\n"]
+    parts = [INTRODUCTION, options_table(), "```text\n", ask("--help", "--all"), "\n```\n"]
     for command in COMMANDS:
         parts += [f"\n## stator {command}\n\n```text\n", ask(command, "--help"), "\n```\n"]
     return "".join(parts)

@@ -15,11 +15,12 @@ import stator
 from bench.peers.base import BARRIER, FULL, READS, RELAXED, Peer, package_versions
 from bench.workload import Turn
 from stator.connect import connect
+from stator.model.views import checked  # noqa: F401 - loaded late, and "after imports" is after these
+from stator.owner import git_index  # noqa: F401
 from stator.runtime.driving.tools import Tool
 from stator.runtime.facade.session import Session
 from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
-from stator.runtime.views import checked  # noqa: F401 - loaded late, and "after imports" is after these
 from stator.store.sqlite import store as _  # noqa: F401
 
 EFFECTS = {"Read": "read", "Grep": "read", "Ls": "read", "Bash": "write", "Edit": "write"}

@@ -7,14 +7,13 @@ concrete store.
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import functools
 import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -38,6 +37,8 @@ from stator.locations import (
     nearest,
     path_of,
     scheme_of,
+    server_address,
+    server_spool_of,
     spools_of,
     users,
     waits,
@@ -52,7 +53,9 @@ from stator.model.sessions.ownership import OWN, Ownership
 from stator.owner import projects
 from stator.owner import stores as owners
 from stator.owner.approver import KnownApprovers
+from stator.owner.project_folder import prepare_folder
 from stator.owner.regular_file import read_regular
+from stator.owner.server_file import own_server_in
 from stator.runtime.base.context import Context, Launch
 from stator.store import port
 
@@ -68,6 +71,7 @@ POLICY_MAX = 1_000_000
 """Characters of a policy file that are read."""
 USERS = "user data folder"
 NEAREST = f"nearest {FOLDER} folder"
+NAMED_THERE = f"named in the {NEAREST}"
 MEMORY = ("memory:", ":memory:")
 DURABILITIES = ("full", "barrier", "relaxed")
 
@@ -132,6 +136,8 @@ def connect(
 def spools(store: port.StorePort) -> list[str]:
     """The folders in which hooks queue for a store: beside it, and where they did while it was foreign. None of a
     store that still is: what is queued there waits until the user trusts it."""
+    if queue := getattr(store, "spool", ""):
+        return [queue]
     path = path_of_store(store)
     return spools_of(path, os.environ) if path and not store.ownership.foreign else []
 
@@ -187,7 +193,8 @@ def catch_up(store: Store, *, held: bool = True) -> None:
     ]
     if waiting and store.info().read_only:  # a store that is opened to write imports them
         with contextlib.suppress(StatorError):
-            connect(path_of_store(store.port), create=False).close()
+            url = getattr(store.port, "address", "") or path_of_store(store.port)
+            connect(url, create=False).close()
         return
     for folder in waiting:
         _take_quietly(store.port, folder)
@@ -361,6 +368,9 @@ def _open_postgres(url: str, *, tenant: str | None, **how: Any) -> port.StorePor
     open_it = functools.partial(postgres.open_store, url, tenant=tenant, **how)
     wait = postgres.names_several_hosts(url)  # one of them may be taking over
     store = reached(open_it, time.monotonic, time.sleep) if wait else open_it()
+    store.address = server_address(url, tenant)
+    store.holds_password = store.address != without_secrets(store.address)
+    store.spool = server_spool_of(store.address, os.environ) or ""
     store.index_path = remote_folder(users(os.environ), store.info().id)
     return store
 
@@ -427,20 +437,6 @@ def user_store(store: port.StorePort, create: bool) -> Iterator[port.StorePort |
         yield one_tenant(opened.port, getattr(store, "tenant", None))
 
 
-def prepare_folder(folder: str) -> None:
-    """Create a `.stator` folder that git ignores."""
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    with contextlib.suppress(FileExistsError):
-        write_new(Path(folder, ".gitignore"), "*\n")
-
-
-def write_new(path: Path, text: str) -> None:
-    """Make a file. `FileExistsError` if anything has its name, also a link that leads nowhere: a folder that was
-    cloned may bring one, to have a file written elsewhere."""
-    with builtins.open(path, "x", encoding="utf-8") as file:
-        file.write(text)
-
-
 def locate(
     url: str | os.PathLike[str] | StorePlace | None = None, environ: dict[str, str] | None = None
 ) -> StorePlace:
@@ -457,8 +453,15 @@ def locate(
         return StorePlace(named, "$STATOR_STORE")
     nearest = nearest_folder()
     if nearest is not None:
-        return StorePlace(str(nearest / FILE), NEAREST)
+        return _place_in(nearest, given)
     return StorePlace(str(user_folder(given) / FILE), USERS)
+
+
+def _place_in(folder: Path, environ: Mapping[str, str]) -> StorePlace:
+    """The store of a project's folder."""
+    if server := own_server_in(environ, str(folder)):
+        return StorePlace(server, NAMED_THERE)
+    return StorePlace(str(folder / FILE), NEAREST)
 
 
 def nearest_folder(start: Path | None = None) -> Path | None:
@@ -484,13 +487,11 @@ def known_stores() -> list[StorePlace]:
     places: list[StorePlace] = []
     nearest = nearest_folder()
     if nearest is not None:
-        places.append(StorePlace(str(nearest / FILE), NEAREST))
-    try:
-        own = user_folder() / FILE
-    except NotAStore:
-        return places
-    if own.exists():
-        places.append(StorePlace(str(own), USERS))
+        with contextlib.suppress(NotAStore):
+            places.append(_place_in(nearest, os.environ))
+    with contextlib.suppress(NotAStore):
+        if (own := user_folder() / FILE).exists():
+            places.append(StorePlace(str(own), USERS))
     return places
 
 
@@ -555,6 +556,8 @@ def context(
         below=lambda store: machine.below(store, os.environ),
         started_by=machine.started_by,
         boot=machine.boot,
+        process=machine.process,
+        is_gone=machine.is_gone,
         at_rest=_at_rest,
         started=_started,
         touch_folder=lambda store: next(iter(spools(store)), ""),

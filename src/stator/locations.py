@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 FOLDER = ".stator"
 FILE = "store.db"
+SERVER = "server"
+"""The file in a project's folder that names its store on a server."""
 SPOOL = "-spool"
 """What the folder of a store's spool is called, after the store."""
 CURRENT = "current"
@@ -40,13 +42,13 @@ SCHEME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789+-.")
 
 
 def nearest(start: str) -> str | None:
-    """The nearest `.stator` folder upward that holds a store. A linked worktree without one has that of its
-    repository: of the main checkout, or upward from there.
+    """The nearest `.stator` folder upward that holds a store, or names one on a server. A linked worktree without one
+    has that of its repository: of the main checkout, or upward from there.
     """
     here = os.path.abspath(start)
     while True:
         folder = os.path.join(here, FOLDER)
-        if os.path.exists(os.path.join(folder, FILE)):
+        if _has_store(folder):
             return folder
         if os.path.isfile(os.path.join(here, ".git")) and (shared := _shared(here)):
             return shared
@@ -54,6 +56,12 @@ def nearest(start: str) -> str | None:
         if above == here:
             return None
         here = above
+
+
+def _has_store(folder: str) -> bool:
+    return os.path.exists(os.path.join(folder, FILE)) or os.path.exists(
+        os.path.join(folder, SERVER)
+    )
 
 
 def _shared(tree: str) -> str | None:
@@ -70,7 +78,7 @@ def _shared(tree: str) -> str | None:
         while places[-1] != os.path.dirname(places[-1]):
             places.append(os.path.dirname(places[-1]))
     folders = (os.path.join(place, FOLDER) for place in places)
-    return next((one for one in folders if os.path.exists(os.path.join(one, FILE))), None)
+    return next(filter(_has_store, folders), None)
 
 
 def users(environ: Mapping[str, str]) -> str | None:
@@ -95,18 +103,33 @@ def without_secrets(url: str) -> str:
     """A URL as it may be shown: without the password that it holds for a server."""
     if not scheme_of(url):
         return url
-    from urllib.parse import unquote  # takes time to load, and most stores are files
-
     address, question, query = url.partition("?")
     scheme, slashes, rest = address.partition("://")
     user, at, host = rest.rpartition("@")
     pairs = [
         pair
         for pair in query.split("&")
-        if unquote(pair.partition("=")[0]).lower() not in ("password", "sslpassword")
+        if _unquoted(pair.partition("=")[0]).lower() not in ("password", "sslpassword")
     ]
     shown = f"{scheme}{slashes}{user.partition(':')[0]}{at}{host}"
     return shown + (question + "&".join(pairs) if any(pairs) else "")
+
+
+def _unquoted(name: str) -> str:
+    if "%" not in name:
+        return name
+    from urllib.parse import unquote  # takes time to load, and hardly any name needs it
+
+    return unquote(name)
+
+
+def server_address(url: str, tenant: str | None) -> str:
+    """The URL of a store on a server, with its tenant named in it."""
+    if not tenant or "tenant=" in url:
+        return url
+    from urllib.parse import quote  # takes time to load, and most URLs name their tenant
+
+    return f"{url}{'&' if '?' in url else '?'}tenant={quote(tenant, safe='')}"
 
 
 def path_of(url: str) -> str:
@@ -131,18 +154,41 @@ def foreign_spool_of(path: str, environ: Mapping[str, str]) -> str | None:
     base = users(environ)
     if base is None:
         return None
-    name = os.path.realpath(path).replace("%", "%25").replace("/", "%2F")
-    if len(os.fsencode(name)) > NAME_MAX:
-        from hashlib import sha256  # takes time to load, and few paths are that long
+    return os.path.join(base, "foreign", _file_name(os.path.realpath(path)) + SPOOL)
 
-        name = sha256(os.fsencode(name)).hexdigest()
-    return os.path.join(base, "foreign", name + SPOOL)
+
+def server_spool_of(address: str, environ: Mapping[str, str]) -> str | None:
+    """The folder in which hooks of this machine queue for a store on a server, in the user's data folder: one for each
+    URL, so that a hook finds it without asking the server. None without a data folder."""
+    base = users(environ)
+    if base is None:
+        return None
+    return os.path.join(base, "servers", _file_name(without_secrets(address)) + SPOOL)
+
+
+def _file_name(text: str) -> str:
+    """A path or a URL as the name of one file."""
+    name = text.replace("%", "%25").replace("/", "%2F")
+    if len(os.fsencode(name)) <= NAME_MAX:
+        return name
+    from hashlib import sha256  # takes time to load, and few paths are that long
+
+    return sha256(os.fsencode(name)).hexdigest()
 
 
 def spools_of(path: str, environ: Mapping[str, str]) -> list[str]:
     """The folders in which hooks queue for a store: beside it, and where they do while it is foreign."""
     foreign = foreign_spool_of(path, environ)
     return [spool_of(path)] if foreign is None else [spool_of(path), foreign]
+
+
+def queues_of(url: str, environ: Mapping[str, str]) -> list[str]:
+    """The folders in which hooks of this machine queue for the store of a URL."""
+    if scheme_of(url) in SERVERS:
+        spool = server_spool_of(server_address(url, environ.get("STATOR_TENANT")), environ)
+        return [] if spool is None else [spool]
+    path = path_of(url)
+    return spools_of(path, environ) if path else []
 
 
 def is_spooled(name: str) -> bool:

@@ -44,6 +44,44 @@ def boot() -> str:
     return f"{known}:{time.clock_gettime_ns(kind) // 1000}" if known and kind is not None else ""
 
 
+def process() -> str:
+    """This process, told apart from all others: its machine's boot, its pid namespace, its id and its start. Empty
+    where the system does not say."""
+    from stator.runtime.runs.folder import boot_id
+    from stator.runtime.runs.processes import start_ticks
+
+    boot, pid = boot_id(), os.getpid()
+    start = start_ticks(pid)
+    return f"{boot}:{_pid_space()}:{pid}:{start}" if boot and start else ""
+
+
+def is_gone(process: str) -> bool:
+    """Whether the kernel says that a process has ended. False where it cannot know: of another machine, boot or
+    container, or of a process whose start is not shown."""
+    from stator.runtime.runs.folder import boot_id
+    from stator.runtime.runs.processes import start_ticks
+
+    boot, _, rest = process.partition(":")
+    space, pid, start = [int(part) for part in rest.split(":")] if boot else (0, 0, 0)
+    if not boot or boot != boot_id() or space != _pid_space():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass  # it runs, or another does that has its number now
+    return start_ticks(pid) not in (0, start)
+
+
+def _pid_space() -> int:
+    """The namespace that process ids are counted in."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return 0
+
+
 def below(store: StorePort, environ: Mapping[str, str]) -> str:
     """The driver or agent of a store that this process runs below; empty if none is found."""
     from stator.owner import ancestry

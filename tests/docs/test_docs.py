@@ -16,7 +16,7 @@ import stator
 from docs.runner import PAGES, ROOT, Page, blocks, loose, runs
 from stator import errors
 from stator.model.records.tables import COLLECTIONS, KINDS
-from stator.store.sqlite.sandbox.views import VIEWS
+from stator.store.sandbox.view_tables import VIEWS
 from stator.surfaces.cli.registry import COMMANDS
 from stator.surfaces.cli.render import wire
 

@@ -19,8 +19,12 @@ EXTRAS: dict[str, tuple[str, ...]] = {
         "stator.surfaces.proxy.upstream_direct",
         "stator.surfaces.proxy.upstream_far",
         "stator.surfaces.loopback",
-        # looks whether they are installed, and names the extra where they are not
+        "stator.surfaces.http",
+        "stator.surfaces.web",
+        # look whether they are installed, and name the extra where they are not
         "stator.surfaces.cli.commands.proxy",
+        "stator.surfaces.cli.commands.web",
+        "stator.surfaces.cli.commands.share",
     ),
     "postgres": ("stator.store.postgres",),
     "mcp": (

@@ -68,6 +68,7 @@ ROOMS: dict[str, Steps] = {
     "store": (
         ("port", "compress", "kept_commits", "reads_together", "sql"),
         ("rows", "one_tenant", "drafts"),
+        ("sandbox",),
         ("sqlite.lock_holders", "sqlite.shared_memory"),
         ("sqlite.connection", "sqlite.versions", "sqlite.driver_lock"),
         ("sqlite.projection",),
@@ -107,7 +108,8 @@ ROOMS: dict[str, Steps] = {
         ("run",),
     ),
     "hooks": (
-        ("event_names", "spool", "hook_note", "witness"),
+        ("event_names", "spool", "spool_key"),
+        ("hook_note", "witness"),
         ("claude_code", "codex", "gemini", "cursor", "opencode"),
         ("mappers", "repeated_lines", "transcript_file", "given_notes"),
         ("witnesses", "unrecorded", "at_rest"),
@@ -117,6 +119,7 @@ ROOMS: dict[str, Steps] = {
         ("told_marks", "spool_counter", "light_start"),
         (
             "loopback",
+            "web_addresses",
             "target",
             "hook_answer",
             "hook_reply",
@@ -128,7 +131,8 @@ ROOMS: dict[str, Steps] = {
         ("write_notice", "handover_request"),
         ("hook", "supervisor", "ingester"),
         ("cli.render cli.exits",),
-        ("mcp", "proxy", "outlets"),
+        ("mcp", "proxy", "outlets", "http"),
+        ("web",),
         ("cli.parts",),
         ("cli.commands",),
         ("cli",),

@@ -77,7 +77,7 @@ CLOCK_EXCEPTIONS = {
         *("time.time_ns", "os.urandom"),
     },
     # ends a person's query when its time is over
-    "stator.store.sqlite.sandbox.process": {"time.monotonic"},
+    "stator.store.sandbox.process": {"time.monotonic"},
     # a new index has a name of its own, so that an old one is not taken for it
     "stator.store.sqlite.index.index_file": {"secrets.token_hex"},
 }

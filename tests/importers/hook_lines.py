@@ -9,7 +9,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psycopg
+import pytest
+
 import stator
+from stator.locations import server_spool_of
+from stator.model.values.ids import to_bytes
+from stator.owner.server_file import name_server
+from stator.store.sqlite import SqliteStore
 from stator.surfaces.hook import line_of
 
 DEAD = (2**22 - 3, 1, os.stat("/proc/self/ns/pid").st_ino)
@@ -52,12 +59,12 @@ def conversation_lines(name: str = "c1", turns: int = 1) -> list[dict[str, Any]]
 
 
 class HookedStore:
-    """A folder with a store, and hooks that write to its spool."""
+    """A folder with a store, or with a file that names one on a server, and hooks that write to its spool."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, server: str = "") -> None:
         self.root = root
-        self.path = root / ".stator" / "store.db"
-        self.spool = root / ".stator" / "store.db-spool"
+        self.path: Any = server or root / ".stator" / "store.db"
+        self.spool = Path(server_spool_of(server, os.environ) or "") if server else spool_in(root)
         self.environ = {
             name: os.environ[name]
             for name in ("PATH", "STATOR_INGESTER", "XDG_DATA_HOME")
@@ -65,6 +72,9 @@ class HookedStore:
         }
         is_split = "XDG_DATA_HOME" in self.environ  # else the list of stores is in the home folder
         self.environ["HOME"] = str(root / "home") if is_split else os.environ["HOME"]
+        if server:
+            os.makedirs(root / ".stator")
+            name_server(os.environ, str(root / ".stator"), server)
         with stator.connect(self.path):
             pass
 
@@ -91,7 +101,7 @@ class HookedStore:
     ) -> None:
         """Write lines in the program's format, without starting the program for each. The agent's process is that of
         the tests, which lives, unless another one is given."""
-        self.spool.mkdir(mode=0o700, exist_ok=True)
+        self.spool.mkdir(mode=0o700, exist_ok=True, parents=True)
         with open(self.spool / name, "ab") as file:
             for line in lines:
                 told = {"cwd": str(self.root), **line}
@@ -99,7 +109,7 @@ class HookedStore:
 
     def raw(self, *lines: bytes) -> None:
         """Write raw lines."""
-        self.spool.mkdir(mode=0o700, exist_ok=True)
+        self.spool.mkdir(mode=0o700, exist_ok=True, parents=True)
         with open(self.spool / "current", "ab") as file:
             file.writelines(lines)
 
@@ -116,6 +126,28 @@ class HookedStore:
         spool."""
         with stator.connect(self.path) as store:
             return kinds(store, conversation)
+
+
+IN_A_FILE = pytest.mark.parametrize("hooked", ["file"], indirect=True)
+"""For tests of what is different with a store on a server."""
+
+
+def lose_bookmarks(store: Any) -> None:
+    """Every bookmark of a store is gone."""
+    for row in store.sessions().rows:
+        if isinstance(store.port, SqliteStore):
+            store.port._write(lambda db: db.execute("DELETE FROM meta WHERE key LIKE 'bookmark %'"))
+        else:
+            with psycopg.connect(store.port.url, autocommit=True) as db:
+                db.execute(
+                    "DELETE FROM stator.bookmark b USING stator.session s"
+                    " WHERE b.t = s.t AND b.s = s.s AND s.id = %s",
+                    [to_bytes(row.id)],
+                )
+
+
+def spool_in(root: Path) -> Path:
+    return root / ".stator" / "store.db-spool"
 
 
 def session(store: Any, conversation: str = "c1") -> Any:

@@ -58,40 +58,39 @@ def project(hooked, monkeypatch):
     return hooked.root
 
 
-def findings(project):
-    with stator.connect(project / ".stator" / "store.db") as store:
+def findings(hooked):
+    with stator.connect(hooked.path) as store:
         take_spools(store.port)
         return [found.what for found in undelivered_findings(store)]
 
 
-def test_a_text_that_a_hook_gave_and_no_transcript_shows_is_reported(project):
+def test_a_text_that_a_hook_gave_and_no_transcript_shows_is_reported(project, hooked):
     path = FILES["claude-code"](project)
     lost = ("start", "this one was dropped")
-    gave(project / ".stator" / "store.db-spool", "claude-code", CLAUDE, path, lost)
-    (found,) = findings(project)
+    gave(hooked.spool, "claude-code", CLAUDE, path, lost)
+    (found,) = findings(hooked)
     assert found.startswith("ran, not received: the hook gave session ")
     assert "of claude-code 1 text (start)" in found
 
 
 @pytest.mark.parametrize("agent", ["claude-code", "codex"])
-def test_texts_that_arrived_are_not_reported(project, agent):
+def test_texts_that_arrived_are_not_reported(project, hooked, agent):
     path = FILES[agent](project)
     name = path.stem[-36:]
-    gave(project / ".stator" / "store.db-spool", agent, name, path, *GIVEN)
-    assert findings(project) == []
-    with stator.connect(project / ".stator" / "store.db") as store:
+    gave(hooked.spool, agent, name, path, *GIVEN)
+    assert findings(hooked) == []
+    with stator.connect(hooked.path) as store:
         session = Conversation(source=agent, id=name).session
         known = hook_note(store.port, session).given
     assert [note.id for note in known] == [note_id(text) for _, text in GIVEN]
 
 
-def test_nothing_is_reported_before_the_model_has_answered(project):
+def test_nothing_is_reported_before_the_model_has_answered(project, hooked):
     file = ClaudeLines()
     file.add("user", message={"role": "user", "content": "go"}, promptId="p1")
     path = file.write(project / f"{CLAUDE}.jsonl")
-    spool = project / ".stator" / "store.db-spool"
-    gave(spool, "claude-code", CLAUDE, path, ("start", "it may still come"))
-    assert findings(project) == []
+    gave(hooked.spool, "claude-code", CLAUDE, path, ("start", "it may still come"))
+    assert findings(hooked) == []
 
 
 def test_a_sub_agent_is_not_judged_by_the_transcript_of_another():
@@ -104,7 +103,7 @@ def test_a_line_that_says_what_was_given_does_not_hide_the_agents_process(projec
     said = {"session_id": CLAUDE, "transcript_path": str(path)}
     hooked.write({"hook_event_name": "SessionStart", **said}, agent="claude-code")
     gave(hooked.spool, "claude-code", CLAUDE, path, ("start", "x"))
-    findings(project)
+    findings(hooked)
     with stator.connect(hooked.path) as store:
         session = Conversation(source="claude-code", id=CLAUDE).session
         assert hook_note(store.port, session).process != (0, 0, 0)

@@ -10,7 +10,7 @@ import time
 import pytest
 
 import stator
-from importers.hook_lines import before_tool, hook_input, session
+from importers.hook_lines import before_tool, hook_input, lose_bookmarks, session
 from importers.toy_format import ToyFormat, ToyTranscript
 from stator.connect import advance, take_spools
 from stator.hooks import transcript_file
@@ -39,10 +39,6 @@ def transcript(tmp_path):
 def held(hooked):
     folder = hooked.spool / "held"
     return sorted(os.listdir(folder)) if folder.exists() else []
-
-
-def lose_bookmarks(store):
-    store.port._write(lambda db: db.execute("DELETE FROM meta WHERE key LIKE 'bookmark %'"))
 
 
 def landed(store):

@@ -15,6 +15,7 @@ import stator
 from importers.hook_lines import (
     DEAD,
     HOOK,
+    IN_A_FILE,
     after_tool,
     before_tool,
     conversation_lines,
@@ -165,6 +166,7 @@ def test_the_answer_records_the_session_in_the_store(hooked):
         assert [view.id for view in store.views()] == [handle("c1")]
 
 
+@IN_A_FILE
 def test_hook_exits_zero_when_the_store_is_not_a_database(hooked):
     hooked.path.write_bytes(b"no database at all" * 100)
     assert ended(hooked.hook(hook_input("sessionStart"))) == NOTHING
@@ -314,7 +316,8 @@ def test_the_prompt_dose_can_be_switched_off(known, mode):
 def test_the_start_dose_can_be_switched_off(hooked):
     done = hooked.hook(hook_input("sessionStart"), STATOR_BRIEF="off")
     assert ended(done) == NOTHING
-    assert [view.id for view in stator.connect(hooked.path).views()] == [handle("c1")]
+    with stator.connect(hooked.path) as store:
+        assert [view.id for view in store.views()] == [handle("c1")]
 
 
 def test_the_environment_overrides_the_command(known):
@@ -360,6 +363,7 @@ NOT_FOR_AN_ANSWER = (
     "stator.hooks.ingest",
     "stator.hooks.unplaced",
     "stator.model.extraction.extractor",
+    "stator.store.sandbox",
     "stator.store.sqlite.sandbox",
     "subprocess",
     "cryptography",
@@ -408,12 +412,14 @@ def queued(hooked) -> list[str]:
     return [name for name in found if name != GAVE]
 
 
+@IN_A_FILE
 def test_the_answer_to_a_start_loads_only_what_reads_the_store(settled):
     told, loaded = answer_and_modules(settled, start_of("n1"), STATOR_INGESTER="")
     assert b"files-monday" in told
     assert those_of(loaded, NOT_FOR_AN_ANSWER + NOT_FOR_A_START) == []
 
 
+@IN_A_FILE
 def test_the_answer_to_a_first_prompt_loads_only_what_reads_the_store(settled):
     prompted = first_prompt("claude-code", "one folder per client for the new contracts")
     told, loaded = answer_and_modules(settled, prompted)

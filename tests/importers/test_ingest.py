@@ -269,6 +269,7 @@ def test_a_repeated_call_line_does_not_reopen_a_finished_call(hooked, rounds):
 
 def test_a_failing_store_leaves_the_spool_unchanged(hooked, monkeypatch):
     from stator.errors import StoreFull
+    from stator.store.postgres import PostgresStore
     from stator.store.sqlite import SqliteStore
 
     def full(*args, **options):
@@ -276,8 +277,9 @@ def test_a_failing_store_leaves_the_spool_unchanged(hooked, monkeypatch):
 
     hooked.write(*conversation_lines())
     with monkeypatch.context() as patched:
-        patched.setattr(SqliteStore, "append", full)
-        patched.setattr(SqliteStore, "create", full)
+        for kind in (SqliteStore, PostgresStore):
+            patched.setattr(kind, "append", full)
+            patched.setattr(kind, "create", full)
         with pytest.warns(RuntimeWarning, match="the disk is full"):
             stator.connect(hooked.path).close()
     assert hooked.kinds() == WHOLE

@@ -5,12 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import stator
-from importers.hook_lines import DEAD, after_tool, before_tool, hook_input, kinds, prompt, session
+from importers.hook_lines import (
+    DEAD,
+    after_tool,
+    before_tool,
+    hook_input,
+    kinds,
+    lose_bookmarks,
+    prompt,
+    session,
+)
 from importers.toy_format import ToyFormat, ToyTranscript
 from stator.connect import advance, spools, take_spool, worlds
 from stator.hooks import at_rest, ingest, transcript_file
@@ -278,8 +286,7 @@ def test_a_lost_note_is_made_again_and_nothing_is_recorded_twice(hooked, transcr
     hooked.write(*transcript.lines(prompt(1)))
     before = hooked.kinds()
     with stator.connect(hooked.path) as store:
-        port: Any = store.port
-        port._write(lambda db: db.execute("DELETE FROM meta WHERE key LIKE 'bookmark %'"))
+        lose_bookmarks(store)
     transcript.turn(2)
     hooked.write(*transcript.lines(prompt(2)))
     after = hooked.kinds()

@@ -57,12 +57,25 @@ def test_a_session_is_found_by_its_alias_without_looking_at_the_others(path):
             record(store, number)
         for number in range(3):
             assert find(store.port, Conversation(source="cursor", id=f"c{number}")) is not None
+    assert_begins_with_the_rows(path, session_list.ALIASED, source="cursor", foreign_id="c1")
+
+
+def test_a_session_is_found_by_its_name_without_looking_at_the_others(path):
+    with stator.connect(path, project="shop") as store:
+        for number in range(3):
+            record(store, number)
+        names = [row.record.name for row in store.sessions().rows]
+        assert [store.read(name).name for name in names] == names
+    assert_begins_with_the_rows(path, session_list.NAMED, name=names[0], project="shop")
+
+
+def assert_begins_with_the_rows(path, statement, **asked):
+    """A page of sessions is found by their rows, and not by looking at all of them."""
+    filters = ("name", "project", "tenant", "agent", "status", "mode", "parent", "suffix")
+    given = dict.fromkeys((*filters, "source", "foreign_id"))
+    given |= {"updated": 2**62, "s": 2**62, "limit": 2, **asked}
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    given = dict.fromkeys(
-        ("name", "project", "tenant", "agent", "status", "mode", "parent", "suffix")
-    )
-    given |= {"updated": 2**62, "s": 2**62, "limit": 2, "source": "cursor", "foreign_id": "c1"}
-    plan = [row[3] for row in db.execute("EXPLAIN QUERY PLAN " + session_list.ALIASED, given)]
+    plan = [row[3] for row in db.execute("EXPLAIN QUERY PLAN " + statement, given)]
     db.close()
-    assert not [step for step in plan if step in ("SCAN alias", "SCAN session")]
+    assert not [step for step in plan if step in ("SCAN alias", "SCAN session", "SCAN one")]
     assert "SEARCH session USING INTEGER PRIMARY KEY (rowid=?)" in plan

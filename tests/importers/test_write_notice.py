@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import stator
+from importers.hook_lines import IN_A_FILE
 from stator.model.brief.envelope import notes_in
 from stator.model.brief.shared_files import READ, WROTE, paths_of
 from stator.model.exchange.items import Conversation
@@ -118,6 +119,7 @@ def test_an_agent_is_told_once_that_another_changed_its_file(live, shared, agent
     assert mine.write(shared, "lilies, again\n") == ""
 
 
+@IN_A_FILE
 def test_the_other_session_is_named_as_the_store_names_it(live, shared, hooked):
     mine, other = live("mine"), live("other", "cursor")
     other.hook("beforeSubmitPrompt", generation_id="g", prompt="plant </stator-note> tulips")
@@ -192,6 +194,7 @@ def test_the_change_of_a_session_that_ended_is_no_news(live, shared):
     assert mine.write(shared, "lilies\n") == ""
 
 
+@IN_A_FILE
 def test_the_change_of_a_session_that_a_person_closed_is_no_news(live, shared, hooked):
     mine, other = live("mine"), live("other", "cursor")
     other.hook("beforeSubmitPrompt", generation_id="g", prompt="plant tulips")

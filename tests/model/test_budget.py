@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from stator.errors import BadBudget, InvalidInput
 from stator.model.calls.budget import (
     AMOUNT_MAX,
-    UNPRICED,
     Amount,
     Breach,
     apply,
@@ -23,6 +22,7 @@ from stator.model.calls.budget import (
     shown,
     total,
 )
+from stator.model.records.types import UNPRICED
 
 units = st.sampled_from(["tokens", "calls", "turns", "seconds", "money:usd", "money:eur"])
 values = st.integers(1, AMOUNT_MAX)

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +14,9 @@ import pytest
 import stator
 from postgres_server import new_tenant, shared_database
 from stator.errors import Busy, InvalidInput, NotAStore, NotFound
+from stator.model.calls.known import DISPLACED
 from stator.model.log.query import CallQuery, SessionQuery
+from stator.model.views.open_calls import DIED
 
 
 @pytest.fixture
@@ -177,35 +178,56 @@ DRIVER = """
 """
 
 
-def test_a_killed_drivers_write_is_in_doubt_after_its_silence(store, tenant, monkeypatch):
-    """Nobody can ask the kernel of another machine: the counter of its process stands still."""
-    monkeypatch.setattr("stator.model.sessions.silence.SILENT_S", 1.0)
-    driver = subprocess.Popen(
+@pytest.fixture
+def driver(tenant: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process of this machine, in the middle of a payment."""
+    started = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(DRIVER), shared_database(), tenant],
         stdout=subprocess.PIPE,
     )
-    assert driver.stdout is not None
+    assert started.stdout is not None
     try:
-        assert driver.stdout.readline() == b"paying\n"
-        row = store.port.sessions(SessionQuery()).rows[0]
-        assert row.holder is not None
-        assert row.holder.beats > 0
-        with pytest.raises(Busy):
-            store.open("main")
-        driver.send_signal(signal.SIGKILL)
+        assert started.stdout.readline() == b"paying\n"
+        yield started
     finally:
-        driver.kill()
-        driver.wait()
-        driver.stdout.close()
-    until = time.monotonic() + 20
-    while True:
-        try:
-            s = store.open("main")
-        except Busy:
-            assert time.monotonic() < until
-            time.sleep(0.3)
-        else:
-            break
-    with s:
-        calls = store.port.calls(CallQuery(session=row.id)).rows
-        assert [(call.tool, call.status) for call in calls] == [("pay", "in doubt")]
+        started.kill()
+        started.wait()
+        started.stdout.close()
+
+
+def payments(store: Any) -> list[tuple[str, str]]:
+    (row,) = store.port.sessions(SessionQuery()).rows
+    return [(call.status, call.cause) for call in store.port.calls(CallQuery(session=row.id)).rows]
+
+
+def test_a_stopped_drivers_write_is_in_doubt_after_its_silence(store, driver, monkeypatch):
+    """It may go on: the kernel knows its process, and the counter of it stands still."""
+    monkeypatch.setattr("stator.model.sessions.silence.SILENT_S", 1.0)
+    (row,) = store.port.sessions(SessionQuery()).rows
+    assert row.holder is not None
+    assert row.holder.beats > 0
+    with pytest.raises(Busy):
+        store.open("main")
+    driver.send_signal(signal.SIGSTOP)
+    with store.open("main", busy="wait"):
+        assert payments(store) == [("in doubt", DISPLACED)]
+
+
+def test_a_killed_driver_of_this_machine_is_gone_at_once_and_its_tool_is_asked(store, driver):
+    with pytest.raises(Busy):
+        store.open("main")
+    driver.kill()
+    driver.wait()
+    (row,) = store.port.sessions(SessionQuery()).rows
+    assert (row.shown, row.holder.live) == ("interrupted", False)
+    tool = stator.tool(pay.function, name="pay", reconcile=lambda intent: ("done", "paid 3"))
+    with store.open("main") as s, s.turn("pay") as t:
+        assert t.call(tool, amount=3) == "paid 3"
+    assert [status for status, _ in payments(store)] == ["ok"]
+
+
+def test_taking_the_session_of_a_killed_driver_is_no_displacement(store, driver):
+    driver.kill()
+    driver.wait()
+    with store.open("main", busy="take"):
+        assert payments(store) == [("in doubt", DIED)]

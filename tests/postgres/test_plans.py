@@ -128,7 +128,7 @@ def typical(link: Link) -> dict[str, Any]:
     }  # fmt: skip
     rec: dict[str, Any] = {
         "c": c, "id": "r", "seq": head + 1, "n": 0, "put": True, "was": 0, "turn": 1, "ended": ENDLESS, "mark": mark,
-        "key": "k",
+        "key": "k", "span": 63,
     }  # fmt: skip
     return {
         **{f"l_{name}": [value] for name, value in log.items()},
@@ -140,14 +140,14 @@ def typical(link: Link) -> dict[str, Any]:
         "epoch": 1, "held": True, "turn_open": False, "updated": 1, "grain": SEEN_GRAIN, "newest": False,
         "upto": MAX_SEQ, "at": MAX_SEQ, "limit": 100, "limits": [200] * len(COLLECTIONS), "load": False, "prefix": "",
         "collections": list(COLLECTIONS), "collection": c, "mark": mark, "c": c, "id": commit, "ids": [commit],
-        "was": seq, "ended": head + 1, "endless": ENDLESS, "seqs": [seq], "seq": seq, "n": 0, "ss": [s],
+        "was": seq, "ended": head + 1, "span": 3, "endless": ENDLESS, "seqs": [seq], "seq": seq, "n": 0, "ss": [s],
         "sessions": [session], "uptos": [head], "part_s": parts, "part_after": [0], "part_upto": [MAX_SEQ],
         "digests": [blob], "sizes": [1], "datas": [b"d"], "puts": [True], "batches": ["b"], "names": ["n"],
         "batch": "b", "salt": SALT, "numbers": [1, 2], "origins": [digest("a", "1")], "others": False, "digits": "abcd",
         "aliases": [digest("a", "1")], "called": digest("", "shop", "work"), "name": digest("log"), "number": 2,
         "value": b"v", "key": "k", "size": 1, "salts": b"", "body": b"b", "low": 0, "base": hash, "created": 1,
         "record": b"{}", "tenant": None, "holder": b"h", "process": b"p" * 16, "take": False, "over": 0,
-        "secret": b"s", "cs": [c],
+        "secret": b"s", "cs": [c], "after_s": 0, "after_n": 0, "high": MAX_SEQ, "live": True,
     }  # fmt: skip
 
 
@@ -181,6 +181,7 @@ ALSO: dict[str, tuple[str, dict[str, Any]]] = {
         "entries",
         {"collections": ["facts"], "limits": [9], "marks": [digest("shop")]},
     ),
+    "records at an earlier seq": ("entries", {"at": 40, "limits": [9] * len(COLLECTIONS)}),
     "newest commits": ("commits_range", {"newest": True}),
     "every session's head": ("heads", {"others": True}),
 }

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import stator
-from postgres_server import APPLICATION, new_tenant, server
+from postgres_server import APPLICATION, database_of_roles, new_tenant, server
 from stator.errors import BadQuery, NotAStore
 from stator.store.contract.drive import Story, begin, large_text
 from stator.store.postgres import PostgresStore, prepare
@@ -88,7 +88,7 @@ def test_the_owner_is_under_row_level_security_too() -> None:
 
 def test_views_are_read_with_the_rights_of_who_asks() -> None:
     """Not with those of their owner, who may be above row-level security."""
-    with psycopg.connect(database()[0]) as db:
+    with psycopg.connect(database_of_roles()["owner"]) as db:
         rows = db.execute(
             "SELECT relname, reloptions FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace"
             " WHERE nspname = 'stator' AND relkind = 'v'"
@@ -137,25 +137,8 @@ def test_queries_are_bounded(story: Story) -> None:
     for n in range(20):
         story.fact(f"x{n}")
     assert len(story.store.sql("SELECT seq FROM commits", row_limit=5)[1]) == 5
-    with pytest.raises(BadQuery, match="took more than"):
+    with pytest.raises(BadQuery, match="too long"):
         story.store.sql(slow, seconds=0.2)
-
-
-def test_queries_show_sessions_commits_calls_turns_and_records(story: Story) -> None:
-    """Under the names that the views of a file have."""
-    story.drive()
-    story.turn("go")
-    intent = story.call("pay")
-    story.outcome(intent)
-    story.fact("x", 1)
-    story.turn_end()
-    named = f"WHERE session = '{story.session}'"
-    sql = story.store.sql
-    assert sql(f"SELECT tool, status FROM calls {named}")[1] == [("pay", "ok")]
-    assert sql(f"SELECT turn, status FROM turns {named}")[1] == [(1, "ok")]
-    assert sql(f"SELECT key FROM records {named} AND collection = 'facts'")[1] == [("x",)]
-    assert sql(f"SELECT count(*) FROM commits {named}")[1] == [(len(story.log),)]
-    assert ("asked",) in sql("SELECT name FROM sessions")[1]
 
 
 def test_a_connection_shows_no_password() -> None:

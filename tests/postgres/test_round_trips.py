@@ -1,7 +1,7 @@
 """How many round trips each thing costs over PostgreSQL, as a proxy on the wire counts them.
 
 The numbers do not depend on the load of the machine, nor on how long the session is: every one holds for a session of
-six turns and one of sixty.
+six turns, one of sixty, and one of several hundred.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from postgres_server import new_tenant, shared_database
 from postgres_wire import WireCounter
 from stator.model.log.query import SessionQuery
 
-SHORT, LONG = 6, 60
+SHORT, LONG, HUNDREDS = 6, 60, 400
+SESSIONS = ("short", "long", "hundreds")
 
 
 @stator.tool(effect="read")
@@ -44,9 +45,22 @@ def a_turn(session: Any, number: int) -> None:
             t.end()
 
 
+def a_plain_turn(session: Any, number: int) -> None:
+    """2 transactions, so that hundreds are made soon; records of all kinds, more than a brief has room for."""
+    with session.turn(f"do {number}") as t, t.batch():
+        t.file(f"src/p{number % 90}.py", "modified", after=f"{number:064x}")
+        t.decide(f"choice {number}", topic=f"topic {number}", why="it is shorter")
+        t.fact(f"fact {number % 80}", f"it is {number}")
+        t.plan(f"step {number % 70}", ("pending", "done")[number % 2])
+        t.prefer(f"style {number % 60}", f"as in {number}")
+        t.say(f"did {number}")
+        t.end()
+
+
 class Measured(NamedTuple):
     wire: WireCounter
     store: Any
+    tenant: str
 
     def cost(self, ask: Callable[[], Any]) -> int:
         before, known = self.wire.trips, self.store.port.round_trips
@@ -76,7 +90,11 @@ def measured() -> Iterator[Measured]:
             with store.open(name) as s:
                 for number in range(turns):
                     a_turn(s, number)
-        yield Measured(wire, store)
+        with store.open("hundreds") as s:
+            for number in range(HUNDREDS):
+                a_plain_turn(s, number)
+            a_turn(s, HUNDREDS)
+        yield Measured(wire, store, part)
 
 
 @pytest.mark.parametrize("name", ["short", "long"])
@@ -93,7 +111,17 @@ def test_what_is_under_all_keys_that_a_batch_touches_is_read_in_one_more(measure
         assert measured.least(lambda n: a_turn(s, n)) == 9
 
 
-@pytest.mark.parametrize("name", ["short", "long"])
+@pytest.mark.parametrize("max_tokens", [2_000, 8_000])
+@pytest.mark.parametrize("name", SESSIONS)
+def test_the_first_brief_that_a_process_asks_for_takes_four_round_trips(measured, name, max_tokens):
+    with stator.connect(measured.wire.url, tenant=measured.tenant, project="shop") as store:
+        view = store.read(name)
+        before = measured.wire.trips
+        view.brief(max_tokens=max_tokens)
+        assert measured.wire.trips - before <= 4
+
+
+@pytest.mark.parametrize("name", SESSIONS)
 def test_to_resume_takes_four_round_trips(measured, name):
     found = []
     for _ in range(3):
@@ -116,17 +144,20 @@ READS: dict[str, tuple[int, Callable[[Any], Any]]] = {
     "hot page": (1, lambda view: view.hot()),
     "hot page at a turn": (2, lambda view: view.hot("t3")),
     "state": (1, lambda view: view.state()),
+    "state at a turn": (2, lambda view: view.state("t3")),
     "turn page": (2, lambda view: view.turns(last=100, prompts=True)),
     "diff of the last turn": (5, lambda view: view.diff()),
     "diff of many turns": (5, lambda view: view.diff("t1..t5")),
-    "brief": (2, lambda view: view.brief()),
+    "diff of all turns": (6, lambda view: view.diff("t1..head")),
+    "brief": (4, lambda view: view.brief()),
+    "long brief": (5, lambda view: view.brief(max_tokens=8_000)),
     "counts": (1, lambda view: view.counts),
     "head": (1, lambda view: view.head),
 }
 
 
 @pytest.mark.parametrize("what", READS)
-@pytest.mark.parametrize("name", ["short", "long"])
+@pytest.mark.parametrize("name", SESSIONS)
 def test_a_read_takes_so_many_round_trips(measured, name, what):
     limit, ask = READS[what]
     view = measured.store.read(name)

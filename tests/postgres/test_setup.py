@@ -165,12 +165,6 @@ def test_an_application_is_a_role_of_a_server(words, capsys):
     assert "server" in capsys.readouterr().err
 
 
-def test_hooks_are_not_turned_on_for_a_server(capsys):
-    """They would record nothing."""
-    assert main(["init", "claude-code", "--user", "--store", "postgresql://db/x", "--dry-run"]) == 2
-    assert "stator push" in capsys.readouterr().err
-
-
 # -- migrations -----------------------------------------------------------------------------------
 
 MIGRATOR = """

@@ -165,7 +165,7 @@ def asks(s: Any, rng: random.Random) -> Iterator[tuple[str, Ask]]:
     for by in get_args(UsageBy):
         yield "usage", partial(lambda by, x: s.usage(by=by, session=session(x)), by)
     yield "sql", lambda x: s.sql(f"SELECT * FROM sessions WHERE id = '{session(x)}'")
-    yield "sql", lambda x: s.sql(f"SELECT count(*) FROM records WHERE key = '{x.word}'")
+    yield "sql", lambda x: s.sql(f"SELECT count(*) FROM records WHERE id = '{x.word}'")
     yield "ingest", lambda x: s.ingest(log(x))
     yield "ingest", lambda x: s.ingest(log(x)[1:])
     yield "create", lambda x: s.create([forked(fresh, story(x), log(x))])

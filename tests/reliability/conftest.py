@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from postgres_server import new_tenant, shared_database
 from reliability.support import Zygote
 from stator.connect import connect
 
@@ -25,6 +28,16 @@ def path(tmp_path):
 def store(path):
     with connect(path, project="test") as store:
         yield store
+
+
+@pytest.fixture(
+    scope="session", params=["file", pytest.param("postgresql", marks=pytest.mark.slow)]
+)
+def new_store(request) -> Callable[[Path], str]:
+    """Gives the URL of a store that is not there yet: in a folder, or of a new tenant of a server."""
+    if request.param == "file":
+        return lambda folder: str(folder / "store.db")
+    return lambda folder: f"{shared_database()}&tenant={new_tenant()}"
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,7 @@ import stator.aio
 from stator.connect import connect
 from stator.errors import ApprovalNeeded, NotDone
 from stator.runtime.driving.call import Intent
+from stator.store.postgres import PostgresStore
 from stator.store.sqlite import SqliteStore
 
 TURNS = 3
@@ -78,8 +79,12 @@ class Fuse:
             self.passed.append(f"{self.turn}: {where}")
         return 0.0
 
-    def around(self, append: Callable[..., Any]) -> Callable[..., Any]:
-        """The store's `append`, with a point before it and one after."""
+    def watch_appends(self) -> None:
+        """Every append of this process, to any store, has a point before it and one after."""
+        SqliteStore.append = self._around(SqliteStore.append)  # type: ignore[method-assign]
+        PostgresStore.append = self._around(PostgresStore.append)  # type: ignore[method-assign]
+
+    def _around(self, append: Callable[..., Any]) -> Callable[..., Any]:
 
         def appended(store: Any, session: str, drafts: Sequence[Any], **options: Any) -> Any:
             what = " + ".join(f"{d.kind} {d.tool}".strip() for d in drafts)
@@ -316,7 +321,7 @@ def play(
     """Run the script once, until its end, its death at a point, or a need for approval."""
     fuse, world = Fuse(point), World(effects)
     words = "first words" if run == 0 or style == "hand" else "other words"
-    SqliteStore.append = fuse.around(SqliteStore.append)  # type: ignore[method-assign]
+    fuse.watch_appends()
     tools = Tools(world, fuse, policy, awaited=api == "async")
     script = Script(talk, tools, Model(world, fuse, words), fuse, world, style, words)
     store = connect(path, project="test", durability="relaxed")

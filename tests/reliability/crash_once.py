@@ -14,7 +14,6 @@ from reliability.crash import Fuse, World
 from stator.connect import connect
 from stator.errors import InDoubt
 from stator.runtime.base.context import Launch
-from stator.store.sqlite import SqliteStore
 
 TASKS = ("a", "b", "c")
 SHAPES = (
@@ -172,7 +171,7 @@ def run_once(
 ) -> dict[str, Any]:
     """Start a program once, until its end or its death at a point."""
     fuse, world = Fuse(point), World(effects)
-    SqliteStore.append = fuse.around(SqliteStore.append)  # type: ignore[method-assign]
+    fuse.watch_appends()
     store = connect(path, project="test", durability="relaxed")
     if shape.startswith("supervised"):
         store.context = msgspec.structs.replace(

@@ -21,7 +21,7 @@ import msgspec
 
 import stator
 from stator.connect import connect
-from stator.errors import StatorError
+from stator.errors import NotAStore, StatorError
 from stator.model.log.commit import Draft, Upsert
 from stator.model.log.query import CallQuery, SessionQuery
 from stator.model.records.tables import COLLECTIONS
@@ -238,6 +238,15 @@ def copy_store(source: Path, target: Path) -> Path:
         if Path(f"{source}{suffix}").exists():
             shutil.copyfile(f"{source}{suffix}", f"{target}{suffix}")
     return target
+
+
+def is_made(url: str) -> bool:
+    """Whether a store is there."""
+    try:
+        connect(url, create=False, project="test").close()
+    except NotAStore:
+        return False
+    return True
 
 
 def findings(path: Path | str) -> list[str]:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from reliability.crash import POLICIES, STYLES, TURNS, World, check_anthropic
-from reliability.support import Zygote, findings, judge_each
+from reliability.support import Zygote, findings, is_made, judge_each
 from stator.connect import connect
 from stator.model.window.transcript import Transcript
 from stator.runtime.driving import approvals, settlement
@@ -39,12 +39,12 @@ class Story:
     """One program, rerun until it ends, and killed at the given points."""
 
     def __init__(
-        self, zygote: Zygote, folder: Path, program: Program, kills: dict[int, int]
+        self, zygote: Zygote, url: str, folder: Path, program: Program, kills: dict[int, int]
     ) -> None:
         folder.mkdir()
         self.policy, self.style, self.api = program
         self.kills = kills
-        self.path, self.effects = folder / "store.db", folder / "effects"
+        self.url, self.effects = url, folder / "effects"
         self.points: list[list[str]] = []
         """Of each process that was not killed, the points it passed."""
         self.reports: list[dict[str, Any]] = []
@@ -59,7 +59,7 @@ class Story:
     def _run(self, run: int) -> bool:
         """Run one process; returns whether the program has ended."""
         worker = self._zygote.start(
-            "play", self.path, self.effects, self.policy, self.style, self.api, run,
+            "play", self.url, self.effects, self.policy, self.style, self.api, run,
             self.kills.get(run),
         )  # fmt: skip
         said = worker.drain()
@@ -71,21 +71,21 @@ class Story:
         assert "error" not in last, last
         if "done" not in last:
             self.killed += 1
-            if self.policy == "settled" and self.path.exists():
+            if self.policy == "settled" and is_made(self.url):
                 self._settle()
             return self._is_over()
         done = last["done"]
         self.points.append(done["points"])
         if not done["needs"]:
             return True
-        with connect(self.path, project="test") as store:
+        with connect(self.url, project="test") as store:
             approvals.approve(store.port, store.context, done["needs"], by="local:person")
         return False
 
     def _settle(self) -> None:
         """Settle each call in doubt by its real effects, as a person would."""
         world = World(str(self.effects))
-        with connect(self.path, project="test") as store:
+        with connect(self.url, project="test") as store:
             for doubt in settlement.doubts(store.as_read):
                 verdict: settlement.Verdict = (
                     "done" if world.count(doubt.tool, doubt.arguments["n"]) else "not done"
@@ -94,9 +94,9 @@ class Story:
 
     def _is_over(self) -> bool:
         """Whether it died after its normal end; the same program would then start over."""
-        if not self.path.exists():
+        if not is_made(self.url):
             return False
-        with connect(self.path, project="test") as store:
+        with connect(self.url, project="test") as store:
             if not store.sessions().rows:
                 return False
             view = store.read("main")
@@ -108,9 +108,9 @@ class Story:
 
 def judge(story: Story) -> Counter[str]:
     """Compare the effects of a finished program with its log; returns the counts."""
-    assert findings(story.path) == []
+    assert findings(story.url) == []
     world = World(str(story.effects))
-    with connect(story.path, project="test") as store:
+    with connect(story.url, project="test") as store:
         view = store.read("main")
         log = list(view.log())
         doubts = {
@@ -213,14 +213,15 @@ def check_told(story: Story, log: list[Any], doubts: set[tuple[str, int]]) -> in
 
 
 @pytest.fixture(scope="module")
-def points(zygote, tmp_path_factory):
+def points(zygote, new_store, tmp_path_factory):
     """Program → the points that its processes pass without a kill."""
     folder = tmp_path_factory.mktemp("whole")
     known: dict[Program, list[list[str]]] = {}
 
     def passed(program: Program) -> list[list[str]]:
         if program not in known:
-            story = Story(zygote, folder / str(len(known)), program, {})
+            where = folder / str(len(known))
+            story = Story(zygote, new_store(where), where, program, {})
             assert judge(story)["doubts"] == 0
             known[program] = story.points
         return known[program]
@@ -255,13 +256,17 @@ def again(kill: Kill, at: int) -> dict[int, int]:
     return {kill[0]: kill[1], kill[0] + 1: at}
 
 
-def kill_each(
-    zygote: Zygote, folder: Path, program: Program, cells: Iterable[dict[int, int]]
-) -> Counter[str]:
-    def judged(where: Path, kills: dict[int, int]) -> Counter[str]:
-        return judge(Story(zygote, where, program, kills))
+@pytest.fixture
+def kill_each(zygote, new_store, tmp_path):
+    """Run a program once for each of these kills, and judge it; returns the counts."""
 
-    return judge_each(folder, cells, judged, " ".join(program))
+    def judge_all(program: Program, cells: Iterable[dict[int, int]]) -> Counter[str]:
+        def judged(where: Path, kills: dict[int, int]) -> Counter[str]:
+            return judge(Story(zygote, new_store(where), where, program, kills))
+
+        return judge_each(tmp_path, cells, judged, " ".join(program))
+
+    return judge_all
 
 
 # -- the tests ------------------------------------------------------------------------------------
@@ -296,30 +301,28 @@ def test_the_programs_reach_every_kind_of_crash_point(points):
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=" ".join)
-def test_a_program_killed_once_and_rerun_performs_every_effect_once(
-    zygote, tmp_path, points, program
-):
+def test_a_program_killed_once_and_rerun_performs_every_effect_once(kill_each, points, program):
     chosen = share(points(program), PROGRAMS.index(program), 12)
-    total = kill_each(zygote, tmp_path, program, (dict([kill]) for kill in chosen))
+    total = kill_each(program, (dict([kill]) for kill in chosen))
     assert total["kills"] == total["cells"] == len(chosen)
 
 
 @pytest.mark.parametrize("program", PROGRAMS[::3], ids=" ".join)
 def test_a_program_killed_again_during_its_rerun_performs_every_effect_once(
-    zygote, tmp_path, points, program
+    kill_each, points, program
 ):
     number = PROGRAMS.index(program)
     chosen = share(points(program), number + 7, 6)[number % 2 :: 2]
     cells = [again(kill, (7 * number + 5 * place) % 40) for place, kill in enumerate(chosen)]
-    total = kill_each(zygote, tmp_path, program, cells)
+    total = kill_each(program, cells)
     assert total["kills"] > len(chosen)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=" ".join)
-def test_every_effect_happens_once_for_every_crash_point(zygote, tmp_path, points, program, capsys):
+def test_every_effect_happens_once_for_every_crash_point(kill_each, points, program, capsys):
     cells = (dict([kill]) for kill in every(points(program)))
-    total = kill_each(zygote, tmp_path, program, cells)
+    total = kill_each(program, cells)
     with capsys.disabled():
         print(f"\n{' '.join(program)}, killed once: {dict(total)}")
 
@@ -327,7 +330,7 @@ def test_every_effect_happens_once_for_every_crash_point(zygote, tmp_path, point
 @pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=" ".join)
 def test_every_effect_happens_once_for_every_pair_of_crash_points(
-    zygote, tmp_path, points, program, capsys
+    kill_each, points, program, capsys
 ):
     """The second kill is at each of the first points that the next process passes."""
     kinds = by_kind(points(program))
@@ -336,6 +339,6 @@ def test_every_effect_happens_once_for_every_pair_of_crash_points(
         for at, kills in enumerate(kinds)
         for second in range(at % 4, 40, 4)
     )
-    total = kill_each(zygote, tmp_path, program, cells)
+    total = kill_each(program, cells)
     with capsys.disabled():
         print(f"\n{' '.join(program)}, killed twice: {dict(total)}")

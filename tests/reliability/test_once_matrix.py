@@ -28,9 +28,11 @@ STARTS_AFTER = 3
 class Story:
     """One program, started until it was killed as often as it should be, and then some more."""
 
-    def __init__(self, zygote: Zygote, folder: Path, shape: str, kills: list[int]) -> None:
+    def __init__(
+        self, zygote: Zygote, url: str, folder: Path, shape: str, kills: list[int]
+    ) -> None:
         folder.mkdir()
-        self.path, self.effects, self.shape = folder / "store.db", folder / "effects", shape
+        self.url, self.effects, self.shape = url, folder / "effects", shape
         self.points: list[list[str]] = []
         self.doubts: list[list[str]] = []
         self._zygote = zygote
@@ -38,7 +40,7 @@ class Story:
             self._start(start, point)
 
     def _start(self, start: int, point: int | None) -> None:
-        worker = self._zygote.start("run_once", self.path, self.effects, self.shape, start, point)
+        worker = self._zygote.start("run_once", self.url, self.effects, self.shape, start, point)
         said = worker.drain()
         worker.wait()
         self._zygote.end(worker)
@@ -54,13 +56,13 @@ class Story:
 
 def judge(story: Story) -> Counter[str]:
     """Compare the payments with what the program was told."""
-    assert findings(story.path) == []
+    assert findings(story.url) == []
     left = set(story.doubts[-1])
     for task in TASKS:
         paid = story.paid(task)
         assert paid <= 1, (task, paid)
         assert paid == 1 or task in left, (task, paid)
-    with connect(story.path, project="test") as store:
+    with connect(story.url, project="test") as store:
         known = {doubt.arguments["task"] for doubt in settlement.doubts(store.port)}
         turns = store.read("main").turns()
     assert left == known
@@ -70,55 +72,62 @@ def judge(story: Story) -> Counter[str]:
 
 
 @pytest.fixture(scope="module")
-def points(zygote, tmp_path_factory):
+def points(zygote, new_store, tmp_path_factory):
     """Shape → the points that the program passes when it is not killed."""
     folder = tmp_path_factory.mktemp("whole")
     known: dict[str, list[str]] = {}
 
     def passed(shape: str) -> list[str]:
         if shape not in known:
-            story = Story(zygote, folder / shape.replace(" ", "-"), shape, [])
+            where = folder / shape.replace(" ", "-")
+            story = Story(zygote, new_store(where), where, shape, [])
             known[shape] = story.points[0]
         return known[shape]
 
     return passed
 
 
-def kill_each(zygote: Zygote, folder: Path, shape: str, cells: list[list[int]]) -> Counter[str]:
-    def judged(where: Path, kills: list[int]) -> Counter[str]:
-        return judge(Story(zygote, where, shape, kills))
+@pytest.fixture
+def kill_each(zygote, new_store, tmp_path):
+    """Run a program once for each of these kills, and judge it; returns the counts."""
 
-    return judge_each(folder, cells, judged, shape)
+    def judge_all(shape: str, cells: list[list[int]]) -> Counter[str]:
+        def judged(where: Path, kills: list[int]) -> Counter[str]:
+            return judge(Story(zygote, new_store(where), where, shape, kills))
+
+        return judge_each(tmp_path, cells, judged, shape)
+
+    return judge_all
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_program_that_is_not_killed_pays_once_however_often_it_starts(zygote, tmp_path, shape):
-    total = judge(Story(zygote, tmp_path / "whole", shape, []))
+def test_a_program_that_is_not_killed_pays_once_however_often_it_starts(kill_each, shape):
+    total = kill_each(shape, [[]])
     assert total["paid"] == len(TASKS)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_program_with_keys_killed_once_pays_at_most_once(zygote, tmp_path, points, shape):
+def test_a_program_with_keys_killed_once_pays_at_most_once(kill_each, points, shape):
     chosen = range(SHAPES.index(shape) % 9, len(points(shape)), 13)
-    total = kill_each(zygote, tmp_path, shape, [[at] for at in chosen])
+    total = kill_each(shape, [[at] for at in chosen])
     assert total["cells"] == len(chosen)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_program_with_keys_killed_three_times_pays_at_most_once(zygote, tmp_path, points, shape):
+def test_a_program_with_keys_killed_three_times_pays_at_most_once(kill_each, points, shape):
     many = len(points(shape))
     cells = [[at, (3 * at) % many, (7 * at) % many] for at in range(SHAPES.index(shape), many, 29)]
-    assert kill_each(zygote, tmp_path, shape, cells)["cells"] == len(cells)
+    assert kill_each(shape, cells)["cells"] == len(cells)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_program_with_keys_pays_at_most_once_for_every_crash_point(
-    zygote, tmp_path, points, shape, capsys
+    kill_each, points, shape, capsys
 ):
     many = len(points(shape))
     cells = [[at] for at in range(many)]
     cells += [[at, again] for at in range(many) for again in range(0, many, 15)]
-    total = kill_each(zygote, tmp_path, shape, cells)
+    total = kill_each(shape, cells)
     with capsys.disabled():
         print(f"\n{shape}: {dict(total)}")

@@ -14,8 +14,10 @@ import pytest
 import stator
 from reliability.sql_grammar import TABLES, Grammar
 from stator.errors import BadQuery, StatorError, StoreCorrupt
+from stator.store.sandbox import query, query_answer
+from stator.store.sandbox.view_tables import VIEWS
 from stator.store.sqlite import connection
-from stator.store.sqlite.sandbox import child, process, query, views
+from stator.store.sqlite.sandbox import process, views
 
 SEED = 20_260
 STATEMENTS = 4000
@@ -207,16 +209,18 @@ CONDITIONS = [
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-@pytest.mark.parametrize("name", [view.name for view in views.VIEWS.values() if view.place])
+@pytest.mark.parametrize("name", [view.name for view in VIEWS.values() if view.place])
 def test_a_query_gives_what_its_view_holds(store, plain, name, condition):
-    view = views.VIEWS[name]
+    view = VIEWS[name]
     columns = ", ".join(view.names)
     # In a table, unlike in a view, SQLite cannot use the store's keys: it compares as the columns are declared.
     plain.execute(f"CREATE TEMP TABLE kept ({', '.join(view.columns)})")
     plain.execute(f"INSERT INTO kept SELECT {columns} FROM temp.{name}")
     where = condition.format(view="{view}", place=view.place)
     expected = plain.execute(f"SELECT * FROM kept WHERE {where.format(view='kept')}").fetchall()
-    with query.opened(plain, store, f"SELECT * FROM {name} WHERE {where.format(view=name)}") as (
+    with query.opened(
+        views.SqliteRows(plain, store), f"SELECT * FROM {name} WHERE {where.format(view=name)}"
+    ) as (
         _,
         found,
     ):
@@ -315,13 +319,18 @@ def test_a_query_that_needs_too_much_is_refused_and_takes_little(store, text):
 
 def test_the_system_bounds_the_process_of_a_query():
     program = (
-        "import resource as r; from stator.store.sqlite.sandbox import child; child.limit(5.0); "
+        "import resource as r; from stator.store.sandbox import query_answer; query_answer.limit(5.0); "
         "print(*(r.getrlimit(n)[1] for n in (r.RLIMIT_AS, r.RLIMIT_FSIZE, r.RLIMIT_CPU, r.RLIMIT_CORE)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == [str(child.SPACE_MAX), str(child.FILE_MAX), "15", "0"]
+    assert done.stdout.split() == [
+        str(query_answer.SPACE_MAX),
+        str(query_answer.FILE_MAX),
+        "15",
+        "0",
+    ]
 
 
 def test_rows_stop_at_the_limit(store):
@@ -380,7 +389,7 @@ def test_no_random_statement_finds_its_way_to_a_table(store, monkeypatch, tmp_pa
     for _ in range(count):
         text = grammar.statement()
         try:
-            with query.opened(db, store, text) as (names, found):
+            with query.opened(views.SqliteRows(db, store), text) as (names, found):
                 shown = repr((names, list(found)))
             answered += 1
         except StatorError as error:

@@ -7,8 +7,8 @@ from typing import Any
 from stator.model.log.commit import Draft, Purge, Upsert
 from stator.model.log.query import SessionQuery
 from stator.model.records.types import FlagRecord
+from stator.model.sessions.lifecycle import COPIES
 from stator.runtime.base import project_flags, project_session
-from stator.runtime.base.arrivals import COPIES
 from stator.runtime.base.pages import commits, matching
 from stator.runtime.facade.store import Store
 

@@ -376,7 +376,7 @@ def test_a_fork_of_a_diverged_session_is_refused(here, there, file, diverged):
 def test_a_session_whose_name_is_used_is_refused_with_a_hint(here, there, file):
     work(here)
     work(there)
-    with pytest.raises(Conflict, match="--project"):
+    with pytest.raises(Conflict, match="--into"):
         carry(here, there, file)
     report = there.import_bundle(file, project="/srv/from-ann")
     assert report.sessions[0].project == "/srv/from-ann"

@@ -15,7 +15,7 @@ from stator.model.log.commit import Draft, Upsert
 from stator.model.records.types import PlanRecord, ReadStep
 from stator.model.values.ids import derived
 from stator.runtime.views import checked
-from stator.runtime.views.overview import overview
+from stator.runtime.views.glance.overview import overview
 from stator.testing import memory_store
 
 CHECKS = ("make test", "make lint")

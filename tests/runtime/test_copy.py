@@ -12,6 +12,7 @@ from runtime.exchange_fixtures import SECRET, fates, heads, logs, purge, turn
 from stator.errors import ForeignStore, InvalidInput, StoreUnreachable
 from stator.model.records.types import ErasedRecord
 from stator.model.sessions.ownership import Ownership
+from stator.runtime.base.project_flags import HOLD, put, tombstones
 from stator.runtime.base.provenance import imported_upto
 from stator.runtime.exchange import delivery
 from stator.runtime.facade.store import Store
@@ -106,12 +107,81 @@ def test_a_search_in_the_copy_no_longer_finds_what_was_erased(here, there):
     assert there.search("umbrella", fresh=False) == []
 
 
-def test_a_session_that_was_purged_after_a_copy_is_named(here, there):
+def test_a_session_that_was_purged_after_a_copy_is_purged_there_too(here, there):
     session = turn(here, "s", 1)
+    kept = turn(here, "t", 1)
     here.copy_to(there)
     purge(here, session)
     report = here.copy_to(there)
-    assert [(one.session, one.name) for one in report.purged] == [(session, "s")]
+    assert [(one.session, one.name) for one in report.purged_there] == [(session, "s")]
+    assert (report.purged, report.findings) == ([], [])
+    assert session not in heads(there)
+    assert kept in heads(there)
+    assert [one.session for one in tombstones(there.port)] == [session]
+    assert findings(there) == []
+
+
+def test_after_a_purge_was_carried_the_next_copy_has_nothing_to_do(here, there):
+    session = turn(here, "s", 1)
+    here.copy_to(there)
+    purge(here, session)
+    here.copy_to(there)
+    report = here.copy_to(there)
+    assert (report.commits, report.purged, report.purged_there) == (0, [], [])
+    assert set(fates(report).values()) == {"same"}
+
+
+def test_the_tombstone_goes_too_where_the_other_store_has_a_project_session_of_its_own(here, there):
+    there.prefer("indent", "spaces")
+    session = turn(here, "s", 1)
+    here.prefer("indent", "tabs")
+    here.copy_to(there)
+    purge(here, session)
+    (gone,) = here.copy_to(there).purged_there
+    assert gone.session == session
+    (stone,) = tombstones(there.port)
+    assert (stone.session, stone.by, stone.policy) == (session, "local:test", "asked to")
+
+
+def test_a_dry_run_says_what_would_be_purged_there_and_purges_nothing(here, there):
+    session = turn(here, "s", 1)
+    here.copy_to(there)
+    purge(here, session)
+    assert [one.session for one in here.copy_to(there, dry_run=True).purged_there] == [session]
+    assert session in heads(there)
+
+
+def test_a_fork_is_purged_there_with_what_it_continues(here, there):
+    session = turn(here, "s", 1)
+    turn(here, "s", 2)
+    fork = here.fork("s", "t1", as_name="other way").id
+    here.copy_to(there)
+    purge(here, fork)
+    purge(here, session)
+    assert {one.session for one in here.copy_to(there).purged_there} == {session, fork}
+    assert findings(there) == []
+
+
+def test_a_purged_session_that_was_continued_there_stays_and_is_named(here, there):
+    session = turn(here, "s", 1)
+    here.copy_to(there)
+    turn(there, "s", 2)
+    purge(here, session)
+    report = here.copy_to(there)
+    assert [(one.session, one.why) for one in report.purged] == [
+        (session, "it was continued there")
+    ]
+    assert session in heads(there)
+
+
+def test_a_purged_session_that_is_held_there_stays_and_is_named(here, there):
+    session = turn(here, "s", 1)
+    here.copy_to(there)
+    put(there.port, there.context, there.port.session(session), HOLD, by="local:test", why="audit")
+    purge(here, session)
+    report = here.copy_to(there)
+    assert [(one.session, one.why) for one in report.purged] == [(session, "it is held there")]
+    assert session in heads(there)
 
 
 def test_a_session_that_was_purged_there_does_not_come_back(here, there):

@@ -21,7 +21,7 @@ from stator.runtime.driving import settlement
 from stator.runtime.facade.store import Store
 from stator.runtime.ingest.recorder import Recorder
 from stator.runtime.views import attention
-from stator.runtime.views.overview import overview
+from stator.runtime.views.glance.overview import overview
 
 DAY = 24 * 3600 * 1_000_000
 TALK = Conversation(source="claude-code", id="9d4f", name="deploy it")

@@ -7,7 +7,7 @@ import pytest
 
 import stator
 from stator.model.records.types import CallRecord
-from stator.runtime.views.overview import look, overview
+from stator.runtime.views.glance.overview import look, overview
 from stator.store.reads_together import answered
 
 
@@ -58,7 +58,7 @@ def test_spend_is_the_usage_so_far(memory):
         t.say("x", usage={"tokens": 5})
         t.say("y", usage={"tokens": 7})
         (one,) = overview(memory.port)
-        assert one.spend["tokens"] == 12
+        assert one.cost.spend["tokens"] == 12
 
 
 def test_a_call_in_doubt_waits_for_a_person_in_any_session(memory):

@@ -14,10 +14,14 @@ import pytest
 import stator
 import stator.store.port
 from stator import testing
+from stator.model.exchange.items import Conversation, Prompted
 from stator.runtime.base import project_flags
 from stator.runtime.facade.store import Store
-from stator.runtime.views import overview
+from stator.runtime.ingest.recorder import Recorder
 from stator.runtime.views.as_read import as_read
+from stator.runtime.views.glance import overview
+from stator.runtime.views.glance.listed import listed
+from stator.runtime.views.glance.status import status
 from stator.runtime.views.reasons.recap import recap
 
 CHECK = "pytest -q"
@@ -281,11 +285,32 @@ def test_sub_agents_of_sub_agents_cost_a_brief_two_calls_more(tmp_path, kids):
 
 def test_other_questions_cost_few_calls(told):
     a = told.a
-    assert told.cost(lambda: a.files(last=5)) <= 6
+    assert told.cost(lambda: a.files(last=5)) <= 4
     assert told.cost(a.decisions) <= 2
     assert told.cost(a.calls) <= 1
     assert told.cost(lambda: a.calls(status="open")) <= 2
     assert told.cost(a.tree) <= 12
+
+
+def test_a_fork_costs_five_calls(tmp_path):
+    with stator.connect(tmp_path / "agent.db", project="shop", durability="relaxed") as store:
+        tell(store, 4, children=False)
+        told = Told(store)
+        for at in ("head", "t2", "@5"):
+            assert told.cost(lambda at=at: told.store.fork("a", at)) <= 5
+
+
+def test_a_session_that_an_import_begins_is_not_read_back(tmp_path):
+    talk = Conversation(source="made-up", id="1")
+    with stator.connect(tmp_path / "agent.db", project="shop", durability="relaxed") as store:
+        port = Counted(store.port)
+        recorder = Recorder(port, store.context, talk)
+        for number in range(1, 9):
+            recorder.take(Prompted(id=f"p{number}", at=number, content=f"do {number}"))
+        recorded = recorder.flush()
+        assert [one.kind for one in recorded].count("turn") == 8
+        assert len(recorded) == store.port.head(talk.session).seq - 1
+        assert not port.counted["commits"]
 
 
 def test_a_recap_costs_three_calls(told):
@@ -339,6 +364,25 @@ def test_an_overview_costs_two_calls_for_each_session(told):
     sessions = len(told.store.sessions(limit=1000).rows)
     asked = lambda: overview.overview(told.store.as_read, everything=True)  # noqa: E731
     assert told.cost(asked) <= 1 + 2 * sessions
+
+
+def test_a_list_of_sessions_costs_one_call(told):
+    rows = told.store.sessions(limit=1000).rows
+    assert (
+        told.cost(lambda: listed(told.store.as_read, rows)) <= 2
+    )  # and what a fork found of files
+
+
+def test_the_status_of_a_project_costs_six_calls(told):
+    now = told.store.context.clock()
+    asked = lambda: status(told.store.as_read, project="shop", now=now)  # noqa: E731
+    assert told.cost(asked) <= 6
+
+
+def test_the_status_of_a_project_with_checks_costs_three_calls_more(checked):
+    now = checked.store.context.clock()
+    asked = lambda: status(checked.store.as_read, project="shop", now=now)  # noqa: E731
+    assert checked.cost(asked) <= 9
 
 
 def test_steps_that_were_checked_cost_the_hot_page_and_the_state_one_call_more(checked):

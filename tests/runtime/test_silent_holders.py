@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import stator
+from stator import machine
 from stator.errors import Busy, LeaseLost, StoreUnreachable
 from stator.model.calls.known import DISPLACED
 from stator.model.log.query import CallQuery, SessionQuery
 from stator.model.sessions.silence import SILENT_S, SeenCounter, is_silent, look
 from stator.runtime.facade.store import Store
+from stator.runtime.runs.processes import start_ticks
 from stator.store.contract.distance.faulty_store import FaultPlan, FaultyStore
 from stator.store.memory import MemoryStore
 from stator.testing import FakeClock, memory_store
@@ -126,6 +130,58 @@ def test_a_displacement_whose_answer_was_lost_is_still_one(wire):
     with wire.here.open("a"):
         pass
     assert open_writes(wire) == [("in doubt", DISPLACED)]
+
+
+def on_this_machine(wire: Wire) -> None:
+    """Both use the same machine, on which every process named here has ended."""
+    there = msgspec.structs.replace(wire.there.context, process=lambda: "a process")
+    here = msgspec.structs.replace(
+        wire.here.context, is_gone=lambda process: process == "a process"
+    )
+    wire.there = Store(wire.line, there)
+    wire.here = Store(wire.connection, here)
+
+
+def test_a_driver_of_this_machine_that_has_ended_is_not_waited_for(wire):
+    on_this_machine(wire)
+    wire.there.open("a")
+    assert wire.shown() == "interrupted"
+    with wire.here.open("a"):
+        pass
+    assert wire.clock.monotonic() < SILENT_S
+
+
+def test_an_open_write_of_a_driver_that_has_ended_is_asked_about(wire):
+    on_this_machine(wire)
+    leave_a_write_open(wire)
+    tool = stator.tool(lambda: "paid", name="pay", reconcile=lambda intent: ("done", "it was"))
+    with wire.here.open("a") as s, s.turn("one") as t:
+        assert t.call(tool) == "it was"
+    assert [status for status, _ in open_writes(wire)] == ["ok"]
+
+
+def test_the_kernel_says_of_a_process_of_this_machine_whether_it_has_ended():
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as other:
+        ours = machine.process()
+        boot, space, pid, start = ours.split(":")
+        theirs = f"{boot}:{space}:{other.pid}:{start_ticks(other.pid)}"
+        assert not machine.is_gone(ours)
+        assert not machine.is_gone(theirs)
+        assert machine.is_gone(
+            f"{boot}:{space}:{pid}:{int(start) - 1}"
+        )  # its number was given again
+        other.kill()
+        other.wait()
+        assert machine.is_gone(theirs)
+
+
+def test_nothing_is_said_of_processes_of_other_machines_boots_and_containers():
+    boot, space, _, _ = machine.process().split(":")
+    gone = 2**22 - 3
+    assert machine.is_gone(f"{boot}:{space}:{gone}:1")
+    assert not machine.is_gone(f"{boot}x:{space}:{gone}:1")
+    assert not machine.is_gone(f"{boot}:{int(space) + 1}:{gone}:1")
+    assert not machine.is_gone("")
 
 
 def test_a_store_that_asks_the_kernel_is_believed(tmp_path):

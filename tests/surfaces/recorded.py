@@ -135,5 +135,5 @@ def normal(text: str) -> str:
     """A screen without what differs from run to run."""
     text = re.sub(r"\b([sckr]_)[0-9a-f]{8,32}\b", r"\1…", text)
     text = re.sub(r"\d\d:\d\d:\d\d", "hh:mm:ss", text)
-    text = re.sub(r" · (\d+ (s|min|h|days) ago|\d{4}-\d\d-\d\d)$", " · <when>", text, flags=re.M)
+    text = re.sub(r" · (\d+ (s|min|h|days?) ago|\d{4}-\d\d-\d\d)$", " · <when>", text, flags=re.M)
     return re.sub(r"[0-9a-f]{64}", "<hash>", text)

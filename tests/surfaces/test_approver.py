@@ -254,7 +254,7 @@ def test_doctor_and_grants_show_approvals_of_a_replaced_key_as_void(waits, ask, 
     ask("approve", waits, "--passphrase-file", words(WORDS))
     file.unlink()
     ask("init", "--approver", "--passphrase-file", words("of another one"))
-    assert ask("approvals", "--grants").lines[0].endswith(" · void")
+    assert ask("approvals", "--grants").lines[1].endswith(" · void")
     assert "is void: it claims the proof passphrase" in ask("doctor").out
 
 

@@ -26,7 +26,7 @@ def test_rewind_lists_dropped_turns_and_calls_it_does_not_undo(store, ask):
     assert "rewound to t1 (@13)" in answer.lines[0]
     assert "no longer in the state: t2–t3" in answer.out
     assert "in doubt  pay(amount=5)" in answer.out
-    assert "stator restore --all --at" in answer.out
+    assert "stator restore --everything --at" in answer.out
     assert "rewind/1" in answer.lines[-1]
     assert "use JWT" in ask("decisions").out
     assert "t3  rewound" in ask("show").out
@@ -156,7 +156,7 @@ def test_the_tree_shows_all_branches_and_counts_shared_turns_once(tried, ask):
     assert lines[1].startswith("├─ ")
     assert lines[2].startswith("└─ ")
     assert "retry of t2" in lines[1] + lines[2]
-    assert lines[3] == "3 sessions, 4 turns, 2,000 tokens; shared turns counted once"
+    assert lines[3] == "3 sessions, 4 turns, 2.0 k tokens; shared turns counted once"
     found = json.loads(ask("tree", "--project", "--json").out)
     assert found["total"]["tokens"] == 2000
     assert len(found["branches"]) == 3

@@ -141,7 +141,7 @@ def test_a_brief_on_a_terminal_shows_headings_and_no_control_characters(document
 
 
 def test_the_list_names_each_document_with_its_newest_version(documents, ask):
-    rows = [line.split()[:3] for line in ask("artifact").lines[2:]]
+    rows = [line.split()[:3] for line in ask("artifact").lines[3:]]
     assert rows == [["picture", "v1", "t4"], ["data", "v1", "t4"], ["notes", "v2", "t4"]]
 
 
@@ -160,7 +160,7 @@ def test_content_on_a_terminal_is_escaped(documents):
 
 
 def test_versions_are_listed_and_compared(documents, ask):
-    assert [line.split()[1] for line in ask("artifact", "notes", "--versions").lines[2:]] == [
+    assert [line.split()[1] for line in ask("artifact", "notes", "--versions").lines[3:]] == [
         "v2",
         "v1",
     ]

@@ -119,6 +119,7 @@ def hostile(tmp_path_factory):
 
 
 RUNS = {
+    "status": ["status", "--everywhere"],
     "ls": ["ls", "--all"],
     "show": ["show"],
     "log": ["log"],
@@ -186,6 +187,8 @@ RUNS = {
     "pull": ["pull", "{store}", EVERYTHING],
     "ingest": ["ingest", MAIN, "--transcripts"],
     "mcp": ["mcp", "--port", "1" + HOSTILE["window title"]],
+    "web": ["web", "--no-browser", "--port", "1" + HOSTILE["window title"]],
+    "share": ["share", MAIN, "-o", "{tmp}/page.html"],
     "proxy": ["proxy", "-s", MAIN, "--", "{tmp}/none" + HOSTILE["clear screen"]],
 }
 

@@ -21,6 +21,10 @@ sys.exit(main(sys.argv[2:]))
         ("mcp", "mcp", "stator[mcp]"),
         ("jsonschema_rs", "mcp", "stator[mcp]"),
         ("httpx2", "proxy --http --upstream http://127.0.0.1:9", "stator[server]"),
+        ("jinja2", "web", "stator[server]"),
+        ("sse_starlette", "web", "stator[server]"),
+        ("starlette", "web", "stator[server]"),
+        ("uvicorn", "web", "stator[server]"),
         ("uvicorn", "proxy --http --upstream http://127.0.0.1:9", "stator[server]"),
     ],
 )

@@ -44,6 +44,7 @@ def doubt(ask):
 def test_approvals_lists_waiting_calls_and_how_to_answer(waits, ask):
     answer = ask("approvals")
     assert re.sub(r"waiting for \d+ s\n", "waiting for N s\n", normal(answer.out)) == (
+        "CALL       WHAT IT ASKS FOR\n"
         "c_…  pay(amount=500, to=ACME\\x1b[2J) · write · t4 of fix-login · waiting for N s\n"
         "           reason: payments above 100\n"
         "\n"

@@ -1,4 +1,4 @@
-"""Help, start-up time and shell completion."""
+"""Help and start-up time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stator.surfaces.cli import commands
 from stator.surfaces.cli.commands import examples, load
 from stator.surfaces.cli.parser import app, parse
 from stator.surfaces.cli.program_help import help_text
-from stator.surfaces.cli.registry import COMMANDS, GROUPS
+from stator.surfaces.cli.registry import COMMANDS, EVERYDAY, GROUPS
 from surfaces.recorded import program
 
 
@@ -41,7 +41,7 @@ def test_every_command_has_json_a_store_and_help_with_an_example(name, ask):
     assert COMMANDS[name] in answer.out
     assert "--json" in answer.out
     assert ("SOURCE" if name == "copy" else "--store") in answer.out
-    assert f"Examples:\n  stator {name}" in answer.out
+    assert f"\n  stator {name}" in answer.out.partition("Examples:")[2]
     assert ask(name, "-h").out == ask("help", name).out == answer.out
 
 
@@ -51,13 +51,31 @@ def test_every_example_can_be_parsed(name, monkeypatch):
         typed = line.split("  ")[0].split(" | ")[0].split(" || ")[0]
         words = shlex.split(typed.replace("3fa9…", "3f" * 32))
         assert words[0] == "stator"
-        assert len(words) == 2 or parse(words[1:]) is not None
+        assert len(words) <= 2 or parse(words[1:]) is not None
 
 
-def test_the_help_fits_into_80_columns_and_names_the_groups(ask):
+def test_the_help_explains_the_everyday_commands_and_names_all_others(ask):
     answer = ask("--help")
     assert answer.code == 0
-    assert answer.out == help_text() == ask().out
+    assert answer.out == help_text() == ask("help").out
+    assert max(map(len, answer.lines)) <= 80
+    everyday = [name for names in EVERYDAY.values() for name in names]
+    assert 12 <= len(everyday) <= 16
+    for name in everyday:
+        assert any(line.startswith(f"  {name} ") for line in answer.lines)
+    named = answer.out.partition("stator --help --all\n")[2].partition("\n\n")[0].split()
+    assert sorted(named + everyday) == sorted(COMMANDS)
+
+
+def test_the_help_of_one_command_is_found_either_way_round(ask):
+    assert ask("--help", "log").out == ask("log", "--help").out
+    assert ask("--help", "lgo").code == 2
+
+
+def test_the_whole_help_fits_into_80_columns_and_names_the_groups(ask):
+    answer = ask("--help", "--all")
+    assert answer.code == 0
+    assert answer.out == help_text(everything=True) == ask("help", "--all").out
     assert max(map(len, answer.lines)) <= 80
     assert [line for line in answer.lines if line in GROUPS] == [
         "Ask",
@@ -81,7 +99,7 @@ def test_help_text_is_not_read_as_markup_or_emoji(ask, monkeypatch):
 
     Parameters
     ----------
-    why
+    call
         Such as facts:phone: or [red]that[/red].
     """
     monkeypatch.setattr(load("erase"), "__doc__", written)
@@ -121,10 +139,11 @@ LIGHT = {"apsw", "msgspec", "rich", "cyclopts", "attrs", "attr", "inspect", "dat
     [
         ([], LIGHT),
         (["--help"], LIGHT),
+        (["--help", "--all"], LIGHT),
         (["--version"], LIGHT),
         (["log"], {"rich", "cyclopts", "attrs"}),
     ],
-    ids=["import", "help", "version", "log"],
+    ids=["import", "help", "all help", "version", "log"],
 )
 def test_starting_loads_only_what_is_needed(words, absent, store):
     code = (
@@ -149,8 +168,8 @@ LOADED = (
 @pytest.mark.parametrize(
     "typed",
     [
-        "ls --all", "ls --status paused -n 3 --json", "log t1", "log --limit=3 --kind call --kind outcome",
-        "diff t1..t2", "diff --json",
+        "", "status --json", "ls --all", "ls --status paused -n 3 --json", "log t1",
+        "log --limit=3 --kind call --kind outcome", "diff t1..t2", "diff --json",
     ],
 )  # fmt: skip
 def test_the_first_questions_load_neither_parser_nor_colours_when_piped(typed, store):
@@ -217,23 +236,6 @@ def test_a_list_of_sessions_loads_nothing_that_drives_or_reads_one(store):
     unwanted = ("facade.view", "facade.session", "driving", "views.diff", "sandbox", "extraction")
     loaded = [name for name in done.stderr.split() if any(part in name for part in unwanted)]
     assert not [name for name in loaded if name.startswith("stator.")]
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_knows_every_command(shell, ask):
-    answer = ask("--install-completion", shell, "--print")
-    assert answer.code == 0
-    assert all(name in answer.out for name in COMMANDS)
-
-
-def test_completion_is_installed_where_the_shell_looks(ask, tmp_path):
-    answer = ask("--install-completion", "bash")
-    assert answer.code == 0
-    assert list((tmp_path / "home").rglob("stator"))
-
-
-def test_completion_of_an_unknown_shell_is_usage(ask):
-    assert ask("--install-completion", "tcsh").code == 2
 
 
 def test_the_installed_program_runs(store):

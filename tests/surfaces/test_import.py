@@ -100,7 +100,7 @@ def test_the_report_names_each_project_and_its_sessions(ask, kept, tmp_path):
     lines = ask("import", "notebook", "--all").out.splitlines()
     found = [" ".join(line.split()) for line in lines if line.strip().startswith("project")]
     assert found == [
-        "project notebook: 1 session; see stator ls --all",
+        "project notebook: 1 session; see stator ls --everywhere",
         "project this one: 1 session",
     ]
 
@@ -150,7 +150,7 @@ def test_the_report_lists_what_needs_attention(ask, tmp_path, monkeypatch):
     answer = ask("import", str(tmp_path / "in"))
     assert answer.code == 0
     for text in (
-        "in doubt      1 call that may or may not have happened; see stator calls --all --open",
+        "in doubt      1 call that may or may not have happened; see stator calls --everywhere --open",
         "unknown       1 record",
         "left out      2 records without content (talk 1, tick 1)",
         "not read      1 file, not transcripts (.md 1)",
@@ -199,7 +199,7 @@ def test_bundles_and_transcripts_can_be_imported_together(ask, store, tmp_path, 
 def test_commands_work_on_imported_sessions(ask, kept):
     here(kept / "a.jsonl", *turn_lines(1), *turn_lines(2), name="fix it")
     ask("import", "notebook")
-    assert "notebook  paused  2023-11-14      2" in ask("ls").out
+    assert "notebook  2023-11-14      2      2" in ask("ls").out
     assert "fix it" in ask("ls", "--status", "paused").out
     assert ask("ls", "--status", "open").out == ""
     assert "recorded    import:notebook" in ask("show").out

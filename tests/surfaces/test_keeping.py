@@ -117,7 +117,7 @@ with stator.connect(sys.argv[1], project="shop").open("left") as s, s.turn("go")
         one["check"] for one in json.loads(ask("doctor", "--store", path, "--json").out)["findings"]
     ]
     assert "tails" in checks  # asks for nothing, so that only JSON has it
-    assert "interrupted" in ask("ls", "--store", path).out
+    assert "interrupted" in ask("ls", "-l", "--store", path).out
     assert "left" in ask("ls", "--status", "interrupted", "--store", path).out
 
 

@@ -189,3 +189,36 @@ def test_log_shows_control_sequences_as_escapes(opened, ask, monkeypatch):
 
 def test_log_of_a_store_without_times_shows_no_times(store, ask):
     assert str(START) not in normal(ask("log").out)
+
+
+# -- repairs --------------------------------------------------------------------------------------
+
+
+@stator.tool(effect="write")
+def bash(command):
+    if "upstream" in command or command == "ls b":
+        return "done"
+    raise RuntimeError("no upstream branch")
+
+
+def test_a_call_that_repaired_a_failure_names_it(opened, ask, monkeypatch):
+    with opened.open("push") as s, s.turn("push it") as t:
+        t.try_call(bash, command="git push")
+        t.try_call(bash, command="git push origin")
+        t.try_call(bash, command="cd /x && git push --set-upstream origin main")
+    monkeypatch.setenv("STATOR_STORE", str(opened.port.path))
+    monkeypatch.setenv("COLUMNS", "120")
+    _, second, _ = (c.seq for c in s.log() if c.kind == "call")
+    lines = ask("log").lines
+    (line,) = [line for line in lines if "repairs @" in line]
+    assert f"repairs @{second}" in line
+    assert "--set-upstream" in line
+    assert any("2 of 3 calls not ok, 2 repaired" in line for line in lines)
+
+
+def test_a_program_that_only_looks_repairs_nothing(opened, ask, monkeypatch):
+    with opened.open("look") as s, s.turn("look") as t:
+        t.try_call(bash, command="ls a")
+        t.try_call(bash, command="ls b")
+    monkeypatch.setenv("STATOR_STORE", str(opened.port.path))
+    assert "repairs" not in ask("log").out

@@ -140,7 +140,7 @@ def test_a_file_edited_by_another_program_is_refused(work, ask):
     found = ask("restore", "auth.py", "--at", "t0", "--apply")
     assert found.code == 1
     assert "refused auth.py +1 -1: changed since the session left it" in found.out
-    assert "restore with --apply --force" in found.out
+    assert "restore with --yes --force" in found.out
     assert ask("restore", "auth.py", "--at", "t0", "--apply", "--force").code == 0
     assert Path("auth.py").read_text() == "one\n"
 

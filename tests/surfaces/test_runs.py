@@ -159,12 +159,12 @@ def test_options_after_the_dashes_belong_to_the_program(ask, home):
         (["run", "--", "nosuch"], 3, "no program 'nosuch'"),
         (["run", "--", "/"], 3, "no program '/'"),
         (["run", "--restart", "always", "--", "true"], 2, "no restart policy"),
-        (["run", "--again", "ffffffff"], 3, "no run 'ffffffff'"),
-        (["run", "--again", "ffffffff", "--", "true"], 2, "--again takes no command"),
+        (["run", "--repeat", "ffffffff"], 3, "no run 'ffffffff'"),
+        (["run", "--repeat", "ffffffff", "--", "true"], 2, "--repeat takes no command"),
         (["run", "--session", "", "--detach", "--", "nosuch"], 3, "no program"),
         (["attach", "nosuch"], 3, "no session 'nosuch'"),
         (["attach", "r_ffffffff"], 3, "no run"),
-        (["attach", "nosuch", "--from", "x"], 2, "not a cursor"),
+        (["attach", "nosuch", "--after", "x"], 2, "not a cursor"),
         (["stop", "ffffffff"], 3, "no run"),
         (["top", "--every", "0"], 2, "--every must be from"),
         (["log", "-f", "t1"], 3, "no sessions"),
@@ -189,9 +189,9 @@ def test_a_session_in_use_is_busy(ask, detach, home):
 def test_a_run_is_started_again(ask, detach, home):
     run = detach(*agent("1"))
     ended(ask, run)
-    assert ask("run", "--again", run).out == "turn 0\n"
+    assert ask("run", "--repeat", run).out == "turn 0\n"
     assert state(ask, run)["restarts"] == 1
-    assert ask("run", "-d", "--again", run[-8:]).code == 0
+    assert ask("run", "-d", "--repeat", run[-8:]).code == 0
     assert ended(ask, run)["restarts"] == 2
 
 
@@ -203,14 +203,15 @@ def test_ps_lists_lost_runs_first(ask, detach, home):
     eventually(lambda: state(ask, lost)["unfinished"] and state(ask, running)["unfinished"])
     os.kill(state(ask, lost)["supervisor"], signal.SIGKILL)
     eventually(lambda: state(ask, lost)["status"] == "lost")
-    lines = ask("ps").lines
-    assert lines[0].startswith(f"r_{lost[-8:]} lost     agent.py-{lost[-8:]}")
+    header, *lines = ask("ps").lines
+    assert header.split() == ["RUN", "STATUS", "SESSION", "FOR", "LAST", "COMMIT"]
+    assert lines[0].startswith(f"r_{lost[-8:]}  lost     agent.py-{lost[-8:]}")
     assert "@5 call pay(amount=0)" in lines[0]
     assert lines[1].strip() == (
         "its supervisor was killed; program still runs; 1 call without an outcome (pay)"
     )
     assert lines[2].strip() == f"→ stator stop r_{lost[-8:]}"
-    assert lines[3].startswith(f"r_{running[-8:]} running  ")
+    assert lines[3].startswith(f"r_{running[-8:]}  running  ")
     found = state(ask, lost)
     assert (found["reason"], found["orphaned"]) == ("process died", True)
     assert found["last"]["seq"] == 5
@@ -265,7 +266,7 @@ def test_every_commit_is_delivered_once_even_if_the_reader_is_killed(ask, detach
     run = detach(*agent("60"))
     cursor, seen, printed = "1+0", [], ""
     for _ in range(40):
-        words = ["attach", run, "--json", "--from", cursor]
+        words = ["attach", run, "--json", "--after", cursor]
         reader = spawn(*words)
         lines = [reader.stdout.readline() for _ in range(20)]
         reader.kill()
@@ -290,12 +291,12 @@ def test_detaching_leaves_the_run_running_and_shows_how_to_attach_again(ask, det
     _, err = reader.communicate(timeout=60)
     assert reader.returncode == 0
     assert re.fullmatch(
-        rf"detached; the run continues; attach again: stator attach r_{run[-8:]} --from \d+\+7\n",
+        rf"detached; the run continues; attach again: stator attach r_{run[-8:]} --after \d+\+7\n",
         err.decode(),
     )
     assert state(ask, run)["status"] == "running"
     (home.parent / "work" / "paid").touch()
-    again = ask("attach", run, "--from", err.decode().split()[-1])
+    again = ask("attach", run, "--after", err.decode().split()[-1])
     assert "│ turn 0" not in again.lines
     assert "outcome" in again.out
 
@@ -376,7 +377,7 @@ def test_log_can_be_followed(ask, detach, home, spawn):
     ended(ask, run)
     follower = spawn("log", "-f", "mine", "-n", "2", "--json")
     first = [json.loads(follower.stdout.readline())["seq"] for _ in range(2)]
-    assert ask("run", "--again", run).code == 0
+    assert ask("run", "--repeat", run).code == 0
     head = json.loads(ask("show", "mine", "--json").out)["head"]["seq"]
     rest = [json.loads(follower.stdout.readline())["seq"] for _ in range(head - first[-1])]
     assert first + rest == list(range(first[0], head + 1))

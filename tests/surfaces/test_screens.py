@@ -182,18 +182,19 @@ def test_files_shows_net_changes(store, ask):
 
 def test_decisions_in_force_and_superseded(store, ask, monkeypatch):
     monkeypatch.setenv("COLUMNS", "140")
-    current = ask("decisions").lines[2:]
+    assert ask("decisions").lines[2].split() == ["TURN", "AT", "DECISION", "AND", "REASON"]
+    current = ask("decisions").lines[3:]
     assert len(current) == 1
     assert "use signed cookies" in current[0]
-    old = ask("decisions", "--superseded").lines[2:]
+    old = ask("decisions", "--superseded").lines[3:]
     assert "use JWT" in old[0]
-    assert old[0].endswith("→ superseded by use server sessions")
-    assert len(ask("decisions", "--all").lines[2:]) == 3
+    assert old[0].endswith("→ superseded by use server sessions  fix-login")
+    assert len(ask("decisions", "--all").lines[3:]) == 3
 
 
 def test_calls_can_be_filtered_by_status(store, ask):
-    assert len(ask("calls").lines[3:]) == 4
-    assert [row.split()[4] for row in ask("calls", "--failed").lines[3:]] == ["in", "error"]
+    assert len(ask("calls", "last").lines[3:]) == 4
+    assert [row.split()[4] for row in ask("calls", "last", "--failed").lines[3:]] == ["in", "error"]
     assert "pay(amount=5)" in ask("calls", "--open").out
     assert "run_tests" in ask("calls", "--status", "error", "--project").out
     assert "read_file" in ask("calls", "--tool", "read_file").out

@@ -29,6 +29,8 @@ def items(answer):
 
 def test_hits_are_grouped_by_session_with_their_position(more, ask):
     assert ask("search", "login", "bug").out == (
+        "project shop · matches\n"
+        "\n"
         "fix-login s_de82ef95 · demo-agent · 1 hit\n"
         "  @3 2026-11-15 00:00:05 t1   turn fix the login bug\n"
         "\n"
@@ -48,15 +50,17 @@ def test_a_session_is_named_once_with_its_hits_counted(more, ask):
     assert " hits" in out
 
 
-def test_all_searches_other_projects(more, ask):
+def test_everywhere_searches_other_projects(more, ask):
     assert "by badge" not in ask("search", "login").out
-    assert "by badge" in ask("search", "login", "--all").out
+    assert "by badge" in ask("search", "login", "--everywhere").out
 
 
-def test_an_empty_search_suggests_all(more, ask):
+def test_an_empty_search_names_the_wider_one_that_finds_something(more, ask):
     answer = ask("search", "badge")
     assert (answer.code, answer.out) == (0, "")
-    assert "no matches in this project; --all searches every project" in answer.err
+    assert (
+        "no matches in project shop; there is something in every project of the store" in answer.err
+    )
 
 
 def test_a_hit_as_json(more, ask):

@@ -66,8 +66,9 @@ def many(tmp_path, world, monkeypatch):
 
 @pytest.mark.parametrize("columns", [80, 120, 200])
 @pytest.mark.parametrize(
-    "words", [["ls"], ["top", "--all", "--once"], ["files"], ["calls", "fix-login"], ["log"],
-              ["log", "--oneline"], ["sql", "SELECT * FROM sessions"]], ids=" ".join,
+    "words", [["ls"], ["ls", "-l"], ["top", "--all", "--once"], ["files"], ["calls", "fix-login"], ["log"],
+              ["log", "--oneline"], ["sql", "SELECT * FROM sessions"], ["decisions", "fix-login"], ["recap"],
+              ["du"], ["status"]], ids=" ".join,
 )  # fmt: skip
 def test_no_line_is_wider_than_a_real_terminal(columns, words, many):
     lines = on_terminal(columns, *words)
@@ -86,7 +87,11 @@ def test_a_wider_terminal_shows_more(many):
 
 
 def test_ls_has_a_header(store, ask):
-    assert ask("ls").lines[0].split()[:3] == ["ID", "SESSION", "AGENT"]
+    shown = ask("ls").lines[0].split()
+    assert shown[:3] == ["SESSION", "AGENT", "WHEN"]
+    assert {"FILES", "ENDED"} <= set(shown)
+    assert "ID" not in shown
+    assert {"STATUS", "ID"} <= set(ask("ls", "-l").lines[0].split())
 
 
 def test_cache_reads_are_apart_and_money_is_shown(many, ask, monkeypatch):
@@ -133,6 +138,45 @@ def test_a_list_that_stops_by_itself_says_so_in_text_and_json(tmp_path, world, a
     assert len(found) == 101
     assert found[-1]["cut"]["shown"] == 100
     assert len(ask("calls", "--json", "-n", "5").lines) == 5
+
+
+def test_a_recap_and_a_list_of_sizes_say_that_they_are_cut(tmp_path, world, ask, monkeypatch):
+    path = tmp_path / "many.db"
+    with world.open(path) as opened:
+        for number in range(11):
+            with opened.open(f"s{number}") as s, s.turn("go") as t:
+                t.say("ok")
+    monkeypatch.setenv("STATOR_STORE", str(path))
+    assert ask("recap").lines[-1] == "… more sessions than these 10: -n 20"
+    assert json.loads(ask("recap", "--json").lines[-1])["cut"]["shown"] == 10
+    assert ask("du").lines[-1] == "… 1 more session: -n 11"
+    assert json.loads(ask("du", "--json").out)["cut"] == {"shown": 10, "of": 11}
+    assert json.loads(ask("du", "--json", "-n", "11").out)["cut"] is None
+
+
+def test_a_search_that_stops_by_itself_says_so_in_text_and_json(tmp_path, world, ask, monkeypatch):
+    path = tmp_path / "words.db"
+    with world.open(path) as opened, opened.open("talk") as s:
+        for _ in range(40):
+            with s.turn("the same basket") as t:
+                t.say("basket")
+    monkeypatch.setenv("STATOR_STORE", str(path))
+    found = [json.loads(line) for line in ask("search", "basket", "--json").lines]
+    assert found[-1]["cut"] == {"shown": len(found) - 1, "what": "matches", "more": "-n 40"}
+    assert "… more matches" in ask("search", "basket").out
+    assert all(
+        "cut" not in json.loads(line) for line in ask("search", "basket", "--json", "-n", "5").lines
+    )
+
+
+def test_a_tree_counts_cache_reads_apart(many, ask, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert "500 tokens (+ 90 k cached), $1.25" in ask("tree", "--project").out
+
+
+def test_a_wide_recap_has_a_header(many, ask, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    assert ask("recap").lines[0].split() == ["WHEN", "SESSION", "AGENT", "WHAT"]
 
 
 def test_optional_columns_give_way_first():

@@ -196,9 +196,9 @@ def test_an_old_store_in_the_users_data_folder_is_adopted_with_its_grants(old):
 def test_the_grants_of_an_old_store_are_listed_and_kept_if_they_are_confirmed(old, ask):
     assert states(old) == ["foreign"]
     assert "1 approval of a release before 0.7" in ask("trust").out
-    assert ask("trust", "--yes").out.count("stator trust --grants") == 1
+    assert ask("trust", "--yes").out.count("stator trust --confirm-approvals") == 1
     assert states(old) == ["unconfirmed"]
-    assert ask("trust", "--grants", "--yes").code == 0
+    assert ask("trust", "--confirm-approvals", "--yes").code == 0
     assert states(old) == ["standing"]
 
 

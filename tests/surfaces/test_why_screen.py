@@ -11,7 +11,7 @@ from surfaces.recorded import START
 def test_an_empty_answer_says_where_was_looked_and_where_else_to_look(store, ask):
     answer = ask("why", "nothing-like-it")
     assert (answer.code, answer.out) == (0, "")
-    assert "looked in 1 session of this project; --all looks in every project" in answer.err
+    assert "nothing is recorded about nothing-like-it in project shop" in answer.err
     assert "stator search WORDS" in answer.err
 
 
@@ -62,4 +62,4 @@ def test_a_recap_as_json_has_both_lines_in_words_and_in_fields(store, ask):
 def test_an_empty_recap_says_where_else_to_look(store, ask):
     answer = ask("recap", "--since", "2030-01-01")
     assert (answer.code, answer.out) == (0, "")
-    assert "--all looks in every project" in answer.err
+    assert "--everywhere looks in every project" in answer.err

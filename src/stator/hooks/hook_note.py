@@ -1,19 +1,25 @@
 """What the hooks of a conversation reported last: its process, its transcript, whether it has ended.
 
 It is kept as a bookmark of the session, so it may be lost. Then the next line of a hook repeats most of it.
+
+A store on a server shows the notes of other machines too. A file and a process that they name are not those of this
+machine, and who may write there could name any. So a note has a mark, made with the key of the spool that it came from.
 """
 
 from __future__ import annotations
 
 import os
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
+from stator.hooks.spool_key import known_key
 from stator.model.brief.received import GivenNote
 from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.item_commits import DraftingState
 from stator.model.exchange.items import Began, Ended
+from stator.model.values.json_text import canonical
 from stator.store.port import StorePort
 
 HOOKS = "hooks"
@@ -44,6 +50,8 @@ class HookNote(msgspec.Struct, omit_defaults=True):
     """There: up to which offset each file of the spool was recorded."""
     given: list[GivenNote] = []
     """The newest texts that its hooks gave to the agent."""
+    mark: str = ""
+    """In a store on a server: shows that its transcript and process are those of the machine with the spool."""
 
     def heard_from(self, process: tuple[int, int, int], at: int) -> None:
         """Note that a process wrote a line. Another one than that which ended is at work, also if the line of its
@@ -59,14 +67,17 @@ class HookNote(msgspec.Struct, omit_defaults=True):
         else:
             self.ended = item.at
 
-    def bookmark(self) -> Bookmark:
-        """The note to write in place of this one."""
-        value = msgspec.to_builtins(msgspec.structs.replace(self, number=self.number + 1))
-        return Bookmark(HOOKS, self.number + 1, value)
+    def bookmark(self, session: str, key: bytes) -> Bookmark:
+        """The note of a session to write in place of this one; `key`: of the spool it came from, for a store on a
+        server."""
+        mark = _mark(key, session, self) if key else ""
+        changed = msgspec.structs.replace(self, number=self.number + 1, mark=mark)
+        return Bookmark(HOOKS, self.number + 1, msgspec.to_builtins(changed))
 
 
 def hook_note(store: StorePort, session: str) -> HookNote:
-    """What is known of a session through its hooks; nothing if there were none."""
+    """What is known of a session through its hooks; nothing if there were none. Of one on another machine, neither its
+    transcript nor its process."""
     kept = store.bookmark(session, HOOKS)
     if kept is None:
         return HookNote()
@@ -75,7 +86,22 @@ def hook_note(store: StorePort, session: str) -> HookNote:
     except msgspec.ValidationError:
         found = HookNote()
     found.number = kept.number
+    if getattr(store, "remote", False) and not _is_from(
+        getattr(store, "spool", ""), session, found
+    ):
+        found.transcript, found.process = "", (0, 0, 0)
     return found
+
+
+def _is_from(spool: str, session: str, note: HookNote) -> bool:
+    """Whether a note came from the spool of this machine."""
+    key = known_key(spool) if spool else None
+    return key is not None and note.mark == _mark(key, session, note)
+
+
+def _mark(key: bytes, session: str, note: HookNote) -> str:
+    said = canonical([session, note.transcript, list(note.process)]).encode()
+    return blake2b(said, key=key, digest_size=16).hexdigest()
 
 
 def is_running(note: HookNote) -> bool | None:

@@ -22,6 +22,7 @@ from stator.hooks.event_names import STARTS
 from stator.hooks.given_notes import given_in
 from stator.hooks.hook_note import HookNote, hook_note, is_running, rests
 from stator.hooks.mappers import MAPPERS, load_mapper
+from stator.hooks.spool_key import spool_key
 from stator.hooks.transcript_file import TranscriptFile, error_text, transcript_path
 from stator.hooks.witness import AGENT as WITNESS
 from stator.importers.conversation import Report, subagent_conversation
@@ -336,7 +337,7 @@ class Intake:
                 file.read(self._result.transcripts, at_rest=False, stop=self._stop)
             for item in lifecycle:
                 note.lifecycle(item)
-            self._lifecycle(conversation, lifecycle, note.bookmark())
+            self._lifecycle(conversation, lifecycle, note.bookmark(session, self._key()))
         except ParentBehind:
             # A sub-agent whose starting call is not recorded yet: its transcript begins it later.
             witnesses.hold(self._folder, session, lines)
@@ -388,8 +389,14 @@ class Intake:
             if within:
                 self._result.commits += len(one.flush())
         note.drafting = main.state
-        self._result.commits += len(main.flush(bookmark=note.bookmark()))
+        self._result.commits += len(main.flush(bookmark=note.bookmark(main.session, self._key())))
         self._name(main.session)
+
+    def _key(self) -> bytes:
+        """What marks notes as those of this machine; nothing for a store that is on it."""
+        if not getattr(self._store, "remote", False):
+            return b""
+        return spool_key(self._folder, self._context_for("").secret)
 
     def _name(self, session: str) -> None:
         if session not in self._result.names:

@@ -73,7 +73,8 @@ def _tail(
     from stator.importers.discover import READ_ERRORS
     from stator.importers.reading.line_boundary import SHAPE_ERRORS
 
-    note = read_note(store, row.id, TRANSCRIPT)[1]
+    # Who imported it into a store on a server did so from a file of any machine.
+    note = None if getattr(store, "remote", False) else read_note(store, row.id, TRANSCRIPT)[1]
     path = hooks.transcript or (note.path if note is not None else "")
     if not path or not Path(path).is_file():
         return []

@@ -37,7 +37,7 @@ from stator.model.views.open_calls import HISTORY_US, REST_US, fate
 from stator.runtime.base.context import Context
 from stator.runtime.ingest.dry_run import Foreteller, is_foretold
 from stator.runtime.ingest.placement import find
-from stator.runtime.ingest.recorder import ParentBehind, Recorder
+from stator.runtime.ingest.recorder import ParentBehind, Recorded, Recorder
 from stator.store.port import StorePort
 
 TAIL_MAX = 8 * 2**20
@@ -100,7 +100,7 @@ class Report(msgspec.Struct, kw_only=True):
         elif isinstance(item, Noise):
             self.noise[item.kind] = self.noise.get(item.kind, 0) + 1
 
-    def recorded(self, commits: Sequence[Commit | Draft]) -> None:
+    def recorded(self, commits: Sequence[Recorded]) -> None:
         """Count newly recorded commits."""
         self.commits += len(commits)
         for commit in commits:
@@ -470,8 +470,8 @@ class _ConversationImport:
             return None
         return Bookmark(self._found.cursor_name, self.number + 1, value)
 
-    def _count(self, recorder: Recorder, commits: list[Commit]) -> None:
-        new = recorder.told() if isinstance(recorder, Foreteller) else commits
+    def _count(self, recorder: Recorder, recorded: Sequence[Recorded]) -> None:
+        new = recorder.told() if isinstance(recorder, Foreteller) else recorded
         self.report.recorded(new)
         for one in new:
             self._touched |= _touched_files(one)

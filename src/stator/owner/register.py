@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 FILE = "stores"
 STORE, PROJECT, WITHDRAWN, DECLINED = "store", "project", "withdrawn", "declined"
 """What a line is about. Declined: the user was asked whether a store is theirs, and answered no."""
+SERVER_FILE = "server"
+"""A file that names a project's store on a server."""
 CONFIRMED = "grants"
 """The remark of a store whose grants of releases up to 0.6 count."""
 NOTHING = "-"

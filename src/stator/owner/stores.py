@@ -13,7 +13,7 @@ from stator.model.sessions.ownership import Ownership
 from stator.owner import standing
 from stator.owner.folder import KEY_VARIABLE
 from stator.owner.key import owner_key
-from stator.owner.register import CONFIRMED, DECLINED, STORE, Listed
+from stator.owner.register import CONFIRMED, DECLINED, PROJECT, STORE, Listed
 
 LOGS = ("-wal", "-journal")
 """The files beside a store that SQLite writes into it when it is opened."""
@@ -132,7 +132,7 @@ def listed(environ: Mapping[str, str]) -> list[Listed]:
     """The stores and projects on the list."""
     register = standing.register_of(environ)
     found = register.everything() if register is not None else []
-    return [line for line in found if line.kind != DECLINED]
+    return [line for line in found if line.kind in (STORE, PROJECT)]
 
 
 def _add(

@@ -78,7 +78,8 @@ def scrub_names(
 ) -> tuple[SessionRecord, Sequence[Draft]]:
     """The record without secrets, because the session's row has it too. What a session is found by is
     redacted under the store's key: the same name, the same session."""
-    clear = redactor(secret.hex()).scrub
+    by_store = redactor(secret.hex())
+    clear = by_store.scrub
     found = msgspec.structs.replace(
         record,
         name=clear(record.name),
@@ -87,7 +88,8 @@ def scrub_names(
         tenant=clear(record.tenant),
         aliases=[[clear(part) for part in alias] for alias in record.aliases],
     )
-    clean = clean_record(found, redactor(drafts[0].key).scrub if drafts[0].key else clear)
+    own = redactor(drafts[0].key) if drafts[0].key else by_store
+    clean = clean_record(found, own.scrub, own.passes)
     changes = tuple(
         Upsert("session", clean) if getattr(change, "record", None) is record else change
         for change in drafts[0].changes

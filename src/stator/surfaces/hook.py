@@ -27,7 +27,6 @@ from stator.hooks.event_names import BEFORE_CALLS, ENDS, PROMPTS, STARTS, STOPS
 from stator.locations import (
     CURRENT,
     FILE,
-    KEY,
     NOTE,
     OWN,
     SERVERS,
@@ -35,9 +34,12 @@ from stator.locations import (
     nearest,
     path_of,
     scheme_of,
+    server_address,
+    server_spool_of,
     spool_of,
     users,
 )
+from stator.owner.server_file import server_in
 from stator.owner.standing import is_own_spool
 from stator.surfaces.handover_request import HOOKS as HANDOVER_HOOKS
 from stator.surfaces.handover_request import is_wanted, request
@@ -71,7 +73,6 @@ RINGING = STARTS | STOPS | ENDS
 INGESTER = "stator.surfaces.ingester"
 PROJECTS = {"claude-code": "CLAUDE_PROJECT_DIR", "gemini": "GEMINI_PROJECT_DIR"}
 """The variable in which an agent names its project folder to hooks."""
-KEY_SIZE = 32
 SHELLS = frozenset((b"sh", b"dash", b"bash", b"zsh", b"ash", b"ksh", b"fish"))
 SHELLS_MAX = 4
 APPENDING = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -100,6 +101,8 @@ def _record(arguments: list[str]) -> None:
     folder = _spool_folder(path, named=named) if path else ""
     if not folder:
         return
+    is_server = scheme_of(path) in SERVERS
+    path = path if is_server else os.path.realpath(path)
     name = str(hook_input.get("hook_event_name"))
     queued = 0
     try:
@@ -116,13 +119,13 @@ def _record(arguments: list[str]) -> None:
         from stator.surfaces.hook_answer import answer
 
         reply = answer(
-            agent, hook_input, here, os.path.realpath(path), folder, named=named, brief=brief,
+            agent, hook_input, here, path, folder, named=named, brief=brief,
             queued=queued if _has_ingester(name) else 0,
         )  # fmt: skip
         if reply:
             _give(reply, folder, agent, here, hook_input)
     if _has_ingester(name):
-        _start_ingester(os.path.realpath(path), here, named=named)
+        _start_ingester(path, here, named=named)
     if name in HANDOVER_HOOKS and is_wanted(arguments):
         reply = request(name, agent, hook_input, folder)
         if reply:
@@ -130,7 +133,9 @@ def _record(arguments: list[str]) -> None:
     if name in FILE_HOOKS:
         news = notice(name, agent, hook_input, here, folder, agent_process())
         if news:
-            reply = notice_answer(agent, name, news, os.path.realpath(path), here, named=named)
+            # Before a call no agent waits for a server: the other session stays without its name.
+            asked = "" if is_server else path
+            reply = notice_answer(agent, name, news, asked, here, named=named)
             if reply:
                 _give(reply, folder, agent, here, hook_input)
 
@@ -164,8 +169,13 @@ def _start_ingester(path: str, cwd: str, *, named: bool) -> None:
     """Start the program that takes in the spool and the transcript; nobody waits for it."""
     nothing = os.open(os.devnull, os.O_RDWR)
     actions = [(os.POSIX_SPAWN_DUP2, nothing, number) for number in (0, 1, 2)]
+    environ = dict(os.environ)
+    if (
+        scheme_of(path) in SERVERS
+    ):  # everyone can see the words of a command, and a URL may hold a password
+        environ["STATOR_STORE"], path = path, ""
     arguments = [sys.executable, "-m", INGESTER, path, cwd, "named" if named else "found"]
-    os.posix_spawn(sys.executable, arguments, os.environ, file_actions=actions, setsid=True)
+    os.posix_spawn(sys.executable, arguments, environ, file_actions=actions, setsid=True)
 
 
 def append_line(folder: str, agent: str, cwd: str, said: dict[str, Any], *, durable: bool) -> None:
@@ -281,20 +291,32 @@ def _project(agent: str) -> str:
 
 
 def _store_path(store: str, here: str) -> tuple[str, bool]:
-    """The store to record in ("" if there is none with a spool), and whether it was named rather than found. A store on
-    a server has none: what happens is recorded in the file that is found without it."""
+    """The store to record in ("" if there is none with a spool), and whether it was named rather than found. A file
+    that names a server and is not this user's own counts for nothing: then the user's own store is used."""
     given = store or os.environ.get("STATOR_STORE", "")
-    if given and scheme_of(given) not in SERVERS:
+    folder = None if given else nearest(here)
+    server = None if folder is None else server_in(os.environ, folder)
+    given = given or server or ""
+    if scheme_of(given) in SERVERS:
+        return server_address(given, os.environ.get("STATOR_TENANT")), True
+    if given:
         return path_of(given), True
-    folder = nearest(here) or users(os.environ)
+    if server is not None:
+        folder = None
+    folder = folder or users(os.environ)
     return ("" if folder is None else os.path.join(folder, FILE)), False
 
 
 def _spool_folder(path: str, *, named: bool) -> str:
-    """The folder of a store's spool, created if necessary: beside the store, or for a store that is not this user's
-    own in the user's data folder."""
-    is_own = is_own_spool(os.environ, path, named=named)
-    spool = (None if is_own else foreign_spool_of(path, os.environ)) or spool_of(path)
+    """The folder of a store's spool, created if necessary: beside the store, or for one on a server, or that is not
+    this user's own, in the user's data folder."""
+    if scheme_of(path) in SERVERS:
+        spool = server_spool_of(path, os.environ)
+        if spool is None:
+            return ""
+    else:
+        is_own = is_own_spool(os.environ, path, named=named)
+        spool = (None if is_own else foreign_spool_of(path, os.environ)) or spool_of(path)
     try:
         os.mkdir(spool, 0o700)
     except FileExistsError:
@@ -319,9 +341,10 @@ def _redacted(folder: str, data: bytes, hook_input: dict[str, Any], cwd: str) ->
         return line, cwd
     import json
 
+    from stator.hooks.spool_key import spool_key
     from stator.model.log.redact import Redactor
 
-    redactor = Redactor(_key(folder))
+    redactor = Redactor(spool_key(folder, os.urandom))
     if hook_input:
         try:
             clean = redactor.scrub_json(hook_input)
@@ -331,29 +354,6 @@ def _redacted(folder: str, data: bytes, hook_input: dict[str, Any], cwd: str) ->
         except RecursionError:
             line = _placeholder_for("nested too deeply", data)
     return line, redactor.scrub(cwd, None)
-
-
-def _key(folder: str) -> bytes:
-    """The key for this spool's placeholders; the first hook that needs it creates it."""
-    path = os.path.join(folder, KEY)
-    for _ in range(ATTEMPTS):
-        try:
-            with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
-                key = file.read(KEY_SIZE)
-            if len(key) == KEY_SIZE:
-                return key
-        except FileNotFoundError:
-            pass
-        made = os.path.join(folder, f"{KEY}-{os.urandom(8).hex()}")
-        with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(os.urandom(KEY_SIZE))
-        try:
-            os.link(made, path)  # atomic: the key file is complete or does not exist
-        except FileExistsError:
-            pass
-        finally:
-            os.unlink(made)
-    return os.urandom(KEY_SIZE)
 
 
 def line_of(

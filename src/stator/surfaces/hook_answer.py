@@ -10,13 +10,18 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from stator.connect import NEAREST, StorePlace, open_as_is, spools, take_spools
+from stator.errors import StatorError
 from stator.hooks.event_names import PROMPTS
 from stator.hooks.mappers import load_mapper
-from stator.locations import CURRENT, HELD, is_spooled, waits
+from stator.locations import CURRENT, HELD, SERVERS, is_spooled, scheme_of, waits, without_secrets
 from stator.model.values.escape import visible
 from stator.model.values.json_text import canonical
 from stator.runtime.ingest.placement import find
@@ -35,6 +40,8 @@ COMPARING_S = 0.008
 """How long the agent's own list of sessions is compared with the store."""
 SECONDS = 3
 """How long an agent has to wait at most, for example for the store's lock."""
+SERVER_S = 2.5
+"""How long it has to wait for a store on a server."""
 LATE_MAX = 2
 """How often a first prompt whose answer took too long leaves its dose to the next prompt."""
 CONTINUING = ("resume", "compact", "fork")
@@ -60,11 +67,60 @@ def answer(
     conversation = load_mapper(agent).conversation(hook_input)
     if conversation is None:
         return b""
+    is_server = scheme_of(path) in SERVERS
     if hook_input.get("hook_event_name") in PROMPTS:
-        signal.signal(signal.SIGALRM, lambda *_: _give_up_prompt(hook_input, spool))
-        reply = _prompt_answer(agent, hook_input, conversation, cwd, path, spool, named=named)
+        give_up = lambda *_: _give_up_prompt(hook_input, spool)  # noqa: E731
+        signal.signal(signal.SIGALRM, give_up)
+        ask = partial(
+            _prompt_answer, agent, hook_input, conversation, cwd, path, spool, named=named
+        )
+        reply = _asked_in_time(ask, give_up) if is_server else ask()
         signal.signal(signal.SIGALRM, _give_up)  # from here on, the answer is given
         return reply
+    begin = partial(
+        _start_answer, agent, hook_input, conversation, cwd, path, spool,
+        named=named, brief=brief, queued=queued,
+    )  # fmt: skip
+    return _asked_in_time(begin, lambda: _away_answer(path)) if is_server else begin()
+
+
+def _asked_in_time(ask: Callable[[], bytes], otherwise: Callable[[], bytes]) -> bytes:
+    """What a question to a server gives, in a thread of its own: no signal ends a look for its name. Without an answer
+    in time, what is said otherwise."""
+    found: list[bytes] = []
+
+    def asked() -> None:
+        with suppress(StatorError):
+            found.append(ask())
+
+    thread = threading.Thread(target=asked, daemon=True)
+    thread.start()
+    thread.join(SERVER_S)
+    return found[0] if found else otherwise()
+
+
+def _away_answer(url: str) -> bytes:
+    """A message for the user that a server does not answer."""
+    text = (
+        f"Stator: {visible(without_secrets(url))} does not answer. What hooks report is kept on this machine, "
+        "and recorded when it does. To see why: stator doctor"
+    )
+    return canonical({"systemMessage": text}).encode() + b"\n"
+
+
+def _start_answer(
+    agent: str,
+    hook_input: dict[str, Any],
+    conversation: Conversation,
+    cwd: str,
+    path: str,
+    spool: str,
+    *,
+    named: bool,
+    brief: str,
+    queued: int,
+) -> bytes:
+    """What an agent is given when a session starts."""
     place = StorePlace(path, "as given" if named else NEAREST)
     with open_as_is(place, create=True, start=cwd) as store:
         if why := store.foreign:
@@ -80,12 +136,12 @@ def answer(
     return canonical(output).encode() + b"\n" if output else b""
 
 
-def _give_up(*_: object) -> None:
+def _give_up(*_: object) -> NoReturn:
     """End this hook: the agent has waited long enough."""
     os._exit(0)
 
 
-def _give_up_prompt(hook_input: dict[str, Any], spool: str) -> None:
+def _give_up_prompt(hook_input: dict[str, Any], spool: str) -> NoReturn:
     """End the hook of a first prompt: nothing was told, so the next prompt is answered in its place. Not any number
     of times: with a store that is always slow, an agent would wait at each prompt."""
     conversation = str(hook_input.get("session_id"))
@@ -154,7 +210,7 @@ def _prompt_answer(
         # Nothing can bear on a greeting: the next prompt is the first that says something.
         withdraw(spool, str(hook_input.get("session_id")))
         return b""
-    if not os.path.exists(path):
+    if scheme_of(path) not in SERVERS and not os.path.exists(path):
         return b""
     place = StorePlace(path, "as given" if named else NEAREST)
     with open_as_is(place, start=cwd) as store:

@@ -6,6 +6,7 @@ agent is gone.
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import suppress
 
@@ -34,9 +35,10 @@ PAUSE_S = 0.1
 
 
 def main(arguments: list[str]) -> int:
-    """Take in everything for the store at a path: `PATH CWD named|found`."""
+    """Take in everything for the store at a path, or in `$STATOR_STORE` if it is empty: `PATH CWD named|found`."""
     path, cwd, how = arguments
-    place = StorePlace(path, "as given" if how == "named" else NEAREST)
+    url = path or os.environ["STATOR_STORE"]
+    place = StorePlace(url, "as given" if how == "named" else NEAREST)
     # Nobody reads what this program prints. What it could not take in stays in the spool, and `stator doctor` says so.
     with suppress(StatorError), connect_as_is(place, start=cwd) as store:
         if store.port.ownership.foreign:

@@ -29,17 +29,18 @@ def reply(
     *,
     named: bool,
 ) -> bytes:
-    """The bytes for standard output; empty if there is nothing to say after all."""
-    place = StorePlace(store_path, "as given" if named else NEAREST)
+    """The bytes for standard output; empty if there is nothing to say after all. Without a path no store is asked."""
     now = time.time_ns() // 1000
     changes = foreign_changes(None, news, now)
-    with (
-        suppress(StatorError, TimeoutError, OSError),
-        _at_most(SECONDS),
-        connect_as_is(place, start=cwd) as store,
-    ):
-        if not store.port.ownership.foreign:
-            changes = foreign_changes(store.port, news, now)
+    if store_path:
+        place = StorePlace(store_path, "as given" if named else NEAREST)
+        with (
+            suppress(StatorError, TimeoutError, OSError),
+            _at_most(SECONDS),
+            connect_as_is(place, start=cwd) as store,
+        ):
+            if not store.port.ownership.foreign:
+                changes = foreign_changes(store.port, news, now)
     if not changes:
         return b""
     context = wrapped("file", notice_text(changes))

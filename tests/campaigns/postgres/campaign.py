@@ -100,8 +100,12 @@ class Campaign:
                 story.over.set()
             for thread in threads:
                 thread.join()
-        repair()
         self._count(stories)
+        try:
+            repair()
+        except TimeoutError as error:
+            error.add_note(f"{self.tally.line()}: {self.tally.violations}")
+            raise
         self.tally.violations += [f"round {number}: {what}" for what in unequal(self.pair)]
 
     def broke(self) -> None:
@@ -135,8 +139,10 @@ class Campaign:
             with self._lock:
                 at = self._started = self._started + 1
                 own = self._beside() if fate == "stays" and busy == "fail" else ""
+                # The pooler is on the machine of the other drivers.
+                url = self._urls[0 if own else at % len(self._urls)]
                 return self.zygote.start(
-                    "drive", self.kind, self._urls[at % len(self._urls)], self._ledger_path, name,
+                    "drive", self.kind, url, self._ledger_path, name,
                     TURNS, PAYS, busy, own or self._namespace,
                 )  # fmt: skip
 

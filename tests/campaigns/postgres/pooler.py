@@ -17,7 +17,7 @@ SETTINGS = """
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = {own}
-unix_socket_dir =
+unix_socket_dir = {folder}
 auth_type = any
 pool_mode = transaction
 default_pool_size = 10
@@ -33,17 +33,22 @@ logfile = {folder}/log
 
 
 class Pooler:
-    """One pgbouncer. It is pointed at another server as an operator does: new settings, and `RELOAD`."""
+    """One pgbouncer. It is pointed at another server as an operator does: new settings, and `RELOAD`. Clients reach it
+    on the loopback of its namespace."""
 
-    def __init__(self, folder: Path, port: int, role: str) -> None:
+    def __init__(self, folder: Path, port: int, role: str, namespace: str = "") -> None:
         self.folder, self.port, self._role = folder / "pgbouncer", port, role
+        self._namespace = namespace
         self.folder.mkdir()
         programs.own(self.folder)
 
     def start(self, server: Server) -> None:
         self._write(server)
         self._process = programs.start(
-            "pgbouncer", self.folder / "settings", log=self.folder / "out"
+            "pgbouncer",
+            self.folder / "settings",
+            log=self.folder / "out",
+            namespace=self._namespace,
         )
         programs.eventually(self._answers, "pgbouncer answers")
 
@@ -67,7 +72,7 @@ class Pooler:
     def _admin(self) -> psycopg.Connection[tuple[object, ...]]:
         # The console understands only simple queries.
         return psycopg.connect(
-            f"host=127.0.0.1 port={self.port} user=postgres dbname=pgbouncer",
+            f"host={self.folder} port={self.port} user=postgres dbname=pgbouncer",
             autocommit=True,
             connect_timeout=2,
             cursor_factory=psycopg.ClientCursor,
@@ -90,8 +95,8 @@ class Pooler:
 
 
 @contextlib.contextmanager
-def pooler(folder: Path, server: Server, role: str) -> Iterator[Pooler]:
-    made = Pooler(folder, programs.free_ports(1)[0], role)
+def pooler(folder: Path, server: Server, role: str, namespace: str = "") -> Iterator[Pooler]:
+    made = Pooler(folder, programs.free_ports(1)[0], role, namespace)
     made.start(server)
     try:
         yield made

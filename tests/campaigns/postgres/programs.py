@@ -16,7 +16,11 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 PATIENCE_S = 60.0
 """How long anything may take before the campaign gives up; no law depends on it."""
@@ -26,6 +30,7 @@ PACKAGES = {
     **dict.fromkeys(("initdb", "pg_ctl", "pg_basebackup", "pg_rewind", "postgres"), "postgresql"),
     "ip": "iproute2",
     "setpriv": "util-linux",
+    "unshare": "util-linux",
     "pgbouncer": "pgbouncer",
     "patroni": "patroni",
     "etcd": "etcd-server",
@@ -140,6 +145,14 @@ def eventually(true: Callable[[], bool], what: str, *, within_s: float = 20) -> 
         time.sleep(0.02)
 
 
+def inside(namespace: str, act: Callable[[], T]) -> T:
+    """Do something in a network namespace, in a thread of its own; here if none is named."""
+    if not namespace:
+        return act()
+    with ThreadPoolExecutor(1, initializer=enter_namespace, initargs=(namespace,)) as thread:
+        return thread.submit(act).result()
+
+
 # -- processes --------------------------------------------------------------------------------------
 
 
@@ -186,7 +199,7 @@ def is_alive(pid: int) -> bool:
 
 
 def enter_namespace(name: str) -> None:
-    """Move this process, which has one thread, into a network namespace."""
+    """Move this thread into a network namespace, and with it what it starts."""
     with open(f"/run/netns/{name}") as file:
         if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), CLONE_NEWNET):
             raise OSError(ctypes.get_errno(), f"cannot enter the network namespace {name}")

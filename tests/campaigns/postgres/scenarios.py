@@ -10,7 +10,7 @@ from pathlib import Path
 
 from campaigns.postgres import programs
 from campaigns.postgres.campaign import Campaign
-from campaigns.postgres.network import network
+from campaigns.postgres.network import Network, network
 from campaigns.postgres.pair import Pair, Replication, pair
 from campaigns.postgres.patroni import PatroniPair, patroni_pair
 from campaigns.postgres.pooler import Pooler, pooler
@@ -20,8 +20,6 @@ from reliability.support import Zygote
 
 ROLE = "app"
 DRIVERS = "campaigns.postgres.driver"
-MACHINE_EVERY = 10
-"""Every so many rounds of Patroni the machine of the leader dies, not only its server."""
 STALE_S = 1.5
 """How long, at most, an old primary runs beside the new one."""
 
@@ -129,17 +127,14 @@ def partitioned(kind: str, folder: Path, rounds: int) -> Campaign:
         servers.make(role=ROLE)
         zygote = held.enter_context(drivers(folder))
         make_tables(kind, servers.local_url(ROLE))
-        campaign = Campaign(
-            servers, zygote, folder, kind=kind, urls=[servers.url(ROLE)],
-            look=servers.local_url(ROLE), namespace=net.namespace("c"),
-            beside=lambda: net.namespace(servers.primary.name),
-        )  # fmt: skip
+        pool = held.enter_context(pooler(place, servers.primary, ROLE, net.namespace("c")))
+        campaign = _apart(servers, net, zygote, folder, kind, pool)
 
         def fault() -> None:
             old = servers.primary.name
             net.cut(old)
             campaign.broke()
-            servers.fail_over()
+            _fail_over(servers, pool)
             time.sleep(campaign.random.random() * STALE_S * 2)
             net.join(old)
             time.sleep(campaign.random.random() * STALE_S)
@@ -150,25 +145,44 @@ def partitioned(kind: str, folder: Path, rounds: int) -> Campaign:
         return campaign
 
 
+def _apart(
+    servers: Pair, net: Network, zygote: Zygote, folder: Path, kind: str, pool: Pooler
+) -> Campaign:
+    """A campaign whose drivers are on a machine of their own, every third through pgbouncer, but for those that are
+    to stay: these are on the machine of the primary."""
+    return Campaign(
+        servers, zygote, folder, kind=kind, urls=[servers.url(ROLE)] * 2 + [pool.url],
+        look=servers.local_url(ROLE), namespace=net.namespace("c"),
+        beside=lambda: net.namespace(servers.primary.name),
+    )  # fmt: skip
+
+
 def patroni(kind: str, folder: Path, rounds: int) -> Campaign:
-    """The leader dies, alone or with its Patroni, and Patroni promotes the other."""
+    """The leader's server dies, its machine stops and continues, is cut off, hands over when asked, or dies, by
+    turns; Patroni promotes the other."""
     with contextlib.ExitStack() as held:
         servers: PatroniPair = held.enter_context(patroni_pair(role=ROLE))
         zygote = held.enter_context(drivers(folder))
         make_tables(kind, servers.local_url(ROLE))
-        campaign = Campaign(
-            servers, zygote, folder, kind=kind, urls=[servers.url(ROLE)],
-            look=servers.local_url(ROLE),
-        )  # fmt: skip
+        net, clients = servers.network, servers.network.namespace("c")
+        pool = held.enter_context(pooler(servers.folder, servers.primary, ROLE, clients))
+        campaign = _apart(servers, net, zygote, folder, kind, pool)
+        breaks: list[Callable[[Server], object]] = [
+            Server.kill,
+            servers.pause_machine,
+            lambda old: net.cut(old.name),
+            lambda _: servers.switch_over(),
+            servers.kill_patroni,
+        ]
 
         def fault() -> None:
             old = servers.primary
-            if campaign.tally.rounds % MACHINE_EVERY:
-                old.kill()
-            else:
-                servers.kill_patroni(old)
+            breaks[campaign.tally.rounds % len(breaks)](old)
             campaign.broke()
-            servers.leader_other_than(old)
+            pool.point(servers.leader_other_than(old))
+            time.sleep(campaign.random.random() * STALE_S)
+            servers.continue_machine(old)
+            net.join(old.name)
             servers.restore_patroni()
 
         for _ in campaign.numbers(rounds):

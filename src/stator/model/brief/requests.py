@@ -48,8 +48,11 @@ _AROUND = re.compile(
 _REJECTS = re.compile(r"\s*(?:no|nope|nah|wrong)\b\s*[,.!]", re.IGNORECASE)
 _STRESSED = re.compile(r"\b(?:NOT|ONLY|NEVER|MUST|ALWAYS)\b")
 
-_NAMED = re.compile(r"[\w@][\w@./:-]*[-./#]\w[\w./-]*\w|#\d+")
-"""Names in a request that a call may be about: a path, an issue."""
+_NAMED = re.compile(r"(?<![\w@])[\w@][\w@./:-]*[-./#]\w[\w./-]*\w|#\d+")
+"""Names in a request that a call may be about: a path, an issue. Sought only where a word begins: one long word
+without an end would be read again from each of its letters."""
+NAMED_TEXT = 8_000
+"""How much of a request is read for names."""
 _SHOWS = re.compile(
     r"bd show|gh (?:issue|pr) view|glab (?:issue|mr) view|jira \w+|linear \w+|(?:cat|less|head) \S+\.(?:md|txt|rst)"
 )
@@ -205,7 +208,7 @@ def referenced(story: SessionStory) -> list[Deed]:
         if deed.act is not None and deed.act.kind in ("write", "edit") and deed.status == "ok"
     }
     for asked in story.asked:
-        named = {word for word in _NAMED.findall(asked.text) if len(word) > 3}
+        named = {word for word in _NAMED.findall(asked.text[:NAMED_TEXT]) if len(word) > 3}
         deeds = [deed for deed in story.deeds if deed.seq > asked.seq and deed.turn == asked.turn]
         for deed in deeds[:EARLY]:
             act = deed.act

@@ -17,13 +17,12 @@ import msgspec
 
 from stator.errors import BadBudget, InvalidInput
 from stator.model.calls.approval import read_policy
+from stator.model.records.types import UNPRICED
 from stator.model.sessions.lifecycle import check_budget
 
 MICRO = 1_000_000
 AMOUNT_MAX = 2**53 - 1
 UNKNOWN = "unknown"
-UNPRICED = "tokens:unpriced"
-"""Tokens that were used and have no price."""
 
 PriceTable = Mapping[str, Mapping[str, Any]]
 """Model (a glob) → `currency` (usd) and, by unit of usage, its price for a million."""

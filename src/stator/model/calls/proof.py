@@ -1,8 +1,9 @@
 """Decides how strongly a grant shows that a person gave it, and whether that is as much as a rule demands.
 
-Decisions only. The proofs, from the weakest: a *program* called the library; the command ran in a real *terminal*;
+Decisions only. The proofs, from the weakest: a *program* called the library, or a browser of this machine that came
+through the link of `stator web` did (*local*, which proves no more); the command ran in a real *terminal*;
 the person typed the *passphrase*, which unlocks the key that signs the grant; the grant is *signed* by another key
-that the user has listed. Only the last two can be verified later; the first two are what the grant says of itself.
+that the user has listed. Only the last two can be verified later; the others are what the grant says of itself.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from stator.errors import InvalidInput
 from stator.model.records.types import ApprovalRecord
 from stator.model.values import canon
 
-Proof = Literal["program", "terminal", "passphrase", "signed"]
+Proof = Literal["program", "local", "terminal", "passphrase", "signed"]
 
 PROOFS: tuple[Proof, ...] = ("program", "terminal", "passphrase", "signed")
-"""From the weakest to the strongest."""
+"""What a rule may demand, from the weakest to the strongest."""
 SIGNED: tuple[Proof, ...] = ("passphrase", "signed")
 """Those that carry a signature."""
 _PURPOSE = "stator approval 1"

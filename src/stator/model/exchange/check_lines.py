@@ -29,6 +29,8 @@ ROW_MAX = 8
 
 def tidy(command: str) -> str:
     """A command without blanks around it, and with one blank where there are several; what is quoted stays."""
+    if not command:  # most steps of a plan have no check
+        return ""
     return _BLANKS.sub(lambda found: found.group(1) or " ", command).strip()
 
 

@@ -52,6 +52,32 @@ class _Question(msgspec.Struct, frozen=True):
     place: int
 
 
+class AnsweredQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """A question that a person was asked, with its options, those that were chosen, and the answer in words."""
+
+    text: str
+    options: list[str]
+    chosen: list[str]
+    answer: str
+
+
+def answered(tool: str, given: Any, output: Any) -> list[AnsweredQuestion]:
+    """The questions of a call that asks a person; none if it is another call."""
+    if tool not in TOOLS or not isinstance(given, dict):
+        return []
+    questions = list(_questions(given))
+    answers = _answers(output, questions) if output not in ("", None) else {}
+    found: list[AnsweredQuestion] = []
+    for question in questions:
+        answer = " ".join(answers.get(question.id, "").split())
+        labels = list(question.options)
+        chosen = _chosen(answer, labels)
+        found.append(
+            AnsweredQuestion(text=question.text, options=labels, chosen=chosen, answer=answer)
+        )
+    return found
+
+
 def _needs(tool: str, given: Any) -> Any:
     if not isinstance(given, dict):
         return None

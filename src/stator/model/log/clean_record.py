@@ -97,9 +97,14 @@ def _clean(value: Any, name: str | None, scrub: Scrub) -> Any:
     if isinstance(value, dict):
         return _clean_dict(value, scrub)
     if isinstance(value, msgspec.Struct):
-        fields = {key: getattr(value, key) for key in value.__struct_fields__}
-        clean = _clean_dict(fields, scrub)
-        return value if clean is fields else msgspec.structs.replace(value, **clean)
+        fields = dict(zip(value.__struct_fields__, astuple(value), strict=True))
+        # Their names are ours and hold no secret.
+        changed = {
+            field: clean
+            for field, item in fields.items()
+            if (clean := _clean(item, field, scrub)) is not item
+        }
+        return msgspec.structs.replace(value, **changed) if changed else value
     return value
 
 

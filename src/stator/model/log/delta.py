@@ -48,6 +48,14 @@ class Version(msgspec.Struct, frozen=True):
     op: Op
 
 
+def first_ops(ops: Iterable[Op]) -> list[Op]:
+    """The first op of each record: what it replaced is how the record was before them all."""
+    found: dict[tuple[str, str], Op] = {}
+    for op in ops:
+        found.setdefault((op.collection, op.id), op)
+    return list(found.values())
+
+
 class _Decoders(dict[str, Callable[[bytes], Record]]):
     """The decoder of each collection, made when it is first needed: all of them take milliseconds of every start."""
 

@@ -51,6 +51,8 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     beats: int = 0
     """A counter that its process moves while it lives, where a store at a distance can know no more; 0 where the store
     knows by itself."""
+    process: str = ""
+    """Which process it is, among all of its machine: what is on the same machine can ask the kernel for it."""
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,6 +197,11 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
     after: int = 0
     """Only calls begun after this seq."""
     after_turn: int = -1
+
+    @property
+    def wants_open_or_failed(self) -> bool:
+        """Whether no call that ended ok is asked for: then most calls need not be read."""
+        return bool(self.statuses) and "ok" not in self.statuses
 
 
 class KeyTouch(msgspec.Struct, frozen=True, kw_only=True):

@@ -81,6 +81,10 @@ _clean_frames: set[tuple[Any, ...]] = set()
 _CLEAN_FRAMES_MAX = 1024
 _FRAME_TEXT_MAX = 64
 """Longer texts are rarely the same again."""
+_UNITS = frozenset(
+    ("tokens", *(f"tokens:{what}" for what in ("in", "out", "cache_read", "cache_write")))
+)
+"""What nearly every answer is counted in. They look like names beside a secret, and are words of ours."""
 
 if TYPE_CHECKING:  # its patterns take a while to compile, and only writing needs them
     from stator.model.log.redact import Redactor
@@ -335,7 +339,7 @@ def _scrub_rest(draft: Draft, redactor: Redactor, found: dict[str, Any]) -> None
         inputs = scrubbed_names(draft.inputs, redactor.scrub)
         if inputs != draft.inputs:
             found["inputs"] = inputs
-    if draft.usage:
+    if draft.usage and not draft.usage.keys() <= _UNITS:
         found["usage"] = {redactor.scrub(unit): n for unit, n in draft.usage.items()}
 
 

@@ -334,6 +334,7 @@ ROWS: tuple[CommitKind, ...] = (
     CommitKind(name="carry", shown=True),
     CommitKind(
         name="forget",
+        outside=True,
         contributed=True,
         barrier=True,
         silent=True,
@@ -410,6 +411,7 @@ ROWS: tuple[CommitKind, ...] = (
     # -- about a session ------------------------------------------------------------------------
     CommitKind(
         name="tag",
+        outside=True,
         contributed=True,
         after_the_end=True,
         once=True,
@@ -429,6 +431,7 @@ ROWS: tuple[CommitKind, ...] = (
     ),
     CommitKind(
         name="score",
+        outside=True,
         contributed=True,
         after_the_end=True,
         once=True,
@@ -446,6 +449,7 @@ ROWS: tuple[CommitKind, ...] = (
     ),
     CommitKind(
         name="flag",
+        outside=True,
         contributed=True,
         after_the_end=True,
         once=True,
@@ -465,6 +469,7 @@ ROWS: tuple[CommitKind, ...] = (
     ),
     CommitKind(
         name="trust",
+        outside=True,
         contributed=True,
         after_the_end=True,
         barrier=True,
@@ -479,10 +484,11 @@ ROWS: tuple[CommitKind, ...] = (
             rewound=False,
         ),
     ),
-    CommitKind(name="budget", contributed=True, barrier=True),
-    CommitKind(name="retention", barrier=True),
+    CommitKind(name="budget", outside=True, contributed=True, barrier=True),
+    CommitKind(name="retention", outside=True, barrier=True),
     CommitKind(
         name="approval",
+        outside=True,
         contributed=True,
         learned=True,
         barrier=True,
@@ -537,6 +543,7 @@ ROWS: tuple[CommitKind, ...] = (
     CommitKind(name="rewind", news=True, silent=True, operands="always"),
     CommitKind(
         name="erasure",
+        outside=True,
         contributed=True,
         after_the_end=True,
         learned=True,

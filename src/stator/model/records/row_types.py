@@ -157,6 +157,8 @@ class CommitKind(msgspec.Struct, frozen=True, kw_only=True):
     """Its transaction removes content."""
     keeping: bool = False
     """Retention appends it, so it does not count as activity in the session."""
+    outside: bool = False
+    """It says something of a session, or steers it, from outside: it is no act of its agent."""
     silent: bool = False
     """It only repeats, or stores, what other commits hold, so no search finds it."""
     quiet: bool = False

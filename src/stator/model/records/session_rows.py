@@ -50,14 +50,16 @@ SESSION_ROWS: tuple[CommitKind, ...] = (
         ),
     ),
     CommitKind(name="run_end", barrier=True, silent=True, quiet=True, operands="always"),
-    CommitKind(name="resume", after_the_end=True, barrier=True, news=True, quiet=True),
-    CommitKind(name="pause", barrier=True, quiet=True),
-    CommitKind(name="pause_request", contributed=True),
-    CommitKind(name="close", barrier=True, keeping=True, quiet=True),
-    CommitKind(name="archive", barrier=True, keeping=True),
-    CommitKind(name="adopt", silent=True),
-    CommitKind(name="describe", after_the_end=True, silent=True, quiet=True),
-    CommitKind(name="purge", barrier=True, removes=True, silent=True),
+    CommitKind(
+        name="resume", outside=True, after_the_end=True, barrier=True, news=True, quiet=True
+    ),
+    CommitKind(name="pause", outside=True, barrier=True, quiet=True),
+    CommitKind(name="pause_request", outside=True, contributed=True),
+    CommitKind(name="close", outside=True, barrier=True, keeping=True, quiet=True),
+    CommitKind(name="archive", outside=True, barrier=True, keeping=True),
+    CommitKind(name="adopt", outside=True, silent=True),
+    CommitKind(name="describe", outside=True, after_the_end=True, silent=True, quiet=True),
+    CommitKind(name="purge", outside=True, barrier=True, removes=True, silent=True),
     # -- turns ----------------------------------------------------------------------------------
     CommitKind(name="turn", spoken=True, expires=True, shown=True, news=True, operands="continues"),
     CommitKind(name="turn_end", barrier=True, quiet=True),
@@ -84,6 +86,7 @@ SESSION_ROWS: tuple[CommitKind, ...] = (
     CommitKind(name="outcome", spoken=True, expires=True, shown=True, learned=True),
     CommitKind(
         name="settlement",
+        outside=True,
         contributed=True,
         after_the_end=True,
         spoken=True,

@@ -39,6 +39,7 @@ NEWS = _kinds(lambda row: row.news)
 BARRIERS = _kinds(lambda row: row.barrier)
 REMOVALS = _kinds(lambda row: row.removes)
 KEEPING = _kinds(lambda row: row.keeping)
+OUTSIDE = _kinds(lambda row: row.outside)
 SILENT = _kinds(lambda row: row.silent)
 QUIET = _kinds(lambda row: row.quiet)
 TIERS: dict[str, str] = {row.name: row.tier for row in ROWS if row.tier}

@@ -340,12 +340,16 @@ class ApprovalRecord(Record, frozen=True):
     """Distinguishes a signed grant from any other with the same words."""
     pattern: str = ""
     proof: str = "program"
-    """How the person was recognised: program, terminal, passphrase or signed."""
+    """How the person was recognised: program, local, terminal, passphrase or signed."""
     scope: str = "once"
     signature: str = ""
     """The key that signed the grant, and the signature."""
     sure: str = "local"
     verdict: str = "approved"
+
+
+UNPRICED = "tokens:unpriced"
+"""The unit of tokens that were used and have no price."""
 
 
 class SpendRecord(Record, frozen=True):

@@ -7,7 +7,7 @@ status but how an active session without a live driver is shown.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 from stator.errors import (
     BadBudget,
@@ -34,6 +34,8 @@ ENDED: frozenset[Status] = frozenset({"closed", "archived"})
 AFTER_CLOSE = "after close"
 """The cause of what a witness brings to a session that was closed; its own cause follows it, after a colon."""
 
+SHOWN = (*get_args(Status), "interrupted", "silent")
+"""The statuses that people see (`SessionRow.shown`)."""
 REASONS = ("user", "done", "budget", "error", "lease lost", "process died")
 """Why a session was paused or closed."""
 
@@ -135,15 +137,18 @@ def driven(record: Any, holder: Any) -> Busy:
     )
 
 
+COPIES = "(copies)"
+"""The project whose session notes what was copied into a store, and what was purged where it came from. It stays in its
+store."""
+
+
 def check_purge(record: Any, project: Any, heirs: Sequence[str], moved: bool = False) -> None:
     """Refuse a purge outside its own project, or one that would remove more than was decided. `record` is the
-    session to be purged, `project` the project's own session, `heirs` the sessions that continue its log; `moved`
-    says whether commits were appended since the decision.
+    session to be purged, `project` the project's own session or that which notes copies, `heirs` the sessions that
+    continue its log; `moved` says whether commits were appended since the decision.
     """
-    if record.mode == "project" or (record.tenant, record.project) != (
-        project.tenant,
-        project.project,
-    ):
+    own = project.project in (record.project, COPIES) and project.tenant == record.tenant
+    if record.mode == "project" or not own:
         raise InvalidInput(
             f"session {record.id} belongs to another project and cannot be purged here",
             hint="a project's own session purges that project's sessions, and never itself",
@@ -196,3 +201,9 @@ def check_name(name: object) -> str:
     except UnicodeEncodeError:
         raise BadText("a session name cannot hold a lone surrogate", path="$.name") from None
     return str.__str__(name)
+
+
+def recorded_status(shown: str | None) -> str | None:
+    """What sessions that are shown with this status may be recorded as; None if that says nothing: one that is
+    recorded as active or open can be shown as interrupted or paused."""
+    return {"interrupted": "active", "silent": "active", "paused": None}.get(shown or "", shown)

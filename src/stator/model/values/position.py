@@ -88,6 +88,16 @@ def parse_position(text: str) -> Position:
     return AtName(text, bool(_HASH.match(text)))
 
 
+def check_tag(name: str) -> str:
+    """Refuse names that read as a position or a session: such a tag could never be found again."""
+    usable = isinstance(parse_position(name), AtName) and ":" not in name
+    if not usable or name == "last" or not name.strip():
+        raise BadPosition(
+            f"{name!r:.60} cannot be a tag", hint="it reads as a position; choose a word"
+        )
+    return name
+
+
 def parse_ref(text: str) -> Ref:
     """`[SESSION:]POSITION`; a session alone is `SESSION:`, which means its head."""
     if not isinstance(text, str):

@@ -78,6 +78,14 @@ def read_step(
     return _read(step, "done", "", last.seq)
 
 
+def read_alone(entry: Entry) -> Entry:
+    """An entry of a plan as readers show it, where no step has a check."""
+    step = entry.record
+    if not isinstance(step, PlanRecord) or step.status != "done":
+        return entry
+    return msgspec.structs.replace(entry, record=read_step(step, (), ()))
+
+
 def _read(step: PlanRecord, status: Literal["done", "claimed"], why: str, seq: int = 0) -> ReadStep:
     fields = msgspec.structs.asdict(step) | {"status": status, "because": why, "shown_by": seq}
     return ReadStep(**fields)

@@ -242,14 +242,6 @@ def versions_of(commits: Iterable[Commit], known: Known) -> Iterator[Version]:
             yield Version(commit.seq, n, commit.turn, keys[slot], op)
 
 
-def first_ops(ops: Iterable[Op]) -> list[Op]:
-    """The first op of each record: what it replaced is how the record was before them all."""
-    found: dict[Slot, Op] = {}
-    for op in ops:
-        found.setdefault((op.collection, op.id), op)
-    return list(found.values())
-
-
 def ends_of(touches: Touches, known: Known) -> list[Pair]:
     """The records that either side touched, as they are at both ends, in the order they were touched.
 

@@ -12,6 +12,7 @@ from stator.model.exchange.check_lines import ending_of, tidy
 from stator.model.exchange.shell_effects import parts_of_success
 from stator.model.log.shown_text import cut_short
 from stator.model.values.late_pattern import late
+from stator.model.views.name_words import COPY
 
 TEXT_MAX = 500
 """Characters of a prompt, of the agent's words and of a command."""
@@ -23,8 +24,6 @@ _CONTEXT = late(
 _PICTURE = late(r"\[Image(?: #\d+)?[^\]]{0,200}\]")
 _COMMAND = late(r"[/!][\w:.-]+(?:\s+\S+){0,2}\Z")
 """A command to the agent's program with at most two words after it."""
-_COPY = late(r" [0-9a-f]{8}\Z")
-"""What is added to the name of a session that would be that of another."""
 TITLE_MIN, PREAMBLE_MIN = 10, 20
 """Characters of a title, and of what is before it in a prompt."""
 _OURS = ("Recorded by Stator", "<stator", "This session is being continued from a previous")
@@ -135,7 +134,7 @@ def asked_in(prompts: Sequence[tuple[int, str]], name: str) -> tuple[int, str]:
     for turn, prompt in prompts:
         if says_something(prompt):
             words = typed(prompt)
-            title = _COPY.sub("", name)
+            title = COPY.sub("", name)
             whole = title.rstrip("… ")
             if len(whole) >= TITLE_MIN and words.find(whole) >= PREAMBLE_MIN:
                 return turn, title
@@ -144,12 +143,6 @@ def asked_in(prompts: Sequence[tuple[int, str]], name: str) -> tuple[int, str]:
         if words := typed(prompt):
             return turn, cut_short(words, TEXT_MAX)
     return 0, ""
-
-
-def is_words_of(name: str, prompt: str) -> bool:
-    """Whether the name of a session is words of a prompt."""
-    words = " ".join(_COPY.sub("", name).rstrip("… ").split())
-    return bool(words) and words in " ".join(prompt.split())
 
 
 def ran_tests(command: str, seq: int, status: str, output: Any) -> RanTests | None:

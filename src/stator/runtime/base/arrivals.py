@@ -12,12 +12,11 @@ from collections.abc import Mapping
 from stator.errors import StatorError
 from stator.model.log.query import SessionQuery
 from stator.model.records.types import FlagRecord, SessionRecord
+from stator.model.sessions.lifecycle import COPIES
 from stator.runtime.base.context import Context
 from stator.runtime.base.project_flags import put_all
 from stator.store.port import StorePort
 
-COPIES = "(copies)"
-"""The project that the notes belong to. It stays in its store."""
 ARRIVED = "arrived"
 AT_ONCE = 1000
 """Notes of one commit."""

@@ -38,7 +38,7 @@ class AskingAgain:
         self._context = context
         self._us = context.mint("run")
         """What the leases of this connection are known by."""
-        self._holders = SilentHolders(context.monotonic)
+        self._holders = SilentHolders(context.monotonic, context.is_gone)
         self._held: set[int] = set()
         """The epochs of the leases that were given out here and not given back."""
         self._displaced: dict[str, Holder] = {}
@@ -144,7 +144,8 @@ class AskingAgain:
     def acquire(
         self, session: str, holder: Holder, *, take: bool = False, over: int = 0, newest: int = 0
     ) -> Lease:
-        """As the store's; a holder that is seen to be silent is displaced."""
+        """As the store's; a holder that is seen to be silent is displaced, and one that has ended is as if it had
+        given the session back."""
         ours = msgspec.structs.replace(holder, run=self._us)
 
         def ask() -> Lease:
@@ -159,16 +160,20 @@ class AskingAgain:
                     # was lost. Its epoch may have been a run, so that it is given back and not used.
                     self._below.release(Lease(session, found.epoch))
                     return self._below.acquire(session, ours, take=take, newest=newest)
-                if found.live != "silent":
+                if found.live is True:
                     raise
-                self._displaced[session] = found
+                if found.live == "silent":
+                    self._displaced[session] = found
                 return self._below.acquire(session, ours, over=found.epoch, newest=newest)
 
         lease = self._ask(ask, session=session)
         self._held.add(lease.epoch)
         # Also if the answer that named it was lost: it may still run.
-        displaced = self._displaced.pop(session, None)
-        return msgspec.structs.replace(lease, displaced=lease.displaced or displaced)
+        silent = self._displaced.pop(session, None)
+        displaced = lease.displaced or silent
+        if displaced is not None and not self._holders.holder(displaced).live:
+            displaced = None
+        return msgspec.structs.replace(lease, displaced=displaced)
 
     def session(self, session: str, *, counted: bool = False) -> SessionRow:
         row = self._ask(lambda: self._below.session(session, counted=counted), landed="nothing")

@@ -141,6 +141,10 @@ class Context(msgspec.Struct, frozen=True, eq=False):
     """What hooks and the end of a transcript report of a recorded session and its log does not hold yet, in order."""
     boot: Callable[[], str] = str
     """The boot of this machine and the µs since, suspended time included, as `7f0c…:81000000`; empty if unknown."""
+    process: Callable[[], str] = str
+    """The process that asks, told apart from all others of this machine; empty if unknown."""
+    is_gone: Callable[[str], bool] = lambda process: False
+    """Whether a process is known to have ended: only one of this machine can be."""
 
 
 def nap(seconds: float) -> None:

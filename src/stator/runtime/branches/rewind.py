@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from stator.errors import BadTurn, HeadMoved, InvalidInput
+from stator.errors import BadTurn, HeadMoved, InvalidInput, WrongState
 from stator.model.log.commit import (
     Commit,
     Draft,
@@ -27,7 +27,8 @@ from stator.model.log.rewinds import (
     stands,
     visible,
 )
-from stator.model.records.types import CallRecord, TagRecord
+from stator.model.records.types import CallRecord, SessionRecord, TagRecord
+from stator.model.values.ids import short
 from stator.model.views.diff import CallItem
 from stator.runtime.base.context import Context
 from stator.runtime.driving.driver import Driver
@@ -92,6 +93,19 @@ def rewind(store: StorePort, context: Context, session: str, to: str, *, by: str
             return store.append(session, drafts, barrier=True, **how)
 
         return _go_back(store, target, hold.draft, append, by or context.principal)
+
+
+def refuse_recorded(record: SessionRecord) -> None:
+    """Refuse to rewind what another program drives: its agent would not know, and continue as before."""
+    if record.mode != "recorded":
+        return
+    agent = record.agent or "its agent"
+    name = short(record.id)
+    raise WrongState(
+        f"{record.name} is recorded: {agent} keeps its own conversation, and a rewind here would not change it",
+        hint=f"rewind it in {agent}; or branch: stator fork {name}:t1;"
+        f" or put files back: stator restore --everything --at {name}:t1",
+    )
 
 
 def rewind_driven(driver: Driver, to: str) -> Rewound:

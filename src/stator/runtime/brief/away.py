@@ -172,3 +172,11 @@ def _day(when: int) -> str:
         return f"{EPOCH + timedelta(microseconds=when):%Y-%m-%d}"
     except OverflowError:
         return ""
+
+
+def minute(when: int) -> str:
+    """A time in UTC; nothing for one that no calendar has."""
+    try:
+        return f"{EPOCH + timedelta(microseconds=when):%Y-%m-%d %H:%M} UTC"
+    except OverflowError:
+        return ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -54,7 +53,7 @@ from stator.model.views import checked, open_calls
 from stator.model.window.compaction import GROUPS_MAX, KEYS_MAX, RANKS, order
 from stator.model.window.words import BYTES_PER_TOKEN, CountTokens
 from stator.runtime.base.pages import find_entry
-from stator.runtime.brief.away import Away, joined, said_by
+from stator.runtime.brief.away import Away, joined, minute, said_by
 from stator.runtime.brief.labels import Labels, labelled, origin_words, resting
 from stator.runtime.brief.newest import NewestCommits, asks_newest
 from stator.runtime.brief.session_files import differences, touched_files
@@ -73,10 +72,10 @@ MODEL = "model"
 """The setting whose change a brief mentions."""
 ITEMS_MAX = 500
 AHEAD = 24
-"""Records of one collection whose sources are read together: about as many as fit."""
+"""Records of one collection whose sources are read with the first: about as many as fit. Where more do, four times as
+many are read next."""
 JUDGED_MAX = 60
 """Records of one collection of which it is asked what they rest on: more than a brief has room for."""
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EVICTED_MAX = len(RANKS) * (KEYS_MAX + GROUPS_MAX) + 1
 """Keys of one compaction that are ranked: more than one ever has."""
 CHATTER = len(RANKS) - 1
@@ -124,6 +123,7 @@ class _Gathering:
         self._entries = functools.cache(self._look_up_entries)
         self._folder = ""
         self._labels = Labels(self._newest)
+        self._ahead = AHEAD
 
     def gather(self, since: str | None, at: Callable[[str], Point]) -> Gathered:
         story = self._newest.story()
@@ -206,7 +206,7 @@ class _Gathering:
     def _read_ahead(self) -> None:
         """Read in one call what a brief asks of the state."""
         whole = ("calls", "tags", "trust")
-        limits = dict.fromkeys((*BRIEFED, "revisions"), self._items)
+        limits = dict.fromkeys(SOURCED, self._items)
         limits["evicted"] = EVICTED_MAX
         if not self._here.own:
             limits["evicted"] = 1
@@ -214,14 +214,22 @@ class _Gathering:
 
     def _sources(self) -> set[int]:
         """The commits that say where the first records of each collection came from, and what of calls is open."""
-        limits = dict.fromkeys(BRIEFED, min(AHEAD, self._items)) | {"evicted": 1}
+        limits = dict.fromkeys(SOURCED, min(AHEAD, self._items)) | {"evicted": 1}
         entries = itself_asked(self._store).entries(self._id, *limits, "calls", limit=limits)
         return {entry.seq for entry in entries}
 
     def _sources_ahead(self) -> None:
         """Read in one call the commits that say where the first records of each collection came from."""
-        entries = [entry for name in BRIEFED for entry in self._entries(name)[:AHEAD]]
+        entries = [entry for name in SOURCED for entry in self._entries(name)[: self._ahead]]
         self._newest.learn({entry.seq for entry in entries})
+
+    def _source(self, entry: Entry) -> str:
+        """Where a record came from. If that was not read yet, it is read together with what the next lines need."""
+        if not self._newest.has(entry.seq):
+            place = self._entries(entry.collection).index(entry)
+            self._ahead = max(4 * self._ahead, place + 1)
+            self._sources_ahead()
+        return self._newest.source(entry.seq)
 
     def _look_up_entries(self, collection: str) -> list[Entry]:
         """The live records of a collection, the newest first; asked for only if there are any."""
@@ -246,7 +254,7 @@ class _Gathering:
         return BriefOpening(
             own=self._here.own,
             agent=record.agent,
-            used=_minute(self._row.updated) if known else "at an unknown time",
+            used=minute(self._row.updated) if known else "at an unknown time",
             ended=sentences,
             about=[
                 ("branch", record.labels.get("branch", "")),
@@ -292,7 +300,7 @@ class _Gathering:
             text=record_text(entry.record),
             mark=mark,
             note=note,
-            source=self._newest.source(entry.seq),
+            source=self._source(entry),
             seq=entry.seq,
         )
 
@@ -417,6 +425,9 @@ class _Gathering:
             for entry in ranked[: self._items]
             if isinstance(entry.record, EvictedRecord)
         )
+        self._newest.learn(
+            entry.record.seq for entry in ranked[:AHEAD] if isinstance(entry.record, EvictedRecord)
+        )
         tells = [
             functools.partial(_unless_erased, self._told_evicted, entry)
             for entry in ranked[: self._items]
@@ -445,7 +456,7 @@ class _Gathering:
             BriefItem(
                 text=record_text(entry.record),
                 mark=f"claimed {entry.collection.replace('_', ' ')}, from {origin_words(doubtful[entry.seq])}:",
-                source=self._newest.source(entry.seq),
+                source=self._source(entry),
                 seq=entry.seq,
             )
             for entry in sorted(entries, key=lambda entry: -entry.seq)
@@ -498,6 +509,7 @@ class _Gathering:
                 )
             )
         ]
+        self._newest.learn_intents([record.call for record in found])
         return sorted(found, key=lambda record: (record.since, record.call), reverse=True)
 
     def _told_calls(self, records: Sequence[CallRecord], command: str) -> Topic:
@@ -546,7 +558,8 @@ class _Gathering:
 
 # -- our words ------------------------------------------------------------------------------------
 
-"""The mark of a file that is not as it was recorded."""
+SOURCED = (*BRIEFED, "revisions")
+"""Collections whose lines say where a record came from."""
 JUDGED = tuple(name for name in BRIEFED if name not in ("files", "evicted"))
 """Collections of which nothing is told that rests on what nobody vouches for."""
 
@@ -585,11 +598,3 @@ def _rank(entry: Entry) -> tuple[int, int, int, str]:
 def _is_plain_key(key: str) -> bool:
     """Whether a key can be given as it is: recorded text could be anything."""
     return _KEY.fullmatch(key) is not None
-
-
-def _minute(when: int) -> str:
-    """A time in UTC; nothing for one that no calendar has."""
-    try:
-        return f"{EPOCH + timedelta(microseconds=when):%Y-%m-%d %H:%M} UTC"
-    except OverflowError:
-        return ""

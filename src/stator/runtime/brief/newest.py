@@ -15,8 +15,9 @@ from stator.model.brief.story import PersonRequest, SessionStory, story
 from stator.model.log.commit import Commit, Large
 from stator.model.log.query import PAGE_MAX, Read, SessionRow, read
 from stator.model.log.rewinds import Stretch, rewind_tags, stands, visible
+from stator.model.values.ids import is_id, retype
 from stator.runtime.base.one_answer import ahead
-from stator.runtime.base.pages import commits_at, counts_of
+from stator.runtime.base.pages import commits_at, counts_of, named_commits
 from stator.runtime.base.project_session import asks_known
 from stator.runtime.base.provenance import imported_upto
 from stator.runtime.views import reflog
@@ -131,6 +132,10 @@ class NewestCommits:
         for commit in commits_at(self._store, self.session, left, load=False):
             self._by_seq[commit.seq] = commit
 
+    def has(self, seq: int) -> bool:
+        """Whether a commit was read."""
+        return seq in self._by_seq
+
     def commit(self, seq: int) -> Commit | None:
         """A commit, with its content as far as that is at hand."""
         return self._by_seq.get(seq) or self._read(seq, load=False)
@@ -146,8 +151,19 @@ class NewestCommits:
         found = self._store.commits(self.session, after=seq - 1, upto=seq, limit=1, load=load)
         return found[0] if found and seq > 0 else None
 
+    def learn_intents(self, calls: Iterable[str]) -> None:
+        """Read together the commits that began calls, as far as they are not among the newest."""
+        left = [
+            retype(call, "commit")
+            for call in calls
+            if is_id(call, "call") and call not in self._intents
+        ]
+        for commit in named_commits(self._store, self.session, ids=left) if left else ():
+            if commit.kind == "call":
+                self._intents.setdefault(commit.call, commit)
+
     def intent(self, call: str) -> Commit | None:
-        """The commit that began a call, if it is among the newest."""
+        """The commit that began a call, if it was read."""
         return self._intents.get(call)
 
     def _look_up_source(self, seq: int) -> str:

@@ -157,7 +157,7 @@ def name_taken(name: str, project: str, session: str) -> Conflict:
     """The refusal of a session whose name another one has."""
     return Conflict(
         f"there is another session {name!r:.80} in project {project!r:.200}",
-        hint="nothing was imported; import it into another project with --project",
+        hint="nothing was imported; import it into another project with --into",
         session=session,
     )
 

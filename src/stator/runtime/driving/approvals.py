@@ -134,6 +134,13 @@ def waiting(
     return sorted(found, key=lambda item: (item.since, item.call))
 
 
+def waiting_call(
+    store: StorePort, context: Context, row: SessionRow, record: CallRecord, now: int
+) -> Waiting:
+    """A call of which is known that it waits, with its answer if it has one."""
+    return _answered(store, context, _waiting(store, row, record), time_known(store, now))
+
+
 def _waiting(store: StorePort, row: SessionRow, record: CallRecord) -> Waiting:
     intent = intent_of(store, row.id, record.call)
     return Waiting(

@@ -195,6 +195,7 @@ def holder(context: Context) -> Holder:
         pid=context.pid,
         program=context.program,
         since=context.clock(),
+        process=context.process(),
     )
 
 

@@ -120,6 +120,12 @@ def proof(context: Context) -> str:
     return approval.parse_proof(text) if text else ""
 
 
+def demand_of(store: StorePort, context: Context, calls: Sequence[str] = ()) -> str:
+    """What an approval of these calls, or in advance, must prove: what the project and their rules demand."""
+    found = [approvals.find_waiting(store, call).proof for call in calls]
+    return demanded([proof(context), *found])
+
+
 def _is_no(entry: Entry) -> bool:
     return getattr(entry.record, "verdict", "") == "denied"
 

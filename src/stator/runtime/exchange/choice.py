@@ -12,8 +12,7 @@ import msgspec
 
 from stator.model.log.query import SessionQuery, SessionRow
 from stator.model.records.types import SessionRecord
-from stator.model.sessions.lifecycle import lent_upto
-from stator.runtime.base.arrivals import COPIES
+from stator.model.sessions.lifecycle import COPIES, lent_upto
 from stator.runtime.base.pages import matching
 from stator.runtime.base.project_flags import Trash
 from stator.store.port import StorePort

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from stator.runtime.base.arrivals import note_arrivals
 from stator.runtime.base.context import Context
+from stator.runtime.exchange.carried_purges import carry_purges
 from stator.runtime.exchange.choice import SessionToSend, everything
 from stator.runtime.exchange.import_marks import Placed, carry_marks
 from stator.runtime.exchange.send import Progress, Sender, left_there
@@ -25,8 +26,8 @@ def copy(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> SentReport:
-    """Copy every session that the other store lacks, and what it lacks of the others; nothing there is changed
-    otherwise. Killed at any point, the next copy continues."""
+    """Copy every session that the other store lacks, and what it lacks of the others; purge there what was purged here
+    since it was copied. Nothing there is changed otherwise. Killed at any point, the next copy continues."""
     sender = Sender(source, target, dry_run=dry_run, progress=progress)
     chosen = everything(source)
     own = [one for one in chosen if one.record.mode == "project"]
@@ -41,14 +42,18 @@ def copy(
         carry_marks(source, target, context, unmarked)
 
     sessions = [*done, *sender.send(others, mark)]
-    forget_in_indexes(target, context, [one.session for one in sessions if one.erasures])
+    left = left_there(source, target)
+    purged_there, purged = carry_purges(source, target, context, left, dry_run=dry_run)
+    erased = [one.session for one in sessions if one.erasures]
+    forget_in_indexes(target, context, [*erased, *(one.session for one in purged_there)])
     return SentReport(
         source=source.info().url,
         target=target.info().url,
         sessions=sessions,
         commits=sum(one.commits for one in sessions),
         verified=sender.verified,
-        purged=left_there(source, target),
+        purged=purged,
+        purged_there=purged_there,
         dry_run=dry_run,
     )
 

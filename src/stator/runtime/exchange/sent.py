@@ -39,11 +39,13 @@ class SentSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeftThere(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that was purged here and is still in the other store."""
+    """A session that was purged here and is, or was until now, in the other store."""
 
     session: str
     name: str
     project: str
+    why: str = ""
+    """Why it stays there."""
 
 
 class LeftHere(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +66,9 @@ class SentReport(msgspec.Struct, frozen=True, kw_only=True):
     verified: int = 0
     """Sessions whose head in the other store was found to be the one that was sent."""
     purged: list[LeftThere] = []
+    """Purged here, and still there."""
+    purged_there: list[LeftThere] = []
+    """Purged here, and now there too."""
     skipped: list[LeftHere] = []
     dry_run: bool = False
 

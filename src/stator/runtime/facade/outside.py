@@ -12,17 +12,20 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from stator.model.calls.approval import Scope, Verdict
 from stator.model.calls.budget import Breach, parse_amounts
 from stator.runtime.base.context import Context
-from stator.runtime.driving import approvals, budgets, lifecycle, settlement
+from stator.runtime.driving import approvals, budgets, lifecycle, policy, settlement
 from stator.runtime.driving.approvals import Grant, Waiting
 from stator.runtime.driving.budgets import Limit
 from stator.runtime.driving.lifecycle import Moved
 from stator.runtime.driving.settlement import Doubt, Settled
 from stator.runtime.driving.settlement import Verdict as Settlement
-from stator.runtime.views.as_read import as_read
+from stator.runtime.views.as_read import as_read, for_one_answer
+from stator.runtime.views.glance.needs import Needs, needs
+from stator.runtime.views.project_state import conflicts
 from stator.runtime.views.refs import find_session
 from stator.store import port
 
@@ -42,6 +45,27 @@ class _Outside:
 
     def _id_or_none(self, name: str | None) -> str | None:
         return None if name is None else self._id(name)
+
+
+BEHIND_MAX = 200
+"""Sessions that the index of projects may lack: reading more of them takes longer than a person waits."""
+
+
+def person_needs(store: port.StorePort, context: Context, *, project: str | None = None) -> Needs:
+    """What waits for a person in a store or a project, with the answers that no driver has seen yet; what runs there,
+    and what ended lately."""
+    now = context.clock()
+    reading = for_one_answer(as_read(store, context))
+    found = needs(reading, now, project=project, prices=policy.prices(context))
+    answered = [
+        replace(
+            one, answer=approvals.waiting_call(reading, context, one.row, one.record, now).answer
+        )
+        for one in found.approvals
+    ]
+    projects = dict.fromkeys([context.project, *found.projects] if project is None else [project])
+    disagreed = conflicts(store, context, projects, behind_max=BEHIND_MAX)
+    return replace(found, approvals=answered, conflicts=disagreed)
 
 
 class Approvals(_Outside):

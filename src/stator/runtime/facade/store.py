@@ -178,9 +178,12 @@ class Store(OpenStore, Runner, Keeper, ProjectKeeper, OutsideDoors):
     ) -> SessionView:
         """Start a session from a position of another, by reference: nothing is copied."""
         from stator.runtime.branches import fork as forks
+        from stator.runtime.views.as_read import for_one_answer, itself_asked
+        from stator.runtime.views.refs import find_session, locate
 
-        point = self.read(name).at(at)
-        row = forks.fork(self.port, self.context, point, name=as_name, kind=kind)
+        seen = for_one_answer(self.as_read)
+        point = locate(seen, find_session(seen, name, project=self.context.project or None).id, at)
+        row = forks.fork(itself_asked(seen), self.context, point, name=as_name, kind=kind)
         return self._view(row.id, row.record)
 
     def ingest(
@@ -285,7 +288,8 @@ class Store(OpenStore, Runner, Keeper, ProjectKeeper, OutsideDoors):
     ) -> SentReport:
         """Copy every session into another store of the user, with the same ids and hashes; what is there already is not
         sent again. Killed at any point, the next copy continues. A session that diverged there is left as it is, and
-        so is one whose name another one has; the report names them. Both stores' heads are compared at the end.
+        so is one whose name another one has; the report names them. What was purged here since it was copied is
+        purged there, too, unless it was continued there. Both stores' heads are compared at the end.
         """
         from stator.runtime.exchange.copy import copy
 
@@ -387,7 +391,7 @@ class Store(OpenStore, Runner, Keeper, ProjectKeeper, OutsideDoors):
         limit: int = 100,
     ) -> Page[CallRow]:
         """Calls of a project or the whole store, newest session first."""
-        from stator.runtime.views.session import list_calls
+        from stator.runtime.views.glance.calls import list_calls
 
         query = CallQuery(project=project, statuses=tuple(statuses), tool=tool)
         return list_calls(self.as_read, query, cursor, limit)

@@ -8,7 +8,7 @@ from stator.model.exchange.items import Compacted, Conversation, commit_id
 from stator.model.log.commit import Commit, Draft
 from stator.runtime.base.context import Context
 from stator.runtime.ingest.placement import find, fork_point
-from stator.runtime.ingest.recorder import Recorder, mended
+from stator.runtime.ingest.recorder import Recorded, Recorder, mended
 from stator.store.port import StorePort
 
 SHARED = (("entry", 0), ("turn", 0), ("call", 1), ("outcome", 1))
@@ -41,7 +41,7 @@ class Foreteller(Recorder):
         drafts, self._drafts = self._drafts, []
         return drafts
 
-    def flush(self, *, bookmark: Bookmark | None = None, barrier: bool = True) -> list[Commit]:
+    def flush(self, *, bookmark: Bookmark | None = None, barrier: bool = True) -> list[Recorded]:
         drafts = [
             draft
             for draft in self._pending

@@ -63,6 +63,10 @@ RENEWAL_LABELS = ("again", "instead of", "was")
 """Labels that say how often a session was imported again, and instead of which. They are no fork's."""
 
 
+Recorded = Commit | Draft
+"""What was recorded: a commit, or the draft that became one, where it need not be read for what both say."""
+
+
 class SeenCall(NamedTuple):
     """A call without an outcome: its id on the other side, its tool, when it began and what it was given."""
 
@@ -153,7 +157,7 @@ class Recorder:
         """What drafting must remember after all that was taken."""
         return self._drafter.state
 
-    def take(self, item: Item) -> list[Commit]:
+    def take(self, item: Item) -> list[Recorded]:
         """Take an item; it is recorded by the next `flush`. A compaction is recorded at once, and what
         was taken before it."""
         self._earliest = self._earliest or max(item.at, 0)
@@ -177,8 +181,8 @@ class Recorder:
         """Drafts that are not recorded yet."""
         return len(self._pending)
 
-    def flush(self, *, bookmark: Bookmark | None = None, barrier: bool = True) -> list[Commit]:
-        """Append what was taken, all of it or nothing; the commits that are new. A new session begins in the same
+    def flush(self, *, bookmark: Bookmark | None = None, barrier: bool = True) -> list[Recorded]:
+        """Append what was taken, all of it or nothing; what of it is new. A new session begins in the same
         transaction. A session that is begun must have something to begin with, or a note.
 
         `bookmark` is kept in that transaction; `HeadMoved` if another process has read further. Without
@@ -186,18 +190,18 @@ class Recorder:
         """
         before = self._seq
         new = self._append_taken(bookmark, barrier=barrier)
-        if _may_name_checks(new, before):
+        if _may_name_checks(new, self._seq - before):
             self._learned += learn(self._store, self._extractor)
         if self._learned:
             new += self._new(self._store.append(self.session, self._learned, barrier=barrier))
             self._learned = []
         return new
 
-    def _append_taken(self, bookmark: Bookmark | None, *, barrier: bool) -> list[Commit]:
+    def _append_taken(self, bookmark: Bookmark | None, *, barrier: bool) -> list[Recorded]:
         if self._unbegun and self._begin():
-            answers = self._created_with(bookmark)
-            if answers is not None:
-                return answers
+            begun = self._created_with(bookmark)
+            if begun is not None:
+                return begun
         self._unbegun = False
         if not self._pending and bookmark is None:
             return []
@@ -208,7 +212,7 @@ class Recorder:
             ),
         )
         self._pending = []
-        return self._new(answers)
+        return [*self._new(answers)]
 
     def forget(self) -> None:
         """Let go of what was taken and could not be recorded."""
@@ -262,7 +266,7 @@ class Recorder:
         if not is_ready(self._store, talk, at_rest=rests):
             raise ParentBehind(talk.id)
 
-    def _created_with(self, bookmark: Bookmark | None) -> list[Commit] | None:
+    def _created_with(self, bookmark: Bookmark | None) -> list[Recorded] | None:
         """Create the session with what was taken; None if another process has begun it."""
         record = self._first_record()
         first = msgspec.structs.replace(opening(self._context, record), happened=record.created)
@@ -274,7 +278,10 @@ class Recorder:
         if not is_ours:
             return None
         self._pending = []
-        return self._new([c for c in commits(self._store, row.id) if c.seq > 1])
+        if row.head == len(drafts) + 1:  # each became a commit, after the first
+            self._seq = row.head
+            return [*drafts]
+        return [*self._new([c for c in commits(self._store, row.id) if c.seq > 1])]
 
     def _record_now(self) -> SessionRecord:
         """The record of the session, read again only for drafts that are made by its status or its name."""
@@ -451,14 +458,15 @@ class Recorder:
         return None
 
 
-def _may_name_checks(new: list[Commit], before: int) -> bool:
-    """Whether the log may name checks now that it did not name at `before`: by one of the commits that were appended
-    since, or by one of another process."""
-    return (
-        not new
-        or new[-1].seq - before != len(new)
-        or any(op.collection in ("checks", "plan") for one in new for op in one.delta)
-    )
+def _may_name_checks(new: list[Recorded], seqs: int) -> bool:
+    """Whether the log may name checks now that it did not name `seqs` commits ago: by what was appended since, or by
+    a commit of another process."""
+    return seqs != len(new) or not new or any(map(_touches_plan, new))
+
+
+def _touches_plan(one: Recorded) -> bool:
+    changes = one.changes if isinstance(one, Draft) else one.delta
+    return any(getattr(each, "collection", "") in ("checks", "plan") for each in changes)
 
 
 def mended(draft: Draft) -> Draft:

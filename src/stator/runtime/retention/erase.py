@@ -224,7 +224,7 @@ def _made(store: StorePort, items: Iterable[ErasureItem], left: Sequence[str] = 
             item = msgspec.structs.replace(item, fields=fields, bytes=size)
         found[item.session, item.seq] = item
     printed = sum(1 for session in {one for one, _ in found} for _ in _runs(store, session))
-    more = [f"what {printed} runs printed, which is not in the record: --all removes it"]
+    more = [f"what {printed} runs printed, which is not in the record: --everything removes it"]
     return Erasing(items=list(found.values()), left=[*left, *(more if printed else ())])
 
 

@@ -263,7 +263,7 @@ def apply(
     """Carry a plan out, an action at a time. One that removes too much is refused unless `yes`."""
     if made.breaker and not yes:
         raise WrongState(
-            f"nothing was done: {made.breaker}", hint="look at the plan; then --apply --yes"
+            f"nothing was done: {made.breaker}", hint="look at the plan; then --yes --force"
         )
     for action in made.actions:
         try:

@@ -52,7 +52,10 @@ class Output(msgspec.Struct, frozen=True):
 
 
 def folder_of(store: StorePort) -> tuple[str, str]:
-    """The store's own path, and where its runs are."""
+    """What another process opens the store by, and where its runs are: beside it, or for a store on a server in the
+    user's data folder, because a run is one of this machine."""
+    if (address := getattr(store, "address", "")) and store.index_path:  # type: ignore[attr-defined]
+        return address, f"{store.index_path}-runs"  # type: ignore[attr-defined]
     info = store.info()
     path = info.detail.get("path", "") if info.kind == "sqlite" else ""
     if not path:

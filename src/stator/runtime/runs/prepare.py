@@ -57,6 +57,11 @@ def prepared(
     restarts_allowed(restart)
     processes.check_program(words[0], here())
     path, runs = folder_of(store)
+    if getattr(store, "holds_password", False):
+        raise InvalidInput(
+            "the URL of the store holds a password, which would be written down for the run",
+            hint="put it into ~/.pgpass or $PGPASSWORD",
+        )
     run = context.mint("run")
     row = session_for(store, context, session or session_name([program] if program else words, run))
     check_free(store, row.id)

@@ -132,9 +132,11 @@ class AsRead:
 
     def steps(self, session: str, found: list[Entry], at: int | None) -> list[Entry]:
         """Steps of a plan, as they read."""
-        if not found:
-            return found
-        from stator.runtime.views.checked import read_steps  # many answers have no plan
+        if not any(map(_names_check, found)):
+            from stator.model.views.checked import read_alone  # many answers have no plan
+
+            return [read_alone(entry) for entry in found]
+        from stator.runtime.views.checked import read_steps  # and few plans have checks
 
         return read_steps(self._below, session, found, at, self._context.root)
 
@@ -204,6 +206,8 @@ class AsRead:
 
     def judging(self, session: str, at: int) -> tuple[set[int], set[str]]:
         """The seqs and ids of the commits by which the steps of the plan are judged at a seq."""
+        if not any(map(_names_check, self._below.entries(session, "plan", at=at))):
+            return set(), set()
         from stator.runtime.views.checked import judged_by
 
         return judged_by(self._below, session, at)
@@ -336,6 +340,11 @@ def as_read(store: StorePort, context: Context) -> StorePort:
 def itself(store: StorePort) -> StorePort:
     """The store itself, whoever reads it."""
     return store.asked_in[0] if isinstance(store, AsRead) else store
+
+
+def _names_check(entry: Entry) -> bool:
+    """Whether a step names a check: how any other reads depends on its record alone."""
+    return bool(getattr(entry.record, "check", ""))
 
 
 def itself_asked(store: StorePort) -> StorePort:

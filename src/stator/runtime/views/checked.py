@@ -26,7 +26,7 @@ from stator.model.exchange.tool_files import command_of, files_of_call, is_file_
 from stator.model.extraction.evidence import seen_commit
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Op, Put
-from stator.model.log.query import NEWEST, CallQuery, CallRow
+from stator.model.log.query import NEWEST, CallQuery, CallRow, Read, read
 from stator.model.log.rewinds import rewind_tags
 from stator.model.records.types import (
     LOOKS,
@@ -41,13 +41,14 @@ from stator.model.records.types import (
 from stator.model.values import paths
 from stator.model.values.ids import retype
 from stator.model.views.checked import CheckRun, FileChanged, is_named, read_step
-from stator.runtime.base.one_answer import one_answer
+from stator.runtime.base.one_answer import ahead, one_answer
 from stator.runtime.base.pages import commit_at, commits_at, find_entry, named_commits
 from stator.runtime.views import reflog
 from stator.store.port import StorePort
 
 CALLS = 100
 """Calls that are looked through for runs of checks that have no record."""
+CALLS_PAGE = 50
 BUDGET = 1000
 """Calls and files that are looked at for one answer."""
 FILES_AHEAD = 32
@@ -88,6 +89,53 @@ def judged_by(store: StorePort, session: str, at: int) -> tuple[set[int], set[st
     seqs, ids = looking.needs({tidy(step.check) for step in steps.values()})
     tags = rewind_tags(store.entries(session, "tags", at=at))
     return {*seqs, *steps, *(seq + 1 for seq, _ in tags)}, ids
+
+
+def read_steps_ahead(store: StorePort, heads: Mapping[str, int]) -> None:
+    """Read in two calls what `read_steps` asks for of several sessions, by their heads. `store` is the store for one
+    question, which has read their plans, checks, calls and tags."""
+    found = {session: _checked_steps(store, session) for session in heads}
+    asked = {session: steps for session, steps in found.items() if steps}
+    pages = {session: _calls_query(session) for session in asked}
+    ahead(
+        store,
+        *(
+            one
+            for session, query in pages.items()
+            for one in (
+                read("entries", session, "files", limit={"files": FILES + 1}),
+                read("commits", session, newest_first=True, limit=1),
+                read("calls", query, cursor=(heads[session] + 1,), limit=CALLS_PAGE),
+            )
+        ),
+    )
+    ahead(
+        store,
+        *(
+            _judging_commits(store, session, steps, heads[session])
+            for session, steps in asked.items()
+        ),
+    )
+
+
+def _checked_steps(store: StorePort, session: str) -> list[PlanRecord]:
+    steps = map(_step, store.entries(session, "plan"))
+    return [step for step in steps if step is not None and tidy(step.check)]
+
+
+def _calls_query(session: str) -> CallQuery:
+    return CallQuery(session=session, statuses=(*RAN, "started"))
+
+
+def _judging_commits(store: StorePort, session: str, steps: list[PlanRecord], head: int) -> Read:
+    """The commits by which steps are judged: of calls, of files, and of the runs that are recorded."""
+    looking = _Looking(store, session, "", None, steps)
+    seqs, ids = looking.needs({tidy(step.check) for step in steps})
+    page = store.calls(_calls_query(session), cursor=(head + 1,), limit=CALLS_PAGE)
+    wanted = (
+        (seqs - {NEWEST}) | {head} | {seq for row in page.rows for seq in (row.seq, row.outcome)}
+    )
+    return read("commits", session, seqs=sorted(wanted - {0}), ids=sorted(ids))
 
 
 def _step(entry: Entry) -> PlanRecord | None:
@@ -231,7 +279,7 @@ class _Looking:
         query = CallQuery(session=self._id, statuses=statuses)
         cursor: tuple[int, ...] | None = (self._upto + 1,)
         while cursor is not None:
-            page = self._store.calls(query, cursor=cursor, limit=50)
+            page = self._store.calls(query, cursor=cursor, limit=CALLS_PAGE)
             rows = [row for row in page.rows if row.outcome <= self._upto]
             commits_at(self._store, self._id, {row.seq for row in rows})
             yield from rows

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
-from stator.model.log.delta import Put, Version
+from stator.model.log.delta import Put, Version, first_ops
+from stator.model.log.query import Read, SessionRow, read
 from stator.model.log.rewinds import stands, visible
-from stator.model.records.types import FileRecord
-from stator.model.views.diff import first_ops
+from stator.model.records.types import LOOKS, FileRecord
+from stator.model.sessions.lifecycle import lent_upto
 from stator.runtime.views import reflog
 from stator.store.port import StorePort
+
+MAKES = ("created", "renamed")
+"""Ops after which there may be a file that was not there before."""
 
 
 class FileChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,9 +45,33 @@ def files_touched(
     )
 
 
+def asks_changed(row: SessionRow) -> Iterator[Read]:
+    """What `changed_by` reads of a session."""
+    after = lent_upto(row.record.lineage)
+    yield read("versions", row.id, after=after, upto=row.head, collections=("files",))
+    yield read("entries", row.id, "tags")
+
+
+def changed_by(store: StorePort, row: SessionRow) -> tuple[list[FileChange], bool]:
+    """The net changes of files that a session made itself, and whether it made any change at all."""
+    after = lent_upto(row.record.lineage)
+    versions = store.versions(row.id, after=after, upto=row.head, collections=("files",))
+    if known := reflog.rewinds(store, row.id):
+        stretches = visible(known, row.head)
+        versions = [version for version in versions if stands(stretches, version.seq)]
+    records = (getattr(version.op, "record", None) for version in versions)
+    if not any(isinstance(r, FileRecord) and r.op not in LOOKS for r in records):
+        return [], False
+    there = files_before(store, row.id, versions)
+    found = net_files(versions, there=there, session=row.id)
+    return [change for change in found if change.op != "skipped"], True
+
+
 def files_before(store: StorePort, session: str, versions: Sequence[Version]) -> set[str]:
-    """The keys of files that were there before a range of versions touched them."""
-    first = [op for op in first_ops(version.op for version in versions) if op.was]
+    """The keys of files that were there before a range of versions touched them; only of files that it made or renamed,
+    because any other was there if it could be changed."""
+    made = {version.key for version in versions if _op(version) in MAKES}
+    first = [op for op in first_ops(v.op for v in versions if v.key in made) if op.was]
     replaced = store.replaced(session, first) if first else []
     return {
         version.key
@@ -53,6 +81,11 @@ def files_before(store: StorePort, session: str, versions: Sequence[Version]) ->
         and isinstance(record := version.op.record, FileRecord)
         and record.op != "deleted"
     }
+
+
+def _op(version: Version) -> str:
+    record = getattr(version.op, "record", None)
+    return record.op if isinstance(record, FileRecord) else ""
 
 
 def net_files(
@@ -78,7 +111,7 @@ def net_files(
         op = _net_op(known.op if known else None, record.op)
         if known is None and op == "created" and version.key in there:
             op = "modified"
-        if version.key not in seen and op in ("created", "renamed") and version.key not in there:
+        if version.key not in seen and op in MAKES and version.key not in there:
             came.add(version.key)
         seen.add(version.key)
         if op == "modified" and version.key in came:
@@ -109,3 +142,46 @@ def _net_op(before: str | None, op: str) -> str:
     if op == "read" and before is not None:
         return before
     return op
+
+
+class ChangedFile(msgspec.Struct, kw_only=True):
+    """A file that sessions changed: how often, and which of them."""
+
+    path: str
+    root: str
+    edits: int = 0
+    sessions: dict[str, SessionRow] = {}
+    """Those that changed it, the one used last first."""
+    op: str = ""
+    """What the session that was used last did to it last."""
+    turn: int = 0
+
+
+def most_changed(
+    store: StorePort, rows: Sequence[SessionRow], *, commits: int
+) -> list[ChangedFile]:
+    """The files that these sessions changed, most changed first, from the newest `commits` of each: one call."""
+    reads = [
+        read(
+            "versions",
+            row.id,
+            after=max(lent_upto(row.record.lineage), row.head - commits),
+            upto=row.head,
+            collections=("files",),
+        )
+        for row in rows
+    ]
+    found: dict[str, ChangedFile] = {}
+    for row, versions in zip(rows, store.together(*reads) if reads else (), strict=True):
+        for version in versions if isinstance(versions, list) else ():
+            record = getattr(version.op, "record", None)
+            if not isinstance(record, FileRecord) or record.op in LOOKS:
+                continue
+            known = found.setdefault(
+                version.key, ChangedFile(path=record.path, root=record.root, sessions={})
+            )
+            known.edits += 1
+            if not known.sessions or row.id == next(iter(known.sessions)):
+                known.op, known.turn = record.op, version.turn
+            known.sessions.setdefault(row.id, row)
+    return sorted(found.values(), key=lambda one: (-one.edits, -len(one.sessions), one.path))

@@ -58,6 +58,8 @@ BATCH = 400
 FEW = 100
 """Sessions that are told so quickly that what was appended in the meantime is left to the next question."""
 RELATED_MAX = 10_000
+CONFLICTS_LOOKED_AT = 500
+"""The newest entries of a collection that are looked at for conflicts."""
 USER_MAX = 200
 """Entries of a collection that are true of the user and are shown in a project."""
 
@@ -117,6 +119,36 @@ def user_state(store: StorePort, context: Context, *, limit: int) -> ProjectStat
         about = SessionAbout(row.id, row.record.name, row.record.agent, active, "project")
         settled = newest(settle_all([(about, known)]), limit)
     return as_state(USER_PROJECT, settled, lambda session: about, "user")
+
+
+BEHIND_COMMITS_MAX = 20_000
+"""Commits that the index may lack: a few long sessions take as long as many short ones."""
+
+
+def conflicts(
+    store: StorePort, context: Context, projects: Iterable[str], *, behind_max: int
+) -> list[tuple[str, StateEntry]] | None:
+    """What sessions of these projects disagree on, each with its project. None where the index lacks more than
+    `behind_max` sessions, or too many commits: then it takes a while, and nobody asked for it."""
+    if context.project_index is None:
+        return None
+    with context.project_index(store, True) as index:
+        behind = [] if index is None else index.behind()[0]
+        if index is None or len(behind) > behind_max:
+            return None
+    if behind and sum(store.heads(dict.fromkeys(behind, 0)).values()) > BEHIND_COMMITS_MAX:
+        return None
+
+    def read(index: ProjectIndex) -> list[tuple[str, StateEntry]]:
+        found = []
+        for project in projects:
+            settled = index.settled(project, limit=CONFLICTS_LOOKED_AT)
+            state = as_state(project, settled, _abouts(index, settled).get, "project")
+            entries = (one for each in state.collections.values() for one in each)
+            found += [(project, one) for one in entries if one.conflicts]
+        return found
+
+    return ask(store, context, read)
 
 
 def one_entry(

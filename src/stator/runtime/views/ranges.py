@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 
+from stator.errors import BadPosition
 from stator.model.log.commit import Commit, Large
-from stator.model.log.delta import Op, Put, Version
-from stator.model.log.query import PAGE_MAX, CallQuery, CallRow
+from stator.model.log.delta import Op, Put, Version, first_ops
+from stator.model.log.query import PAGE_MAX, CallQuery, CallRow, Read, read
 from stator.model.log.rewinds import rewind_of, stands, visible
 from stator.model.records.tables import BOOKKEEPING, COLLECTIONS, key_of
 from stator.model.records.types import Entry, ReadStep, SessionRecord
@@ -15,7 +16,7 @@ from stator.model.values.position import AtTurn, Range, Ref, parse_range, parse_
 from stator.model.views import diff as diffs
 from stator.model.views.diff import CallItem, Diff, Pair
 from stator.model.views.why import why_of
-from stator.runtime.base.one_answer import is_row_read, one_answer
+from stator.runtime.base.one_answer import ahead, is_row_read, one_answer
 from stator.runtime.base.pages import commit_at, commits_at, named_commits
 from stator.runtime.views import reflog
 from stator.runtime.views.as_read import (
@@ -69,6 +70,19 @@ def ends(store: StorePort, session: str, parsed: Range) -> tuple[Point, Point]:
         return locate(store, session, parsed.start.text or "head"), last
     before = last.seq - 1
     return (Point(last.session, before, f"@{before}") if last.seq else last), last
+
+
+def seqs_of(store: StorePort, session: str, span: str | None) -> tuple[int, int | None]:
+    """The seqs that a turn or a range is after and up to; without one, of the whole log: the end is None."""
+    if span is None:
+        return 0, None
+    first, last = ends(store, session, parse_range(span))
+    if first.session != last.session:
+        raise BadPosition(
+            f"{span!r:.60} begins in one session and ends in another",
+            hint="stator diff compares two sessions",
+        )
+    return first.seq, last.seq
 
 
 def between(store: StorePort, a: Point, b: Point) -> Diff:
@@ -199,7 +213,7 @@ class _Steps:
                 )
         ways = [[c for c in self._commits[p.session] if c.seq <= p.seq] for p in self._points]
         deltas = [[op for commit in way for op in commit.delta] for way in ways]
-        first = [op for ops in deltas for op in diffs.first_ops(ops) if 0 < op.was <= trunk]
+        first = [op for ops in deltas for op in first_ops(ops) if 0 < op.was <= trunk]
         b = self._points[1]
         self._read_plan(b, itertools.chain(*deltas))
         # Up to where they part, both ways have the same log.
@@ -218,14 +232,20 @@ class _Steps:
     def _long(self, trunk: int) -> list[list[Version]]:
         """The same from the index of versions. What they replaced, and why they came, is in commits that are read
         together."""
-        names = [name for name in self._collections if name not in BOOKKEEPING]
+        names = tuple(name for name in self._collections if name not in BOOKKEEPING)
+        on_way = [point for point in self._points if point.seq > trunk]
+        versions = [
+            read("versions", point.session, after=trunk, upto=point.seq, collections=names)
+            for point in on_way
+        ]
+        ahead(self._store, *versions, *self._asks_kept())
         ways = [
             self._store.versions(point.session, after=trunk, upto=point.seq, collections=names)
-            if point.seq > trunk
+            if point in on_way
             else []
             for point in self._points
         ]
-        ops = [diffs.first_ops(version.op for version in way) for way in ways]
+        ops = [first_ops(version.op for version in way) for way in ways]
         first = [op for found in ops for op in found if 0 < op.was <= trunk]
         last = {(v.op.collection, v.op.id): v.seq for v in ways[1]}
         session = self._points[1].session
@@ -262,21 +282,32 @@ class _Steps:
             return found
         return found + diffs.paired(*self._kept())
 
+    @property
+    def _bookkeeping(self) -> list[str]:
+        return [name for name in self._collections if name in BOOKKEEPING]
+
+    def _asks_kept(self) -> list[Read]:
+        """What commits keep up to date by themselves, and what steps of the plan are judged by, at both ends."""
+        kept = self._bookkeeping
+        names = dict.fromkeys((*kept, "plan", *JUDGES_STEPS, *JUDGING)) if kept else {}
+        return [
+            read("entries", point.session, *names, at=point.seq, limit=MOST)
+            for point in self._points
+            if kept
+        ]
+
     def _kept(self) -> list[list[Entry]]:
         """What commits keep up to date by themselves, at both ends."""
-        kept = [name for name in self._collections if name in BOOKKEEPING]
+        kept = self._bookkeeping
         if not kept:
             return [[], []]
-        for point in self._points:
-            names = (*kept, "plan", "tags", *JUDGING)
-            read_ahead(self._store, point.session, *names, at=point.seq, limit=MOST)
         return [self._store.entries(point.session, *kept, at=point.seq) for point in self._points]
 
     @property
     def has_calls(self) -> bool:
         """Whether calls may have begun on the way to the end."""
-        read = self._commits.get(self._points[1].session)
-        return read is None or any(commit.kind == "call" for commit in read)
+        known = self._commits.get(self._points[1].session)
+        return known is None or any(commit.kind == "call" for commit in known)
 
     def in_force(self) -> diffs.Touches:
         """The touches without those that were rewound on the way."""
@@ -292,9 +323,9 @@ class _Steps:
         # Each rewind leaves a tag: without one, none of these versions was rewound.
         if not any(version.op.collection == "tags" for version in versions):
             return versions
-        if (read := self._commits.get(point.session)) is not None:
+        if (known := self._commits.get(point.session)) is not None:
             # An earlier rewind says nothing of what came after it.
-            rewinds = [found for one in read if (found := rewind_of(one)) is not None]
+            rewinds = [found for one in known if (found := rewind_of(one)) is not None]
         else:
             rewinds = reflog.rewinds(self._store, point.session, point.seq)
         stretches = visible(rewinds, point.seq)

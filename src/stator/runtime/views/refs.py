@@ -12,6 +12,7 @@ from stator.errors import Ambiguous, BadPosition, NotFound, Removed
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
 from stator.model.log.query import CallQuery, CallRow, SessionQuery, SessionRow
+from stator.model.records.tables import OUTSIDE
 from stator.model.records.types import Parent
 from stator.model.values.ids import is_id, record_id, short, suffix_of
 from stator.model.values.position import (
@@ -21,6 +22,7 @@ from stator.model.values.position import (
     AtTurn,
     Position,
     Ref,
+    parse_position,
     parse_ref,
 )
 from stator.model.views.unplaced import EXPLAINED, named
@@ -33,6 +35,8 @@ from stator.store.port import StorePort
 
 CANDIDATES = 8
 PAGE = 100
+LOOKED_AT = 16
+"""Commits that are read at once to find what an agent did last."""
 _RECORD = re.compile(r"[0-9a-f]{16}(\.[0-9]+)?\Z")
 """What the id of a record looks like."""
 
@@ -55,8 +59,11 @@ class Point(msgspec.Struct, frozen=True):
     shown: str
 
 
-def find_session(store: StorePort, text: str, *, project: str | None = None) -> SessionRow:
-    """The session a person means: id, end of an id, name, alias, or `last` (newest in the project).
+def find_session(
+    store: StorePort, text: str, *, project: str | None = None, prefix: bool = False
+) -> SessionRow:
+    """The session a person means: id, end of an id, name, or `last` (newest in the project); with `prefix`, also the
+    beginning of a name that no other session has.
 
     A name means the session that was adopted for it; an id means that session itself.
     """
@@ -65,7 +72,7 @@ def find_session(store: StorePort, text: str, *, project: str | None = None) -> 
         if newest is None:
             raise NotFound(
                 "there are no sessions here yet",
-                hint="stator ls --all lists the sessions of every project",
+                hint="stator ls --everywhere lists the sessions of every project",
             )
         return newest
     if is_id(text, "session"):
@@ -83,9 +90,12 @@ def find_session(store: StorePort, text: str, *, project: str | None = None) -> 
     named = bool(rows)
     if not rows and (suffix := suffix_of(text, "session")):
         rows = store.sessions(SessionQuery(suffix=suffix), limit=CANDIDATES).rows
+    if not rows and prefix:
+        rows = _beginning(store, text, project, trash)
+        named = bool(rows)
     if not rows:
         raise project_flags.purged(store, text) or NotFound(
-            f"no session {text!r:.80}", hint="stator ls lists sessions", session=text
+            f"no session {text!r:.80}", hint=_hint(store, text, project), session=text
         )
     if len(rows) > 1:
         raise Ambiguous(
@@ -94,6 +104,14 @@ def find_session(store: StorePort, text: str, *, project: str | None = None) -> 
             hint="give an id: " + ", ".join(short(row.id) for row in rows),
         )
     return followed(store, rows[0]) if named else rows[0]
+
+
+def _hint(store: StorePort, text: str, project: str | None) -> str:
+    """What to do about a name that no session has: an agent's name is the one that people try."""
+    page = store.sessions(SessionQuery(agent=text, project=project), limit=1)
+    if not page.rows:
+        return "stator ls lists sessions"
+    return f"the last session of {text} is {short(page.rows[0].id)}; stator ls -l lists ids"
 
 
 def followed(store: StorePort, row: SessionRow) -> SessionRow:
@@ -115,19 +133,51 @@ def _by_id(store: StorePort, session: str) -> SessionRow:
         raise project_flags.purged(store, session) or error from None
 
 
+def _beginning(
+    store: StorePort, text: str, project: str | None, trash: project_flags.Trash
+) -> list[SessionRow]:
+    """Sessions whose names begin so: those of the project, else any. Those that one session was adopted for count
+    once."""
+    found = [
+        row
+        for row in matching(store, SessionQuery(project=project))
+        if row.record.name.startswith(text) and row.record.mode != "project" and row not in trash
+    ]
+    if not found and project is not None:
+        return _beginning(store, text, None, trash)
+    ends = {followed(store, row).id: row for row in found[:CANDIDATES]}
+    return list(ends.values())
+
+
 def last_used(store: StorePort, project: str | None = None) -> SessionRow | None:
-    """The session used last, apart from a project's own session and those in the trash."""
+    """The session in which an agent did something last, apart from a project's own session and those in the trash.
+    Settling, tagging, scoring or importing a session does not make it the last one."""
     trash = project_flags.Trash(store)
     rows = rows_of(store, project=project)
     rows = (row for row in rows if row.record.mode != "project" and row not in trash)
     newest, at = None, -1
     for row in rows:
         if row.updated <= at:
-            break  # rows are in this order, and none was used later than its newest commit
-        used = provenance.known_time(store, row.record, row.head, row.updated)
+            break  # rows are in this order, and no agent did anything later than its session's newest commit
+        seq, acted = last_act(store, row)
+        used = provenance.known_time(store, row.record, seq, acted)
         if used > at:
             newest, at = row, used
     return None if newest is None else followed(store, newest)
+
+
+def last_act(store: StorePort, row: SessionRow) -> tuple[int, int]:
+    """The newest commit of a session that tells of its agent, and when that happened; of a session in which no agent
+    did anything, its first commit."""
+    upto: int | None = None
+    while True:
+        page = store.commits(row.id, upto=upto, newest_first=True, limit=LOOKED_AT, load=False)
+        for commit in page:
+            if commit.kind not in OUTSIDE or commit.seq == 1:
+                return commit.seq, commit.used
+        if not page:
+            return row.head, row.updated
+        upto = page[-1].seq - 1
 
 
 def rows_of(
@@ -259,6 +309,15 @@ def locate(store: StorePort, session: str, ref: str) -> Point:
     return resolve(store, session_of(store, session, parsed), parsed.position)
 
 
+def annotated(store: StorePort, session: str, on: str) -> str:
+    """The turn (by number) or call (by id) that a person wants to mark, as it is recorded."""
+    if suffix_of(on, "call"):
+        return find_call(store, on, session=session).call
+    if isinstance(parse_position(on), AtTurn):
+        return locate(store, session, on).shown
+    raise BadPosition(f"{on!r:.60} is neither a turn nor a call", hint="use t5 or the id of a call")
+
+
 def session_of(store: StorePort, session: str, ref: Ref) -> str:
     """The session a ref is about: the one it names, else this one."""
     if not ref.session or ref.session == session:
@@ -268,7 +327,8 @@ def session_of(store: StorePort, session: str, ref: Ref) -> str:
         # What a session continues is there as long as it is.
         is_there = any(part.session == ref.session for part in own.lineage)
         return ref.session if is_there else _by_id(store, ref.session).id
-    return find_session(store, ref.session, project=store.session(session).record.project).id
+    own = store.session(session).record
+    return find_session(store, ref.session, project=own.project, prefix=True).id
 
 
 def resolve(store: StorePort, session: str, position: Position) -> Point:

@@ -17,7 +17,6 @@ from stator.model.log.query import (
     CallRow,
     Counts,
     Head,
-    Page,
     SessionRow,
     TurnRow,
 )
@@ -31,14 +30,15 @@ from stator.model.records.types import (
     State,
 )
 from stator.model.values import canon
-from stator.model.values.position import AtHead, parse_range, parse_ref
+from stator.model.values.position import AtHead, parse_ref
 from stator.model.views.diff import Diff, superseded
 from stator.model.views.unplaced import Unplaced
 from stator.runtime.base.pages import counts_of
 from stator.runtime.views import words
 from stator.runtime.views.as_read import for_one_answer, unplaced_in
 from stator.runtime.views.file_changes import FileChange, files_touched
-from stator.runtime.views.ranges import between, ends, points
+from stator.runtime.views.glance.calls import list_calls, statuses_of
+from stator.runtime.views.ranges import END, between, points, seqs_of
 from stator.runtime.views.reflog import (
     Reflog,
     left_turns,
@@ -50,10 +50,6 @@ from stator.runtime.views.words import ModelWords
 from stator.store.port import StorePort
 
 PAGE = 1000
-WAITS = "awaiting approval"
-FAILED = ("error", "timeout", "cancelled", "denied", "in doubt")
-
-
 ERASED = "(erased)"
 """What an erased decision says."""
 
@@ -126,7 +122,7 @@ class SessionReader:
         load: bool = True,
     ) -> Iterator[Commit]:
         """Commits of the whole session or of a range such as `t4..t5`, one page read at a time."""
-        after, upto = self._bounds(span)
+        after, upto = seqs_of(self._store, self._id, span)
         left = limit
         while left is None or left > 0:
             size = PAGE if left is None else min(PAGE, left)
@@ -141,12 +137,6 @@ class SessionReader:
                 upto = page[-1].seq - 1
             else:
                 after = page[-1].seq
-
-    def _bounds(self, span: str | None) -> tuple[int, int | None]:
-        if span is None:
-            return 0, None
-        first, last = ends(self._store, self._id, parse_range(span))
-        return first.seq, last.seq
 
     def unplaced(self) -> list[Unplaced]:
         """What is known of a recorded session and has no place in its log yet, in order: no position, no hash."""
@@ -265,18 +255,25 @@ class SessionReader:
 
     # -- questions --------------------------------------------------------------------------------
 
-    def files(self, *, last: int | None = None, reads: bool = False) -> list[FileChange]:
-        """Files touched in the last `last` turns (default: ever), net, newest first. What was rewound is left out."""
-        after, store = 0, for_one_answer(self._store)
+    def files(
+        self, span: str | None = None, *, last: int | None = None, reads: bool = False
+    ) -> list[FileChange]:
+        """Files touched in a turn or a range, or in the last `last` turns (default: ever), net, newest first. What was
+        rewound is left out."""
+        store = for_one_answer(self._store)
+        after, upto = seqs_of(self._store, self._id, span)
         if last is not None:
             rows = standing_turns(store, self._id, last)
-            after = rows[-1].first - 1 if rows else 0
-        upto = store.head(self._id).seq
+            after = max(after, rows[-1].first - 1 if rows else 0)
+        upto = END if upto is None else upto
         return files_touched(store, self._id, after=after, upto=upto, reads=reads)
 
-    def decisions(self, *, standing: bool | None = None) -> list[DecisionLine]:
-        """Decisions in the order they were made; those that are current, those that are not (superseded, taken
-        back or erased), or all."""
+    def decisions(
+        self, span: str | None = None, *, standing: bool | None = None
+    ) -> list[DecisionLine]:
+        """Decisions in the order they were made, ever or in a turn or a range; those that are current, those that are
+        not (superseded, taken back or erased), or all."""
+        after, upto = seqs_of(self._store, self._id, span)
         versions = self._store.versions(
             self._id, after=0, upto=self.head.seq, collections=("decisions",)
         )
@@ -305,62 +302,28 @@ class SessionReader:
         return [
             msgspec.structs.replace(line, by="" if line.stands else by.get(line.id, ""))
             for line in lines.values()
-            if standing is None or line.stands is standing
+            if (standing is None or line.stands is standing)
+            and after < line.seq <= (line.seq if upto is None else upto)
         ]
 
     def calls(
         self,
+        span: str | None = None,
         *,
         status: str | None = None,
         tool: str | None = None,
         last: int | None = None,
         limit: int = 100,
     ) -> list[CallRow]:
-        """Calls, newest first; `status` may also be `failed` (did not end ok) or `open` (no outcome yet)."""
+        """Calls of the session, or of a turn or a range of it, newest first; `status` may also be `failed` (did not
+        end ok) or `open` (no outcome yet)."""
         statuses = statuses_of(status)
+        first, upto = seqs_of(self._store, self._id, span)
         after = -1
         if last is not None:
             rows = self._store.turns(self._id, newest_first=True, limit=last)
             after = rows[-1].turn - 1 if rows else -1
-        query = CallQuery(session=self._id, tool=tool, statuses=statuses, after_turn=after)
-        return list_calls(self._store, query, None, limit).rows
-
-
-def list_calls(
-    store: StorePort, query: CallQuery, cursor: tuple[int, ...] | None, limit: int
-) -> Page[CallRow]:
-    """Calls that match. An index knows a call without an outcome as started; whether it waits for a
-    person is in the state, so that is looked up for those."""
-    wanted = query.statuses
-    if WAITS in wanted:
-        query = msgspec.structs.replace(query, statuses=(*wanted, "started"))
-    rows: list[CallRow] = []
-    while True:
-        page = store.calls(query, cursor=cursor, limit=limit - len(rows))
-        found = _precise(store, page.rows)
-        rows += [row for row in found if not wanted or row.status in wanted]
-        cursor = page.cursor
-        if cursor is None or len(rows) >= limit:
-            return Page(rows, cursor)
-
-
-def _precise(store: StorePort, rows: Sequence[CallRow]) -> list[CallRow]:
-    """Calls without an outcome, with whether they wait for a person: what each session has of them is read once."""
-    waiting = {
-        entry.key
-        for session in {row.session for row in rows if row.status == "started"}
-        for entry in store.entries(session, "calls")
-        if getattr(entry.record, "status", "") == WAITS
-    }
-    return [
-        msgspec.structs.replace(row, status=WAITS)
-        if row.status == "started" and row.call in waiting
-        else row
-        for row in rows
-    ]
-
-
-def statuses_of(status: str | None) -> tuple[str, ...]:
-    """What a status asks for: itself, or every status that `failed` or `open` means; any, if none is given."""
-    named = {"failed": FAILED, "open": (WAITS, "started", "in doubt")}
-    return named.get(status or "", (status,) if status else ())
+        query = CallQuery(
+            session=self._id, tool=tool, statuses=statuses, after=first, after_turn=after
+        )
+        return list_calls(self._store, query, None if upto is None else (upto + 1,), limit).rows

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from itertools import islice
 
 from stator.errors import NotFound
-from stator.model.log.query import SessionQuery, SessionRow
+from stator.model.log.query import SessionQuery, SessionRow, read
 from stator.model.log.rewinds import TAG
 from stator.model.views.tree import Branch, Tree, in_order
-from stator.runtime.base.pages import commits_at, matching
-from stator.runtime.views.as_read import for_one_answer, read_ahead
+from stator.runtime.base.one_answer import ahead
+from stator.runtime.base.pages import matching
+from stator.runtime.views.as_read import for_one_answer
 from stator.runtime.views.reflog import turn_at
 from stator.runtime.views.refs import rows_of
 from stator.runtime.views.spend import spent
@@ -23,7 +23,8 @@ LIMIT = 1000
 
 
 def tree_of(store: StorePort, session: str, *, limit: int = LIMIT) -> Tree:
-    """The whole tree a session is in: from the one that has no parent down."""
+    """The whole tree a session is in: from the one that has no parent down, one call for each generation."""
+    store = for_one_answer(store)
     row = store.session(session)
     seen = {row.id}
     while row.record.parent is not None and row.record.parent.session not in seen:
@@ -32,15 +33,15 @@ def tree_of(store: StorePort, session: str, *, limit: int = LIMIT) -> Tree:
             row = store.session(row.record.parent.session)
         except NotFound:  # it is gone: the tree begins below it
             break
-    found, todo, more = [row], deque([row.id]), False
-    while todo and not more:
-        below = islice(matching(store, SessionQuery(parent=todo.popleft())), limit + 1)
-        for other in below:
-            if len(found) == limit:
-                more = True
-                break
-            found.append(other)
-            todo.append(other.id)
+    found, level, more = [row], [row.id], False
+    while level and not more:
+        queries = [SessionQuery(parent=above) for above in level]
+        ahead(store, *(read("sessions", query) for query in queries))
+        below = [other for query in queries for other in islice(matching(store, query), limit + 1)]
+        room = limit - len(found)
+        more = len(below) > room
+        found += below[:room]
+        level = [other.id for other in below[:room]]
     return _tree(store, found, more=more)
 
 
@@ -55,12 +56,21 @@ def _tree(store: StorePort, rows: Iterable[SessionRow], *, more: bool) -> Tree:
     store = for_one_answer(store)
     by_id = {row.id: row for row in rows}
     began: dict[str, set[int]] = {}
+    ahead(
+        store,
+        *(read("entries", one, "spend", "tags") for one in by_id),
+        *(read("session", one, counted=True) for one in by_id),
+    )
     for row in by_id.values():
-        read_ahead(store, row.id, "spend", "tags")
         if (parent := row.record.parent) is not None and parent.session in by_id:
             began.setdefault(parent.session, set()).add(parent.seq)
-    for session, seqs in began.items():
-        commits_at(store, session, seqs, load=False)
+    ahead(
+        store,
+        *(
+            read("commits", session, seqs=sorted(seqs), load=False)
+            for session, seqs in began.items()
+        ),
+    )
     turn = lru_cache(maxsize=None)(partial(turn_at, store))
     branches = [_branch(store, row, by_id, turn) for row in by_id.values()]
     return Tree(branches=in_order(branches), more=more)

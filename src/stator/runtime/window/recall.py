@@ -17,6 +17,7 @@ from stator.errors import NotFound
 from stator.model.exchange.tool_files import subject
 from stator.model.log.commit import Commit, Gone, Large
 from stator.model.log.delta import Put, Version
+from stator.model.log.query import read
 from stator.model.log.shown_text import cut_short
 from stator.model.records.tables import EVICTED, RECALLED, SPOKEN, recall_note
 from stator.model.records.types import (
@@ -29,8 +30,10 @@ from stator.model.values import canon
 from stator.model.values.json_text import shown
 from stator.model.window.compaction import CHATTER, GROUPS, RANKS, UNDONE, bounded, key_for, order
 from stator.model.window.reply import requests, text_of
-from stator.runtime.base.pages import commit_at, find_entry
+from stator.runtime.base.one_answer import ahead
+from stator.runtime.base.pages import commit_at, find_entry, named_commits
 from stator.runtime.base.provenance import imported_upto
+from stator.runtime.views.as_read import for_one_answer
 from stator.runtime.views.refs import find_call, find_session, intent_of, last_attempt, with_session
 from stator.runtime.window.transcript import latest, stands_for
 from stator.store.port import StorePort
@@ -84,15 +87,22 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True):
 # -- what left ------------------------------------------------------------------------------------
 
 
-def evicted(store: StorePort, session: str, *, all: bool = False) -> list[Evicted]:
+def evicted(
+    store: StorePort, session: str, *, all: bool = False, most: int | None = None
+) -> list[Evicted]:
     """What the current compaction evicted and what did not fit into what the last answer was made from, what
-    matters most first; or what every compaction and every answer did, newest first."""
+    matters most first, at most `most`; or what every compaction and every answer did, newest first."""
+    store = for_one_answer(store)
     look = _Look(store, session)
     if not all:
         last = latest(store, session)
         by = 0 if last is None else stands_for(last)
-        entries = store.entries(session, "evicted")
-        places = [(e.record, e.seq if _is_window(e.record) else by) for e in entries]
+        entries = [
+            e for e in store.entries(session, "evicted") if isinstance(e.record, EvictedRecord)
+        ]
+        chosen = sorted(entries, key=lambda e: order(e.record))[:most]  # type: ignore[arg-type]
+        places = [(e.record, e.seq if _is_window(e.record) else by) for e in chosen]
+        _read_commits(store, session, [record for record, _ in places])
         return _ranked([look.item(record, seq) for record, seq in places if seq])
     found: dict[int, list[Evicted | None]] = {}
     for version in store.versions(
@@ -102,6 +112,16 @@ def evicted(store: StorePort, session: str, *, all: bool = False) -> list[Evicte
             item = look.item(version.op.record, version.seq)
             found.setdefault(version.seq, []).append(item)
     return [item for seq in sorted(found, reverse=True) for item in _ranked(found[seq])]
+
+
+def _read_commits(store: StorePort, session: str, records: Sequence[Record]) -> None:
+    """Read in one call the commits that some keys name, and the intents of calls among them."""
+    known = [record for record in records if isinstance(record, EvictedRecord)]
+    calls = {f"k_{one.key[7:]}" for one in known if one.key.startswith("call:c_")}
+    if known:
+        seqs = {one.seq for one in known if one.seq > 0}
+        ahead(store, read("session", session))
+        named_commits(store, session, seqs, ids=calls, load=False)
 
 
 def _is_window(record: Record) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from stator.errors import IdReused
+from stator.errors import IdReused, NotFound
 from stator.model.log.commit import Draft, Provenance, Upsert
 from stator.model.log.query import Holder
 from stator.model.records.types import FactRecord
 from stator.model.values import canon
-from stator.store.contract.drive import Ids, Story, begin
+from stator.store.contract.drive import Drafts, Ids, Story, begin
 from stator.store.port import StorePort
 
 
@@ -150,6 +150,25 @@ class TestIdempotency:
         first = story.add(draft)
         story.store.acquire(story.session, Holder(epoch=0), take=True)
         assert story.add(draft) == first
+
+    def test_a_draft_repeated_in_one_creation_is_recorded_once(self, store: StorePort) -> None:
+        """By its id, and by its origin under another id; as often as it comes."""
+        drafts = Drafts(Ids("new"), Ids("new")("session"))
+        opening = drafts.open("new", mode="recorded")
+        fact = drafts.fact("a", origin=("claude", "1"))
+        other = drafts.fact("a", origin=("claude", "1"))
+        store.create([opening, fact, fact, drafts.fact("b"), other, fact])
+        assert [commit.kind for commit in store.commits(drafts.session)] == ["open", "fact", "fact"]
+
+    def test_an_id_with_two_bodies_in_one_creation_is_refused(self, store: StorePort) -> None:
+        """Nothing is created."""
+        drafts = Drafts(Ids("new"), Ids("new")("session"))
+        opening, fact = drafts.open("new", mode="recorded"), drafts.fact("a")
+        other = msgspec.structs.replace(drafts.fact("b"), id=fact.id)
+        with pytest.raises(IdReused):
+            store.create([opening, fact, other])
+        with pytest.raises(NotFound):
+            store.session(drafts.session)
 
     def test_creating_again_with_another_commit_id_changes_nothing(self, store: StorePort) -> None:
         """The name identifies the session."""

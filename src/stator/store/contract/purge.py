@@ -17,6 +17,7 @@ from stator.model.log.commit import (
 from stator.model.log.query import Lease, SessionQuery
 from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import FlagRecord
+from stator.model.sessions.lifecycle import COPIES
 from stator.store.contract.drive import Drafts, Ids, Story, begin, counts, find, large_text, still
 from stator.store.contract.erasure import must_verify
 from stator.store.port import StorePort
@@ -174,6 +175,16 @@ class TestPurge:
         for session in (other.session, project.session):
             with pytest.raises(InvalidInput):
                 project.add(purging(project, session))
+
+    def test_the_session_that_notes_copies_purges_those_of_any_project(
+        self, store: StorePort
+    ) -> None:
+        """What was purged where it came from is purged here without a commit in the project's own session."""
+        gone = told(store, "gone", project="elsewhere")
+        notes = told(store, "(project)", project=COPIES, mode="project")
+        notes.add(purging(notes, gone.session))
+        with pytest.raises(NotFound):
+            store.session(gone.session)
 
     def test_repeating_a_purge_returns_the_first_commit(
         self, store: StorePort, project: Story

@@ -46,7 +46,12 @@ class TestSessions:
         """Names are unique per tenant and project only."""
         for n, scope in enumerate(({}, {"project": "p"}, {"tenant": "t"})):
             drafts = Drafts(Ids(str(n)), Ids(str(n))("session"))
-            assert store.create([drafts.open("same", **scope)])[1]
+            row, new = store.create([drafts.open("same", **scope)])
+            assert new
+            same = SessionQuery(name="same", project=row.record.project)
+            assert row in store.sessions(same).rows
+        assert len(store.sessions(SessionQuery(name="same")).rows) == 3
+        assert len(store.sessions(same).rows) == 2
 
     def test_an_id_that_exists_under_another_name_is_a_conflict(self, store: StorePort) -> None:
         """A session id names one session permanently."""

@@ -334,8 +334,10 @@ class PostgresAppender:
         db.durable = durable
         first = drafts[0]
         live, statements = self.begun(db, record, s, first.key if first.kind == "open" else "")
-        before, commits = live.record, [self.sealed(live, draft) for draft in drafts]
-        statements += written(live, commits, before)
+        work = _LockedAppend(self, db, live, {}, begins=statements)
+        for draft in drafts:
+            work.add(draft)
+        statements = work.pending_statements()
         if note is not None:
             statements.append(bookmark_put(live, note))
         *_, rows = db.ask(*statements, by_id(record.id), commit=True)
@@ -409,8 +411,15 @@ class _LockedAppend:
     """One append while the session's row is locked."""
 
     def __init__(
-        self, appender: PostgresAppender, db: Transaction, live: RemoteLive, there: dict[bytes, Any]
-    ) -> None:
+        self, appender: PostgresAppender, db: Transaction, live: RemoteLive,
+        there: dict[bytes, Any], begins: Sequence[Statement] | None = None,
+    ) -> None:  # fmt: skip
+        """`there`: the rows of known ids. `begins`: of a session that is new, what is to be sent before anything."""
+        self._is_new = begins is not None
+        self._begins = list(begins or ())
+        self._added: list[Commit] = []
+        self._given: set[object] = set()
+        """The ids and origins of what was added here."""
         self._appender = appender
         self._db = db
         self.live = live
@@ -426,13 +435,17 @@ class _LockedAppend:
             return there
         keyed = self._appender.sealed(self.live, draft)
         self.commits.append(keyed)
+        self._added.append(keyed[0])
+        self._given |= {keyed[0].id, keyed[0].origin}
         if draft.kind in REMOVALS:
             self._remove(draft, keyed[0].seq)
         return keyed[0]
 
     def pending_statements(self) -> list[Statement]:
         """What is still to be written."""
-        return written(self.live, self.commits, self._before) if self.commits else []
+        begins, self._begins = self._begins, []
+        own = written(self.live, self.commits, self._before) if self.commits else []
+        return begins + own
 
     def _remove(self, draft: Draft, by: int) -> None:
         """Take away what an erasure or a purge says is to go, and look at the session again."""
@@ -456,11 +469,11 @@ class _LockedAppend:
         live = self.live
         identifier = to_bytes(check_id(draft.id, "commit"))
         known = draft if draft.origin is None else with_recorded_origin(draft, live.redactor)
-        for commit, _ in self.commits:
-            if commit.id == draft.id or same_origin(known, commit):
-                self._flush()  # it is compared with the state before it
-                live = self.live
-                return self._same(draft, known, commit)
+        if draft.id in self._given or (known.origin is not None and known.origin in self._given):
+            for commit in self._added:
+                if commit.id == draft.id or same_origin(known, commit):
+                    self._flush()  # it is compared with the state before it
+                    return self._same(draft, known, commit)
         row = self._there.get(identifier)
         if row is not None:
             seq = live.seq_in([row])
@@ -489,7 +502,7 @@ class _LockedAppend:
         )
 
     def _by_origin(self, draft: Draft) -> Commit | None:
-        if draft.origin is None:
+        if draft.origin is None or (self._is_new and not self.live.record.lineage):
             return None
         values = {"session": key_of(self.live.known.id), "origins": [digest(*draft.origin)]}
         (rows,) = self._db.ask(Statement("known_origins", values))

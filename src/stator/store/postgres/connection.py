@@ -167,19 +167,16 @@ class Connections:
         self, work: Callable[[Transaction], Result], *, patience_s: float = ANSWER_S
     ) -> Result:
         """Run a transaction, again where the server asks for it. `work` commits with its last statements."""
-        for _ in range(TRIES_MAX - 1):
+        met: SerializeAgain | None = None
+        for _ in range(TRIES_MAX):
             try:
                 with self.transaction(WRITE, patience_s=patience_s) as db:
                     return work(db)
-            except SerializeAgain:
-                pass
-        try:
-            with self.transaction(WRITE, patience_s=patience_s) as db:
-                return work(db)
-        except SerializeAgain as error:
-            raise StoreBusy(
-                f"gave up after {TRIES_MAX} transactions that met others", hint="try again"
-            ) from error
+            except SerializeAgain as error:
+                met = error
+        raise StoreBusy(
+            f"gave up after {TRIES_MAX} transactions that met others", hint="try again"
+        ) from met
 
     @contextmanager
     def transaction(self, begin: str, *, patience_s: float = ANSWER_S) -> Iterator[Transaction]:
@@ -241,11 +238,11 @@ class Connections:
     def send(self, link: Link, texts: Sequence[tuple[str, Mapping[str, Any] | None]]) -> list[Rows]:
         """Send everything, then read everything: one round trip."""
         self.trips += 1
-        _noted.pop(id(link), None)
+        link.warned = ""
         with translated(link):
             found = exchange(link, texts)
-        if warned := _noted.pop(id(link), None):
-            raise StoreUnreachable(f"the standby did not acknowledge: {warned}")
+        if link.warned:
+            raise StoreUnreachable(f"the standby did not acknowledge: {link.warned}")
         return found
 
 
@@ -264,13 +261,9 @@ def translated(link: Link) -> Iterator[None]:
         raise _ours(error) from error
 
 
-_noted: dict[int, str] = {}
-"""Warnings of connections that are being read from."""
-
-
 def _note(link: Link, notice: psycopg.errors.Diagnostic) -> None:
     if notice.sqlstate == UNACKNOWLEDGED:
-        _noted[id(link)] = notice.message_primary or "a wait was cancelled"
+        link.warned = notice.message_primary or "a wait was cancelled"
 
 
 def _unsaid(url: str) -> dict[str, str]:

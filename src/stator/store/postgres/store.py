@@ -92,6 +92,7 @@ class PostgresStore:
         self.url = url
         self._durability = durability
         self._read_only = read_only
+        self._part = part
         self._connections = Connections(url)
         try:
             self._tenant = self._prepared(url, part, create=create and not read_only)
@@ -420,10 +421,17 @@ class PostgresStore:
     def sql(
         self, query: str, *, row_limit: int = 1000, seconds: float = 5.0
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
-        from stator.store.postgres import query as queries
+        from stator.store.postgres.sandbox import process  # few programs ask in SQL
 
         self._connections.check()
-        return queries.run(self._connections, query, row_limit=row_limit, seconds=seconds)
+        return process.run(
+            self.url,
+            self._part,
+            without_password(self.url),
+            query,
+            row_limit=row_limit,
+            seconds=seconds,
+        )
 
 
 def without_password(url: str) -> str:

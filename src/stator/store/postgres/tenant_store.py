@@ -29,6 +29,12 @@ class TenantStore(PostgresStore):
         self.tenant = tenant
         self.index_path = ""
         """Beside which the indexes of this machine are kept; `connect` sets it."""
+        self.address = ""
+        """The URL by which another process opens the same; `connect` sets it."""
+        self.holds_password = False
+        """Whether that URL holds a password, so that it is not written down; `connect` sets it."""
+        self.spool = ""
+        """The folder in which hooks of this machine queue for it; `connect` sets it."""
 
     def create(
         self, drafts: Sequence[Draft], *, bookmark: Bookmark | None = None

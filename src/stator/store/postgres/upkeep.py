@@ -172,7 +172,7 @@ def _inherited(db: Transaction, known: FoundSession) -> dict[tuple[str, str], st
     for s, after, upto in zip(known.part_s, known.part_after, known.part_upto, strict=True):
         if s == known.s:
             break
-        for name, identifier, seq, *_, key in db.many("rec_page", s=s):
+        for name, identifier, seq, *_, key, _ in db.many("rec_page", s=s):
             if after < seq <= upto:
                 keys[name, unpacked(identifier)] = unpacked(key)
     return keys

@@ -58,6 +58,8 @@ class Link(psycopg.Connection[Any]):
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
         self.prepared: set[bytes] = set()
+        self.warned = ""
+        """What the server warned of while it answered."""
         self._is_direct = False
         self._is_refused = False
 

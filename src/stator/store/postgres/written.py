@@ -22,7 +22,9 @@ from stator.store.postgres.text import digest, packed
 from stator.store.rows import BLOB, Row, envelope_of, to_row
 
 LOG = "seq id hash salts kind turn at body status call tool effect cause attempt origin".split()
-REC = "c id seq n put was turn ended mark key".split()
+REC = "c id seq n put was turn ended mark key span".split()
+IN_FORCE = 63
+"""The `span` of a version that nothing has replaced."""
 NAMING = frozenset({"turn", "erasure"})
 """Kinds of commits that give names to turns."""
 CALLS = frozenset({"call", "outcome", "settlement"})
@@ -62,7 +64,8 @@ def written(
     found += blob_statements(rows, [commit.seq for commit, _ in commits], guard)
     for (collection, identifier), (was, seq) in ended.items():
         which = {"c": collection, "id": packed(identifier), "was": was}
-        found.append(Statement("rec_end", {**guard, **which, "ended": seq, "endless": ENDLESS}))
+        until = {"ended": seq, "span": span(was, seq), "endless": ENDLESS}
+        found.append(Statement("rec_end", {**guard, **which, **until}))
     names = [name for commit, _ in commits if commit.kind in NAMING for name in names_of(commit)]
     if names:
         found.append(Statement("turn_key_insert", {**guard, **name_columns(names)}))
@@ -105,7 +108,7 @@ def version_rows(
         for n, (op, key) in enumerate(zip(commit.delta, keys, strict=True)):
             slot = (op.collection, op.id)
             put = isinstance(op, Put)
-            row = [
+            row: list[Any] = [
                 op.collection,
                 packed(op.id),
                 commit.seq,
@@ -125,7 +128,14 @@ def version_rows(
                 older[7] = commit.seq
             latest[slot] = row
             rows.append(row)
+    for row in rows:
+        row.append(span(row[2], row[7]))
     return rows, ended
+
+
+def span(seq: int, ended: int) -> int:
+    """How many binary digits the length of an interval has."""
+    return IN_FORCE if ended == ENDLESS else (ended - seq).bit_length()
 
 
 def columns(prefix: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:

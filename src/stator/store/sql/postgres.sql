@@ -208,11 +208,12 @@ WITH ok AS (
                   %(l_origin)s::bytea[])
            AS w(seq, id, hash, salts, kind, turn, at, body, status, call, tool, effect, cause, attempt, origin)
 ), kept AS (
-  INSERT INTO stator.rec (t, s, c, id, seq, n, put, was, turn, ended, mark, key)
-  SELECT %(t)s, ok.s, w.c, w.id, w.seq, w.n, w.put, w.was, w.turn, w.ended, w.mark, w.key
+  INSERT INTO stator.rec (t, s, c, id, seq, n, put, was, turn, ended, mark, key, span)
+  SELECT %(t)s, ok.s, w.c, w.id, w.seq, w.n, w.put, w.was, w.turn, w.ended, w.mark, w.key, w.span
   FROM ok, unnest(%(r_c)s::text[], %(r_id)s::text[], %(r_seq)s::bigint[], %(r_n)s::integer[], %(r_put)s::boolean[],
-                  %(r_was)s::bigint[], %(r_turn)s::bigint[], %(r_ended)s::bigint[], %(r_mark)s::bytea[], %(r_key)s::text[])
-           AS w(c, id, seq, n, put, was, turn, ended, mark, key)
+                  %(r_was)s::bigint[], %(r_turn)s::bigint[], %(r_ended)s::bigint[], %(r_mark)s::bytea[], %(r_key)s::text[],
+                  %(r_span)s::integer[])
+           AS w(c, id, seq, n, put, was, turn, ended, mark, key, span)
 )
 SELECT s FROM ok;
 
@@ -233,7 +234,7 @@ WHERE x.t = %(t)s AND x.s = %(s)s AND x.hash = %(hash)s
 ON CONFLICT DO NOTHING;
 
 -- name: rec_end
-UPDATE stator.rec SET ended = %(ended)s
+UPDATE stator.rec SET ended = %(ended)s, span = %(span)s
 WHERE t = %(t)s AND s = %(s)s AND c = %(c)s AND id = %(id)s AND seq = %(was)s AND ended = %(endless)s
   AND EXISTS (SELECT 1 FROM stator.session x WHERE x.t = %(t)s AND x.s = %(s)s AND x.hash = %(hash)s);
 
@@ -434,64 +435,74 @@ ORDER BY i.s DESC, i.seq DESC, q.seq;
 
 -- ── state ───────────────────────────────────────────────────────────────────────────────────────
 
--- Live records at a seq: of each part those in force at its end, unless a later part touched the same record. The first
--- row of each commit carries it. (`+ 0` leaves the choice to the index of what is in force: most versions began earlier.)
--- A session's own newest records end last and are found in order, so that a page of them costs what is on it; those of
--- an earlier seq, or of what it was forked from, are all looked at.
+-- Live records at a seq: of each part those in force at its end, unless a later part touched the same record. They are
+-- found by how long they were in force (see `span` in the schema), so that what ended or began elsewhere is not looked
+-- at; the newest of each length are found in order, so that a page of a session's own records costs what is on it. Those
+-- of what it was forked from are all looked at. The first row of each commit carries it.
 -- name: entries
 WITH parts AS (
-  SELECT g.s, g.after, CASE WHEN x.head <= %(at)s THEN g.upto ELSE least(g.upto, %(at)s) END AS upto, x.s AS own
+  SELECT g.s, o.id AS owner, g.after, CASE WHEN x.head <= %(at)s THEN g.upto ELSE least(g.upto, %(at)s) END AS upto,
+         x.s AS own, x.head
   FROM stator.session x CROSS JOIN LATERAL unnest(x.part_s, x.part_after, x.part_upto) AS g(s, after, upto)
+  JOIN stator.session o ON o.t = %(t)s AND o.s = g.s
   WHERE x.t = %(t)s AND x.id = %(session)s AND g.after < %(at)s
-), live AS (
-  SELECT r.s, r.c, r.id, r.seq, r.n, r.turn, w.most,
-         row_number() OVER (PARTITION BY r.c ORDER BY r.seq DESC, r.n DESC) AS place
-  FROM parts g CROSS JOIN unnest(%(collections)s::text[], %(limits)s::bigint[]) AS w(c, most) CROSS JOIN LATERAL (
-    SELECT y.* FROM stator.rec y
-    WHERE y.t = %(t)s AND y.s = g.s AND y.c = w.c AND y.put AND y.ended > g.upto AND y.seq + 0 <= g.upto
-      AND (%(marks)s::bytea[] IS NULL OR y.mark = ANY(%(marks)s::bytea[]))
+), found AS (
+  SELECT r.*, w.most, g.upto, g.owner
+  FROM parts g CROSS JOIN unnest(%(collections)s::text[], %(limits)s::bigint[]) AS w(c, most)
+  CROSS JOIN generate_series(1, 63) AS k(span) CROSS JOIN LATERAL (
+    SELECT y.s, y.c, y.id, y.seq, y.n, y.turn FROM stator.rec y
+    WHERE y.t = %(t)s AND y.s = g.s AND y.c = w.c AND y.span = k.span
+      AND y.seq > g.upto - (1::bigint << least(k.span, 62)) AND y.seq <= g.upto AND y.ended > g.upto AND y.put
       AND (%(prefix)s = '' OR left(y.key, length(%(prefix)s)) = %(prefix)s)
-    ORDER BY CASE WHEN %(marks)s::bytea[] IS NULL THEN y.ended END DESC,
-             CASE WHEN %(marks)s::bytea[] IS NULL THEN y.seq END DESC, CASE WHEN %(marks)s::bytea[] IS NULL THEN y.n END DESC
-    LIMIT CASE WHEN g.s = g.own AND g.upto = %(endless)s THEN w.most ELSE 1000000000 END) r
+    ORDER BY y.seq DESC, y.n DESC
+    LIMIT CASE WHEN g.s = g.own THEN w.most ELSE 1000000000 END) r
+  WHERE %(marks)s::bytea[] IS NULL
+    AND (k.span = 63 OR (g.upto < %(endless)s AND (g.s <> g.own OR 1::bigint << (k.span - 1) <= g.head)))
+  UNION ALL
+  SELECT y.s, y.c, y.id, y.seq, y.n, y.turn, w.most, g.upto, g.owner
+  FROM parts g CROSS JOIN unnest(%(collections)s::text[], %(limits)s::bigint[]) AS w(c, most)
+  JOIN stator.rec y ON y.t = %(t)s AND y.s = g.s AND y.c = w.c AND y.mark = ANY(%(marks)s::bytea[])
+    AND y.seq + 0 <= g.upto AND y.ended > g.upto AND y.put
+    AND (%(prefix)s = '' OR left(y.key, length(%(prefix)s)) = %(prefix)s)
+  WHERE %(marks)s::bytea[] IS NOT NULL
+), live AS (
+  SELECT r.*, row_number() OVER (PARTITION BY r.c ORDER BY r.seq DESC, r.n DESC) AS place
+  FROM found r
   WHERE NOT EXISTS (
       SELECT 1 FROM parts h CROSS JOIN LATERAL (
         SELECT 1 FROM stator.rec y
         WHERE y.t = %(t)s AND y.s = h.s AND y.c = r.c AND y.id = r.id AND y.seq + 0 <= h.upto LIMIT 1) q
-      WHERE h.after >= g.upto)
+      WHERE h.after >= r.upto)
 ), picked AS (
   SELECT live.*, row_number() OVER (PARTITION BY live.s, live.seq ORDER BY live.c, live.n) = 1 AS leads
   FROM live WHERE live.place <= live.most
-), large AS (
-  SELECT u.s, u.seq, array_agg(b.digest ORDER BY b.digest) AS digests, array_agg(b.data ORDER BY b.digest) AS datas
-  FROM picked v
-  JOIN stator.blob_use u ON u.t = %(t)s AND u.s = v.s AND u.seq = v.seq AND u.put
-  JOIN stator.blob b ON b.t = %(t)s AND b.digest = u.digest
-  WHERE v.leads
-  GROUP BY u.s, u.seq
 )
-SELECT v.c, v.id, v.seq, v.n, v.turn, o.id,
-       CASE WHEN v.leads THEN l.id END, CASE WHEN v.leads THEN l.hash END,
-       CASE WHEN v.leads THEN l.salts END, CASE WHEN v.leads THEN l.body END, z.digests, z.datas
+SELECT v.c, v.id, v.seq, v.n, v.turn, v.owner, l.id, l.hash, l.salts, l.body, z.digests, z.datas
 FROM picked v
-JOIN stator.session o ON o.t = %(t)s AND o.s = v.s
-JOIN stator.log l ON l.t = %(t)s AND l.s = v.s AND l.seq = v.seq
-LEFT JOIN large z ON z.s = v.s AND z.seq = v.seq AND v.leads;
+LEFT JOIN LATERAL (
+  SELECT x.id, x.hash, x.salts, x.body FROM stator.log x
+  WHERE v.leads AND x.t = %(t)s AND x.s = v.s AND x.seq = v.seq LIMIT 1) l ON true
+LEFT JOIN LATERAL (
+  SELECT array_agg(b.digest) AS digests, array_agg(b.data) AS datas
+  FROM stator.blob_use u CROSS JOIN LATERAL (
+    SELECT x.digest, x.data FROM stator.blob x WHERE x.t = %(t)s AND x.digest = u.digest LIMIT 1) b
+  WHERE v.leads AND u.t = %(t)s AND u.s = v.s AND u.seq = v.seq AND u.put) z ON true;
 
 -- The same without their content: what is there, for a writer, and how much, for listings.
 -- name: live_keys
 WITH parts AS (
-  SELECT g.s, g.after, g.upto
+  SELECT g.s, g.after, g.upto, x.s AS own, x.head
   FROM stator.session x CROSS JOIN LATERAL unnest(x.part_s, x.part_after, x.part_upto) AS g(s, after, upto)
   WHERE x.t = %(t)s AND x.id = %(session)s
 )
 SELECT r.c, r.key
-FROM parts g CROSS JOIN LATERAL (
-  SELECT y.* FROM stator.rec y
-  WHERE y.t = %(t)s AND y.s = g.s AND y.c = ANY(%(collections)s::text[]) AND y.put
-    AND y.ended > g.upto AND y.seq + 0 <= g.upto
-  LIMIT 1000000000) r
-WHERE NOT EXISTS (
+FROM parts g CROSS JOIN unnest(%(collections)s::text[]) AS w(c) CROSS JOIN generate_series(1, 63) AS k(span)
+CROSS JOIN LATERAL (
+  SELECT y.c, y.id, y.key FROM stator.rec y
+  WHERE y.t = %(t)s AND y.s = g.s AND y.c = w.c AND y.span = k.span
+    AND y.seq > g.upto - (1::bigint << least(k.span, 62)) AND y.seq <= g.upto AND y.ended > g.upto AND y.put
+  ORDER BY y.seq DESC, y.n DESC LIMIT 1000000000) r
+WHERE (k.span = 63 OR g.s <> g.own) AND NOT EXISTS (
   SELECT 1 FROM parts h CROSS JOIN LATERAL (
     SELECT 1 FROM stator.rec y
     WHERE y.t = %(t)s AND y.s = h.s AND y.c = r.c AND y.id = r.id AND y.seq + 0 <= h.upto LIMIT 1) q
@@ -500,17 +511,18 @@ LIMIT %(limit)s;
 
 -- name: live_counts
 WITH parts AS (
-  SELECT g.s, g.after, g.upto
+  SELECT g.s, g.after, g.upto, x.s AS own, x.head
   FROM stator.session x CROSS JOIN LATERAL unnest(x.part_s, x.part_after, x.part_upto) AS g(s, after, upto)
   WHERE x.t = %(t)s AND x.id = %(session)s
 )
 SELECT r.c, count(*)
-FROM parts g CROSS JOIN LATERAL (
-  SELECT y.* FROM stator.rec y
-  WHERE y.t = %(t)s AND y.s = g.s AND y.c = ANY(%(collections)s::text[]) AND y.put
-    AND y.ended > g.upto AND y.seq + 0 <= g.upto
-  LIMIT 1000000000) r
-WHERE NOT EXISTS (
+FROM parts g CROSS JOIN unnest(%(collections)s::text[]) AS w(c) CROSS JOIN generate_series(1, 63) AS k(span)
+CROSS JOIN LATERAL (
+  SELECT y.c, y.id FROM stator.rec y
+  WHERE y.t = %(t)s AND y.s = g.s AND y.c = w.c AND y.span = k.span
+    AND y.seq > g.upto - (1::bigint << least(k.span, 62)) AND y.seq <= g.upto AND y.ended > g.upto AND y.put
+  ORDER BY y.seq DESC, y.n DESC LIMIT 1000000000) r
+WHERE (k.span = 63 OR g.s <> g.own) AND NOT EXISTS (
   SELECT 1 FROM parts h CROSS JOIN LATERAL (
     SELECT 1 FROM stator.rec y
     WHERE y.t = %(t)s AND y.s = h.s AND y.c = r.c AND y.id = r.id AND y.seq + 0 <= h.upto LIMIT 1) q
@@ -663,7 +675,7 @@ WHERE l.t = %(t)s AND NOT EXISTS (SELECT 1 FROM stator.session x WHERE x.t = l.t
 GROUP BY l.s;
 
 -- name: rec_page
-SELECT c, id, seq, n, put, was, turn, ended, mark, key FROM stator.rec
+SELECT c, id, seq, n, put, was, turn, ended, mark, key, span FROM stator.rec
 WHERE t = %(t)s AND s = %(s)s ORDER BY seq, n;
 
 -- name: turn_key_page
@@ -681,11 +693,12 @@ SELECT b.digest FROM stator.blob b
 WHERE b.t = %(t)s AND NOT EXISTS (SELECT 1 FROM stator.blob_use u WHERE u.t = b.t AND u.digest = b.digest);
 
 -- name: rebuild_rec
-INSERT INTO stator.rec (t, s, c, id, seq, n, put, was, turn, ended, mark, key)
-SELECT %(t)s, %(s)s, w.c, w.id, w.seq, w.n, w.put, w.was, w.turn, w.ended, w.mark, w.key
+INSERT INTO stator.rec (t, s, c, id, seq, n, put, was, turn, ended, mark, key, span)
+SELECT %(t)s, %(s)s, w.c, w.id, w.seq, w.n, w.put, w.was, w.turn, w.ended, w.mark, w.key, w.span
 FROM unnest(%(r_c)s::text[], %(r_id)s::text[], %(r_seq)s::bigint[], %(r_n)s::integer[], %(r_put)s::boolean[],
-            %(r_was)s::bigint[], %(r_turn)s::bigint[], %(r_ended)s::bigint[], %(r_mark)s::bytea[], %(r_key)s::text[])
-     AS w(c, id, seq, n, put, was, turn, ended, mark, key);
+            %(r_was)s::bigint[], %(r_turn)s::bigint[], %(r_ended)s::bigint[], %(r_mark)s::bytea[], %(r_key)s::text[],
+                  %(r_span)s::integer[])
+     AS w(c, id, seq, n, put, was, turn, ended, mark, key, span);
 
 -- name: rebuild_turn_key
 INSERT INTO stator.turn_key (t, s, batch, name, seq)
@@ -719,3 +732,79 @@ SELECT x.id, l.kind,
                                        AND (e.s, e.seq) < (u.s, u.seq))), 0)
 FROM stator.log l JOIN stator.session x ON x.t = l.t AND x.s = l.s
 WHERE l.t = %(t)s AND (%(session)s::bytea IS NULL OR x.id = %(session)s);
+
+-- ── `stator sql` ────────────────────────────────────────────────────────────────────────────────
+-- Pages of what the views are filled from: of all sessions, or of one (`s`) between two places, after a row.
+
+-- name: sql_session
+SELECT s FROM stator.session WHERE t = %(t)s AND id = %(id)s;
+
+-- name: sql_sessions
+SELECT s, id, name, project, agent, mode, status, created, updated, turns FROM stator.session
+WHERE t = %(t)s AND s > %(after_s)s AND (%(s)s::bigint IS NULL OR s = %(s)s)
+ORDER BY s LIMIT %(limit)s;
+
+-- name: sql_log
+SELECT l.s, x.id, l.seq, l.id, l.hash, l.kind, l.turn, l.at, l.tool, l.status, l.effect, l.cause, b.body
+FROM (
+  SELECT y.* FROM stator.log y
+  WHERE y.t = %(t)s AND (y.s, y.seq) > (%(after_s)s, %(after)s) AND (%(s)s::bigint IS NULL OR y.s = %(s)s)
+    AND y.seq BETWEEN %(low)s AND %(high)s
+  ORDER BY y.s, y.seq LIMIT %(limit)s) l
+JOIN stator.session x ON x.t = %(t)s AND x.s = l.s
+LEFT JOIN LATERAL (SELECT l.body AS body WHERE %(load)s) b ON true
+ORDER BY l.s, l.seq;
+
+-- name: sql_rec
+SELECT r.s, x.id, x.project, r.c, r.seq, r.n, r.turn, r.put, r.id, b.body
+FROM (
+  SELECT y.* FROM stator.rec y
+  WHERE y.t = %(t)s AND (y.s, y.seq, y.n) > (%(after_s)s, %(after)s, %(after_n)s)
+    AND (%(ss)s::bigint[] IS NULL OR y.s = ANY(%(ss)s::bigint[])) AND y.seq BETWEEN %(low)s AND %(high)s
+    AND (%(collection)s::text IS NULL OR y.c = %(collection)s) AND (NOT %(live)s OR y.span = 63)
+  ORDER BY y.s, y.seq, y.n LIMIT %(limit)s) r
+JOIN stator.session x ON x.t = %(t)s AND x.s = r.s
+LEFT JOIN LATERAL (
+  SELECT l.body FROM stator.log l WHERE %(load)s AND r.put AND l.t = %(t)s AND l.s = r.s AND l.seq = r.seq LIMIT 1) b ON true
+ORDER BY r.s, r.seq, r.n;
+
+-- name: sql_marks
+SELECT l.s, x.id, l.turn, l.seq, l.kind, l.status, l.at, x.head
+FROM (
+  SELECT y.* FROM stator.log y
+  WHERE y.t = %(t)s AND y.kind IN ('turn', 'turn_end') AND (y.s, y.turn, y.seq) > (%(after_s)s, %(after_turn)s, %(after)s)
+    AND (%(s)s::bigint IS NULL OR y.s = %(s)s) AND y.turn BETWEEN %(low)s AND %(high)s
+  ORDER BY y.s, y.turn, y.seq LIMIT %(limit)s) l
+JOIN stator.session x ON x.t = %(t)s AND x.s = l.s
+ORDER BY l.s, l.turn, l.seq;
+
+-- name: sql_calls
+SELECT l.s, x.id, l.seq, l.call, l.tool, l.effect, l.attempt, l.turn, l.at, e.seq, e.status, e.cause
+FROM (
+  SELECT y.* FROM stator.log y
+  WHERE y.t = %(t)s AND y.kind = 'call' AND (y.s, y.seq) > (%(after_s)s, %(after)s)
+    AND (%(s)s::bigint IS NULL OR y.s = %(s)s) AND y.seq BETWEEN %(low)s AND %(high)s
+  ORDER BY y.s, y.seq LIMIT %(limit)s) l
+JOIN stator.session x ON x.t = %(t)s AND x.s = l.s
+LEFT JOIN LATERAL (
+  SELECT o.seq, o.status, o.cause FROM stator.log o
+  WHERE o.t = %(t)s AND o.s = l.s AND o.call = l.call AND o.seq > l.seq AND o.kind IN ('outcome', 'settlement')
+    AND o.seq < coalesce((SELECT a.seq FROM stator.log a WHERE a.t = %(t)s AND a.s = l.s AND a.call = l.call
+                            AND a.seq > l.seq AND a.kind = 'call' ORDER BY a.seq LIMIT 1), 9223372036854775807)
+  ORDER BY o.seq DESC LIMIT 1) e ON true
+ORDER BY l.s, l.seq;
+
+-- name: sql_bodies
+SELECT w.s, w.seq, l.body
+FROM unnest(%(ss)s::bigint[], %(seqs)s::bigint[]) AS w(s, seq) CROSS JOIN LATERAL (
+  SELECT y.body FROM stator.log y WHERE y.t = %(t)s AND y.s = w.s AND y.seq = w.seq LIMIT 1) l;
+
+-- name: sql_firsts
+SELECT w.s, l.body
+FROM unnest(%(ss)s::bigint[]) AS w(s) CROSS JOIN LATERAL (
+  SELECT y.body FROM stator.log y WHERE y.t = %(t)s AND y.s = w.s AND y.kind = 'turn' ORDER BY y.turn, y.seq LIMIT 1) l;
+
+-- name: sql_blobs
+SELECT b.digest, b.data
+FROM unnest(%(digests)s::bytea[]) AS w(digest) CROSS JOIN LATERAL (
+  SELECT y.digest, y.data FROM stator.blob y WHERE y.t = %(t)s AND y.digest = w.digest LIMIT 1) b;

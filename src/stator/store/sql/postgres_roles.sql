@@ -39,7 +39,7 @@ GRANT SELECT ON ALL TABLES IN SCHEMA stator TO stator_read, stator_approve, stat
 GRANT INSERT ON stator.log, stator.rec, stator.blob, stator.blob_use TO stator_approve;
 GRANT UPDATE (head, hash, turn, turn_open, updated, seen, commits, turns, calls, failed, tokens, content_bytes)
   ON stator.session TO stator_approve;
-GRANT UPDATE (ended) ON stator.rec TO stator_approve;
+GRANT UPDATE (ended, span) ON stator.rec TO stator_approve;
 GRANT UPDATE (size) ON stator.blob TO stator_approve;
 DROP POLICY IF EXISTS approves ON stator.log;
 CREATE POLICY approves ON stator.log AS RESTRICTIVE FOR INSERT TO stator_approve

@@ -117,6 +117,8 @@ CREATE TABLE stator.blob_use (
 CREATE INDEX blob_use_digest ON stator.blob_use (t, digest);
 
 -- Versions of records: what a commit put or dropped, in force from `seq` until before `ended`. Content is in the log.
+-- `span` is how many binary digits `ended - seq` has, and 63 while it is in force. What was in force at a seq is found
+-- by it: of those with k digits, only what began less than 2^k before, so that no more than twice as much is looked at.
 CREATE TABLE stator.rec (
   t     bigint  NOT NULL,
   s     bigint  NOT NULL,
@@ -124,6 +126,7 @@ CREATE TABLE stator.rec (
   id    text    NOT NULL,
   seq   bigint  NOT NULL,
   n     integer NOT NULL,
+  span  smallint NOT NULL,
   put   boolean NOT NULL,
   was   bigint  NOT NULL,
   turn  bigint  NOT NULL,
@@ -132,9 +135,9 @@ CREATE TABLE stator.rec (
   key   text    NOT NULL,
   PRIMARY KEY (t, s, c, id, seq, n)
 );
-CREATE INDEX rec_ended ON stator.rec (t, s, c, ended, seq, n);
+CREATE INDEX rec_span ON stator.rec (t, s, c, span, seq, n);
 CREATE INDEX rec_seq ON stator.rec (t, s, seq);
-CREATE INDEX rec_mark ON stator.rec (t, c, mark, s, ended);
+CREATE INDEX rec_mark ON stator.rec (t, c, mark, s);
 
 CREATE TABLE stator.turn_key (
   t     bigint NOT NULL,
@@ -193,43 +196,3 @@ CREATE POLICY tenant   ON stator.rec      USING (t = nullif(current_setting('sta
 CREATE POLICY tenant   ON stator.turn_key USING (t = nullif(current_setting('stator.t', true), '')::bigint);
 CREATE POLICY tenant   ON stator.bookmark USING (t = nullif(current_setting('stator.t', true), '')::bigint);
 CREATE POLICY tenant   ON stator.process  USING (t = nullif(current_setting('stator.t', true), '')::bigint);
-
--- What `sql` shows: the same names as the views of the SQLite store, of the connection's own tenant.
-CREATE VIEW stator.sessions WITH (security_invoker = true, security_barrier = true) AS
-  SELECT 's_' || encode(id, 'hex') AS id, name, project, agent, mode, status, created, updated
-  FROM stator.session WHERE t = current_setting('stator.t')::bigint;
-
-CREATE VIEW stator.commits WITH (security_invoker = true, security_barrier = true) AS
-  SELECT 's_' || encode(x.id, 'hex') AS session, l.seq, 'k_' || encode(l.id, 'hex') AS id,
-         encode(l.hash, 'hex') AS hash, l.kind, l.turn, l.at, coalesce(l.tool, '') AS tool,
-         coalesce(l.status, '') AS status, coalesce(l.effect, '') AS effect, coalesce(l.cause, '') AS cause
-  FROM stator.log l JOIN stator.session x ON x.t = l.t AND x.s = l.s
-  WHERE l.t = current_setting('stator.t')::bigint;
-
-CREATE VIEW stator.calls WITH (security_invoker = true, security_barrier = true) AS
-  SELECT 's_' || encode(x.id, 'hex') AS session, l.seq, 'c_' || encode(l.call, 'hex') AS call, l.tool, l.effect,
-         coalesce(e.status, 'started') AS status, coalesce(e.cause, '') AS cause, l.attempt,
-         coalesce(e.seq, 0) AS outcome, l.turn, l.at
-  FROM stator.log l
-  JOIN stator.session x ON x.t = l.t AND x.s = l.s
-  LEFT JOIN LATERAL (
-    SELECT o.seq, o.status, o.cause FROM stator.log o
-    WHERE o.t = l.t AND o.s = l.s AND o.call = l.call AND o.seq > l.seq
-      AND o.kind IN ('call', 'outcome', 'settlement')
-      AND o.seq < coalesce((SELECT min(a.seq) FROM stator.log a WHERE a.t = l.t AND a.s = l.s AND a.call = l.call
-                              AND a.seq > l.seq AND a.kind = 'call'), 9223372036854775807)
-    ORDER BY o.seq DESC LIMIT 1) e ON true
-  WHERE l.t = current_setting('stator.t')::bigint AND l.kind = 'call';
-
-CREATE VIEW stator.turns WITH (security_invoker = true, security_barrier = true) AS
-  SELECT 's_' || encode(x.id, 'hex') AS session, l.turn, min(l.seq) AS first, max(l.seq) AS last, min(l.at) AS at,
-         coalesce((array_agg(l.status ORDER BY l.seq DESC) FILTER (WHERE l.kind = 'turn_end'))[1], '') AS status
-  FROM stator.log l JOIN stator.session x ON x.t = l.t AND x.s = l.s
-  WHERE l.t = current_setting('stator.t')::bigint AND l.turn > 0
-  GROUP BY x.id, l.turn;
-
-CREATE VIEW stator.records WITH (security_invoker = true, security_barrier = true) AS
-  SELECT 's_' || encode(x.id, 'hex') AS session, r.c AS collection, r.seq, r.turn,
-         CASE WHEN r.put THEN 'put' ELSE 'drop' END AS op, r.id, r.key
-  FROM stator.rec r JOIN stator.session x ON x.t = r.t AND x.s = r.s
-  WHERE r.t = current_setting('stator.t')::bigint;

@@ -85,6 +85,14 @@ SELECT s, record, epoch, holder, updated, flushed, dirty, counts FROM session WH
 -- name: session_by_name
 SELECT s, id FROM session WHERE tenant = ? AND project = ? AND name = ?;
 
+-- name: session_named
+-- tenant by tenant, because the index of names begins with it
+WITH RECURSIVE tenants(t) AS (
+  SELECT min(tenant) FROM session
+  UNION ALL SELECT (SELECT min(tenant) FROM session WHERE tenant > t) FROM tenants WHERE t IS NOT NULL)
+SELECT one.s FROM tenants CROSS JOIN session AS one ON one.tenant = t
+WHERE one.project = :project AND one.name = :name;
+
 -- name: session_insert
 INSERT INTO session (id, tenant, project, name, agent, mode, status, parent, record, epoch, holder,
                      created, updated, flushed, dirty, counts)
@@ -316,6 +324,13 @@ SELECT s, seq, call, tool, effect, status, cause, attempt, outcome, turn, at FRO
 WHERE s = :s AND seq > :low AND seq < :high AND turn > :turn
   AND (:tool IS NULL OR tool = :tool)
 ORDER BY seq DESC LIMIT :limit;
+
+-- name: sessions_with_calls
+-- Newest first. Without `any`, only sessions with calls that did not end ok: flushed ones, or those of a tail.
+SELECT s, id FROM session
+WHERE s <= :start AND (:project IS NULL OR project = :project)
+  AND (:any OR dirty = 1 OR EXISTS (SELECT 1 FROM call_ix WHERE call_ix.s = session.s AND status <> 'ok'))
+ORDER BY s DESC;
 
 -- name: call_page_failed
 -- The same over calls that did not end ok, which have an index of their own.

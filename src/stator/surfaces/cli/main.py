@@ -17,7 +17,8 @@ from stator.surfaces.cli import registry
 
 COLLECTED = 50_000
 """Objects after which the garbage collector looks for cycles: most are modules, classes and functions being loaded."""
-QUICK = frozenset(("-h", "--help", "-V", "--version", "help", *registry.GROUPS["Ask"]))
+HELP = ("-h", "--help")
+QUICK = frozenset((*HELP, "-V", "--version", "help", "--complete", *registry.GROUPS["Ask"]))
 """First words after which the program ends at once: nothing that they run leaves a file open."""
 
 
@@ -66,27 +67,40 @@ def _answered(words: list[str]) -> int:
 
 
 def _main(words: list[str]) -> int:
-    if not words or words[0] in ("-h", "--help"):
-        from stator.surfaces.cli.program_help import help_text
-        from stator.surfaces.cli.render.width import widths
-
-        sys.stdout.write(help_text(widths(sys.stdout.isatty())[0]))
-        return 0
+    if not words:
+        return _run(["status"])
+    if words[0] in HELP:
+        return _help(words[1:])
     if words[0] in ("--version", "-V"):
         from stator import __version__
 
         sys.stdout.write(f"stator {__version__}\n")
         return 0
     if words[0] == "help":
-        words = [*words[1:2], "--help"]
-        return _main(words)
+        return _main([*words[1:2], "--help"] if words[1:2] != ["--all"] else ["--help", "--all"])
+    if words[0] == "--complete":  # the shells' scripts ask for it on every Tab
+        from stator.surfaces.cli.completion import complete
+
+        return complete(words[1:])
     if words[0] == "--install-completion":
         from stator.surfaces.cli.completion import install
 
         return install(words[1:])
     if words[0] not in registry.COMMANDS:
-        return _report_unknown(words[0])
+        return _report_unknown(words)
     return _run(words)
+
+
+def _help(words: list[str]) -> int:
+    """`stator --help`, `stator --help --all`, or `stator --help COMMAND`."""
+    if words and words[0] != "--all":
+        is_known = words[0] in registry.COMMANDS
+        return _run([words[0], "--help"]) if is_known else _report_unknown(words)
+    from stator.surfaces.cli.program_help import help_text
+    from stator.surfaces.cli.render.width import widths
+
+    sys.stdout.write(help_text(widths(sys.stdout.isatty())[0], everything=bool(words)))
+    return 0
 
 
 def _run(words: list[str]) -> int:
@@ -115,8 +129,10 @@ def _run(words: list[str]) -> int:
 
 def _command(words: list[str]) -> int:
     from stator.surfaces.cli.commands import load
+    from stator.surfaces.cli.old_spellings import current
     from stator.surfaces.cli.plain_words import read
 
+    words = current(words)
     function = load(words[0])
     # The parser takes longer to import than most commands take to run; plain words do not need it.
     ready = read(function, words[1:])
@@ -127,13 +143,17 @@ def _command(words: list[str]) -> int:
     return int(ready() or 0) if ready is not None else 0
 
 
-def _report_unknown(word: str) -> int:
+def _report_unknown(words: list[str]) -> int:
+    import shlex
     from difflib import get_close_matches
 
     from stator.surfaces.cli.exits import USAGE, write_stderr
 
+    word = words[0]
     similar = get_close_matches(word[:40], registry.COMMANDS, n=1)
-    hint = f"did you mean {similar[0]}?" if similar else "stator --help lists all commands"
+    hint = "stator --help lists all commands"
+    if similar:
+        hint = f"did you mean: {shlex.join(['stator', similar[0], *words[1:]]):.200}"
     what = "option" if word.startswith("-") else "command"
     write_stderr(f"stator: unknown {what} {word!r:.60} ({hint})")
     return USAGE

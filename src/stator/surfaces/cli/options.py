@@ -42,9 +42,12 @@ def hints(function: Callable[..., int]) -> dict[str, Any]:
     return get_type_hints(function, localns=globals(), include_extras=True)
 
 
-_SESSION = "A session name, an id or its last characters, or last."
+_SESSION = "The session: its name or the beginning of it, its id or the end of it, or last."
 
 JsonFlag = Annotated[bool, Option(name="--json", help="Print JSON; a list has one item per line.")]
+WebFlag = Annotated[
+    bool, Option(name="--web", help="Print addresses of its pages in the inspector (stator web).")
+]
 StoreOption = Annotated[
     str | None,
     Option(name="--store", metavar="STORE", help="Use this store instead of the nearest one."),
@@ -58,17 +61,121 @@ SessionArgument = Annotated[
     str | None,
     Option(name=["--session", "-s"], metavar="SESSION", help=_SESSION),
 ]
+RefsArgument = Annotated[
+    str,
+    Option(help="A session, a turn or a range: fix-login, t2, fix-login t2, fix-login:t2, t4..t5."),
+]
+ComparedArgument = Annotated[
+    str,
+    Option(
+        help="A turn, a range or two positions, after a session or without: t5, t4..t5, fix-login t5, a:t5 b:head; "
+        "default: the last turn."
+    ),
+]
+LimitOption = Annotated[
+    int | None, Option(name=["--limit", "-n"], whole=True, metavar="N", help="Show at most N.")
+]
+AllFlag = Annotated[bool, Option(name="--all", help="Include those that are left out by default.")]
+FullFlag = Annotated[
+    bool, Option(name="--full", help="Include bookkeeping, and large content as a whole.")
+]
+PatchFlag = Annotated[bool, Option(name=["--patch", "-p"], help="Show edits as patches.")]
+YesFlag = Annotated[bool, Option(name="--yes", help="Do it without asking.")]
+DryRunFlag = Annotated[
+    bool, Option(name="--dry-run", help="Only show what would be done; write nothing.")
+]
+OnceFlag = Annotated[bool, Option(name="--once", help="Print what there is now, and exit.")]
+EraseFlag = Annotated[
+    bool, Option(name="--erase", help="Also erase here what was erased where it comes from.")
+]
+WhyOption = Annotated[str, Option(name="--why", help="The reason, which is recorded.")]
+NeededWhyOption = Annotated[
+    str, Option(name="--why", help="The reason, which is recorded: why it is believed.")
+]
+CauseOption = Annotated[
+    str,
+    Option(
+        name="--why",
+        help="The reason, which is recorded: user, done, budget, error, lease lost or process died.",
+    ),
+]
+AfterOption = Annotated[
+    str | None,
+    Option(
+        name="--after",
+        metavar="PLACE",
+        help="Begin after this: a position or a hash; for attach, a cursor that it printed.",
+    ),
+]
+AsOption = Annotated[
+    str | None,
+    Option(
+        name="--as", metavar="AGENT", help="In the form that this agent reads: claude-code, codex."
+    ),
+]
+NewNameOption = Annotated[
+    str | None,
+    Option(
+        name="--name",
+        help="The name of the new session: of the fork if both stores continued it, else of a fork at its head.",
+    ),
+]
+IntoOption = Annotated[
+    str | None,
+    Option(
+        name="--into",
+        metavar="PROJECT",
+        help="The project that new sessions go into, by its name or its folder; default: the one each took place in.",
+    ),
+]
+ProjectsOption = Annotated[
+    list[str] | None,
+    Option(
+        name="--of",
+        repeated=True,
+        metavar="PROJECT",
+        help="A project by its name or its folder; default: the current one. Can be repeated.",
+    ),
+]
+OutsideOption = Annotated[
+    str | None,
+    Option(
+        name="--outside",
+        metavar="FOLDER",
+        help="A folder outside the project in which files may be restored.",
+    ),
+]
+ChangedSinceOption = Annotated[
+    str | None,
+    Option(
+        name="--since",
+        metavar="TIME",
+        help="Not older than this: 2h, 3d or 2026-11-15; by when a session last changed.",
+    ),
+]
+RunSessionOption = Annotated[
+    str | None,
+    Option(
+        name=["--session", "-s"],
+        metavar="SESSION",
+        help="The session: created if missing; default: a new one.",
+    ),
+]
+MaxTokensOption = Annotated[
+    int, Option(name="--max-tokens", whole=True, metavar="N", help="At most N tokens.")
+]
+FitOption = Annotated[
+    int | None,
+    Option(
+        name="--max-tokens",
+        whole=True,
+        metavar="N",
+        help="At most N tokens: stop when the transcript fits; default: apply every strategy.",
+    ),
+]
 AtOption = Annotated[
     str | None,
     Option(name="--at", metavar="POSITION", help="The position: t3, @42, a tag or SESSION:t3."),
-]
-LimitOption = Annotated[
-    int | None,
-    Option(name=["--limit", "-n"], whole=True, metavar="N", help="Show at most N, newest first."),
-]
-CountOption = Annotated[
-    int | None,
-    Option(name=["--limit", "-n"], whole=True, metavar="N", help="Show at most N."),
 ]
 LastOption = Annotated[
     int | None,
@@ -97,14 +204,9 @@ NotOption = Annotated[
         help="Exclude matches of this word or phrase. Can be repeated.",
     ),
 ]
-ProjectFlag = Annotated[
-    bool, Option(name="--project", help="Include every session of this project.")
-]
+ProjectFlag = Annotated[bool, Option(name="--project", help="This project, all of it.")]
 EverywhereFlag = Annotated[
-    bool, Option(name=["--everywhere"], help="Include every session of the store.")
-]
-AllFlag = Annotated[
-    bool, Option(name=["--all", "--everywhere"], help="Include every session of the store.")
+    bool, Option(name="--everywhere", help="Every project of the store, not only this one.")
 ]
 KindOption = Annotated[
     list[str] | None,
@@ -147,19 +249,9 @@ ExpiresOption = Annotated[
     str | None,
     Option(name="--expires", metavar="TIME", help="When the answer expires: 2h, 7d or 2026-11-15."),
 ]
-ReasonOption = Annotated[
-    str,
-    Option(
-        name="--reason",
-        help="The reason to record: user, done, budget, error, lease lost or process died.",
-    ),
-]
+LongFlag = Annotated[bool, Option(name=["--long", "-l"], help="Show ids and statuses too.")]
 FollowFlag = Annotated[
     bool, Option(name=["--follow", "-f"], help="Keep printing new commits until interrupted.")
-]
-EditsFlag = Annotated[bool, Option(name=["--patch", "-p"], help="Show every edit as a patch.")]
-MaxTokensOption = Annotated[
-    int, Option(name="--max-tokens", whole=True, metavar="N", help="Use at most N tokens.")
 ]
 ForPromptOption = Annotated[
     str | None,
@@ -167,17 +259,6 @@ ForPromptOption = Annotated[
         name="--for-prompt",
         metavar="TEXT",
         help="Print what an agent is told with this first prompt: nothing, if nothing bears on it.",
-    ),
-]
-TargetOption = Annotated[
-    str, Option(name="--for", help="The reader: generic, claude-code or codex.")
-]
-SincePositionOption = Annotated[
-    str | None,
-    Option(
-        name="--since",
-        metavar="POSITION",
-        help="Begin with what happened after this position or hash.",
     ),
 ]
 NoDiskFlag = Annotated[
@@ -196,35 +277,12 @@ VersionsOption = Annotated[
 DetachFlag = Annotated[
     bool, Option(name=["--detach", "-d"], help="Return at once; the program keeps running.")
 ]
-FromOption = Annotated[
-    str | None,
-    Option(
-        name="--from", metavar="CURSOR", help="Continue after this cursor, which attach printed."
-    ),
-]
-RunSessionOption = Annotated[
-    str | None,
-    Option(
-        name=["--session", "-s"],
-        metavar="SESSION",
-        help="The session to use, created if missing; default: a new one.",
-    ),
-]
 OnOption = Annotated[
     str | None, Option(name="--on", help="A turn (t5) or a call; default: the whole session.")
 ]
 EffectsOption = Annotated[
     Literal["ask", "run"],
     Option(name="--effects", help="Calls that write: ask for approval first, or run."),
-]
-FitOption = Annotated[
-    int | None,
-    Option(
-        name="--max-tokens",
-        whole=True,
-        metavar="N",
-        help="Stop when the transcript fits N tokens; default: apply every strategy.",
-    ),
 ]
 KeepOption = Annotated[
     int,
@@ -238,13 +296,6 @@ StrategyOption = Annotated[
         help="outputs, mask or summarise. Can be repeated; default: all three, in this order.",
     ),
 ]
-EveryCompactionFlag = Annotated[
-    bool, Option(name="--all", help="Include every compaction, not only the current one.")
-]
-WholeFlag = Annotated[
-    bool, Option(name="--whole", help="Apply to every project of the store, not only this one.")
-]
-YesFlag = Annotated[bool, Option(name="--yes", help="Do it without asking.")]
 MaxSizeOption = Annotated[
     str | None,
     Option(
@@ -268,10 +319,6 @@ SessionsArgument = Annotated[
         help="Session names, ids or their last characters; default: the last session.",
     ),
 ]
-HunksFlag = Annotated[
-    bool,
-    Option(name=["--patch", "-p"], help="Show what each turn changed in the file, line by line."),
-]
 RecapArgument = Annotated[
     str,
     Option(
@@ -285,21 +332,9 @@ OutputOption = Annotated[
         name=["--output", "-o"], metavar="FILE", help="The file to write; default: NAME.stator."
     ),
 ]
-AsOption = Annotated[
+PageOption = Annotated[
     str | None,
-    Option(
-        name="--as",
-        metavar="AGENT",
-        help="Write a transcript that this agent can resume: claude-code.",
-    ),
-]
-AsNameOption = Annotated[
-    str | None,
-    Option(
-        name="--as",
-        metavar="NAME",
-        help="The name of the fork if both stores continued it; else a fork at its head, called so.",
-    ),
+    Option(name=["--output", "-o"], metavar="FILE", help="The file to write; default: NAME.html."),
 ]
 TenantOption = Annotated[
     str | None,
@@ -307,31 +342,6 @@ TenantOption = Annotated[
         name="--tenant",
         metavar="TENANT",
         help="Only the sessions of this tenant; a server may require it.",
-    ),
-]
-ProjectsOption = Annotated[
-    list[str] | None,
-    Option(
-        name="--project",
-        repeated=True,
-        metavar="PROJECT",
-        help="A project by its name or its folder; default: the current one. Can be repeated.",
-    ),
-]
-HereProjectOption = Annotated[
-    str | None,
-    Option(
-        name="--project",
-        metavar="PROJECT",
-        help="The project of a session that is new here; default: its own if this store has it, else the current one.",
-    ),
-]
-IntoOption = Annotated[
-    str | None,
-    Option(
-        name="--into",
-        metavar="PROJECT",
-        help="The project of sessions that are new there; default: their own.",
     ),
 ]
 CwdOption = Annotated[
@@ -372,29 +382,12 @@ SigningKeyOption = Annotated[
         help="Sign the approval with this private Ed25519 key (PEM); stator init --approver-key lists its public half.",
     ),
 ]
-IntoProjectOption = Annotated[
-    str | None,
-    Option(
-        name="--project",
-        help="The project for new sessions; default: the one each took place in, else one called after its agent.",
-    ),
-]
 SourcesArgument = Annotated[
     list[str] | None,
     Option(
         name="--sources",
         leading_hyphen=True,
         help="Agents (claude-code, codex, …), files, folders, or - for stdin; default: every agent on this machine.",
-    ),
-]
-EveryProjectFlag = Annotated[
-    bool,
-    Option(name="--all", help="Import agents' sessions of every project, not only of this one."),
-]
-ChangedSinceOption = Annotated[
-    str | None,
-    Option(
-        name="--since", metavar="TIME", help="Only sessions changed since: 2h, 30d or 2026-11-15."
     ),
 ]
 TurnsOption = Annotated[

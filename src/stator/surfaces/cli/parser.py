@@ -7,10 +7,8 @@ from functools import partial
 from typing import Annotated, Any, get_origin
 
 from cyclopts import App, CycloptsError, Parameter, Token
-from cyclopts.exceptions import MissingArgumentError, UnusedCliTokensError
 
 from stator import __version__
-from stator.errors import BadQuery
 from stator.surfaces.cli.commands import load
 from stator.surfaces.cli.options import Option, hints
 from stator.surfaces.cli.registry import COMMANDS, GROUPS
@@ -82,21 +80,12 @@ def parse(words: Sequence[str]) -> partial[int] | None:
     try:
         command, bound, _ = made.parse_args(list(words), exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        raise BadQuery(_message(error), hint=f"stator {words[0]} --help") from None
+        from stator.surfaces.cli.parser_errors import explained
+
+        raise explained(error, words) from None
     return partial(command, *bound.args, **bound.kwargs)
 
 
 def _asked_for_help(words: Sequence[str]) -> bool:
     before = words[: words.index("--")] if "--" in words else words
     return "-h" in before or "--help" in before
-
-
-def _message(error: CycloptsError) -> str:
-    """The parser's message on one line, in the style of our own."""
-    if isinstance(error, UnusedCliTokensError):
-        return f"unexpected argument {(error.unused_tokens or [''])[0]!r:.60}"
-    if isinstance(error, MissingArgumentError) and error.argument is not None:
-        name = error.keyword or error.argument.name
-        return f"{name} needs a value" if name.startswith("-") else f"{name} is missing"
-    text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-    return text[0].lower() + text[1:]

@@ -1,20 +1,48 @@
-"""Lays out `stator --help`. Imports only plain data and plain text functions, because help must print fast."""
+"""Lays out `stator --help`: the everyday commands, or with --all every one. Imports only plain data and plain text
+functions, because help must print fast."""
 
 from __future__ import annotations
 
-from stator.surfaces.cli.registry import ABOUT, COMMANDS, GROUPS, NAMING, OPTIONS, USAGE
+from collections.abc import Iterator
+
+from stator.surfaces.cli.registry import (
+    ABOUT,
+    COMMANDS,
+    EVERYDAY,
+    GROUPS,
+    NAMING,
+    OPTIONS,
+    USAGE,
+)
 from stator.surfaces.cli.render.columns import rows, wrap
 
 WIDTH_MAX = 80
 """Maximum width of the help, in columns."""
 
 
-def help_text(width: int = WIDTH_MAX) -> str:
-    """What `stator --help` prints, laid out for at most `width` columns."""
-    width, longest = min(width, WIDTH_MAX), max(map(len, COMMANDS))
+def help_text(width: int = WIDTH_MAX, *, everything: bool = False) -> str:
+    """What `stator --help` prints, or `stator --help --all`, laid out for at most `width` columns."""
+    width = min(width, WIDTH_MAX)
     parts = [*wrap(USAGE, width), "", *wrap(ABOUT, width)]
-    for group, commands in GROUPS.items():
-        parts += ["", group, *rows(commands.items(), width, term_min=longest)]
+    parts += _all_commands(width) if everything else _everyday(width)
     parts += ["", "Options", *rows(OPTIONS.items(), width)]
     parts += ["", "Naming things", *rows(NAMING.items(), width)]
     return "\n".join([*parts, ""])
+
+
+def _all_commands(width: int) -> Iterator[str]:
+    longest = max(map(len, COMMANDS))
+    for group, commands in GROUPS.items():
+        yield from ("", group, *rows(commands.items(), width, term_min=longest))
+
+
+def _everyday(width: int) -> Iterator[str]:
+    """The everyday commands by what they are for, then the names of all others."""
+    named = [name for names in EVERYDAY.values() for name in names]
+    longest = max(map(len, named))
+    for group, names in EVERYDAY.items():
+        pairs = ((name, COMMANDS[name]) for name in names)
+        yield from ("", group, *rows(pairs, width, term_min=longest))
+    others = " ".join(name for name in COMMANDS if name not in named)
+    yield from ("", "More commands, explained by stator --help --all")
+    yield from (f"  {line}" for line in wrap(others, width - 2))

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 GROUPS: dict[str, dict[str, str]] = {
     "Ask": {
-        "ls": "List sessions, most recently used first.",
+        "status": "Show where things are: what needs you, what runs, how sessions ended, what the week cost.",
+        "ls": "List sessions with their tokens, cost and end, most recently used first.",
         "show": "Show a session at a glance, or one commit in full.",
         "log": "Show what happened, one line a call, newest turn first.",
         "diff": "Show what changed in a turn or between two positions.",
         "state": "Show the state at a position, collection by collection.",
-        "files": "List the files a session touched, with their net change.",
+        "files": "List the files that sessions touched, with their net change.",
         "decisions": "Show the decisions in force, and the reasons for them.",
         "calls": "List tool calls and how they ended.",
         "evicted": "List what left the agent's view: by compaction, or because it did not fit.",
@@ -83,14 +84,24 @@ GROUPS: dict[str, dict[str, str]] = {
         "ingest": "Import what hooks have queued, and read transcripts again.",
         "extract": "Find decisions, plans and revisions in what was recorded.",
         "proxy": "Record the calls between an agent and an MCP server.",
+        "share": "Write a session as one page that opens in any browser.",
+        "web": "Show your sessions in a browser, live.",
         "workflow": "Extract a workflow from recorded calls, show one, or run one.",
     },
 }
 COMMANDS: dict[str, str] = {
     name: summary for group in GROUPS.values() for name, summary in group.items()
 }
+EVERYDAY: dict[str, tuple[str, ...]] = {
+    "See where things are": ("status", "ls", "recap"),
+    "Ask what happened": ("log", "show", "diff", "files", "calls"),
+    "Ask why": ("why", "search"),
+    "Act on it": ("resume", "settle", "approve", "doctor"),
+    "Begin": ("init", "import"),
+}
+"""The commands that `stator --help` explains; the others it only names."""
 
-USAGE = "Usage: stator COMMAND [ARGUMENTS] [OPTIONS]"
+USAGE = "Usage: stator [COMMAND] [ARGUMENTS] [OPTIONS]"
 ABOUT = "Session state for AI agents: ask what an agent did, what changed, and why."
 NAMING = {
     "position": (
@@ -101,7 +112,7 @@ NAMING = {
     "store": "--store, $STATOR_STORE, the nearest .stator/store.db upward, or your user store",
 }
 OPTIONS = {
-    "-h, --help": "Show this help; stator COMMAND --help shows one command.",
+    "-h, --help": "Show this help; stator COMMAND --help shows one command, stator --help --all every one.",
     "--version": "Show the version.",
     "--install-completion": "Install completion for your shell (bash, zsh, fish).",
 }

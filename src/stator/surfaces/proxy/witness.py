@@ -13,10 +13,9 @@ from stator.hooks.witness import AGENT, payload
 from stator.hooks.witnesses import ANOTHER_ID
 from stator.model.exchange.bookmark import Bookmark
 from stator.model.exchange.items import Called, Conversation, Item, Returned
-from stator.model.log.commit import Commit
 from stator.model.log.query import SessionRow
 from stator.runtime.facade.store import Store
-from stator.runtime.ingest.recorder import Recorder, SeenCall
+from stator.runtime.ingest.recorder import Recorded, Recorder, SeenCall
 from stator.surfaces.hook import append_line
 
 
@@ -31,7 +30,7 @@ class WitnessRecorder(Recorder):
         self._folder = spools(store.port)[0]
         self._seen: list[Item] = []
 
-    def take(self, item: Item) -> list[Commit]:
+    def take(self, item: Item) -> list[Recorded]:
         if not isinstance(item, (Called, Returned)):
             return super().take(item)
         if isinstance(item, Called) and item.id.startswith("proxy/"):
@@ -40,7 +39,7 @@ class WitnessRecorder(Recorder):
         self._seen.append(item)
         return []
 
-    def flush(self, *, bookmark: Bookmark | None = None, barrier: bool = True) -> list[Commit]:
+    def flush(self, *, bookmark: Bookmark | None = None, barrier: bool = True) -> list[Recorded]:
         """Write the calls to the spool, on disk where a call may have an effect; append the rest."""
         if self._seen:
             said = payload(self.conversation.source, self.conversation.id, self._seen)

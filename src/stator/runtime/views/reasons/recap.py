@@ -9,14 +9,12 @@ from stator.errors import NotFound
 from stator.model.exchange.tool_files import command_of
 from stator.model.log.commit import Commit
 from stator.model.log.query import Read, SessionQuery, SessionRow, check_limit, read
-from stator.model.log.rewinds import stands, visible
 from stator.model.log.shown_text import cut_short
 from stator.model.records.tables import SPOKEN
 from stator.model.records.types import (
     CallRecord,
     ChildRecord,
     Entry,
-    FileRecord,
     PlanRecord,
     RevisionRecord,
 )
@@ -36,8 +34,7 @@ from stator.runtime.base.one_answer import ahead
 from stator.runtime.base.pages import commit_at, commits_at, counts_of, matching
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.views.as_read import for_one_answer, read_ahead, unplaced_in
-from stator.runtime.views.file_changes import FileChange, files_before, net_files
-from stator.runtime.views.reflog import rewinds
+from stator.runtime.views.file_changes import FileChange, asks_changed, changed_by
 from stator.runtime.views.refs import find_session
 from stator.store.port import StorePort
 
@@ -103,7 +100,7 @@ def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
     session = row.id
     store = for_one_answer(store)
     asked_for = ("plan", "revisions", "calls", "tags", "children")
-    also = [*_asks_files(row), *_asks_log(row)]
+    also = [*asks_changed(row), *_asks_log(row)]
     read_ahead(store, session, *asked_for, limit={"children": CHILDREN_MAX}, also=also)
     turn, asked = asked_in(_prompts(store, row), row.record.name)
     steps = [e.record for e in store.entries(session, "plan") if isinstance(e.record, PlanRecord)]
@@ -111,8 +108,8 @@ def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
     revisions = store.entries(session, "revisions")
     records = [e.record for e in revisions if isinstance(e.record, RevisionRecord)]
     children = _children(store, session)
-    changed, edited = _files(store, row)
-    of_children = [_files(store, child) for child in children]
+    changed, edited = changed_by(store, row)
+    of_children = [changed_by(store, child) for child in children]
     below = [change for changes, _ in of_children for change in changes]
     page = store.commits(
         session, after=lent_upto(row.record.lineage), newest_first=True, limit=NEWEST
@@ -164,18 +161,6 @@ def _asks_log(row: SessionRow) -> Iterator[Read]:
         yield read("turns", row.id, limit=PROMPTS, prompts=True)
 
 
-def _asks_files(row: SessionRow) -> Iterator[Read]:
-    """What `_files` reads."""
-    yield read(
-        "versions",
-        row.id,
-        after=lent_upto(row.record.lineage),
-        upto=row.head,
-        collections=("files",),
-    )
-    yield read("entries", row.id, "tags")
-
-
 def _call(record: CallRecord) -> str:
     return f"{record.tool} {short(record.call)}"
 
@@ -206,24 +191,8 @@ def _children(store: StorePort, session: str) -> list[SessionRow]:
     for each in ids:
         with contextlib.suppress(NotFound):
             found.append(store.session(each))
-    ahead(store, *(one for row in found for one in _asks_files(row)))
+    ahead(store, *(one for row in found for one in asks_changed(row)))
     return found
-
-
-def _files(store: StorePort, row: SessionRow) -> tuple[list[FileChange], bool]:
-    """The net changes of files that a session made itself, and whether it made any change at all."""
-    after = lent_upto(row.record.lineage)
-    versions = store.versions(row.id, after=after, upto=row.head, collections=("files",))
-    if known := rewinds(store, row.id):
-        stretches = visible(known, row.head)
-        versions = [version for version in versions if stands(stretches, version.seq)]
-    records = (getattr(version.op, "record", None) for version in versions)
-    edited = any(isinstance(r, FileRecord) and r.op not in ("read", "skipped") for r in records)
-    if not edited:
-        return [], False
-    there = files_before(store, row.id, versions)
-    found = net_files(versions, there=there, session=row.id)
-    return [change for change in found if change.op != "skipped"], True
 
 
 def _since(changed: Sequence[FileChange], revisions: Sequence[Entry]) -> int:

@@ -13,7 +13,7 @@ from stator.model.log.query import SessionRow
 from stator.model.records.text import prompt_text
 from stator.model.records.types import Entry, FileRecord, file_key
 from stator.model.sessions.lifecycle import lent_upto
-from stator.model.views.recap import is_words_of
+from stator.model.views.name_words import is_words_of
 from stator.runtime.base.context import Context
 from stator.runtime.views.trust.unverified import anywhere, unverified
 from stator.store.port import StorePort

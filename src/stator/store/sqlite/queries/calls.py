@@ -42,7 +42,7 @@ def _each_call(
     for item, end in reversed(intents):
         if item.seq < before:
             yield _tail_call(place.record.id, item, end)
-    name = "call_page_failed" if query.statuses and "ok" not in query.statuses else "call_page"
+    name = "call_page_failed" if query.wants_open_or_failed else "call_page"
     for n in range(len(place.segments) - 1, -1, -1):
         segment = place.segments[n]
         # What a parent settled after the fork is not settled here, so its index of failures says too little.
@@ -170,8 +170,8 @@ def store_calls(
     start, before = cursor if cursor else (MAX_SEQ, MAX_SEQ)
     rows = many(
         connection,
-        "SELECT s, id FROM session WHERE s <= ? AND (? IS NULL OR project = ?) ORDER BY s DESC",
-        (start, query.project, query.project),
+        SQL["sessions_with_calls"],
+        {"start": start, "project": query.project, "any": not query.wants_open_or_failed},
     )
     for s, identifier in rows:
         place = placed(connection, from_bytes(identifier, "session"))

@@ -39,6 +39,11 @@ BELOW, DIRTY_BELOW = (
 ALIASED = SQL["session_page"].replace("(:source IS NULL OR s IN (", "(s IN (", 1)
 """The page of what has one alias: it begins with the alias, which the filter that may be left out does not."""
 
+NAMED = SQL["session_page"].replace(
+    "(:name IS NULL OR name = :name)", f"s IN ({SQL['session_named'].rstrip(';')})", 1
+)
+"""The page of what has one name in a project, of any tenant: it begins with the name."""
+
 
 def page(
     db: apsw.Connection,
@@ -61,6 +66,8 @@ def page(
     pages, tails = (SQL["session_page"], DIRTY) if query.parent is None else (BELOW, DIRTY_BELOW)
     if query.alias and query.parent is None:
         pages = ALIASED
+    elif None not in (query.name, query.project) and query.parent is None:
+        pages = NAMED
     clean = many(db, pages, _filters(query, updated, s, limit + 1))
     found: list[tuple[int, int, Any, LastCommit | None]] = [
         (row[4], row[0], row, None) for row in clean

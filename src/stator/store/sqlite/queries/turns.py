@@ -115,6 +115,10 @@ def read_turns(
         upto = last_turn if upto is None else min(upto, last_turn)
         low = max(after, upto - limit)
     high = MAX_SEQ if upto is None else upto
+    if (
+        not newest_first and numbers is None
+    ):  # numbers have no gaps: the first page is the first numbers
+        high = min(high, after + limit)
     found: dict[int, tuple[int, int, int, int, str]] = {}
     for segment in place.segments:
         for row in _flushed_turns(connection, segment, low, high, numbers):

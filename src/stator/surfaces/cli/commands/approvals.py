@@ -12,6 +12,7 @@ from stator.surfaces.cli.parts.approver_setup import what_is_proven
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.table import header
 from stator.surfaces.cli.render.waiting_calls import (
     as_json,
     grant_as_json,
@@ -21,7 +22,7 @@ from stator.surfaces.cli.render.waiting_calls import (
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
-        AllFlag,
+        EverywhereFlag,
         JsonFlag,
         NoPagerFlag,
         SessionArgument,
@@ -44,7 +45,7 @@ def approvals(
     watch: bool = False,
     grants: bool = False,
     revoke: str | None = None,
-    all: AllFlag = False,
+    everywhere: EverywhereFlag = False,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -67,17 +68,19 @@ def approvals(
     pager = not (no_pager or watch)
     with open_to_read(store) as opened, Screen(json=json, pager=pager) as screen:
         one = opened.session(session).id if session is not None else None
-        scope = None if all or one else opened.project
+        scope = None if everywhere or one else opened.project
         if grants:
             return _grants(opened, screen, one, scope)
         if watch:
             return _watch(opened, screen, one, scope)
         found = _waiting(opened, one, scope)
+        if found and not json:
+            screen.line(header(("CALL", 11), ("WHAT IT ASKS FOR", 0)))
         for item in found:
             _show(screen, item, opened.now)
         if not found:
             return opened.report_empty(
-                "no call waits for approval" + ("" if all or one else " in this project")
+                "no call waits for approval" + ("" if everywhere or one else " in this project")
             )
         if not json:
             screen.line()
@@ -127,6 +130,8 @@ def _grants(opened: OpenedStore, screen: Screen, session: str | None, project: s
     found = use.grants(
         store.port, now=opened.now, session=session, project=project, context=store.context
     )
+    if found and not screen.json:
+        screen.line(header(("GRANT", 18), ("ANSWER", 10), ("CALLS, SCOPE, WHO", 0)))
     for item in found:
         if screen.json:
             screen.item(grant_as_json(item))

@@ -28,7 +28,7 @@ EXAMPLES = """
 stator approve c_7f2a91bc          this call, once
 stator approve 7f2a91bc --for session --expires 2h
 stator approve 7f2a91bc --pattern 'pay(amount<=100)' --for project
-stator approve --all               every call that waits in this project
+stator approve --everything        every call that waits in this project
 stator approve --pattern 'read_*' -s fix-login
 stator approve 7f2a91bc --proof passphrase   prove it is you, also if the call does not demand it
 """
@@ -36,7 +36,7 @@ stator approve 7f2a91bc --proof passphrase   prove it is you, also if the call d
 
 def approve(
     *calls: str,
-    all: bool = False,
+    everything: bool = False,
     scope: ForOption = None,
     pattern: PatternOption = None,
     expires: ExpiresOption = None,
@@ -57,16 +57,16 @@ def approve(
     ----------
     calls
         Call ids, or their last characters, as stator approvals shows them.
-    all
-        Approve every call that waits in this project, or in the session.
+    everything
+        Everything there is: every call that waits in this project, or in the session.
     """
     with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         person = Person(proof or "", passphrase_file, signing_key)
         answer = ApprovalAnswer(
             opened, session, scope, pattern, expires, verdict="approved", person=person
         )
-        wanted = calls or (tuple(_waiting(opened, session)) if all else ())
-        found = [] if all and not wanted else answer.apply(wanted)
+        wanted = calls or (tuple(_waiting(opened, session)) if everything else ())
+        found = [] if everything and not wanted else answer.apply(wanted)
         for grant in found:
             show_grant(screen, grant)
         if not found:

@@ -8,7 +8,12 @@ from stator.runtime.driving import lifecycle
 from stator.surfaces.cli.parts.change_status import change_status
 
 if TYPE_CHECKING:
-    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, ReasonOption, StoreOption
+    from stator.surfaces.cli.options import (
+        CauseOption,
+        JsonFlag,
+        NoPagerFlag,
+        StoreOption,
+    )
 
 EXAMPLES = """
 stator archive fix-login           a session that is closed
@@ -20,7 +25,7 @@ def archive(
     session: str,
     /,
     *,
-    reason: ReasonOption = "done",
+    why: CauseOption = "done",
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -33,5 +38,5 @@ def archive(
         A session name, an id or its last characters, or last.
     """
     return change_status(
-        lifecycle.archive, session, reason=reason, store=store, json=json, pager=not no_pager
+        lifecycle.archive, session, reason=why, store=store, json=json, pager=not no_pager
     )

@@ -13,9 +13,10 @@ from stator.runtime.facade.view import SessionView
 from stator.runtime.views.artifacts import Artifact, Document, read
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, title
 from stator.surfaces.cli.render import escape
-from stator.surfaces.cli.render.lines import Line, widest
+from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import size
 from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.table import Column, table
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -37,6 +38,14 @@ stator artifact notes --versions
 stator artifact notes --diff 1..3        from version 1 to version 3
 """
 STYLES = {"+": "added", "-": "removed", "@": "id"}
+COLUMNS = (
+    Column(title="NAME", shrinks=True, least=20),
+    Column(title="VERSION"),
+    Column(title="TURN"),
+    Column(title="AT"),
+    Column(title="SIZE", right=True),
+    Column(title="TYPE", drop=1),
+)
 
 
 def artifact(
@@ -92,14 +101,19 @@ def _listed(
             screen.item(msgspec.to_builtins(item))
         return 0
     title(screen, view, opened.now, what)
-    names = widest((item.name for item in found), max(20, screen.width - 44))
-    for item in found:
-        line = Line().add(item.name, width=names).add(f"  v{item.version}", width=6)
-        line.add(f" t{item.turn}", "dim", width=5).add(f" @{item.seq}", "id", width=7)
-        screen.line(
-            line.add(f" {size(item.size)}", "dim", width=9).add(f" {item.media_type}", "dim")
-        )
+    screen.lines(table(COLUMNS, [_cells(item) for item in found], screen.width))
     return 0 if found else opened.report_empty("no artifacts")
+
+
+def _cells(item: Artifact) -> list[Line | str]:
+    return [
+        item.name,
+        f"v{item.version}",
+        Line(f"t{item.turn}", "dim"),
+        Line(f"@{item.seq}", "id"),
+        size(item.size),
+        Line(item.media_type, "dim"),
+    ]
 
 
 def _content(screen: Screen, found: Document) -> None:

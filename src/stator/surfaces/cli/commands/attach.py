@@ -24,11 +24,16 @@ from stator.surfaces.cli.render.record_line import size
 from stator.surfaces.cli.render.screen import Screen, note
 
 if TYPE_CHECKING:
-    from stator.surfaces.cli.options import FromOption, JsonFlag, NoPagerFlag, StoreOption
+    from stator.surfaces.cli.options import (
+        AfterOption,
+        JsonFlag,
+        NoPagerFlag,
+        StoreOption,
+    )
 
 EXAMPLES = """
 stator attach 3fa91c07                       a run, from its start to its end
-stator attach 3fa91c07 --from 42+1034        continue where an earlier attach stopped
+stator attach 3fa91c07 --after 42+1034        continue where an earlier attach stopped
 stator attach fix-login                      a session, whichever program drives it
 stator attach 3fa91c07 --json | jq -c 'select(.commit) | .commit.kind'
 """
@@ -38,7 +43,7 @@ def attach(
     what: str,
     /,
     *,
-    from_: FromOption = None,
+    after: AfterOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -54,7 +59,7 @@ def attach(
     what
         A run (its id or the last characters of it), or a session.
     """
-    start = parse_cursor(from_) if from_ is not None else None
+    start = parse_cursor(after) if after is not None else None
     with open_to_follow(store) as opened, Screen(json=json, pager=False) as screen:
         run, view = _found(opened, what)
         follower = _Follower(screen, view, run, start or _default(view, run), opened.wait)
@@ -68,7 +73,7 @@ def attach(
         except KeyboardInterrupt:
             name = short(run.id) if run is not None else view.name
             more = "; the run continues" if run is not None and run.status == "running" else ""
-            note(f"detached{more}; attach again: stator attach {name} --from {follower.cursor}")
+            note(f"detached{more}; attach again: stator attach {name} --after {follower.cursor}")
             return OK
 
 

@@ -10,16 +10,18 @@ import msgspec
 from stator.errors import BadQuery
 from stator.runtime.views.authors.blame import TOUCHES_MAX, Blame, BlameLine, LineSource
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
-from stator.surfaces.cli.parts.typed_path import recorded_places, with_lines
+from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
+from stator.surfaces.cli.parts.question.typed_path import recorded_places, with_lines
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen, note
 from stator.surfaces.cli.render.times import day
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
-        AllFlag,
+        EverywhereFlag,
         JsonFlag,
         NoPagerFlag,
+        ProjectFlag,
         SessionOption,
         StoreOption,
     )
@@ -44,7 +46,8 @@ def blame(
     /,
     *,
     session: SessionOption = None,
-    all: AllFlag = False,
+    project: ProjectFlag = False,
+    everywhere: EverywhereFlag = False,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -61,28 +64,29 @@ def blame(
     """
     path, wanted = with_lines(file)
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
-        found = _asked(opened, path, session, everywhere=all)
+        scope = scope_of(opened, session=session, project=project, everywhere=everywhere)
+        found = _asked(scope, path)
         if found is None:
-            return opened.report_empty(f"nothing is recorded about {path}, and it is not on disk")
+            what = f"{path} is not on disk, and nothing is recorded about it"
+            return scope.report_empty(what, lambda wider: _asked(wider, path) is not None)
         lines = _chosen(found, wanted, file)
         if json:
             screen.document("stator.blame/1", as_json(found, lines))
             return 0
-        _remark(found)
+        _remark(scope, found, path)
         screen.whole(_lines(opened, lines))
     return 0
 
 
-def _asked(
-    opened: OpenedStore, path: str, session: str | None, *, everywhere: bool
-) -> Blame | None:
+def _asked(scope: QuestionScope, path: str) -> Blame | None:
     """The first place of the path that the record knows; else one that ends so; else one that is on disk."""
-    within = None if session is None else opened.session(session).id
+    within = None if scope.view is None else scope.view.id
     elsewhere: Blame | None = None
     unrecorded: Blame | None = None
+    opened = scope.opened
     for root, clean in recorded_places(path):
         found = opened.store.blame(
-            clean, root=root, project=opened.project, session=within, all=everywhere
+            clean, root=root, project=opened.project, session=within, all=scope.everywhere
         )
         if found.sessions and found.lines and not found.asked:
             return found
@@ -102,9 +106,14 @@ def _chosen(found: Blame, wanted: tuple[int, int] | None, typed: str) -> list[Bl
     return lines
 
 
-def _remark(found: Blame) -> None:
+def _remark(scope: QuestionScope, found: Blame, path: str) -> None:
     if not found.sessions:
-        note("no session that was looked at touched this file")
+        scope.report_empty(
+            "no record of this file",
+            lambda wider: bool((one := _asked(wider, path)) and one.sessions),
+        )
+    else:
+        note(f"looked in {scope.shown}")
     if found.asked:
         note(f"nothing is recorded about {found.asked}; this is {found.path}, which ends so")
     if found.others:

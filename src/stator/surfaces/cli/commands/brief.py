@@ -11,39 +11,41 @@ from stator.model.brief.compose import MAX_TOKENS
 from stator.model.brief.doses import PROMPT_TOKENS
 from stator.model.brief.sections import Target
 from stator.surfaces.cli.parts.open_store import open_to_read
+from stator.surfaces.cli.render import documents
 from stator.surfaces.cli.render.escape import EscapedText
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
+        AfterOption,
+        AsOption,
         ForPromptOption,
         JsonFlag,
         MaxTokensOption,
         NoDiskFlag,
         NoPagerFlag,
-        SessionArgument,
-        SincePositionOption,
+        RefsArgument,
+        SessionOption,
         StoreOption,
-        TargetOption,
     )
 
 EXAMPLES = """
 stator brief                                 the last session
-stator brief fix-login --for codex --max-tokens 4000 | codex exec -
+stator brief fix-login --as codex --max-tokens 4000 | codex exec -
 stator brief --for-prompt "carry on with the login bug"     what an agent is told with this first prompt
-stator brief --since 9f2c1e07                begin with what happened since that head
+stator brief --after 9f2c1e07                begin with what happened since that head
 stator brief --json | jq .left_out           what did not fit
 """
 
 
 def brief(
-    session: SessionArgument = None,
-    *,
+    *what: RefsArgument,
+    session: SessionOption = None,
     for_prompt: ForPromptOption = None,
     max_tokens: MaxTokensOption = MAX_TOKENS,
-    target: TargetOption = "generic",
-    since: SincePositionOption = None,
+    as_: AsOption = None,
+    after: AfterOption = None,
     no_disk: NoDiskFlag = False,
     store: StoreOption = None,
     json: JsonFlag = False,
@@ -54,20 +56,25 @@ def brief(
     The same log always gives the same text. Recorded text in it is delimited and labelled with its source.
     """
     if for_prompt is not None:
-        if session is not None or since is not None:
+        if what or session is not None or after is not None:
             raise BadQuery(
-                "--for-prompt is about the whole project: it takes no session and no --since"
+                "--for-prompt is about the whole project: it takes no session and no --after"
             )
         return _for_prompt(
             for_prompt, min(max_tokens, PROMPT_TOKENS), store, json=json, pager=not no_pager
         )
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
-        view = opened.store.read(opened.session(session).id)
+        view = opened.store.read(
+            opened.whole(what, session, "--after t2 begins with what happened since").id
+        )
         made = view.brief(
-            max_tokens=max_tokens, target=cast("Target", target), since=since, disk=not no_disk
+            max_tokens=max_tokens,
+            target=cast("Target", as_ or "generic"),
+            since=after,
+            disk=not no_disk,
         )
         if json:
-            screen.document("stator.brief/1", msgspec.to_builtins(made))
+            screen.document(documents.BRIEF, documents.brief(made))
         elif screen.is_terminal:
             screen.whole(map(_line, made.text.split("\n")))
         else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from stator.errors import BadBudget
 from stator.model.calls import budget as model
 from stator.model.calls.budget import is_amount, parse_amounts, shown
+from stator.model.records.types import UNPRICED
 from stator.model.sessions.lifecycle import BUDGET_UNITS
 from stator.runtime.driving import budgets
 from stator.runtime.facade.view import SessionView
@@ -156,9 +157,9 @@ def _remarks(spent: Mapping[str, int]) -> Iterator[Line]:
     parts = [
         f"{unit.partition(':')[2].replace('_', ' ')} {amount:,}"
         for unit, amount in sorted(spent.items())
-        if unit.startswith("tokens:") and unit != model.UNPRICED
+        if unit.startswith("tokens:") and unit != UNPRICED
     ]
     if parts:
         yield Line(f"  tokens: {', '.join(parts)}", "dim")
-    if spent.get(model.UNPRICED):
-        yield Line(f"  {spent[model.UNPRICED]:,} tokens have no known price", "doubt")
+    if spent.get(UNPRICED):
+        yield Line(f"  {spent[UNPRICED]:,} tokens have no known price", "doubt")

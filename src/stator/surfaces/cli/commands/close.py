@@ -9,28 +9,28 @@ from stator.surfaces.cli.parts.change_status import change_status
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
+        CauseOption,
         JsonFlag,
         NoPagerFlag,
-        ReasonOption,
         SessionArgument,
         StoreOption,
     )
 
 EXAMPLES = """
 stator close                       the last session
-stator close fix-login --reason error
+stator close fix-login --why error
 """
 
 
 def close(
     session: SessionArgument = None,
     *,
-    reason: ReasonOption = "done",
+    why: CauseOption = "done",
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
     """Close a session; it accepts no turns until it is resumed."""
     return change_status(
-        lifecycle.close, session, reason=reason, store=store, json=json, pager=not no_pager
+        lifecycle.close, session, reason=why, store=store, json=json, pager=not no_pager
     )

@@ -20,6 +20,7 @@ from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
+        DryRunFlag,
         FitOption,
         JsonFlag,
         KeepOption,
@@ -49,7 +50,7 @@ def compact(
     summary: str | None = None,
     scratch: bool = False,
     undo: bool = False,
-    dry_run: bool = False,
+    dry_run: DryRunFlag = False,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -64,8 +65,6 @@ def compact(
         Also drop older scratch notes.
     undo
         Undo the last compaction; the agent sees exactly what it saw before.
-    dry_run
-        Only show what would be removed.
     """
     shortens = summary is not None or strategy or max_tokens is not None or keep != compaction.KEEP
     if undo and (shortens or dry_run or scratch):

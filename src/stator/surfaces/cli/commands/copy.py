@@ -10,7 +10,12 @@ from stator.surfaces.cli.render.progress import bar
 from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
-    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, TenantOption
+    from stator.surfaces.cli.options import (
+        DryRunFlag,
+        JsonFlag,
+        NoPagerFlag,
+        TenantOption,
+    )
 
 EXAMPLES = """
 stator copy .stator/store.db backup.db           a second store with the same sessions
@@ -24,7 +29,7 @@ def copy(
     target: str,
     /,
     *,
-    dry_run: bool = False,
+    dry_run: DryRunFlag = False,
     tenant: TenantOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -33,8 +38,9 @@ def copy(
 
     Sessions keep their ids, their hashes and what they say; erased content stays erased. What is there already is
     not sent again: if you interrupt the copy, or it is killed, the next one continues. At the end the heads of all
-    sessions are compared. A session that both stores continued is left as it is and reported, and so is one that
-    was purged here and is still there; then the exit code is 1.
+    sessions are compared. A session that both stores continued is left as it is and reported. One that was purged
+    here since it was copied is purged there, too, unless it was continued or is held or driven there; then it is
+    reported, and the exit code is 1.
 
     Approvals are valid only in the store in which they were given. Search indexes and notes on how far transcripts
     were read are not copied; they are made again.
@@ -45,8 +51,6 @@ def copy(
         The store to copy: a path or a URL. It is only read.
     target
         The store to copy into. It is made if it is not there.
-    dry_run
-        Show what would be copied; write nothing.
     """
     from stator.surfaces.cli.render.reports import sent_report
 

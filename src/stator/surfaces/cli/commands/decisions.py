@@ -2,79 +2,123 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from stator.model.log.query import check_limit
 from stator.runtime.views.session import DecisionLine
-from stator.surfaces.cli.parts.open_store import open_to_read, title
+from stator.surfaces import web_addresses
+from stator.surfaces.cli.parts.open_store import open_to_read
+from stator.surfaces.cli.parts.page_addresses import print_addresses
+from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
+from stator.surfaces.cli.render import documents
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import of_record
 from stator.surfaces.cli.render.screen import Screen
-from stator.surfaces.cli.render.wire import record
+from stator.surfaces.cli.render.table import header, report_cut
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
+        AllFlag,
         EverywhereFlag,
         JsonFlag,
+        LimitOption,
         NoPagerFlag,
         ProjectFlag,
-        SessionArgument,
+        RefsArgument,
+        SessionOption,
         StoreOption,
+        WebFlag,
     )
 
 EXAMPLES = """
-stator decisions                   decisions in force
+stator decisions                   decisions in force, in this project
+stator decisions fix-login t2      those that this turn made
 stator decisions --all             superseded decisions too
 stator decisions --superseded      only superseded decisions
-stator decisions --project --json  decisions of every session of this project
+stator decisions --everywhere --json  decisions of every project
 """
+LIMIT = 50
+"""Decisions that are listed of a project, and sessions that are looked at for them, unless asked otherwise."""
 
 
 def decisions(
-    session: SessionArgument = None,
-    *,
-    all: bool = False,
+    *what: RefsArgument,
+    session: SessionOption = None,
+    all: AllFlag = False,
     superseded: bool = False,
+    limit: LimitOption = None,
     project: ProjectFlag = False,
     everywhere: EverywhereFlag = False,
+    web: WebFlag = False,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
     """Show the decisions in force, and the reasons for them.
 
+    Looks in the sessions of this project, most recently used first, or in a session, a turn or a range.
+
     Parameters
     ----------
-    all
-        Include superseded decisions.
     superseded
         Show only superseded decisions, and what superseded them.
     """
-    wanted = None if all else not superseded
+    standing = None if all else not superseded
+    most = check_limit(LIMIT if limit is None else limit)
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
-        wide = project or everywhere
-        if wide:
-            scope = None if everywhere else opened.project
-            known = opened.store.decisions(project=scope)
-        else:
-            view = opened.session(session)
-            known = view.decisions()
-        found = [line for line in known if wanted is None or line.stands is wanted]
-        if json:
-            for line in found:
-                screen.item(_as_json(line))
-            return 0
-        what = "superseded decisions" if superseded else "decisions"
-        if not wide:
-            title(screen, view, opened.now, what)
-        names, by_id = opened.names(), {line.id: line for line in known}
-        for line in found:
-            shown = _line(line, by_id)
-            screen.line(shown.add(f"  {names[line.session]}", "dim") if wide else shown, hang=13)
-        if not found:
-            return opened.report_empty(
-                f"no {what}" if superseded or all else "no decisions in force"
+        scope = scope_of(opened, what, session=session, project=project, everywhere=everywhere)
+        known = _made(scope, standing, None if scope.view and limit is None else most + 1)
+        found = [line for line in known if standing is None or line.stands is standing]
+        shown = found if scope.view is not None and limit is None else found[:most]
+        kind = "superseded decisions" if superseded else "decisions"
+        if web:
+            return print_addresses(
+                screen, (web_addresses.decision(one.session, one.id) for one in shown)
             )
+        if json:
+            for line in shown:
+                screen.item(documents.decision(line))
+        else:
+            scope.head(screen, kind)
+            _show(screen, shown, known, opened.names() if scope.view is None else None)
+        if len(shown) < len(found):
+            report_cut(screen, most, "decisions", f"-n {most * 2}", asked=limit is not None)
+        if not found:
+            none = f"no {kind}" if superseded or all else "no decisions in force"
+            return scope.report_empty(none, lambda wider: _holds(wider, standing))
     return 0
+
+
+def _made(scope: QuestionScope, standing: bool | None, most: int | None) -> list[DecisionLine]:
+    """The decisions of a scope, newest session first, until enough are found that are as asked."""
+    known: list[DecisionLine] = []
+    count = 0
+    for view in scope.views(LIMIT if most is None else max(LIMIT, most)):
+        lines = view.decisions(scope.span)
+        known += lines
+        count += sum(standing is None or line.stands is standing for line in lines)
+        if most is not None and count >= most:
+            break
+    return known
+
+
+def _holds(scope: QuestionScope, standing: bool | None) -> bool:
+    return any(standing is None or line.stands is standing for line in _made(scope, standing, 1))
+
+
+def _show(
+    screen: Screen,
+    shown: Sequence[DecisionLine],
+    known: Sequence[DecisionLine],
+    names: Mapping[str, str] | None,
+) -> None:
+    by_id = {line.id: line for line in known}
+    if shown:
+        screen.line(header(("", 2), ("TURN", 5), ("AT", 6), ("DECISION AND REASON", 0)))
+    for one in shown:
+        line = _line(one, by_id)
+        screen.line(line if names is None else line.add(f"  {names[one.session]}", "dim"), hang=13)
 
 
 def _line(line: DecisionLine, by_id: dict[str, DecisionLine]) -> Line:
@@ -86,15 +130,3 @@ def _line(line: DecisionLine, by_id: dict[str, DecisionLine]) -> Line:
         what = after.record.what if after else ""
         shown.add(f" → superseded by {what}" if what else " → superseded", "superseded")
     return shown
-
-
-def _as_json(line: DecisionLine) -> dict[str, Any]:
-    return {
-        "id": line.id,
-        "session": line.session,
-        "turn": line.turn,
-        "seq": line.seq,
-        "stands": line.stands,
-        "by": line.by or None,
-        "record": record(line.recorded),
-    }

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         PatternOption,
         SessionOption,
         StoreOption,
+        WhyOption,
     )
 
 EXAMPLES = """
@@ -28,7 +29,7 @@ stator deny --pattern 'pay(amount>1000)' -s fix-login
 
 def deny(
     *calls: str,
-    why: str = "",
+    why: WhyOption = "",
     scope: ForOption = None,
     pattern: PatternOption = None,
     expires: ExpiresOption = None,
@@ -43,8 +44,6 @@ def deny(
     ----------
     calls
         Call ids, or their last characters, as stator approvals shows them.
-    why
-        The reason; the agent sees it.
     """
     with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         answer = ApprovalAnswer(opened, session, scope, pattern, expires, verdict="denied", why=why)

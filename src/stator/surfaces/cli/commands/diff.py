@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadPosition
@@ -22,11 +22,12 @@ from stator.model.views.diff import CallItem, Diff, DiffItem
 from stator.runtime.facade.view import SessionView
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, title
 from stator.surfaces.cli.render import (
-    patch as patches,
-)
-from stator.surfaces.cli.render import (
+    documents,
     record_line,
     wire,
+)
+from stator.surfaces.cli.render import (
+    patch as patches,
 )
 from stator.surfaces.cli.render.detail import call_line
 from stator.surfaces.cli.render.lines import Line
@@ -34,7 +35,15 @@ from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.model.views.compare import Comparison
-    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption
+    from stator.surfaces.cli.options import (
+        ComparedArgument,
+        FullFlag,
+        JsonFlag,
+        NoPagerFlag,
+        PatchFlag,
+        SessionOption,
+        StoreOption,
+    )
 
 EXAMPLES = """
 stator diff                        what the last turn changed
@@ -53,13 +62,10 @@ CALLS_SHOWN = 12
 
 
 def diff(
-    start: str | None = None,
-    end: str | None = None,
-    /,
-    *,
+    *what: ComparedArgument,
     session: SessionOption = None,
-    all: bool = False,
-    patch: bool = False,
+    full: FullFlag = False,
+    patch: PatchFlag = False,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -68,21 +74,10 @@ def diff(
 
     + added, ~ changed, - removed, ≈ superseded. A record that was both added and removed in between is not listed.
 
-    Parameters
-    ----------
-    start
-        A turn (t5), a range (t4..t5), or the first of two positions; default: the last turn.
-    end
-        The second position; either may be in another session: SESSION:t5.
-    all
-        Include bookkeeping: session, runs, tools, working set, spend.
-    patch
-        Print the changes of files as a patch for git apply, where their contents were recorded.
+    With --patch, prints a patch for git apply, as far as the contents of files were recorded.
     """
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
-        view, span = opened.resolve(session, start)
-        if end is not None and (span is None or ".." in span or ".." in end):
-            raise BadPosition("diff takes one range, or two positions", hint="stator diff t4 t5")
+        view, span, end = _compared(opened, what, session)
         if patch:
             return _patch(screen, opened, view, span, end)
         found = view.diff(span, end) if end is not None else view.diff(span)
@@ -92,17 +87,34 @@ def diff(
             return 0
         title(screen, view, opened.now, f"{_place(found.start)} → {_place(found.end)}")
         if tries is None:
-            lines = [*_lines(found, all=all), *_calls(view, found.calls)]
+            lines = [*_lines(found, all=full), *_calls(view, found.calls)]
         else:  # the comparison covers decisions and calls
             from stator.surfaces.cli.render import comparison
 
             screen.lines(comparison.lines(tries), hang=6)
             screen.line()
             screen.line(Line("Differences between the two states", "dim"))
-            lines = list(_lines(found, all=all, without="decisions"))
+            lines = list(_lines(found, all=full, without="decisions"))
         lines += _footnotes(found)
         screen.lines(lines or [Line("no change", "dim")], hang=10)
     return 0
+
+
+def _compared(
+    opened: OpenedStore, words: Sequence[str], session: str | None
+) -> tuple[SessionView, str | None, str | None]:
+    """The session and the two positions, or the range, that the words name: those of `log`, or two positions."""
+    if len(words) < 2:
+        view, span = opened.resolve(session, words[0] if words else None)
+        return view, span, None
+    view, span = opened.resolve(session, words[0])
+    if span is None and session is None:  # the first word names the session of the others
+        session, words = view.id, words[1:]
+        view, span = opened.resolve(session, words[0])
+    end = words[1] if len(words) > 1 else None
+    if len(words) > 2 or (end is not None and (span is None or ".." in span or ".." in end)):
+        raise BadPosition("diff takes one range, or two positions", hint="stator diff t4 t5")
+    return view, span, end
 
 
 def _tries(
@@ -120,11 +132,11 @@ def _tries(
 
 def _document(screen: Screen, view: SessionView, found: Diff, tries: Comparison | None) -> None:
     if tries is None:
-        screen.document("stator.diff/1", as_json(view, found))
+        screen.document(documents.DIFF, documents.diff(view, found))
         return
     from stator.surfaces.cli.render import comparison
 
-    document = {**comparison.as_json(tries), "diff": as_json(view, found)}
+    document = {**comparison.as_json(tries), "diff": documents.diff(view, found)}
     screen.document("stator.compare/1", document)
 
 
@@ -273,64 +285,3 @@ def _footnotes(found: Diff) -> Iterator[Line]:
     text = ", ".join(part for part in parts if part)
     if text:
         yield Line(f"({text})", "dim")
-
-
-# -- as JSON --------------------------------------------------------------------------------------
-
-
-def as_json(view: SessionView, found: Diff) -> dict[str, Any]:
-    """The diff as JSON: one list per collection, calls from the log, and the delta."""
-    document: dict[str, Any] = {
-        "of": {"session": view.id, "name": view.name},
-        "from": found.start,
-        "to": found.end,
-    }
-    for name in COLLECTIONS:
-        document[name] = [_entry(item) for item in found.of(name)]
-    document["calls"] = [_call(call) for call in found.calls]
-    document["delta"] = [wire.operation(op) for op in found.delta]
-    document["transient"] = found.transient
-    document["unchanged"] = found.unchanged
-    document["read"] = found.read
-    return document
-
-
-def _entry(item: DiffItem) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "key": item.key,
-        "change": item.change,
-        "before": wire.record(item.before),
-        "after": wire.record(item.after),
-        "before_id": item.before_id,
-        "after_id": item.after_id,
-        "why": item.why,
-        "seq": item.seq,
-        "turn": item.turn,
-    }
-    if item.touch is not None:
-        entry["touch"] = wire.record(item.touch)
-    if item.via:
-        entry["via"] = [
-            {"record": wire.record(step.record), "seq": step.seq, "why": step.why}
-            for step in item.via
-        ]
-    return entry
-
-
-def _call(call: CallItem) -> dict[str, Any]:
-    after = {
-        "call": call.call,
-        "tool": call.tool,
-        "status": call.status,
-        "effect": call.effect,
-        "cause": call.cause,
-    }
-    return {
-        "key": call.call,
-        "change": "added",
-        "before": None,
-        "after": after,
-        "why": "",
-        "seq": call.seq,
-        "turn": call.turn,
-    }

@@ -21,7 +21,7 @@ from stator.connect import (
 )
 from stator.errors import LogDamaged, SchemaChanged, StatorError, StoreCorrupt, StoreError
 from stator.hooks.spool import BAD, foreign_files, status_of
-from stator.locations import NOTE, path_of, spools_of
+from stator.locations import NOTE, queues_of
 from stator.model.calls.approval import parse_policy, parse_proof
 from stator.model.calls.budget import parse_prices
 from stator.model.calls.proof import demanded
@@ -38,10 +38,10 @@ from stator.surfaces.cli.commands.verify import as_json
 from stator.surfaces.cli.exits import FINDING, OK, code_of
 from stator.surfaces.cli.parts.approver_setup import what_is_proven
 from stator.surfaces.cli.parts.foreign import old_grants
+from stator.surfaces.cli.parts.output.write_transcript import AGENTS
 from stator.surfaces.cli.parts.person import own_approver
 from stator.surfaces.cli.parts.undelivered import undelivered_findings
 from stator.surfaces.cli.parts.unrecorded import missing_findings
-from stator.surfaces.cli.parts.write_transcript import AGENTS
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count, size
 from stator.surfaces.cli.render.screen import Screen
@@ -356,7 +356,7 @@ def _sessions(store: Store) -> Iterator[Finding]:
         )
     if len(interrupted) > LISTED:
         more = f"{len(interrupted) - LISTED} more interrupted sessions"
-        yield _finding("note", more, "interrupted", "stator ls --all --status interrupted")
+        yield _finding("note", more, "interrupted", "stator ls --everywhere --status interrupted")
 
 
 def _calls(store: Store) -> Iterator[Finding]:
@@ -440,7 +440,7 @@ def _unfinished_erasure(info: StoreInfo) -> Iterator[Finding]:
             "an erasure is not finished: its bytes may still be in the file or in the write-ahead log"
             + (f", held by {who}" if who else ""),
             "erasure",
-            "end that program; then the next write, or stator gc --apply, finishes it",
+            "end that program; then the next write, or stator gc --yes, finishes it",
         )
 
 
@@ -458,16 +458,13 @@ def _owner(store: Store) -> Iterator[Finding]:
             "warning",
             f"{count(len(old), 'approval')} of a release before 0.7 answer nothing",
             "owner",
-            "confirm them: stator trust --grants",
+            "confirm them: stator trust --confirm-approvals",
         )
 
 
 def _queues(place: StorePlace) -> list[str]:
     """The folders in which hooks queue for a store, as far as they are there."""
-    path = path_of(place.url)
-    return (
-        [folder for folder in spools_of(path, os.environ) if os.path.isdir(folder)] if path else []
-    )
+    return [folder for folder in queues_of(place.url, os.environ) if os.path.isdir(folder)]
 
 
 def _hook_queue(folder: str, now: int) -> Iterator[Finding]:

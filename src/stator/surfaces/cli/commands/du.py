@@ -16,8 +16,8 @@ from stator.surfaces.cli.render.screen import Screen
 if TYPE_CHECKING:
     from stator.model.log.query import UsageBy
     from stator.surfaces.cli.options import (
-        CountOption,
         JsonFlag,
+        LimitOption,
         NoPagerFlag,
         SessionOption,
         StoreOption,
@@ -46,7 +46,7 @@ def du(
     *,
     by: str | None = None,
     session: SessionOption = None,
-    limit: CountOption = None,
+    limit: LimitOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -68,9 +68,11 @@ def du(
         usage = dict(opened.store.port.usage())
         if not getattr(opened.store.port, "remote", False):
             usage["wal"] = _wal(opened)
-        sessions = _sessions(opened)[:count]
+        every = _sessions(opened)
+        sessions, more = every[:count], len(every) - count
         if json:
-            found = {"store": opened.place.shown, "usage": usage, "sessions": sessions}
+            cut = {"shown": count, "of": len(every)} if more > 0 else None
+            found = {"store": opened.place.shown, "usage": usage, "sessions": sessions, "cut": cut}
             screen.document("stator.du/1", found)
             return 0
         screen.line(Line(opened.place.shown, "title").add(f" ({opened.place.why})", "dim"))
@@ -85,6 +87,9 @@ def du(
             line = Line().add(size(row["bytes"]), "bold", width=12, right=True).add("  ")
             line.add(short(row["session"]), "id").add(" ").add(row["name"], width=names)
             screen.line(line.add(f"  {row['commits']:,} commits", "dim"))
+        if more > 0:
+            noun = "session" if more == 1 else "sessions"
+            screen.line(Line(f"… {more:,} more {noun}: -n {len(every)}", "dim"))
     return 0
 
 

@@ -12,6 +12,7 @@ from stator.model.values.ids import short
 from stator.runtime.retention import erase as erasing
 from stator.runtime.retention.erase import Erasing, ErasureResult
 from stator.surfaces.cli.exits import FINDING, OK
+from stator.surfaces.cli.parts.confirm import agreed
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count, size
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         NoPagerFlag,
         SessionOption,
         StoreOption,
+        WhyOption,
         YesFlag,
     )
 
@@ -33,7 +35,7 @@ stator erase @42 --field input --yes         erase its input
 stator erase --record facts:phone --yes      erase every value this fact had
 stator erase --call c_7f2a91bc               arguments and results of a call
 stator erase --path notes.txt                records and contents of a file
-stator erase --all -s fix-login --yes        all content of a session
+stator erase --everything -s fix-login --yes   all content of a session
 """
 LISTED = 20
 
@@ -46,9 +48,9 @@ def erase(
     record: str | None = None,
     call: str | None = None,
     path: str | None = None,
-    all: bool = False,
+    everything: bool = False,
     session: SessionOption = None,
-    why: str = "",
+    why: WhyOption = "",
     yes: YesFlag = False,
     store: StoreOption = None,
     json: JsonFlag = False,
@@ -56,7 +58,8 @@ def erase(
 ) -> int:
     """Preview or permanently erase recorded content.
 
-    Without --yes nothing changes. The log can still be verified, and it shows what was erased. Exits with 1 if
+    Without --yes it shows what would go, and asks if it runs on a terminal. The log can still be verified, and it
+    shows what was erased. Exits with 1 if
     another program is reading an older state of the store: the content is then out of the log, but its bytes
     stay in the write-ahead log until that program is done and a program writes again.
 
@@ -69,15 +72,17 @@ def erase(
     call
         Erase a call: its id, or the last characters of it.
     path
-        Erase the records and contents of a file.
-    all
-        Erase all content of the session.
-    why
-        The reason, which is recorded in the log.
+        Only what is about this path: the records and contents of the file.
+    everything
+        Everything there is: all content of the session.
     """
-    if sum((ref is not None, record is not None, call is not None, path is not None, all)) != 1:
+    if (
+        sum((ref is not None, record is not None, call is not None, path is not None, everything))
+        != 1
+    ):
         raise InvalidInput(
-            "name exactly one thing to erase", hint="a position, --record, --call, --path or --all"
+            "name exactly one thing to erase",
+            hint="a position, --record, --call, --path or --everything",
         )
     if field and ref is None:
         raise InvalidInput(
@@ -97,6 +102,12 @@ def erase(
             screen.document("stator.erase/1", {**_as_json(made, result), "later": later})
         else:
             screen.lines(_lines(made, result, opened), hang=2)
+    question = f"Erase {size(made.bytes)} for ever?"
+    if made.items and not yes and agreed(question, json=json):
+        return erase(
+            ref, field=field, record=record, call=call, path=path, everything=everything, session=session,
+            why=why, yes=True, store=store, json=json, no_pager=no_pager,
+        )  # fmt: skip
     return FINDING if result is not None and result.pending else OK
 
 

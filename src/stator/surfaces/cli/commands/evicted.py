@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
-
+from stator.runtime.views.ranges import seqs_of
 from stator.runtime.window.recall import Evicted
 from stator.surfaces.cli.parts.open_store import open_to_read, title
+from stator.surfaces.cli.render import documents
 from stator.surfaces.cli.render.evictions import key_line
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.table import header
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
-        EveryCompactionFlag,
+        AllFlag,
         JsonFlag,
         NoPagerFlag,
-        SessionArgument,
+        RefsArgument,
+        SessionOption,
         StoreOption,
     )
 
@@ -29,27 +31,34 @@ stator evicted --json              then: stator recall KEY
 
 
 def evicted(
-    session: SessionArgument = None,
-    *,
-    all: EveryCompactionFlag = False,
+    *what: RefsArgument,
+    session: SessionOption = None,
+    all: AllFlag = False,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
     """List what left the agent's view: by compaction, or because it did not fit."""
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
-        view = opened.session(session)
-        found = view.evicted(all=all)
+        view, span = opened.named(what, session)
+        after, upto = seqs_of(opened.store.as_read, view.id, span)
+        found = [
+            item
+            for item in view.evicted(all=all or span is not None)
+            if after < item.by <= (item.by if upto is None else upto)
+        ]
         if json:
             for item in found:
-                screen.item(_as_json(item))
+                screen.item(documents.evicted(item))
             return 0
         title(screen, view, opened.now, "evicted")
         last = 0
+        if found:
+            screen.line(header(("  RANK", 14), ("AT", 8), ("KEY AND CONTENT", 0)))
         for item in found:
-            if all and item.by != last:
-                what = "did not fit" if item.window else "compaction"
-                screen.line(Line(f"{what} @{item.by}", "bold"))
+            if (all or span) and item.by != last:
+                cause = "did not fit" if item.window else "compaction"
+                screen.line(Line(f"{cause} @{item.by}", "bold"))
                 last = item.by
             screen.line(_line(item), hang=22)
         if not found:
@@ -62,7 +71,3 @@ def _line(item: Evicted) -> Line:
     if item.status != "recallable":
         line.add(f" ({item.status})", "bad")
     return line.add(f" — {item.what}" if item.what else "", "dim")
-
-
-def _as_json(item: Evicted) -> dict[str, Any]:
-    return {**msgspec.structs.asdict(item), "kind": item.kind}

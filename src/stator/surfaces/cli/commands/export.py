@@ -78,7 +78,7 @@ def export(
     fixture
         Write this file, marked as a fixture for tests that replay it.
     force
-        Overwrite an existing file.
+        Do it even if the file exists: overwrite it.
     """
     if fixture is not None and output is not None:
         raise BadQuery("--fixture and --output both name the file to write", hint="use one of them")
@@ -125,7 +125,7 @@ def _rewrite(
     json: bool,
     pager: bool,
 ) -> int:
-    from stator.surfaces.cli.parts import write_transcript
+    from stator.surfaces.cli.parts.output import write_transcript
 
     with open_to_read(store) as opened, Screen(json=json, pager=pager) as screen:
         view = opened.session(*(sessions or ()))

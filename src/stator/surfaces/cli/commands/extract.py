@@ -21,12 +21,18 @@ from stator.surfaces.cli.render.screen import Screen, note
 if TYPE_CHECKING:
     from stator.runtime.facade.store import Store
     from stator.runtime.ingest.extract import Extraction
-    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption
+    from stator.surfaces.cli.options import (
+        DryRunFlag,
+        EverywhereFlag,
+        JsonFlag,
+        NoPagerFlag,
+        StoreOption,
+    )
 
 EXAMPLES = """
 stator extract                     all sessions of this project
 stator extract fix-login --dry-run  show what would be recorded
-stator extract --all --again       every project; correct what an earlier release found
+stator extract --everywhere --again   every project; correct what an earlier release found
 """
 SHOWN = 20
 """Findings that are listed; `--json` has all."""
@@ -35,10 +41,10 @@ MARKS = {"added": "+", "corrected": "~", "removed": "-"}
 
 def extract(
     *sessions: str,
-    all: bool = False,
+    everywhere: EverywhereFlag = False,
     again: bool = False,
     command: bool = False,
-    dry_run: bool = False,
+    dry_run: DryRunFlag = False,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -54,20 +60,17 @@ def extract(
     ----------
     sessions
         Sessions; default: all of this project.
-    all
-        The sessions of every project.
     again
-        Also correct what an earlier version of a rule found otherwise, and remove what it no longer finds.
+        Do it again for what an earlier release did: correct what an earlier version of a rule found otherwise, and
+        remove what it no longer finds.
     command
         Also run the command that stator.toml names (extract = "CMD"), if the project is your own. It gets prompts and
         answers as JSON, and may propose candidates, each with a quote of its text.
-    dry_run
-        Show what would be recorded; write nothing.
     """
     with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         names = [opened.session(name).id for name in sessions] or None
         found = opened.store.extract(
-            names, project="" if all else None, again=again, dry_run=dry_run
+            names, project="" if everywhere else None, again=again, dry_run=dry_run
         )
         if names is None:
             add_memories(opened.store, found, dry_run=dry_run)

@@ -2,40 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from stator.model.log.query import check_limit
 from stator.model.values.ids import short
 from stator.model.values.paths import outside
 from stator.runtime.views.file_changes import FileChange
-from stator.surfaces.cli.parts.open_store import open_to_read, title
+from stator.surfaces import web_addresses
+from stator.surfaces.cli.parts.open_store import open_to_read
+from stator.surfaces.cli.parts.page_addresses import print_addresses
+from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
+from stator.surfaces.cli.render import documents
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import OP_STYLES
 from stator.surfaces.cli.render.screen import Screen
-from stator.surfaces.cli.render.table import Column, table
+from stator.surfaces.cli.render.table import Column, report_cut, table
 from stator.surfaces.cli.render.turns.subject import base_of, relative
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
-        AllFlag,
+        EverywhereFlag,
         JsonFlag,
         LastOption,
+        LimitOption,
         NoPagerFlag,
         ProjectFlag,
-        SessionArgument,
+        RefsArgument,
+        SessionOption,
         StoreOption,
+        WebFlag,
     )
 
 EXAMPLES = """
-stator files --last 5              files touched in the last 5 turns
-stator files fix-login             all files that session touched
-stator files --project --last 1    in the last turn of every session of this project
+stator files                       files that sessions of this project touched
+stator files t2                    files that turn 2 of the last session touched
+stator files fix-login t2..t4      in the turns after t2, up to t4
+stator files --last 1              in the last turn of every session
 stator files --reads --json | jq -r .path
 """
-
+LIMIT = 50
+"""Files that are listed of a project, and sessions that are looked at for them, unless asked otherwise."""
 
 COLUMNS = (
     Column(title="CHANGE"),
@@ -49,17 +56,21 @@ COLUMNS = (
 
 
 def files(
-    session: SessionArgument = None,
-    *,
+    *what: RefsArgument,
+    session: SessionOption = None,
     last: LastOption = None,
     reads: bool = False,
+    limit: LimitOption = None,
     project: ProjectFlag = False,
-    all: AllFlag = False,
+    everywhere: EverywhereFlag = False,
+    web: WebFlag = False,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """List the files a session touched, with their net change.
+    """List the files that sessions touched, with their net change.
+
+    Looks in the sessions of this project, most recently used first, or in a session, a turn or a range.
 
     Net change: a file created and then modified is listed as created; one created and then deleted is not
     listed.
@@ -69,34 +80,50 @@ def files(
     reads
         Include files that were only read.
     """
+    most = check_limit(LIMIT if limit is None else limit)
     if last is not None:
         check_limit(last)
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
-        wide = all or project
-        if wide:
-            scope = None if all else opened.project
-            found = opened.store.files(last=last, reads=reads, project=scope)
-        else:
-            view = opened.session(session)
-            found = view.files(last=last, reads=reads)
-        if json:
-            for change in found:
-                screen.item(msgspec.to_builtins(change))
-            return 0
-        when = f"files of the last {last} turns" if last else "all files"
-        if not wide:
-            title(screen, view, opened.now, when)
-        names = opened.names() if wide else None
-        base = base_of(change.path for change in found)
-        rows = [_cells(change, names, base) for change in found]
-        screen.lines(table(COLUMNS, rows, screen.width))
-        if base:
-            screen.lines(["", Line(f"paths are below {base}", "dim")])
-        if not found:
-            return opened.report_empty(
-                "no files were touched" + (f" in the last {last} turns" if last else "")
+        scope = scope_of(opened, what, session=session, project=project, everywhere=everywhere)
+        found = _touched(scope, last, reads, None if scope.view and limit is None else most + 1)
+        cut = scope.view is None or limit is not None
+        shown = found[:most] if cut else found
+        if web:
+            return print_addresses(
+                screen, (web_addresses.file(one.session, one.path) for one in shown)
             )
+        if json:
+            for change in shown:
+                screen.item(documents.file(change))
+        else:
+            when = f"files of the last {last} turns" if last else "files"
+            scope.head(screen, when)
+            _show(screen, shown, opened.names() if scope.view is None else None)
+        if len(shown) < len(found):
+            report_cut(screen, most, "files", f"-n {most * 2}", asked=limit is not None)
+        if not found:
+            none = "no files were touched" + (f" in the last {last} turns" if last else "")
+            return scope.report_empty(none, lambda wider: bool(_touched(wider, last, reads, 1)))
     return 0
+
+
+def _touched(
+    scope: QuestionScope, last: int | None, reads: bool, most: int | None
+) -> list[FileChange]:
+    """Files that were touched in a scope, newest session first: bounded in files and in sessions."""
+    found: list[FileChange] = []
+    for view in scope.views(LIMIT if most is None else max(LIMIT, most)):
+        found += view.files(scope.span, last=last, reads=reads)
+        if most is not None and len(found) >= most:
+            return found[:most]
+    return found
+
+
+def _show(screen: Screen, found: Sequence[FileChange], names: Mapping[str, str] | None) -> None:
+    base = base_of(change.path for change in found)
+    screen.lines(table(COLUMNS, [_cells(change, names, base) for change in found], screen.width))
+    if base:
+        screen.lines(["", Line(f"paths are below {base}", "dim")])
 
 
 def _cells(change: FileChange, names: Mapping[str, str] | None, base: str) -> list[Line | str]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         OnOption,
         SessionOption,
         StoreOption,
+        WhyOption,
     )
 
 EXAMPLES = """
@@ -26,7 +27,7 @@ def flag(
     /,
     *,
     on: OnOption = None,
-    why: str = "",
+    why: WhyOption = "",
     session: SessionOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
@@ -38,8 +39,6 @@ def flag(
     ----------
     name
         The kind of flag: review, odd.
-    why
-        What to look at.
     """
     return annotate(
         lambda who, place: who.flag(name, on=place, why=why),

@@ -12,7 +12,13 @@ from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
-    from stator.surfaces.cli.options import FromRefOption, JsonFlag, NoPagerFlag, StoreOption
+    from stator.surfaces.cli.options import (
+        FromRefOption,
+        JsonFlag,
+        NoPagerFlag,
+        StoreOption,
+        WhyOption,
+    )
 
 EXAMPLES = """
 stator forget naming                          by its key
@@ -28,7 +34,7 @@ def forget(
     *,
     user: bool = False,
     from_: FromRefOption = None,
-    why: str = "",
+    why: WhyOption = "",
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -43,9 +49,7 @@ def forget(
     ref
         A key as stator state --project shows it, COLLECTION:KEY, or the end of a commit's id.
     user
-        Something that holds for you in every project.
-    why
-        Why.
+        For every project of yours: something that holds for you.
     """
     if (ref is None) == (from_ is None):
         raise BadQuery("give a key, or --from host:NAME", hint="stator state --project lists keys")

@@ -12,7 +12,13 @@ from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
-    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption
+    from stator.surfaces.cli.options import (
+        JsonFlag,
+        NoPagerFlag,
+        RefsArgument,
+        SessionOption,
+        StoreOption,
+    )
 
 EXAMPLES = """
 stator fork                        from the head of the last session
@@ -22,9 +28,7 @@ stator fork fix-login:@42
 
 
 def fork(
-    position: str | None = None,
-    /,
-    *,
+    *what: RefsArgument,
     name: str | None = None,
     session: SessionOption = None,
     store: StoreOption = None,
@@ -33,15 +37,15 @@ def fork(
 ) -> int:
     """Start a new session from a position of another one.
 
+    The fork begins at the position, by default at the head. No commits are copied.
+
     Parameters
     ----------
-    position
-        Where the fork begins: t3, @42, a tag or SESSION:t3; default: the head. No commits are copied.
     name
         The name of the new session; default: derived from its parent's name.
     """
     with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
-        view, ref = opened.resolve(session, position)
+        view, ref = opened.named(what, session)
         port, context = opened.store.port, opened.store.context
         row = forks.fork(port, context, view.at(ref or "head"), name=name or "")
         if json:

@@ -17,6 +17,7 @@ from stator.runtime.retention.erase import left_on_server
 from stator.runtime.retention.policies import Done
 from stator.runtime.views.project_state import forget_in_indexes
 from stator.surfaces.cli.exits import FINDING, OK
+from stator.surfaces.cli.parts.confirm import agreed
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, open_to_write
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import count, size
@@ -28,15 +29,16 @@ if TYPE_CHECKING:
         JsonFlag,
         MaxSizeOption,
         NoPagerFlag,
+        ProjectFlag,
         StoreOption,
         YesFlag,
     )
 
 EXAMPLES = """
 stator gc                                show what the policies would do now
-stator gc --apply                        apply the policies
+stator gc --yes                        apply the policies
 stator gc --max-size 2GB                 trash the oldest sessions, down to that size
-stator gc --apply --yes                  even if it removes much
+stator gc --yes --force                  even if it removes much
 stator gc --restore fix-login            take a session out of the trash
 """
 REMOVES = ("expire", "purge")
@@ -45,9 +47,9 @@ STYLES = {"archive": "dim", "expire": "changed", "trash": "doubt", "purge": "bad
 
 def gc(
     *,
-    apply: bool = False,
     yes: YesFlag = False,
-    project: bool = False,
+    force: bool = False,
+    project: ProjectFlag = False,
     max_size: MaxSizeOption = None,
     restore: str | None = None,
     store: StoreOption = None,
@@ -56,16 +58,14 @@ def gc(
 ) -> int:
     """Preview or apply the retention policies.
 
-    Sessions are archived, expired, moved to the trash or purged. Without --apply nothing changes. With it, gc
-    stops with exit code 1 if it would remove more than a tenth of the sessions or more than 1 GB, unless you
-    add --yes.
+    Sessions are archived, expired, moved to the trash or purged. Without --yes it shows what would
+    change, and asks if it runs on a terminal. It stops with exit code 1 if it would remove more than a tenth of the
+    sessions or more than 1 GB, unless you add --force. --project: only the sessions of this project.
 
     Parameters
     ----------
-    apply
-        Apply the policies.
-    project
-        Only the sessions of this project.
+    force
+        Do it even if more than a tenth of the sessions or more than 1 GB would go.
     restore
         Take this session out of the trash, and do nothing else.
     """
@@ -73,26 +73,26 @@ def gc(
         return _restore(restore, store, json=json)
     most = None if max_size is None else parse_size(max_size)
     with (
-        (open_to_write if apply else open_to_read)(store) as opened,
+        (open_to_write if yes else open_to_read)(store) as opened,
         Screen(json=json, pager=not no_pager) as screen,
     ):
         port, context = opened.store.port, opened.store.context
         scope = opened.project if project else None
         made = policies.plan(port, context, project=scope, max_bytes=most)
-        stopped = bool(made.breaker) and not yes
+        stopped = bool(made.breaker) and not force
         done: list[Done] = []
-        if apply and not stopped:
+        if yes and not stopped:
             by = context.principal
-            done = list(policies.apply(port, context, made, by=by, yes=yes))
+            done = list(policies.apply(port, context, made, by=by, yes=force))
         failed = [one for one in done if one.failed]
-        unfinished = apply and bool(opened.store.info().detail.get("unfinished"))
+        unfinished = yes and bool(opened.store.info().detail.get("unfinished"))
         if done:
             forgotten = forget_in_indexes(port, context, [one.action.session for one in done])
             unfinished = unfinished or not forgotten
         if json:
-            screen.document("stator.gc/1", _as_json(made, done, applied=apply and not stopped))
+            screen.document("stator.gc/1", _as_json(made, done, applied=yes and not stopped))
         else:
-            screen.lines(_lines(made, done, opened, apply=apply, stopped=stopped), hang=2)
+            screen.lines(_lines(made, done, opened, apply=yes, stopped=stopped), hang=2)
             if any(one.action.what in REMOVES and not one.failed for one in done):
                 screen.lines(Line(later, "dim") for later in [left_on_server(port)] if later)
             if unfinished:
@@ -102,7 +102,13 @@ def gc(
                         "doubt",
                     )
                 )
-    return FINDING if failed or unfinished or (apply and stopped) else OK
+    question = f"Apply this to {count(len(made.actions), 'session')}?"
+    if made.actions and not yes and not stopped and agreed(question, json=json):
+        return gc(
+            yes=True, force=force, project=project, max_size=max_size,
+            store=store, json=json, no_pager=no_pager,
+        )  # fmt: skip
+    return FINDING if failed or unfinished or (yes and stopped) else OK
 
 
 def _restore(text: str, store: str | None, *, json: bool) -> int:
@@ -133,11 +139,11 @@ def _lines(
     for why, many in Counter(one.why for one in made.skipped).most_common():
         yield Line(f"  {many} {why}: unchanged", "dim")
     if made.breaker:
-        again = "confirm with --apply --yes"
+        again = "confirm with --yes --force"
         warning = f"stopped: {made.breaker}" if stopped and apply else made.breaker
         yield Line(warning, "doubt").add(f"; {again}" if stopped else "", "dim")
     elif made.actions and not apply:
-        yield Line("nothing was changed; apply with stator gc --apply", "dim")
+        yield Line("nothing was changed; apply with stator gc --yes", "dim")
 
 
 def _line(action: Action, names: int, now: int, failed: str) -> Line:

@@ -9,25 +9,38 @@ from stator.runtime.base import project_flags
 from stator.runtime.retention import policies
 from stator.surfaces.cli.exits import FINDING
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, open_to_write
-from stator.surfaces.cli.render.lines import Line, widest
+from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.table import Column, table
 from stator.surfaces.cli.render.times import ago
 
 if TYPE_CHECKING:
-    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption
+    from stator.surfaces.cli.options import (
+        JsonFlag,
+        NoPagerFlag,
+        StoreOption,
+        WhyOption,
+    )
 
 EXAMPLES = """
 stator hold                              held sessions, by whom and why
 stator hold fix-login --why "case 4711"
 stator hold fix-login --release
 """
+COLUMNS = (
+    Column(title="ID"),
+    Column(title="SESSION", shrinks=True, least=16),
+    Column(title="BY", shrinks=True, least=8),
+    Column(title="SINCE"),
+    Column(title="WHY", shrinks=True, least=12),
+)
 
 
 def hold(
     session: str | None = None,
     /,
     *,
-    why: str = "",
+    why: WhyOption = "",
     release: bool = False,
     store: StoreOption = None,
     json: JsonFlag = False,
@@ -39,8 +52,6 @@ def hold(
     ----------
     session
         A session name, an id or its last characters, or last.
-    why
-        The reason, which is recorded in the log.
     release
         Release the session: the policies apply to it again.
     """
@@ -69,13 +80,20 @@ def _list(opened: OpenedStore, screen: Screen) -> int:
         project_flags.marked(opened.store.port, project_flags.HOLD).values(), key=lambda one: one.at
     )
     names = opened.names()
-    width = widest((names[mark.session] for mark in marks), 32)
-    for mark in marks:
-        if screen.json:
+    if screen.json:
+        for mark in marks:
             plain = {"session": mark.session, "name": names[mark.session], "by": mark.by}
             screen.item({**plain, "why": mark.why, "at": mark.at})
-            continue
-        line = Line().add(short(mark.session), "id", width=11)
-        line.add(names[mark.session], "bold", width=width).add("  ").add(mark.by, width=16)
-        screen.line(line.add(ago(mark.at, opened.now), "dim", width=14).add(mark.why))
+    else:
+        rows: list[list[Line | str]] = [
+            [
+                Line(short(mark.session), "id"),
+                Line(names[mark.session], "bold"),
+                mark.by,
+                Line(ago(mark.at, opened.now), "dim"),
+                mark.why,
+            ]
+            for mark in marks
+        ]
+        screen.lines(table(COLUMNS, rows, screen.width))
     return 0 if marks else opened.report_empty("no session is held")

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from stator.runtime.facade.store import Store
     from stator.surfaces.cli.options import (
         ChangedSinceOption,
-        EveryProjectFlag,
-        IntoProjectOption,
+        DryRunFlag,
+        EraseFlag,
+        EverywhereFlag,
+        IntoOption,
         JsonFlag,
         NoPagerFlag,
         PassphraseFileOption,
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 stator import                      all agents on this machine, this project
-stator import claude-code --all --since 30d      every project, each into its own
+stator import claude-code --everywhere --since 30d   every project, each into its own
 stator import ~/old/sessions run.jsonl           files and folders in any known format
 stator import codex --dry-run      show what would be imported; write nothing
 stator import fix-login.stator     a bundle made by stator export
@@ -54,12 +56,12 @@ STDIN_SNIFF = 64 * 1024
 def import_(
     sources: SourcesArgument = None,
     *,
-    all: EveryProjectFlag = False,
+    everywhere: EverywhereFlag = False,
     since: ChangedSinceOption = None,
-    project: IntoProjectOption = None,
+    into: IntoOption = None,
     again: bool = False,
-    dry_run: bool = False,
-    erase: bool = False,
+    dry_run: DryRunFlag = False,
+    erase: EraseFlag = False,
     passphrase_file: PassphraseFileOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
@@ -84,12 +86,8 @@ def import_(
     Parameters
     ----------
     again
-        Make a corrected session of each one that an earlier release recorded. It takes over the name and what was
-        contributed; the old one is archived. Every other file is read from its beginning, unchanged or not.
-    dry_run
-        Read everything and show what would be imported; write nothing.
-    erase
-        Also erase here what was erased where a bundle comes from.
+        Do it again for what an earlier release did: make a corrected session of each one. It takes over the name and
+        what was contributed; the old one is archived. Every other file is read from its beginning, unchanged or not.
     """
     from stator.importers.discover import merge
     from stator.importers.run import ImportRun
@@ -101,14 +99,16 @@ def import_(
         _check_sources(wanted)
         opened = stack.enter_context(_open(store, dry_run))
         with bar(screen) as progress:
-            found = _find_sources(wanted, opened, all, floor, progress)
+            found = _find_sources(wanted, opened, everywhere, floor, progress)
         discovery = merge([one for _, one in found])
-        into = _project(opened, project)
+        target = _project(opened, into)
         options: dict[str, Any] = {"erasures": "apply" if erase else "refuse", "dry_run": dry_run}
         options["passphrase"] = lambda: _passphrase(passphrase_file)
         if discovery.bundles and discovery.bundles == wanted[:1] and len(wanted) == 1:
             with bar(screen) as progress:
-                report = opened.import_bundle(wanted[0], project=into, progress=progress, **options)
+                report = opened.import_bundle(
+                    wanted[0], project=target, progress=progress, **options
+                )
             _answer_bundle(screen, report)
             return OK
         from stator.surfaces.cli.parts.interrupt import deferred_interrupt
@@ -117,7 +117,7 @@ def import_(
             importing = ImportRun(
                 opened,
                 discovery,
-                project=into or "",
+                project=target or "",
                 again=again,
                 progress=progress,
                 stop=stop,

@@ -19,17 +19,17 @@ from stator.connect import (
     POLICY_FILE,
     connect,
     policy_text,
-    prepare_folder,
     set_up_server,
-    write_new,
 )
 from stator.errors import BadQuery, NotAStore, StatorError
-from stator.locations import SERVERS, scheme_of, without_secrets
+from stator.locations import SERVER, SERVERS, scheme_of, without_secrets
 from stator.model.calls.approval import parse_policy
+from stator.owner.project_folder import prepare_folder, write_new
 from stator.owner.projects import FILE as PROJECT_FILE
 from stator.owner.projects import PREFIX, id_for_new, trust_project
 from stator.owner.projects import SIZE_MAX as ID_MAX
 from stator.owner.regular_file import read_regular
+from stator.owner.server_file import name_server, server_in
 from stator.surfaces.agent_settings.agents import (
     AGENTS,
     BRIEFS,
@@ -63,10 +63,12 @@ PLUGIN = PLUGINS / "claude-code"
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
+        DryRunFlag,
         JsonFlag,
         NoPagerFlag,
         PassphraseFileOption,
         StoreOption,
+        YesFlag,
     )
 
 EXAMPLES = """
@@ -95,8 +97,8 @@ def init(
     shared: bool = False,
     remove: bool = False,
     force: bool = False,
-    dry_run: bool = False,
-    yes: bool = False,
+    dry_run: DryRunFlag = False,
+    yes: YesFlag = False,
     brief: BriefMode | None = None,
     handover: bool = False,
     plugin: bool = False,
@@ -125,17 +127,13 @@ def init(
     names
         The folder of the project (default: this one), agents, or both. Write ./codex for a folder of that name.
     user
-        Change the user's own settings, for every project.
+        For every project of yours: change the user's own settings.
     shared
         Claude Code: change .claude/settings.json, which a team shares, instead of settings.local.json.
     remove
         Remove our entries from the agent's settings.
     force
-        Turn on recording even if other settings of the agent do so already.
-    dry_run
-        Only show what would change.
-    yes
-        Change the settings without asking.
+        Do it even if other settings of the agent turn on recording already.
     brief
         What the agent is given: off (nothing), start (when a session starts), full (also with the first prompt).
         Without this option, what its settings say, else full. $STATOR_BRIEF overrides it where the agent starts.
@@ -205,8 +203,13 @@ def _init_server(folders: list[str], url: str, application: str, *, json: bool) 
     """Make the tables and the tenant of a store on a server, or print the SQL that makes them."""
     if scheme_of(url) not in SERVERS:
         raise BadQuery("--application names a role of a server", hint="--store postgresql://…")
+    if folders and application:
+        raise BadQuery(
+            "--application is for the owner of the database, and a project's store is what programs connect to",
+            hint="first: stator init --store URL --application ROLE; then: stator init . --store URL",
+        )
     if folders:
-        raise BadQuery("a store on a server has no folder: leave it out, or leave out --store")
+        return _init_project(Path(os.path.abspath(folders[0])), url, json=json, pager=False)
     done = set_up_server(url, application=application)
     with Screen(json=json, pager=False) as screen:
         if json:
@@ -293,7 +296,12 @@ class SetupTarget:
         handover: bool = False,
     ) -> list[WantedSettings]:
         """The settings files of an agent in a scope."""
-        store = os.path.abspath(self.store) if self.store is not None else ""
+        store = self.store or ""
+        if scheme_of(store) in SERVERS:
+            # A project has a file of its own for it, so that what a team commits does not name it.
+            store = store if scope == "user" else ""
+        elif store:
+            store = os.path.abspath(store)
         mode = brief or self.brief_of(agent)
         asks = handover or self.handover_of(agent)
         programs = Programs(program(HOOK), program("stator"), store, mode, asks)
@@ -338,12 +346,12 @@ class SetupOptions:
 
 
 def _agents(agents: list[Agent], where: SetupTarget, options: SetupOptions, *, json: bool) -> int:
-    if scheme_of(where.store or "") and not options.remove:
-        raise BadQuery(
-            "hooks record into a store that is a file",
-            hint="leave --store out; stator push URL sends what they recorded to a server",
-        )
-    if where.store is not None and where.scope == "project" and not options.remove:
+    is_server = scheme_of(where.store or "") in SERVERS
+    if is_server:
+        _check_url(where.store or "")
+    elif scheme_of(where.store or "") and not options.remove:
+        raise BadQuery("hooks record into a file or into a PostgreSQL store")
+    if where.store is not None and where.scope == "project" and not (options.remove or is_server):
         raise BadQuery(
             "--store would put a path of this machine into files that a team commits",
             hint="use --user, or set STATOR_STORE where the agent starts",
@@ -477,15 +485,33 @@ def program(name: str) -> str:
 def _project(root: Path, store: str | None) -> tuple[list[str], Path, str]:
     """Create the project's store; returns the paths created, the store and the project's id."""
     folder = root / FOLDER
+    server = store if scheme_of(store or "") in SERVERS else None
+    if store is None:
+        server = server_in(os.environ, str(folder)) or None
+    elif server is not None:
+        _check_url(server)
     file = Path(os.path.abspath(store)) if store is not None else folder / FILE
+    if server is not None:
+        file = folder / SERVER
     try:
-        made = _make(root, folder, file)
+        made = _make(root, folder, file, server)
         id = read_regular(folder / PROJECT_FILE, ID_MAX).decode("utf-8", "replace").strip()
     except OSError as error:
         raise NotAStore(
             f"{error.filename or root}: {error.strerror}", hint="choose another folder"
         ) from None
     return made, file, id
+
+
+def _check_url(url: str) -> None:
+    """Refuse a URL that cannot be written down: it holds a password, or leaves open whose part of the store it is."""
+    if url != without_secrets(url):
+        raise BadQuery(
+            "the URL holds a password, which would be written into a file of the project or of an agent",
+            hint="put it into ~/.pgpass or $PGPASSWORD, and leave it out",
+        )
+    if "tenant=" not in url:
+        raise BadQuery("the URL names no tenant", hint="add it: ?tenant=NAME")
 
 
 def _show_made(screen: Screen, made: list[str]) -> None:
@@ -506,9 +532,12 @@ def _show_project(screen: Screen, id: str, root: Path, *, is_new: bool) -> None:
         screen.line(Line(known, "doubt").add(tools))
 
 
-def _make(root: Path, folder: Path, file: Path) -> list[str]:
-    """Create what is missing; returns the paths created."""
+def _make(root: Path, folder: Path, file: Path, server: str | None = None) -> list[str]:
+    """Create what is missing; returns the paths created. A project whose store is on a server has a file that names
+    it."""
     made = []
+    if server is not None:
+        connect(server).close()
     root.mkdir(parents=True, exist_ok=True)
     if not folder.is_dir():
         made.append(f"{folder}{os.sep} (ignored by git)")
@@ -519,6 +548,11 @@ def _make(root: Path, folder: Path, file: Path) -> list[str]:
         write_new(identity, f"{id}\n")
         trust_project(os.environ, root)
         made.append(str(identity))
+    if server is not None:
+        if server_in(os.environ, str(folder)) != server:
+            name_server(os.environ, str(folder), server)
+            made.append(str(file))
+        return made
     if not os.path.lexists(file):
         made.append(str(file))
     with connect(file) as opened:

@@ -15,13 +15,15 @@ from stator.model.views.unplaced import Unplaced
 from stator.runtime.base.watch import LAST_S
 from stator.runtime.facade.view import SessionView
 from stator.runtime.tails.tail import Tailing
-from stator.runtime.views.session import list_calls
+from stator.runtime.views.glance.calls import list_calls
+from stator.surfaces import web_addresses
 from stator.surfaces.cli.parts.open_store import (
     OpenedStore,
     open_to_follow,
     open_to_read,
     title,
 )
+from stator.surfaces.cli.parts.page_addresses import print_addresses
 from stator.surfaces.cli.render import record_line, unplaced_items, wire
 from stator.surfaces.cli.render.detail import contents
 from stator.surfaces.cli.render.lines import Line, cells
@@ -34,15 +36,18 @@ from stator.surfaces.cli.render.turns.subject import base_of
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
-        EditsFlag,
         FollowFlag,
+        FullFlag,
         JsonFlag,
         KindOption,
         LimitOption,
         NoPagerFlag,
+        PatchFlag,
+        RefsArgument,
         SessionOption,
         SinceOption,
         StoreOption,
+        WebFlag,
     )
 
 EXAMPLES = """
@@ -67,19 +72,18 @@ CALLS_READ = 1000
 
 
 def log(
-    range: str | None = None,
-    /,
-    *,
+    *what: RefsArgument,
     session: SessionOption = None,
     limit: LimitOption = None,
     kind: KindOption = None,
     since: SinceOption = None,
     oneline: bool = False,
-    patch: EditsFlag = False,
+    patch: PatchFlag = False,
     graph: bool = False,
-    full: bool = False,
+    full: FullFlag = False,
     reverse: bool = False,
     follow: FollowFlag = False,
+    web: WebFlag = False,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -92,14 +96,10 @@ def log(
 
     Parameters
     ----------
-    range
-        A turn (t5), a range (t4..t5) or a session; default: the whole log.
     oneline
         Show one line a turn.
     graph
         Show one line a turn, and the forks, retries and sub-agents it led to.
-    full
-        Show every commit and everything recorded in it, including large payloads.
     reverse
         Show the oldest first.
     """
@@ -110,7 +110,7 @@ def log(
         (open_to_follow if follow else open_to_read)(store) as opened,
         Screen(json=json, pager=not no_pager and not follow) as screen,
     ):
-        view, span = opened.resolve(session, range)
+        view, span = opened.named(what, session)
         if follow:
             if span is not None or reverse:
                 raise BadQuery("--follow cannot be combined with a range or --reverse")
@@ -119,6 +119,9 @@ def log(
         in_turns = not (json or full or kinds)
         most = None if in_turns else limit
         found = _matching(view, span, kinds, floor, most, reverse=reverse, load=full)
+        if web:
+            pages = (web_addresses.turn(view.id, one.turn) for one in found if one.turn)
+            return print_addresses(screen, pages)
         if json:
             for commit in found:
                 screen.item(wire.commit(commit))

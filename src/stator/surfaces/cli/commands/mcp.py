@@ -11,7 +11,13 @@ from stator.surfaces.cli.parts.foreign import warn_if_foreign
 from stator.surfaces.cli.render import wire
 
 if TYPE_CHECKING:
-    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, PortOption, StoreOption
+    from stator.surfaces.cli.options import (
+        EverywhereFlag,
+        JsonFlag,
+        NoPagerFlag,
+        PortOption,
+        StoreOption,
+    )
     from stator.surfaces.mcp.scope import Scope
 
 EXAMPLES = """
@@ -27,7 +33,7 @@ def mcp(
     http: bool = False,
     port: PortOption = PORT,
     no_token: bool = False,
-    all_projects: bool = False,
+    everywhere: EverywhereFlag = False,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -40,11 +46,9 @@ def mcp(
     Parameters
     ----------
     http
-        Use streamable HTTP on loopback instead of stdio.
+        Speak streamable HTTP on loopback instead of stdio.
     no_token
         Accept every client that can reach the port; by default clients need the token stored beside the store.
-    all_projects
-        Show the sessions of every project of the store.
     """
     if no_token and not http:
         raise InvalidInput("stdio has no token", hint="--no-token needs --http")
@@ -60,7 +64,7 @@ def mcp(
 
     with connect(store) as opened:
         warn_if_foreign(opened)
-        scope = Scope(opened, None if all_projects else opened.context.project)
+        scope = Scope(opened, None if everywhere else opened.context.project)
         if http:
             _over_http(scope, port, no_token, json)
         else:

@@ -9,9 +9,9 @@ from stator.surfaces.cli.parts.change_status import change_status
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
+        CauseOption,
         JsonFlag,
         NoPagerFlag,
-        ReasonOption,
         SessionArgument,
         StoreOption,
     )
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 EXAMPLES = """
 stator pause                       the last session
 stator pause fix-login             its driver stops before its next call
-stator pause fix-login --reason budget
+stator pause fix-login --why budget
 """
 
 
 def pause(
     session: SessionArgument = None,
     *,
-    reason: ReasonOption = "user",
+    why: CauseOption = "user",
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
     """Pause a session, or ask its driver to pause it."""
     return change_status(
-        lifecycle.pause, session, reason=reason, store=store, json=json, pager=not no_pager
+        lifecycle.pause, session, reason=why, store=store, json=json, pager=not no_pager
     )

@@ -12,7 +12,13 @@ from stator.surfaces.cli.render.record_line import brief
 from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
-    from stator.surfaces.cli.options import FromRefOption, JsonFlag, NoPagerFlag, StoreOption
+    from stator.surfaces.cli.options import (
+        FromRefOption,
+        JsonFlag,
+        NoPagerFlag,
+        StoreOption,
+        WhyOption,
+    )
 
 EXAMPLES = """
 stator prefer naming "kebab-case, date first"
@@ -28,7 +34,7 @@ def prefer(
     *,
     user: bool = False,
     from_: FromRefOption = None,
-    why: str = "",
+    why: WhyOption = "",
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -45,9 +51,7 @@ def prefer(
     value
         How it is to be done.
     user
-        For every project of yours. What a project says is stronger.
-    why
-        Why.
+        For every project of yours; what a project says is stronger.
     """
     if (from_ is None) == (name is None or value is None) or (
         from_ is not None and name is not None

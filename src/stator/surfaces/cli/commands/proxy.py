@@ -42,7 +42,7 @@ def proxy(
     name: str | None = None,
     timeout: float | None = None,
     timeout_answer: bool = False,
-    restart: bool = False,
+    respawn: bool = False,
     http: bool = False,
     port: PortOption = PORT,
     upstream: UpstreamOption = None,
@@ -64,10 +64,10 @@ def proxy(
         Seconds after which a call counts as unanswered. The agent still gets an answer that arrives later.
     timeout_answer
         After the timeout, answer the agent with an error; a later answer is recorded but not passed on.
-    restart
+    respawn
         Restart a server that ended, and resend requests that are read-only or idempotent.
     http
-        Proxy a server that speaks streamable HTTP; the proxy listens on loopback only.
+        Speak streamable HTTP on loopback instead of stdio, with a server that does; see --upstream.
     """
     if http != (upstream is not None):
         raise BadQuery(
@@ -104,7 +104,7 @@ def proxy(
                 return _over_http(recording, upstream, port, timeout, timeout_answer, json)
             from stator.surfaces.proxy.stdio import StdioOptions, StdioProxy
 
-            options = StdioOptions(timeout=timeout, timeout_answer=timeout_answer, restart=restart)
+            options = StdioOptions(timeout=timeout, timeout_answer=timeout_answer, restart=respawn)
             return StdioProxy(command, recording, options, say=_say).run()
         finally:
             recording.close()

@@ -10,13 +10,19 @@ from stator.model.values.ids import short
 from stator.runtime.facade.run import RunReport
 from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render import record_line, wire
-from stator.surfaces.cli.render.lines import Line, widest
+from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.table import Column, table
 from stator.surfaces.cli.render.times import span
 
 if TYPE_CHECKING:
-    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption
+    from stator.surfaces.cli.options import (
+        AllFlag,
+        JsonFlag,
+        NoPagerFlag,
+        StoreOption,
+    )
 
 EXAMPLES = """
 stator ps                          running and lost runs
@@ -24,11 +30,19 @@ stator ps --all                    ended runs too
 stator ps --json | jq -r 'select(.status == "lost") | .id'
 """
 ORDER = {"lost": 0, "running": 1}
+COLUMNS = (
+    Column(title="RUN"),
+    Column(title="STATUS"),
+    Column(title="SESSION", shrinks=True, most=40, least=12),
+    Column(title="FOR", right=True),
+    Column(title="RESTARTS", right=True, drop=1),
+    Column(title="LAST COMMIT", shrinks=True, least=16),
+)
 
 
 def ps(
     *,
-    all: bool = False,
+    all: AllFlag = False,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -37,11 +51,6 @@ def ps(
 
     A run is lost when it has no supervisor and no recorded end: the machine was restarted, or the supervisor
     was killed. Everything it committed is in its session's log.
-
-    Parameters
-    ----------
-    all
-        Include runs that are done, failed or stopped.
     """
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         found = opened.store.runs()
@@ -51,7 +60,7 @@ def ps(
             for one in shown:
                 screen.item(as_json(one))
         else:
-            screen.lines(_lines(shown, opened.now))
+            screen.lines(_lines(shown, opened.now, screen.width))
         if not shown:
             ended = len(found)
             more = f"; --all lists {count(ended, 'ended run')}" if ended else ""
@@ -75,17 +84,25 @@ def as_json(one: RunReport) -> dict[str, Any]:
     }
 
 
-def _lines(found: list[RunReport], now: int) -> Iterator[Line]:
-    names = widest((one.info.name for one in found), 32)
-    for one in found:
-        info = one.info
-        line = Line().add(short(one.info.id), "id", width=11).status(one.status, width=9)
-        line.add(info.name, "bold", width=names).add("  ")
-        line.add(span((info.ended or _until(one, now)) - info.started), width=8, right=True)
-        line.add("  ").extend(_last(one.last, now))
-        again = f" · {count(info.restarts, 'restart')}" if info.restarts else ""
-        yield line.add(again, "changed")
+def _lines(found: list[RunReport], now: int, width: int) -> Iterator[Line]:
+    """A table of runs, with lines below each for what is wrong with it."""
+    rows = list(table(COLUMNS, [_cells(one, now) for one in found], width))
+    yield from rows[:1]
+    for one, row in zip(found, rows[1:], strict=True):
+        yield row
         yield from _remarks(one)
+
+
+def _cells(one: RunReport, now: int) -> list[Line | str]:
+    info = one.info
+    return [
+        Line(short(info.id), "id"),
+        Line().status(one.status),
+        Line(info.name, "bold"),
+        span((info.ended or _until(one, now)) - info.started),
+        Line(str(info.restarts) if info.restarts else "", "changed"),
+        _last(one.last, now),
+    ]
 
 
 def _until(one: RunReport, now: int) -> int:
@@ -112,7 +129,7 @@ def _remarks(one: RunReport) -> Iterator[Line]:
             tools = ", ".join(record.tool for record in one.unfinished[:5])
             cause += f"; {count(len(one.unfinished), 'call')} without an outcome ({tools})"
         yield Line(f"{'':11}{cause}", "doubt")
-        hint = "stop" if one.orphaned else "run --again"
+        hint = "stop" if one.orphaned else "run --repeat"
         yield Line(f"{'':11}→ stator {hint} {short(one.info.id)}", "dim")
     elif cause and one.status != "running":
         yield Line(f"{'':11}{cause}", "dim")

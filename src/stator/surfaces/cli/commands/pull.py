@@ -16,9 +16,11 @@ from stator.surfaces.cli.render.screen import Screen
 if TYPE_CHECKING:
     from stator.runtime.exchange.pull import Pulled
     from stator.surfaces.cli.options import (
-        AsNameOption,
-        HereProjectOption,
+        DryRunFlag,
+        EraseFlag,
+        IntoOption,
         JsonFlag,
+        NewNameOption,
         NoPagerFlag,
         StoreOption,
         TenantOption,
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 stator pull team.db fix-login                bring it here, or continue the one that is here
-stator pull team.db fix-login --as theirs    continue it in a fork called theirs
+stator pull team.db fix-login --name theirs    continue it in a fork called theirs
 stator pull postgresql://db/team s_18149e24 --dry-run
 """
 
@@ -36,10 +38,10 @@ def pull(
     session: str,
     /,
     *,
-    as_: AsNameOption = None,
-    project: HereProjectOption = None,
-    erase: bool = False,
-    dry_run: bool = False,
+    name: NewNameOption = None,
+    into: IntoOption = None,
+    erase: EraseFlag = False,
+    dry_run: DryRunFlag = False,
     tenant: TenantOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
@@ -57,10 +59,6 @@ def pull(
         The store to pull from: a path or a URL. It is only read.
     session
         A session of that store: its name, its id or its last characters.
-    erase
-        Also erase here what was erased there.
-    dry_run
-        Show what would be pulled; write nothing.
     """
     with (
         Screen(json=json, pager=not no_pager) as screen,
@@ -71,8 +69,8 @@ def pull(
             pulled = opened.store.pull_from(
                 other,
                 session,
-                as_name=as_ or "",
-                project=project,
+                as_name=name or "",
+                project=into,
                 erasures="apply" if erase else "refuse",
                 dry_run=dry_run,
                 progress=progress,
@@ -80,7 +78,7 @@ def pull(
         if json:
             screen.document("stator.pull/1", _as_json(pulled))
         else:
-            _show(screen, pulled, url, as_ or "")
+            _show(screen, pulled, url, name or "")
     return 0
 
 

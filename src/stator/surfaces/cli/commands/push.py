@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 EXAMPLES = """
 stator push team.db                      show what of this project would go; asks on a terminal
 stator push team.db --yes                push it
-stator push postgresql://db/team --project shop --project ~/code/api
+stator push postgresql://db/team --of shop --of ~/code/api
 stator push team.db --redact "Acme" --yes
 stator push team.db --fork --yes         what both continued becomes a fork there
 """
@@ -41,7 +41,7 @@ def push(
     url: str,
     /,
     *,
-    project: ProjectsOption = None,
+    of: ProjectsOption = None,
     into: IntoOption = None,
     redact: RedactOption = None,
     fork: bool = False,
@@ -70,7 +70,7 @@ def push(
     """
     options: dict[str, Any] = {"into": into, "redact": redact or (), "forks": fork}
     with open_to_read(store) as opened:
-        options["projects"] = [_project(opened, one) for one in project or ()] or [opened.project]
+        options["projects"] = [_project(opened, one) for one in of or ()] or [opened.project]
         if not yes:
             with open_other(url, tenant=tenant, preview=True) as other:
                 seen = opened.store.push_to(other, dry_run=True, **options)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stator.model.log.query import check_limit
+from stator.model.log.query import PAGE_MAX, check_limit
 from stator.model.views.recap import SessionRecap
 from stator.runtime.views.reasons.recap import LIMIT
 from stator.runtime.views.reasons.recap import recap as read_recap
@@ -15,11 +15,12 @@ from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import brief
 from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.table import header, report_cut
 from stator.surfaces.cli.render.times import moment, parse_since
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
-        AllFlag,
+        EverywhereFlag,
         JsonFlag,
         LimitOption,
         NoPagerFlag,
@@ -44,7 +45,7 @@ WHEN_CELLS, NAME_CELLS, AGENT_CELLS = 17, 24, 14
 def recap(
     *sessions: RecapArgument,
     since: SinceOption = None,
-    all: AllFlag = False,
+    everywhere: EverywhereFlag = False,
     limit: LimitOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
@@ -60,18 +61,22 @@ def recap(
         floor = parse_since(since, opened.now) if since is not None else 0
         found = read_recap(
             opened.store.as_read,
-            project=None if all else opened.project or None,
-            sessions=sessions,
+            project=None if everywhere else opened.project or None,
+            sessions=[opened.session(name).id for name in sessions],
             since=floor,
-            limit=most,
+            limit=min(most + 1, PAGE_MAX),
         )
+        is_cut = len(found) > most and not sessions
+        found = found if sessions else found[:most]
         if json:
             for one in found:
                 screen.item(as_json(one))
         else:
             _show(screen, found)
+        if is_cut:
+            report_cut(screen, most, "sessions", f"-n {most * 2}", asked=limit is not None)
         if not found:
-            other = "" if all else "; --all looks in every project"
+            other = "" if everywhere else "; --everywhere looks in every project"
             return opened.report_empty(f"no sessions to recap{other}")
     return 0
 
@@ -85,6 +90,9 @@ def _show(screen: Screen, found: list[SessionRecap]) -> None:
     names = widest((one.name for one in found), NAME_CELLS)
     agents = widest((one.agent for one in found), AGENT_CELLS)
     beside = screen.width >= BESIDE
+    if beside and found:
+        titles = (("WHEN", WHEN_CELLS + 2), ("SESSION", names + 2), ("AGENT", agents + 2))
+        screen.line(header(*titles, ("WHAT", 0)))
     for place, one in enumerate(found):
         if place and not beside:
             screen.line()

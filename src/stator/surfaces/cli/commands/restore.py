@@ -12,6 +12,7 @@ from stator.model.values.paths import outside
 from stator.runtime.branches.restore import ACTIONS, Restoration, Restoring
 from stator.runtime.facade.view import SessionView
 from stator.surfaces.cli.exits import FINDING, OK
+from stator.surfaces.cli.parts.confirm import agreed
 from stator.surfaces.cli.parts.open_store import (
     OpenedStore,
     open_to_read,
@@ -27,14 +28,16 @@ if TYPE_CHECKING:
         AtOption,
         JsonFlag,
         NoPagerFlag,
+        OutsideOption,
         SessionOption,
         StoreOption,
+        YesFlag,
     )
 
 EXAMPLES = """
 stator restore auth.py --at t3             show what would change
-stator restore auth.py --at t3 --apply     restore it; the present content is recorded first
-stator restore --all --at fix-login:t0     all files the session wrote, as they were before it
+stator restore auth.py --at t3 --yes     restore it; the present content is recorded first
+stator restore --everything --at fix-login:t0   all files the session wrote, as they were before it
 """
 DONE = {"write": "restored", "delete": "deleted"}
 PLANNED = {"write": "would restore", "delete": "would delete"}
@@ -44,10 +47,10 @@ STYLES = {"write": "changed", "delete": "removed", "unchanged": "dim", "not kept
 def restore(
     *paths: str,
     at: AtOption = None,
-    all: bool = False,
-    apply: bool = False,
+    everything: bool = False,
+    yes: YesFlag = False,
     force: bool = False,
-    root: str = "",
+    outside: OutsideOption = None,
     session: SessionOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
@@ -55,45 +58,49 @@ def restore(
 ) -> int:
     """Preview or restore files as they were at a position.
 
-    Restores only files that the session wrote and whose contents were recorded. Without --apply nothing
-    changes; with it, the present contents are recorded first, so that a restore can be undone.
+    Restores only files that the session wrote and whose contents were recorded. Without --yes it
+    shows what would change, and asks if it runs on a terminal. The present contents
+    are recorded first, so that a restore can be undone.
 
     Parameters
     ----------
     paths
         Files, by their paths relative to this folder.
-    all
-        Restore every file the session wrote.
-    apply
-        Restore the files.
+    everything
+        Everything there is: every file the session wrote.
     force
-        Also restore files that were changed since by another program, or whose present content cannot be
-        recorded.
-    root
-        A folder outside the project in which files may be restored.
+        Do it even if files were changed since by another program, or their present content cannot be recorded.
     """
     if at is None:
         raise BadQuery(
             "--at is missing: the position whose files to restore",
             hint="stator restore PATH --at t3",
         )
-    if bool(paths) == all:
-        raise BadQuery("name files, or use --all, but not both", hint="stator restore PATH --at t3")
+    if bool(paths) == everything:
+        raise BadQuery(
+            "name files, or use --everything, but not both", hint="stator restore PATH --at t3"
+        )
     wanted = [os.path.abspath(path) for path in paths]
     with (
-        (open_to_write if apply else open_to_read)(store) as opened,
+        (open_to_write if yes else open_to_read)(store) as opened,
         Screen(json=json, pager=not no_pager) as screen,
     ):
         view, ref = opened.resolve(session, at)
         act = opened.store.contribute(view.id)
         options: dict[str, Any] = {
-            "at": ref or "head", "force": force, "everything": all,
-            "root": os.path.abspath(root) if root else "",
+            "at": ref or "head", "force": force, "everything": everything,
+            "root": os.path.abspath(outside) if outside else "",
         }  # fmt: skip
         found = act.restore(*wanted, **options)
-        if apply and not found.stops(everything=all):
+        if yes and not found.stops(everything=everything):
             found = act.restore(*wanted, **options, apply=True)
         _show(screen, opened, view, found)
+    is_open = bool(found.of(*ACTIONS)) and not found.stops(everything=everything)
+    if is_open and not yes and agreed("Restore these files?", json=json):
+        return restore(
+            *paths, at=at, everything=everything, yes=True, force=force, outside=outside,
+            session=session, store=store, json=json, no_pager=no_pager,
+        )  # fmt: skip
     return FINDING if found.of("refused", "not kept") else OK
 
 
@@ -116,10 +123,10 @@ def _show(screen: Screen, opened: OpenedStore, view: SessionView, found: Restora
         here = [os.path.relpath(os.path.join(base, file.path)) for file in back]
         names = [f"./{name}" if name.startswith("-") else name for name in here]
         at = f"{short(found.session)}:@{found.snapshot}"
-        screen.whole([Line(f"undo: stator restore {shlex.join(names)} --at {at} --apply")])
+        screen.whole([Line(f"undo: stator restore {shlex.join(names)} --at {at} --yes")])
     elif not found.applied:
         force = any(file.needs_force for file in found.files)
-        how = "restore with --apply --force" if force else "restore with --apply"
+        how = "restore with --yes --force" if force else "restore with --yes"
         todo = force or found.of(*ACTIONS)
         screen.line(Line("nothing was changed" + (f"; {how}" if todo else ""), "dim"))
 

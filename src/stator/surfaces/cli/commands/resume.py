@@ -17,13 +17,13 @@ from stator.model.values.ids import short
 from stator.runtime.driving import approvals, budgets, settlement
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.file_changes import FileChange
-from stator.surfaces.cli.commands.ls import as_json as session_as_json
 from stator.surfaces.cli.commands.show import pair, plan_section, section
 from stator.surfaces.cli.parts.agent_command import agent_command
 from stator.surfaces.cli.parts.agent_command import shown as agent_words
 from stator.surfaces.cli.parts.hand_over import become, environ_for
 from stator.surfaces.cli.parts.open_store import OpenedStore, heading, open_to_read
 from stator.surfaces.cli.render import record_line, wire
+from stator.surfaces.cli.render.documents import session_row
 from stator.surfaces.cli.render.lines import NO_SIGN, Line
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.waiting_calls import as_json, doubt_lines, waiting_lines
@@ -202,7 +202,7 @@ def _as_json(view: SessionView, found: SessionSummary, opened: OpenedStore) -> d
     turn = found.turn
     prompt = record_line.value_of(found.began, "input") if found.began is not None else None
     return {
-        "session": session_as_json(view.row),
+        "session": session_row(view.row),
         "turn": None
         if turn is None
         else {

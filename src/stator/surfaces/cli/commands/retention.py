@@ -14,12 +14,17 @@ from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
-    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption, WholeFlag
+    from stator.surfaces.cli.options import (
+        EverywhereFlag,
+        JsonFlag,
+        NoPagerFlag,
+        StoreOption,
+    )
 
 EXAMPLES = """
 stator retention                             the policies of this project
 stator retention trash=90d keep=20           trash sessions unused for 90 days, except the newest 20
-stator retention transcript=180d --whole     for every project of the store
+stator retention transcript=180d --everywhere   for every project of the store
 stator retention trash=off                   remove the policy
 stator retention trash=never                 never trash, whatever the store's policy is
 """
@@ -34,14 +39,14 @@ MEANING = {
 
 def retention(
     *words: str,
-    whole: WholeFlag = False,
+    everywhere: EverywhereFlag = False,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
     """Show or change how long sessions are kept.
 
-    Nothing is removed unless a policy requires it, and then only when you run stator gc --apply.
+    Nothing is removed unless a policy requires it, and then only when you run stator gc --yes.
 
     Parameters
     ----------
@@ -51,11 +56,11 @@ def retention(
     settings = parse(words)
     with (open_to_write if settings else open_to_read)(store) as opened:
         port, context = opened.store.port, opened.store.context
-        project = "" if whole else opened.project
-        if settings and not whole and not project:
+        project = "" if everywhere else opened.project
+        if settings and not everywhere and not project:
             raise InvalidInput(
                 "this folder is not in a project",
-                hint="set the policy for the whole store with --whole",
+                hint="set the policy for the whole store with --everywhere",
             )
         if settings:
             runtime.set_policies(port, context, settings, project=project, by=context.principal)

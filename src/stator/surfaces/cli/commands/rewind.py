@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stator.errors import BadPosition, WrongState
+from stator.errors import BadPosition
 from stator.model.values.ids import short
 from stator.runtime.branches import rewind as rewinding
 from stator.runtime.branches.rewind import Rewound
@@ -18,7 +18,14 @@ from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
-    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption
+    from stator.surfaces.cli.options import (
+        DryRunFlag,
+        JsonFlag,
+        NoPagerFlag,
+        RefsArgument,
+        SessionOption,
+        StoreOption,
+    )
 
 EXAMPLES = """
 stator rewind t3                   to the end of turn 3
@@ -29,10 +36,8 @@ stator rewind fix-login:@42
 
 
 def rewind(
-    position: str,
-    /,
-    *,
-    dry_run: bool = False,
+    *what: RefsArgument,
+    dry_run: DryRunFlag = False,
     session: SessionOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
@@ -40,24 +45,18 @@ def rewind(
 ) -> int:
     """Return a session to an earlier state; the log keeps everything.
 
-    Nothing outside the store is undone: files on disk and the effects of calls stay.
-
-    Parameters
-    ----------
-    position
-        The position to return to: t3, @42, a tag or SESSION:t3.
-    dry_run
-        Only show what it would do.
+    Name the position to return to: t3, @42, a tag. Nothing outside the store is undone: files on disk and the effects
+    of calls stay.
     """
     with (
         open_to_read(store) if dry_run else open_to_write(store) as opened,
         Screen(json=json, pager=not no_pager) as screen,
     ):
-        view, ref = opened.resolve(session, position)
+        view, ref = opened.named(what, session)
         if ref is None or ".." in ref:
-            raise BadPosition("rewind takes one position", hint="stator rewind t3")
+            raise BadPosition("rewind needs one position", hint="stator rewind t3")
         if not dry_run:
-            _refuse_recorded(view)
+            rewinding.refuse_recorded(view.record)
         do = opened.store.contribute(view.id).rewind
         found = rewinding.plan(opened.store.port, view.id, ref) if dry_run else do(ref)
         if json:
@@ -66,20 +65,6 @@ def rewind(
         else:
             screen.lines(_lines(view, found, dry=dry_run), hang=4)
     return 0
-
-
-def _refuse_recorded(view: SessionView) -> None:
-    """Refuse to rewind what another program drives: its agent would not know, and go on as before."""
-    record = view.record
-    if record.mode != "recorded":
-        return
-    agent = record.agent or "its agent"
-    name = short(view.id)
-    raise WrongState(
-        f"{record.name} is recorded: {agent} keeps its own conversation, and a rewind here would not change it",
-        hint=f"rewind it in {agent}; or branch: stator fork {name}:t1;"
-        f" or put files back: stator restore --all --at {name}:t1",
-    )
 
 
 def _lines(view: SessionView, found: Rewound, *, dry: bool) -> Iterator[Line]:
@@ -97,7 +82,7 @@ def _lines(view: SessionView, found: Rewound, *, dry: bool) -> Iterator[Line]:
         yield from (call_line(view, call) for call in found.effects)
     name = short(found.session)
     yield Line(
-        f"  files on disk are unchanged; restore them: stator restore --all --at {name}:@{found.end}"
+        f"  files on disk are unchanged; restore them: stator restore --everything --at {name}:@{found.end}"
     )
     if not dry:
         yield Line(f"  undo: stator rewind {name}:{found.tag}")

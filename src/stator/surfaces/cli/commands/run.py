@@ -35,7 +35,7 @@ stator run --detach -- python agent.py          afterwards: stator attach, stato
 stator run -- python agent.py --fast            in the foreground, recorded too
 stator run -d --session fix-login -- ./agent    in this session, created if missing
 stator run -d --restart on-failure:3 -- ./agent
-stator run --again 3fa91c07                     the same program in the same session
+stator run --repeat 3fa91c07                    the same program in the same session
 """
 
 
@@ -44,7 +44,7 @@ def run(
     detach: DetachFlag = False,
     session: RunSessionOption = None,
     restart: str | None = None,
-    again: str | None = None,
+    repeat: str | None = None,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -59,16 +59,16 @@ def run(
     ----------
     restart
         When to restart the program: no (the default), on-failure (at most 5 times) or on-failure:N.
-    again
+    repeat
         Start this ended run again, with the command that was recorded.
     """
     with connect(store) as opened, Screen(json=json, pager=False) as screen:
-        if again is not None:
+        if repeat is not None:
             if command or session is not None or restart is not None:
                 raise BadQuery(
-                    "--again takes no command, --session or --restart: it uses the recorded ones"
+                    "--repeat takes no command, --session or --restart: it uses the recorded ones"
                 )
-            found = opened.attach(again)
+            found = opened.attach(repeat)
             note(f"running again: {without_secrets(decide.title(found.info))}")
             info = _start_again(opened, found, detach=detach, json=json)
         else:

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
         OnOption,
         SessionOption,
         StoreOption,
+        WhyOption,
     )
 
 EXAMPLES = """
 stator score helpful 0.8           the last session
-stator score correct 1 --on t5 --comment "as asked"
+stator score correct 1 --on t5 --why "as asked"
 """
 
 
@@ -28,7 +29,7 @@ def score(
     /,
     *,
     on: OnOption = None,
-    comment: str = "",
+    why: WhyOption = "",
     session: SessionOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
@@ -42,15 +43,13 @@ def score(
         What the number measures: helpful, correct.
     value
         A number, stored in thousandths.
-    comment
-        The reason for the number.
     """
     try:
         number = float(value)
     except ValueError:
         raise BadQuery(f"{value!r:.40} is not a number", hint="stator score helpful 0.8") from None
     return annotate(
-        lambda who, place: who.score(name, number, on=place, comment=comment),
+        lambda who, place: who.score(name, number, on=place, comment=why),
         "stator.score/1",
         session=session, on=on, store=store, json=json, pager=not no_pager,
     )  # fmt: skip

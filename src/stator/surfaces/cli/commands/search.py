@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from stator.index_files import keeps_index
 from stator.model.log.query import PAGE_MAX, check_limit
 from stator.model.values.ids import short
 from stator.runtime.views.search import Hit
-from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
+from stator.surfaces.cli.parts.open_store import open_to_read
+from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
+from stator.surfaces.cli.render import documents
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.progress import delayed_bar
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen, note
+from stator.surfaces.cli.render.table import report_cut
 from stator.surfaces.cli.render.times import parse_since, stamp
 
 if TYPE_CHECKING:
+    from stator.runtime.views.search import Progress as SearchProgress
     from stator.surfaces.cli.options import (
-        AllFlag,
-        CountOption,
+        EverywhereFlag,
         JsonFlag,
         KindOption,
+        LimitOption,
         NoPagerFlag,
         NotOption,
+        ProjectFlag,
         SessionOption,
         SinceOption,
         StoreOption,
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 stator search jwt login            both words, in this project
-stator search 'session store' --all   a phrase, in the whole store
+stator search 'session store' --everywhere   a phrase, in the whole store
 stator search 'migrat*' --kind decision --since 30d
 stator search timeout --tool bash --path tests/ --not retry
 stator search jwt --json | jq -r '"\\(.session):@\\(.seq)"'
@@ -52,15 +55,16 @@ def search(
     words: WordsArgument = None,
     *,
     not_: NotOption = None,
-    all: AllFlag = False,
     session: SessionOption = None,
+    project: ProjectFlag = False,
+    everywhere: EverywhereFlag = False,
     agent: str | None = None,
     tool: str | None = None,
     path: str | None = None,
     kind: KindOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
-    limit: CountOption = None,
+    limit: LimitOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -79,43 +83,61 @@ def search(
     tool
         Only calls of this tool.
     path
-        Only matches about this path or part of a path.
+        Only what is about this path, or a part of one.
     """
     wanted = check_limit(LIMIT if limit is None else limit)
     asked = " ".join([*map(_as_term, words or ()), *map(_as_excluded_term, not_ or ())])
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
-        with delayed_bar(screen, opened.store.context.monotonic) as progress:
-            found = opened.store.search(
+        scope = scope_of(opened, session=session, project=project, everywhere=everywhere)
+        times = (
+            0 if since is None else parse_since(since, opened.now),
+            0 if until is None else _until(until, opened.now),
+        )
+
+        def find(
+            scope: QuestionScope, most: int, progress: SearchProgress | None = None
+        ) -> list[Hit]:
+            return opened.store.search(
                 asked,
-                project=None if all or session is not None else opened.project,
+                project=None if scope.view is not None else scope.project,
                 agent=agent,
                 tool=tool,
                 path=path,
-                session=session,
+                session=None if scope.view is None else scope.view.id,
                 kinds=kind or (),
-                since=0 if since is None else parse_since(since, opened.now),
-                until=0 if until is None else _until(until, opened.now),
-                limit=min(wanted + 1, PAGE_MAX),
+                since=times[0],
+                until=times[1],
+                limit=most,
                 progress=progress,
             )
-        shown = found[:wanted]
-        if json:
-            for hit in shown:
-                screen.item(_as_json(hit))
-        else:
-            screen.lines(_lines(shown, projects=all))
-            if len(found) > wanted:
-                screen.line(
-                    Line(f"… more matches; show them with -n {min(wanted * 2, PAGE_MAX)}", "dim")
-                )
-            screen.lines(_hint(shown))
+
+        with delayed_bar(screen, opened.store.context.monotonic) as progress:
+            found = find(scope, min(wanted + 1, PAGE_MAX), progress)
+        _show(screen, scope, found, wanted, asked=limit is not None)
         if not keeps_index(opened.store.port):
             note("cannot write a search index beside this store, so each search reads all of it")
         if not found:
-            return opened.report_empty(
-                _empty_message(opened, everywhere=all or session is not None)
-            )
+            return scope.report_empty("no matches", lambda wider: bool(find(wider, 1)))
     return 0
+
+
+def _show(
+    screen: Screen, scope: QuestionScope, found: list[Hit], wanted: int, *, asked: bool
+) -> None:
+    shown = found[:wanted]
+    if screen.json:
+        for hit in shown:
+            screen.item(documents.hit(hit))
+        if len(found) > wanted:
+            report_cut(screen, wanted, "matches", f"-n {wanted * 2}", asked=asked)
+        return
+    if shown and scope.view is None:
+        scope.head(screen, "matches")
+    screen.lines(_lines(shown, projects=scope.everywhere))
+    if len(found) > wanted:
+        more = min(wanted * 2, PAGE_MAX)
+        screen.line(Line(f"… more matches; show them with -n {more}", "dim"))
+    screen.lines(_hint(shown))
 
 
 def _until(text: str, now: int) -> int:
@@ -133,11 +155,6 @@ def _as_excluded_term(word: str) -> str:
     """An argument of --not as an excluded word or phrase."""
     bare = QUOTES.sub(" ", word).strip()
     return f'-"{bare}"' + ("*" if bare.endswith("*") else "")
-
-
-def _empty_message(opened: OpenedStore, *, everywhere: bool) -> str:
-    others = not everywhere and bool(opened.store.sessions(limit=1).rows)
-    return "no matches" + (" in this project; --all searches every project" if others else "")
 
 
 def _lines(hits: list[Hit], *, projects: bool) -> Iterator[Line]:
@@ -179,8 +196,3 @@ def _line(hit: Hit, places: int, turns: int, kinds: int) -> Line:
         line.add(hit.snippet[place:start]).add(hit.snippet[start:end], "match")
         place = end
     return line.add(hit.snippet[place:])
-
-
-def _as_json(hit: Hit) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(hit)
-    return {"schema": "stator.hit/1", **plain}

@@ -20,12 +20,13 @@ from stator.surfaces.cli.render.waiting_calls import as_json, doubt_lines
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
-        AllFlag,
+        EverywhereFlag,
         JsonFlag,
         NoPagerFlag,
         SessionOption,
         StoreOption,
         Text,
+        WhyOption,
     )
 
 EXAMPLES = """
@@ -45,9 +46,9 @@ def settle(
     not_done: bool = False,
     run_again: bool = False,
     value: str | None = None,
-    why: str = "",
+    why: WhyOption = "",
     session: SessionOption = None,
-    all: AllFlag = False,
+    everywhere: EverywhereFlag = False,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -66,15 +67,13 @@ def settle(
         It did not happen; the next driver of the session may run it again.
     value
         The value it returned, as JSON; only with --done.
-    why
-        How you know.
     """
     verdicts = {"done": done, "not done": not_done, "run again": run_again}
     given = [verdict for verdict, is_given in verdicts.items() if is_given]
     if call is None:
         if given or value is not None:
             raise BadQuery("the call is missing", hint="stator settle lists the calls in doubt")
-        return _list(session, all, store, json=json, no_pager=no_pager)
+        return _list(session, everywhere, store, json=json, no_pager=no_pager)
     if len(given) != 1:
         raise BadQuery(
             "use exactly one of --done, --not-done and --run-again",
@@ -113,10 +112,12 @@ def _value(text: str | None) -> Any:
         ) from None
 
 
-def _list(session: str | None, all: bool, store: str | None, *, json: bool, no_pager: bool) -> int:
+def _list(
+    session: str | None, everywhere: bool, store: str | None, *, json: bool, no_pager: bool
+) -> int:
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         one = opened.session(session).id if session is not None else None
-        scope = None if all or one else opened.project
+        scope = None if everywhere or one else opened.project
         found = settlement.doubts(opened.store.as_read, session=one, project=scope)
         for item in found:
             if json:
@@ -125,6 +126,6 @@ def _list(session: str | None, all: bool, store: str | None, *, json: bool, no_p
                 screen.lines(doubt_lines(item), hang=4)
         if not found:
             return opened.report_empty(
-                "no call is in doubt" + ("" if all or one else " in this project")
+                "no call is in doubt" + ("" if everywhere or one else " in this project")
             )
     return 0

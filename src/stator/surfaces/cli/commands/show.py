@@ -10,7 +10,7 @@ from stator.errors import BadPosition, NotFound
 from stator.model.log.commit import Commit
 from stator.model.log.edges import edges_of, uses_operands
 from stator.model.log.query import CallRow
-from stator.model.records.types import CallRecord, Entry, SpendRecord
+from stator.model.records.types import CallRecord, Entry
 from stator.model.sessions.lifecycle import AFTER_CLOSE, ENDED, split_cause
 from stator.model.values import canon
 from stator.model.values.ids import short
@@ -19,23 +19,32 @@ from stator.runtime.base.provenance import imported_upto, provenance
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.as_read import to_settle
 from stator.runtime.views.derivation import reach
+from stator.runtime.views.glance.listed import cost
 from stator.runtime.views.refs import last_attempt
-from stator.surfaces.cli.commands.ls import as_json
 from stator.surfaces.cli.parts.open_store import OpenedStore, heading, open_to_read
-from stator.surfaces.cli.render import amounts, record_line, unplaced_items, wire
+from stator.surfaces.cli.parts.page_addresses import of_position, print_addresses
+from stator.surfaces.cli.render import amounts, documents, record_line, unplaced_items, wire
 from stator.surfaces.cli.render.detail import contents, shows_edit
 from stator.surfaces.cli.render.lines import NO_SIGN, Line
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.times import stamp
 
 if TYPE_CHECKING:
-    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption
+    from stator.surfaces.cli.options import (
+        JsonFlag,
+        NoPagerFlag,
+        RefsArgument,
+        SessionOption,
+        StoreOption,
+        WebFlag,
+    )
 
 EXAMPLES = """
 stator show                        the last session
 stator show fix-login              a session by name
 stator show @42                    commit 42 in full
 stator show fix-login:head~1 --json
+stator show t5 --web               the address of its page in the inspector
 """
 TURNS = 5
 DECISIONS = 5
@@ -53,30 +62,28 @@ LOOKED = 2_000
 
 
 def show(
-    what: str | None = None,
-    /,
-    *,
+    *what: RefsArgument,
     session: SessionOption = None,
+    web: WebFlag = False,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
     """Show a session at a glance, or one commit in full.
 
-    Parameters
-    ----------
-    what
-        A session or a position (t5, @42, a hash, SESSION:head); default: the last session.
+    A commit is named by a position: t5, @42, a hash, SESSION:head.
     """
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         try:
-            view, ref = opened.resolve(session, what)
+            view, ref = opened.named(what, session)
         except (BadPosition, NotFound):
-            found = None if what is None else opened.unplaced(session, what)
+            found = opened.unplaced(session, ":".join(what)) if what else None
             if found is None:
                 raise
             _unplaced(screen, found)
             return 0
+        if web:
+            return print_addresses(screen, [of_position(view, ref)])
         if ref is not None and (seq := view.at(ref).seq):
             point = view.at(ref)
             owner = (
@@ -119,15 +126,12 @@ def _made_from(view: SessionView, commit: Commit, opened: OpenedStore) -> Iterat
 
 
 def _commit(screen: Screen, view: SessionView, commit: Commit, opened: OpenedStore) -> None:
+    if screen.json:
+        screen.document(documents.COMMIT, documents.commit(opened.store, view.id, commit))
+        return
     found = wire.commit(commit)
     source = provenance(opened.store.port, commit)
-    found["provenance"] = {"source": source.source, "trust": source.trust}
     became = None if commit.kind != "call" else last_attempt(opened.store.as_read, view.id, commit)
-    if became is not None:
-        found["became"] = {"status": became.status, "cause": became.cause or None}
-    if screen.json:
-        screen.document("stator.commit/1", found)
-        return
     line = Line(f"@{commit.seq} ", "id").add(commit.kind, "title").add(" ")
     screen.line(line.extend(record_line.of_commit(commit)))
     screen.line(Line(f"{commit.id} of {view.name} · {stamp(commit.when)}", "dim"))
@@ -168,14 +172,7 @@ def _edits(
 
 def _session(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
     if screen.json:
-        counts, head = view.counts, view.head
-        found = {
-            **as_json(view.row),
-            "head": {"seq": head.seq, "hash": head.hash, "turn": head.turn},
-            "counts": {name: getattr(counts, name) for name in counts.__struct_fields__},
-            "unplaced": unplaced_items.all_as_json(view.unplaced()),
-        }
-        screen.document("stator.session/1", found)
+        screen.document(documents.SESSION, documents.session(view))
         return
     screen.line(heading(view, opened.now, room=screen.cut))
     screen.lines(_details(view, opened))
@@ -228,13 +225,10 @@ def _details(view: SessionView, opened: OpenedStore) -> Iterator[Line]:
         f"{record_line.count(counts.calls, 'call')} "
         f"({counts.failed} not ok), {record_line.size(counts.content_bytes)}",
     )
-    spend = {
-        entry.record.unit: entry.record.amount
-        for entry in view.entries("spend")
-        if isinstance(entry.record, SpendRecord)
-    }
-    if used := amounts.tokens_in_words(spend):
-        yield pair("spent", f"{used}, cost {amounts.money(spend)}")
+    spent = cost(opened.store.as_read, row, opened.prices())
+    if used := amounts.tokens_in_words(spent.spend):
+        price = amounts.money(spent.spend, is_computed=spent.is_computed)
+        yield pair("spent", f"{used}, cost {price}")
     yield pair("head", head.hash)
     yield pair("store", f"{opened.place.shown} ({opened.place.why})")
 

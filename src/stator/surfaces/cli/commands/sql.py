@@ -18,7 +18,7 @@ from stator.surfaces.cli.render.screen import Screen, note
 from stator.surfaces.cli.render.table import Column
 
 if TYPE_CHECKING:
-    from stator.surfaces.cli.options import CountOption, JsonFlag, NoPagerFlag, StoreOption
+    from stator.surfaces.cli.options import JsonFlag, LimitOption, NoPagerFlag, StoreOption
 
 EXAMPLES = """
 stator sql                         the views, their columns and five questions
@@ -40,7 +40,7 @@ def sql(
     *,
     csv: bool = False,
     table: bool = False,
-    limit: CountOption = None,
+    limit: LimitOption = None,
     seconds: float = SECONDS,
     store: StoreOption = None,
     json: JsonFlag = False,

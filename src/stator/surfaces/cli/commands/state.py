@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from stator.errors import BadQuery
+from stator.errors import BadPosition, BadQuery
 from stator.model.log.query import CallRow
 from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import Record, WorkingRecord
@@ -16,7 +16,7 @@ from stator.runtime.facade.projects import STATE_LIMIT
 from stator.runtime.facade.store import Store
 from stator.runtime.views.as_read import is_history
 from stator.surfaces.cli.parts.open_store import open_to_read, title
-from stator.surfaces.cli.render import project_entries, record_line, unplaced_items, wire
+from stator.surfaces.cli.render import documents, project_entries, record_line, unplaced_items
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.progress import delayed_bar
 from stator.surfaces.cli.render.screen import Screen
@@ -24,9 +24,11 @@ from stator.surfaces.cli.render.screen import Screen
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
         CollectionOption,
-        CountOption,
         JsonFlag,
+        LimitOption,
         NoPagerFlag,
+        ProjectFlag,
+        RefsArgument,
         SessionOption,
         StoreOption,
     )
@@ -47,14 +49,12 @@ stator state --user                what holds for you in every project
 
 
 def state(
-    ref: str | None = None,
-    /,
-    *,
+    *what: RefsArgument,
     session: SessionOption = None,
     collection: CollectionOption = None,
-    project: bool = False,
+    project: ProjectFlag = False,
     user: bool = False,
-    limit: CountOption = None,
+    limit: LimitOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -63,15 +63,11 @@ def state(
 
     Parameters
     ----------
-    ref
-        A position (t5, @42, a tag, SESSION:t5) or a session; default: the head.
-    project
-        What the sessions of this project know together: the newest value of each key, and conflicts.
     user
-        What holds for you in every project.
+        For every project of yours: what holds for you.
     """
     if project or user:
-        if ref is not None or session is not None or (project and user):
+        if what or session is not None or (project and user):
             raise BadQuery("--project and --user take no position, no session and not each other")
         return _of_project(
             collection or [], store, user=user, limit=limit, json=json, pager=not no_pager
@@ -80,21 +76,16 @@ def state(
     if limit is not None:
         raise BadQuery("--limit needs --project or --user")
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
-        view, position = opened.resolve(session, ref)
+        view, position = opened.named(what, session)
+        if position is not None and ".." in position:
+            raise BadPosition(
+                "a state is that of one position", hint=f"stator diff {position} shows what changed"
+            )
         point = view.at(position or "head")
-        now = point.shown == "head" and not names
-        waiting = view.unplaced() if now else []
         if json:
-            found = view.state(position or "head", collections=names)
-            document = {
-                name: {key: wire.record(record) for key, record in records.items()}
-                for name, records in found.items()
-            }
-            whole: dict[str, Any] = {"ref": f"{point.session}:@{point.seq}", **document}
-            if now:
-                whole["unplaced"] = unplaced_items.all_as_json(waiting)
-            screen.document("stator.state/1", whole)
+            screen.document(documents.STATE, documents.state(view, position, names))
             return 0
+        waiting = view.unplaced() if point.shown == "head" and not names else []
         title(screen, view, opened.now, f"state at {point.shown}")
         shown = 0
         for name in names or list(COLLECTIONS):
@@ -139,17 +130,22 @@ def _of_project(
                 for name, entries in shown.items()
             }
         names = names or ([UNVERIFIED] if only else [])
-        asked = [] if user or names else list(islice(in_doubt(opened.store), DOUBTS_MAX))
+        asked = [] if user or names else list(islice(in_doubt(opened.store), DOUBTS_MAX + 1))
+        is_cut = len(asked) > DOUBTS_MAX
+        asked = asked[:DOUBTS_MAX]
         if json:
             document = project_entries.as_json(found, shown)
             if not user and not names:
                 document["in_doubt"] = [project_entries.call_as_json(row) for row in asked]
+                document["in_doubt_cut"] = is_cut
             screen.document("stator.project_state/1", document)
             return 0
         lines = project_entries.lines(
             shown, {} if only else found.more, opened.now, whole=bool(names)
         )
         lines += project_entries.doubt_lines(asked, opened.names(), opened.now)
+        if is_cut:
+            lines.append(Line(f"… more than these {DOUBTS_MAX} in doubt: stator settle", "dim"))
         screen.lines(lines, hang=project_entries.INDENT)
         if not lines:
             what = (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stator.errors import BadPosition
 from stator.model.values.ids import short
-from stator.model.values.position import AtName, parse_position
+from stator.model.values.position import check_tag
 from stator.surfaces.cli.parts.open_store import open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
@@ -40,7 +40,7 @@ def tag(
     position
         The position: t3, @42 or SESSION:t3; default: the head.
     """
-    _check(name)
+    check_tag(name)
     with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         view, ref = opened.resolve(session, position)
         point = view.at(ref or "head")
@@ -54,12 +54,3 @@ def tag(
             line = Line(name, "bold").add(f" → @{point.seq} of {view.name} ")
             screen.line(line.add(short(view.id), "id"))
     return 0
-
-
-def _check(name: str) -> None:
-    """Refuse names that read as a position or a session: such a tag could never be found again."""
-    usable = isinstance(parse_position(name), AtName) and ":" not in name
-    if not usable or name == "last" or not name.strip():
-        raise BadPosition(
-            f"{name!r:.60} cannot be a tag", hint="it reads as a position; choose a word"
-        )

@@ -26,9 +26,10 @@ from stator.surfaces.cli.render.screen import Screen, note
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
-        AllFlag,
+        EverywhereFlag,
         JsonFlag,
         NoPagerFlag,
+        OnceFlag,
         OutletOption,
         StoreOption,
     )
@@ -38,11 +39,11 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 stator tail                            new commits of every session of this project
-stator tail --all --json               the same of the whole store, as JSON Lines
+stator tail --everywhere --json        the same of the whole store, as JSON Lines
 stator tail --to events.jsonl          append every commit to a file; run again, it continues
 stator tail --to events.jsonl --once   only what is new since the last time
 stator tail --otlp http://127.0.0.1:4318          turns and calls as spans, to a collector
-stator tail --all --otlp https://otel.example.com --content --name audit
+stator tail --everywhere --otlp https://otel.example.com --content --name audit
 """
 SAVE_PAGES = 20
 """Pages after which the cursor is kept, while there is more to give out."""
@@ -59,13 +60,13 @@ class _Outlet(Protocol):
 
 def tail(
     *,
-    all: AllFlag = False,
+    everywhere: EverywhereFlag = False,
     to: OutletOption = None,
     otlp: str | None = None,
     content: bool = False,
     name: str | None = None,
     new: bool = False,
-    once: bool = False,
+    once: OnceFlag = False,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -83,11 +84,9 @@ def tail(
     content
         Send prompts, answers, arguments and results too, with --otlp.
     name
-        The name under which the cursor is kept; default: made from the file or the address.
+        The name of the cursor that is kept; default: made from the file or the address.
     new
         Begin with what is new when the outlet first runs.
-    once
-        Stop when everything was given out.
     """
     if to is not None and otlp is not None:
         raise BadQuery("--to and --otlp are two outlets", hint="run each by itself")
@@ -98,7 +97,7 @@ def tail(
     if json and otlp is not None:
         raise BadQuery("--json prints commits, and --otlp sends spans", hint="use one of them")
     with open_to_follow(store) as opened, ExitStack() as held:
-        scope = None if all else opened.project or None
+        scope = None if everywhere else opened.project or None
         if to is None and otlp is None:
             return _show(opened, scope, once=once, json=json)
         from stator.surfaces.outlets.kept_cursor import KeptCursor, name_of

@@ -11,7 +11,7 @@ from stator.model.values.ids import short
 from stator.model.views.unplaced import Unplaced, calls_of
 from stator.runtime.base.context import nap
 from stator.runtime.base.watch import watcher_of
-from stator.runtime.views.overview import Overview, overview
+from stator.runtime.views.glance.overview import Overview, overview
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_follow
 from stator.surfaces.cli.render import amounts, unplaced_items, wire
 from stator.surfaces.cli.render.lines import STATUS_STYLES, Line
@@ -21,7 +21,13 @@ from stator.surfaces.cli.render.table import Column, table
 from stator.surfaces.cli.render.times import clock, span
 
 if TYPE_CHECKING:
-    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption
+    from stator.surfaces.cli.options import (
+        AllFlag,
+        JsonFlag,
+        NoPagerFlag,
+        OnceFlag,
+        StoreOption,
+    )
 
 EXAMPLES = """
 stator top                         live, until Ctrl-C
@@ -45,8 +51,8 @@ EVERY_MIN_S, EVERY_MAX_S = 0.2, 3600.0
 
 def top(
     *,
-    all: bool = False,
-    once: bool = False,
+    all: AllFlag = False,
+    once: OnceFlag = False,
     every: float = EVERY_S,
     store: StoreOption = None,
     json: JsonFlag = False,
@@ -60,10 +66,6 @@ def top(
 
     Parameters
     ----------
-    all
-        Include sessions that are paused, closed or archived.
-    once
-        Print once and exit, even on a terminal.
     every
         Seconds between updates.
     """
@@ -73,11 +75,11 @@ def top(
         )
     with open_to_follow(store) as opened, Screen(json=json, pager=False) as screen:
         if json:
-            for one in overview(opened.store.as_read, everything=all):
+            for one in overview(opened.store.as_read, everything=all, prices=opened.prices()):
                 screen.item(as_json(one, opened.now))
             return 0
         if once or not screen.is_terminal:
-            found = overview(opened.store.as_read, everything=all)
+            found = overview(opened.store.as_read, everything=all, prices=opened.prices())
             screen.lines(_lines(found, opened.now, screen.width))
             return 0 if found else opened.report_empty("no session is running or waiting for you")
         return _live(screen, opened, every, everything=all)
@@ -85,12 +87,16 @@ def top(
 
 def _live(screen: Screen, opened: OpenedStore, every: float, *, everything: bool) -> int:
     """Draw at once when a session moves, and every so often: what runs gets older without a commit."""
+    prices = opened.prices()
     with (
         contextlib.suppress(KeyboardInterrupt),
         watcher_of(opened.store.port).watch(everything=True) as watch,
     ):  # Ctrl-C is the way to leave
         while True:
-            found, now = overview(opened.store.as_read, everything=everything), opened.now
+            found, now = (
+                overview(opened.store.as_read, everything=everything, prices=prices),
+                opened.now,
+            )
             room = max(1, screen.height - 3)
             screen.redraw()
             waiting = sum(bool(one.waiting) for one in found)
@@ -126,9 +132,9 @@ def _cells(one: Overview, now: int) -> list[Line | str]:
         Line(f"t{one.turn}" if one.turn else amounts.UNKNOWN, "" if one.turn_open else "dim"),
         Line(_call(one, now), "changed" if one.call else "dim"),
         Line(f"{one.done}/{one.total}" if one.total else "", "dim"),
-        amounts.tokens(one.spend),
-        Line(amounts.cached(one.spend), "dim"),
-        amounts.money(one.spend),
+        amounts.tokens(one.cost.spend),
+        Line(amounts.cached(one.cost.spend), "dim"),
+        amounts.money(one.cost.spend, is_computed=one.cost.is_computed),
     ]
 
 
@@ -173,7 +179,8 @@ def as_json(one: Overview, now: int) -> dict[str, Any]:
         else {**(wire.record(call) or {}), "since": one.since, "elapsed": now - one.since},
         "calls": one.calls,
         "plan": {"done": one.done, "total": one.total},
-        "spend": one.spend,
+        "spend": one.cost.spend,
+        "computed": one.cost.is_computed,
         "waiting": [
             {"what": w.what, "call": w.call or None, "tool": w.tool or None} for w in one.waiting
         ],

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from stator.model.calls.budget import is_whole, shown
+from stator.errors import BadQuery
 from stator.model.log.query import check_limit
 from stator.model.values.ids import short
 from stator.model.views.tree import Branch, Tree, drawn
 from stator.runtime.views.tree import LIMIT, project_tree
 from stator.surfaces.cli.parts.open_store import open_to_read
+from stator.surfaces.cli.render import amounts, documents
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
-        CountOption,
         JsonFlag,
+        LimitOption,
         NoPagerFlag,
         ProjectFlag,
-        SessionArgument,
+        RefsArgument,
+        SessionOption,
         StoreOption,
     )
 
@@ -33,15 +33,14 @@ stator tree fix-login
 stator tree --project              every session of this project
 stator tree --json | jq .total
 """
-UNITS = ("turns", "calls", "seconds")
 """Units that the line shows elsewhere, or that would only add noise."""
 
 
 def tree(
-    session: SessionArgument = None,
-    *,
+    *what: RefsArgument,
+    session: SessionOption = None,
     project: ProjectFlag = False,
-    limit: CountOption = None,
+    limit: LimitOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -49,15 +48,16 @@ def tree(
     """Show forks, retries and children of sessions, and what each spent."""
     wanted = check_limit(LIMIT if limit is None else limit)
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        if project and (what or session is not None):
+            raise BadQuery("name a session or --project, not both")
         if project:
             found = project_tree(opened.store.port, opened.project or None, limit=wanted)
             marked = ""
         else:
-            view = opened.session(session)
+            view = opened.whole(what, session, f"stator log {' '.join(what)} shows it")
             found, marked = view.tree(limit=wanted), view.id
         if json:
-            document = {**msgspec.to_builtins(found), "total": found.total}
-            screen.document("stator.tree/1", document)
+            screen.document(documents.TREE, documents.tree(found))
             return 0
         if not found.branches:
             return opened.report_empty("no sessions in this project")
@@ -94,14 +94,7 @@ def _line(lead: str, branch: Branch, *, here: bool) -> Line:
 
 
 def _spent(spent: Mapping[str, int]) -> str:
-    """What was spent; `>` marks a sum that lacks unknown amounts."""
-    units = [
-        unit
-        for unit in sorted(spent)
-        if unit not in UNITS and (":" not in unit or unit.startswith("money:"))
-    ]
-    return ", ".join(
-        shown(unit, spent[unit]) if is_whole(spent, unit) else f"> {shown(unit, spent[unit])}"
-        for unit in units
-        if spent[unit]
-    )
+    """What was spent: tokens, with those read from a cache apart, and money if it is known."""
+    price = amounts.money(spent)
+    known = (amounts.tokens_in_words(spent), price if price != amounts.UNKNOWN else "")
+    return ", ".join(part for part in known if part)

@@ -26,12 +26,17 @@ from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.waiting_calls import grant_as_json, grant_line
 
 if TYPE_CHECKING:
-    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption
+    from stator.surfaces.cli.options import (
+        JsonFlag,
+        NoPagerFlag,
+        StoreOption,
+        YesFlag,
+    )
 
 EXAMPLES = """
 stator trust                       what the store here is to you; asks whether to trust it
 stator trust --yes                 trust it
-stator trust --grants --yes        also the approvals that a release before 0.7 recorded in it
+stator trust --confirm-approvals --yes   also the approvals that a release before 0.7 recorded in it
 stator trust --withdraw            it is foreign from now on
 stator trust --list                every store you made or trusted
 """
@@ -39,8 +44,8 @@ stator trust --list                every store you made or trusted
 
 def trust(
     *,
-    yes: bool = False,
-    grants: bool = False,
+    yes: YesFlag = False,
+    confirm_approvals: bool = False,
     withdraw: bool = False,
     list: bool = False,
     store: StoreOption = None,
@@ -55,16 +60,14 @@ def trust(
 
     Parameters
     ----------
-    yes
-        Trust it without asking. An agent cannot do that: it is refused below one.
-    grants
+    confirm_approvals
         Also confirm the approvals that a release before 0.7 recorded in it.
     withdraw
-        Take it off the list of your stores.
+        Take it back: take it off the list of your stores.
     list
         List the stores and projects you made or trusted.
     """
-    if withdraw and (yes or grants or list):
+    if withdraw and (yes or confirm_approvals or list):
         raise BadQuery("--withdraw takes no other option but --store")
     with Screen(json=json, pager=not no_pager) as screen:
         if list:
@@ -74,7 +77,7 @@ def trust(
                 withdraw_trust(opened)
                 return _show(screen, opened, done="withdrawn")
             foreign, found = opened.port.ownership.foreign, old_grants(opened)
-            if not foreign and not (grants and found):
+            if not foreign and not (confirm_approvals and found):
                 return _show(screen, opened, done="")
             if not screen.json:
                 screen.lines(_about(opened, foreign, found))
@@ -85,7 +88,7 @@ def trust(
                 )
             if not (yes or (can_ask() and not json and asks_yes("Trust it?"))):
                 return _show(screen, opened, done="")
-            keep = grants or (
+            keep = confirm_approvals or (
                 not yes and bool(found) and asks_yes(f"Keep {count(len(found), 'approval')}?")
             )
             trust_it(opened, old_grants=keep)
@@ -134,9 +137,9 @@ def _show(screen: Screen, store: Store, *, done: str) -> int:
         if left:
             screen.line(
                 Line(
-                    f"  {count(len(left), 'approval')} of a release before 0.7 answer nothing; ",
+                    f"  {count(len(left), 'approval')} of a release before 0.7 answer nothing: ",
                     "doubt",
-                ).add("confirm them: stator trust --grants")
+                ).add("stator trust --confirm-approvals")
             )
     return FINDING if why and done != "withdrawn" else OK
 

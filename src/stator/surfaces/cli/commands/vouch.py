@@ -12,7 +12,13 @@ from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
-    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption
+    from stator.surfaces.cli.options import (
+        JsonFlag,
+        NeededWhyOption,
+        NoPagerFlag,
+        SessionOption,
+        StoreOption,
+    )
 
 EXAMPLES = """
 stator vouch @42 --why "read it, it is our own page"
@@ -25,7 +31,7 @@ def vouch(
     ref: str,
     /,
     *,
-    why: str,
+    why: NeededWhyOption,
     withdraw: bool = False,
     session: SessionOption = None,
     store: StoreOption = None,
@@ -41,10 +47,8 @@ def vouch(
     ----------
     ref
         A commit (@42, t5, its id), a call (its result is meant), host:NAME or tool:NAME.
-    why
-        Why it is believed.
     withdraw
-        It is not believed any more, and neither is what was made from it.
+        Take it back: it is not believed any more, and neither is what was made from it.
     """
     with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         view = opened.session(session)

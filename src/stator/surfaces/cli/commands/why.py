@@ -6,16 +6,16 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from stator.model.log.query import check_limit
 from stator.model.values.ids import short
 from stator.model.views.why import LATER, Looked, Reason, Why, WhyAnswer, WhyTurn
 from stator.runtime.views.reasons.why import ask
 from stator.runtime.views.refs import with_session
-from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
-from stator.surfaces.cli.parts.typed_path import recorded_places
-from stator.surfaces.cli.render import record_line
+from stator.surfaces.cli.parts.open_store import open_to_read
+from stator.surfaces.cli.parts.page_addresses import of_reasons, print_addresses
+from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
+from stator.surfaces.cli.parts.question.typed_path import recorded_places
+from stator.surfaces.cli.render import documents, record_line
 from stator.surfaces.cli.render.lines import Line, fit
 from stator.surfaces.cli.render.patch import coloured
 from stator.surfaces.cli.render.record_line import brief, count
@@ -24,14 +24,15 @@ from stator.surfaces.cli.render.times import moment
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
-        AllFlag,
-        HunksFlag,
+        EverywhereFlag,
         JsonFlag,
         LimitOption,
         NoPagerFlag,
+        PatchFlag,
         ProjectFlag,
         SessionOption,
         StoreOption,
+        WebFlag,
     )
 
 EXAMPLES = """
@@ -73,9 +74,10 @@ def why(
     *,
     session: SessionOption = None,
     project: ProjectFlag = False,
-    all: AllFlag = False,
-    patch: HunksFlag = False,
+    everywhere: EverywhereFlag = False,
+    patch: PatchFlag = False,
     limit: LimitOption = None,
+    web: WebFlag = False,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -96,39 +98,43 @@ def why(
     session = named or session
     thing = thing.removeprefix("entry:") if named else thing
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
-        owner = None if session is None or project else opened.session(session).id
-        scope = None if all else opened.project or None
-        found = ask(
-            opened.store.as_read,
-            thing,
-            project=scope,
-            session=owner,
-            places=recorded_places,
-            limit=most,
-            folder=opened.store.context.root,
-            hunks=patch,
-        )
-        if json:
+        scope = scope_of(opened, session=session, project=project, everywhere=everywhere)
+        found = _asked(scope, thing, most, hunks=patch)
+        if web:
+            print_addresses(screen, of_reasons(found.answers))
+        elif json:
             for answer in found.answers:
                 for reason in answer:
-                    about = {"of": {"kind": answer.kind, "name": answer.name}}
-                    screen.item({**msgspec.to_builtins(reason), **about})
+                    screen.item(documents.reason(reason, answer))
         else:
             for place, answer in enumerate(found.answers):
                 if place:
                     screen.line()
                 _show(screen, answer, found.looked)
         if not found.answers:
-            return _report_nothing(opened, found)
+            return _report_nothing(scope, found)
     return 0
 
 
-def _report_nothing(opened: OpenedStore, found: Why) -> int:
+def _asked(scope: QuestionScope, thing: str, most: int, *, hunks: bool = False) -> Why:
+    return ask(
+        scope.opened.store.as_read,
+        thing,
+        project=scope.project or None,
+        session=None if scope.view is None else scope.view.id,
+        places=recorded_places,
+        limit=most,
+        folder=scope.opened.store.context.root,
+        hunks=hunks,
+    )
+
+
+def _report_nothing(scope: QuestionScope, found: Why) -> int:
     if found.near:
         note(f"did you mean: {', '.join(found.near)}")
-    words = f"nothing is recorded about {found.asked}; looked in {_where(found.looked)}"
-    others = "" if not found.looked.project else "; --all looks in every project"
-    return opened.report_empty(f"{words}{others}; stator search WORDS searches what was said")
+    note("stator search WORDS searches what was said")
+    what = f"nothing is recorded about {found.asked}"
+    return scope.report_empty(what, lambda wider: bool(_asked(wider, found.asked, 1).answers))
 
 
 def _where(looked: Looked) -> str:

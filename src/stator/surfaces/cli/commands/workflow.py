@@ -29,6 +29,7 @@ from stator.surfaces.cli.render.waiting_calls import call_text, waiting_hint
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
+        DryRunFlag,
         EffectsOption,
         JsonFlag,
         NoPagerFlag,
@@ -73,7 +74,7 @@ def workflow(
     set: SetOption = None,
     session: RunSessionOption = None,
     effects: EffectsOption = "ask",
-    dry_run: bool = False,
+    dry_run: DryRunFlag = False,
     yes: YesFlag = False,
     store: StoreOption = None,
     json: JsonFlag = False,
@@ -97,9 +98,7 @@ def workflow(
     what
         The session to extract from; the file to show or run.
     name
-        For extract: the name of the workflow; default: the session's name.
-    dry_run
-        For run: show the calls and run none of them.
+        The name of the workflow, for extract; default: the session's name.
     """
     given: dict[str, Any] = {
         "turns": turns,

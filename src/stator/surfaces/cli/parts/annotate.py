@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stator.errors import BadPosition
-from stator.model.values.ids import short, suffix_of
-from stator.model.values.position import AtTurn, parse_position
+from stator.model.values.ids import short
 from stator.runtime.facade.contributor import Contributor
-from stator.runtime.facade.view import SessionView
-from stator.runtime.views.refs import find_call
-from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_write
+from stator.runtime.views.refs import annotated
+from stator.surfaces.cli.parts.open_store import open_to_write
 from stator.surfaces.cli.render import record_line
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
@@ -29,7 +26,7 @@ def annotate(
     """Record the annotation that `make` returns, as the current user, and show it."""
     with open_to_write(store) as opened, Screen(json=json, pager=pager) as screen:
         view = opened.session(session)
-        place = _place(opened, view, on) if on else ""
+        place = annotated(opened.store.port, view.id, on) if on else ""
         made = make(opened.store.contribute(view.id), place)
         commit = view.commit(made[2:])
         if json:
@@ -39,12 +36,3 @@ def annotate(
             line = Line(view.name, "bold").add(" ").add(short(view.id), "id").add(": ")
             screen.line(line.extend(record_line.of_commit(commit)).add(f"  @{commit.seq}", "id"))
     return 0
-
-
-def _place(opened: OpenedStore, view: SessionView, on: str) -> str:
-    """The annotated turn (by number) or call (by id), as it is recorded."""
-    if suffix_of(on, "call"):
-        return find_call(opened.store.port, on, session=view.id).call
-    if isinstance(parse_position(on), AtTurn):
-        return view.at(on).shown
-    raise BadPosition(f"{on!r:.60} is neither a turn nor a call", hint="use t5 or the id of a call")

@@ -7,7 +7,6 @@ from typing import cast
 
 from stator.errors import BadQuery
 from stator.model.calls.approval import Scope, Verdict
-from stator.model.calls.proof import demanded
 from stator.model.values.ids import short
 from stator.runtime.driving import approvals, policy
 from stator.runtime.driving.approvals import Grant
@@ -44,10 +43,9 @@ class ApprovalAnswer:
     def apply(self, calls: Sequence[str]) -> list[Grant]:
         """Answer these calls; without any, answer every call that matches the pattern."""
         store = self._ask.store
-        project = policy.proof(store.context)
+        demand = policy.demand_of(store.port, store.context, calls)
         if calls:
-            demands = [approvals.find_waiting(store.port, call).proof for call in calls]
-            how = self._recognise(demanded([project, *demands]))
+            how = self._recognise(demand)
             return [self._answer_call(call, how) for call in calls]
         if self._pattern is None:
             raise BadQuery(
@@ -57,7 +55,7 @@ class ApprovalAnswer:
             approvals.grant(
                 store.port, store.context, self._ask.session(self._session).id, self._pattern,
                 by=store.context.principal, verdict=self._verdict, scope=self._scope,
-                expires=self._until, why=self._why, how=self._recognise(project), demand=project,
+                expires=self._until, why=self._why, how=self._recognise(demand), demand=demand,
             )
         ]  # fmt: skip
 

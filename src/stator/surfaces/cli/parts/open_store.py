@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from stator.connect import StorePlace, catch_up, connect, known_stores, locate
-from stator.errors import BadPosition, NotFound, Removed, StatorError
+from stator.errors import BadPosition, BadQuery, NotFound, Removed, StatorError
 from stator.model.log.query import SessionRow
 from stator.model.values.ids import short
-from stator.model.values.position import AtName, Range, parse_range
+from stator.model.values.position import AtName, AtTurn, Range, parse_position, parse_range
 from stator.runtime.base.context import nap
 from stator.surfaces.cli.render.lines import Line, cells
 from stator.surfaces.cli.render.record_line import count
@@ -29,8 +29,10 @@ if TYPE_CHECKING:  # loaded by the commands that read a session: a list of sessi
     from stator.runtime.base.watch import Watch
     from stator.runtime.facade.store import Store
     from stator.runtime.facade.view import SessionView
+    from stator.runtime.views.glance.listed import Prices
 
 LAST = "last"
+HOW_TO_NAME = "name a session, then a turn or a range: fix-login t2, fix-login:t2, t4..t5"
 
 
 class OpenedStore(msgspec.Struct, frozen=True):
@@ -47,6 +49,20 @@ class OpenedStore(msgspec.Struct, frozen=True):
     def now(self) -> int:
         return self.store.context.clock()
 
+    def prices(self) -> Prices | None:
+        """The prices of the project's stator.toml, by which costs are computed; None if it has none. A file that
+        cannot be used is told: no list of sessions needs it."""
+        context = self.store.context
+        try:
+            if "prices" not in context.policy():
+                return None
+            from stator.runtime.driving.policy import prices  # most projects have no prices
+
+            return prices(context)
+        except StatorError as error:
+            note(f"costs are not computed: {error}")
+            return None
+
     def wait(self, seconds: float, watch: Watch | None = None) -> bool:
         """Wait, or until a watch reports news; then import what hooks have queued since. Whether there were news."""
         if watch is None:
@@ -62,7 +78,9 @@ class OpenedStore(msgspec.Struct, frozen=True):
 
         wanted = name if name is not None else os.environ.get("STATOR_SESSION") or LAST
         try:
-            found = find_session(self.store.as_read, wanted, project=self.project or None)
+            found = find_session(
+                self.store.as_read, wanted, project=self.project or None, prefix=True
+            )
         except NotFound:
             if wanted != LAST:
                 raise
@@ -76,6 +94,50 @@ class OpenedStore(msgspec.Struct, frozen=True):
         if found is None:
             raise NotFound(f"no sessions in {self.place.shown}", hint=self.other_stores())
         return found
+
+    def named(
+        self, words: Sequence[str], session: str | None = None
+    ) -> tuple[SessionView, str | None]:
+        """The session and the position or range that the words of a command name: `SESSION`, `t5`, `SESSION:t5`,
+        `SESSION t5`, `t4..t5`. Without words, the session that the option names, else the last one."""
+        if len(words) > 2:
+            raise BadQuery(f"unexpected argument {words[2]!r:.60}", hint=HOW_TO_NAME)
+        if len(words) < 2:
+            return self._in_its_session(*self.resolve(session, words[0] if words else None))
+        first, second = words
+        if session is not None or is_place(first):
+            raise BadQuery(
+                f"unexpected argument {second!r:.60}",
+                hint=f"a range is {first}..{second}" if is_place(second) else HOW_TO_NAME,
+            )
+        found = self._position(self.session(first).id, parse_range(second), second)
+        return self._in_its_session(*found)
+
+    def whole(self, words: Sequence[str], session: str | None, instead: str) -> SessionView:
+        """The session that the words name, where an answer is about all of it; `instead` says what a position needs."""
+        view, place = self.named(words, session)
+        if place is not None:
+            raise BadQuery(f"{place!r:.60} is a part of a session; name the session", hint=instead)
+        return view
+
+    def _in_its_session(
+        self, view: SessionView, place: str | None
+    ) -> tuple[SessionView, str | None]:
+        """The same place without the name of the session; a retry, which is a turn of another session, as a turn of
+        that session."""
+        span = None if place is None else parse_range(place)
+        if span is None or place is None:
+            return view, place
+        if span.start is not None:
+            alone = span.end.session in ("", span.start.session)
+            ends = [one.text.rpartition(":")[2] for one in (span.start, span.end)]
+            return view, "..".join(ends) if alone else place
+        turn = span.end.position
+        if not isinstance(turn, AtTurn) or not turn.retry:
+            return view, place.rpartition(":")[2]
+        from stator.runtime.facade.view import SessionView
+
+        return SessionView(self.store.as_read, view.at(place).session), f"t{turn.turn}"
 
     def resolve(self, session: str | None, text: str | None) -> tuple[SessionView, str | None]:
         """The session and the position or range that `text` names; None instead of a position if it names a session.
@@ -142,6 +204,17 @@ class OpenedStore(msgspec.Struct, frozen=True):
         """Note on stderr that an answer is empty, which store was read, and which others exist."""
         note(f"{what} (store: {self.place.shown}, {self.place.why}; {self.other_stores()})")
         return 0
+
+
+def is_place(word: str) -> bool:
+    """Whether a word can only be a position or a range, as t2, @42, head~3 and t4..t5 are; another word may be the
+    name of a session."""
+    if ".." in word:
+        return True
+    try:
+        return not isinstance(parse_position(word), AtName)
+    except BadPosition:
+        return False
 
 
 def _warn_if_foreign(store: Store) -> None:

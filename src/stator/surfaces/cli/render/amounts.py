@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from stator.model.records.types import UNPRICED
 from stator.surfaces.cli.render.times import span
 
 UNKNOWN = "–"
-UNPRICED = "tokens:unpriced"
-"""Tokens that were used and have no price."""
 _CACHED = "tokens:cache_read"
 _SIGNS = {"usd": "$", "eur": "€", "gbp": "£"}
 _MICRO = 1_000_000
@@ -55,8 +54,9 @@ def tokens_in_words(spend: Mapping[str, int]) -> str:
     return f"{tokens(spend)} tokens{more}"
 
 
-def money(spend: Mapping[str, int]) -> str:
-    """$9.53; `>` marks a sum that lacks unknown amounts, a dash one of which nothing is known."""
+def money(spend: Mapping[str, int], *, is_computed: bool = False) -> str:
+    """$9.53; `>` marks a sum that lacks unknown amounts, `~` one that was computed from tokens and prices, a dash one
+    of which nothing is known."""
     found = [
         _amount(unit.partition(":")[2], amount)
         for unit, amount in sorted(spend.items())
@@ -64,7 +64,8 @@ def money(spend: Mapping[str, int]) -> str:
     ]
     if not found:
         return UNKNOWN
-    return ("> " if spend.get(UNPRICED) else "") + ", ".join(found)
+    marks = ("> " if spend.get(UNPRICED) else "") + ("~" if is_computed else "")
+    return marks + ", ".join(found)
 
 
 def _amount(currency: str, micro: int) -> str:

@@ -56,6 +56,15 @@ STATUS_STYLES = {
     "closed": "dim",
     "archived": "dim",
 }
+ENDED_STYLES = {
+    "open": "",
+    "paused": "",
+    **STATUS_STYLES,
+    "waiting": "doubt",
+    "pushed": "ok",
+    "committed": "ok",
+}
+"""How a session ended, in a word."""
 ROWS = 4
 """A wrapped line takes at most this many rows."""
 COUNTED = 200

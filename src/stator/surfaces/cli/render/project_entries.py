@@ -73,7 +73,7 @@ def _entry(entry: StateEntry, now: int) -> Iterable[Line]:
         said = _where(other, now).add("conflict: ", "doubt").extend(of_record(other.record))
         yield said.extend(_marks(other))
     if entry.conflicts:
-        yield Line("    to resolve it: ", "dim").add(_resolve(entry), "bold")
+        yield Line("    to resolve it: ", "dim").add(resolve_with(entry), "bold")
 
 
 def _where(value: StateValue, now: int) -> Line:
@@ -93,7 +93,7 @@ def _marks(value: StateValue) -> Line:
     return line.add(f" (unverified, from {value.unverified})" if value.unverified else "", "doubt")
 
 
-def _resolve(entry: StateEntry) -> str:
+def resolve_with(entry: StateEntry) -> str:
     """The commands that make one value hold."""
     values = [one.record for one in (entry, *entry.conflicts)]
     preferred = [one for one in values if isinstance(one, PreferenceRecord)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stator.surfaces.cli.render.lines import Line, cells
+from stator.surfaces.cli.render.lines import Line
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.render.screen import Screen
@@ -42,33 +42,46 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 Cell = Line | str
 
 
-def table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]], width: int) -> Iterator[Line]:
-    """A header and one line a row. Columns in which no row has anything are left out."""
+def table(
+    columns: Sequence[Column], rows: Iterable[Sequence[Cell]], width: int, *, titled: bool = True
+) -> Iterator[Line]:
+    """A header, unless `titled` is false, and one line a row. Columns in which no row has anything are left out."""
     made = [[cell if isinstance(cell, Line) else Line(cell) for cell in row] for row in rows]
     if not made and not any(column.keep for column in columns):
         return
     shown = [n for n, one in enumerate(columns) if one.keep or any(row[n].plain for row in made)]
-    wide = {n: _natural(columns[n], [row[n] for row in made]) for n in shown}
+    titles = [Line(one.title if titled else "", HEADER) for one in columns]
+    wide = {n: _natural(columns[n], [titles[n], *(row[n] for row in made)]) for n in shown}
     while _needed(columns, shown, wide) > width:
         droppable = [n for n in shown if columns[n].drop]
         if not droppable:
             break
         shown.remove(max(droppable, key=lambda n: columns[n].drop))
     _shrink(columns, shown, wide, width)
-    yield _line(columns, shown, wide, [Line(one.title, HEADER) for one in columns])
+    if titled:
+        yield _line(columns, shown, wide, titles)
     for row in made:
         yield _line(columns, shown, wide, row)
 
 
+def header(*columns: tuple[str, int]) -> Line:
+    """The header of lines whose columns have fixed widths; 0 for the last, which has none."""
+    line = Line()
+    for title, width in columns:
+        line.add(title, HEADER, width=width)
+    return line
+
+
 def _natural(column: Column, found: Sequence[Line]) -> int:
-    content = max((cell.width for cell in found), default=0)
+    """How wide it is if there is room: as its title, which comes first, and its content."""
+    content = max((cell.width for cell in found[1:]), default=0)
     if column.most:
         content = min(content, column.most)
-    return max(content, cells(column.title))
+    return max(content, found[0].width)
 
 
 def _smallest(column: Column, natural: int) -> int:
-    return min(natural, max(column.least, cells(column.title))) if column.shrinks else natural
+    return min(natural, column.least) if column.shrinks else natural
 
 
 def _needed(columns: Sequence[Column], shown: Sequence[int], wide: dict[int, int]) -> int:

@@ -80,7 +80,8 @@ def span(microseconds: int) -> str:
     for limit, size, unit in ((90, 1, "s"), (5400, 60, "min"), (129_600, 3600, "h")):
         if seconds < limit:
             return f"{seconds // size} {unit}"
-    return f"{seconds // 86_400} days"
+    days = seconds // 86_400
+    return f"{days} day" if days == 1 else f"{days:,} days"
 
 
 def parse_until(text: str, now: int) -> int:

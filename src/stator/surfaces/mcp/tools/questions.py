@@ -15,9 +15,9 @@ from stator.model.views.diff import DiffItem
 from stator.model.views.unplaced import EXPLAINED
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.file_changes import files_touched
+from stator.runtime.views.glance.calls import list_calls
 from stator.runtime.views.ranges import between, points
 from stator.runtime.views.refs import Point, find_call
-from stator.runtime.views.session import list_calls
 from stator.surfaces.cli.render import record_line, wire
 from stator.surfaces.mcp.keys import call_in, seq_in
 from stator.surfaces.mcp.request_context import (

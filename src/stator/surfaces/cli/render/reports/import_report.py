@@ -101,7 +101,7 @@ def _remarks(result: ImportResult) -> Iterator[Line]:
     total = result.total
     for project, here in sorted(result.projects.items(), key=lambda pair: (-pair[1], pair[0])):
         where = "this one" if project == result.here else project or "(none)"
-        seen = "" if project == result.here else "; see stator ls --all"
+        seen = "" if project == result.here else "; see stator ls --everywhere"
         yield _remark("project", f"{where}: {count(here, 'session')}{seen}")
     yield from _numbers(total)
     if result.others and (result.changed or not result.taken):
@@ -109,7 +109,7 @@ def _remarks(result: ImportResult) -> Iterator[Line]:
         yield _remark("not read", f"{files}, not transcripts ({_kinds(result.others)})")
     if result.elsewhere:
         sessions = count(result.elsewhere, "session")
-        yield _remark("elsewhere", f"{sessions} of other projects; --all imports them too")
+        yield _remark("elsewhere", f"{sessions} of other projects; --everywhere imports them too")
     if result.older:
         yield _remark("older", f"{count(result.older, 'session')} older than --since")
     unverified = sorted({one.source for one in result.taken} & UNVERIFIED)
@@ -132,7 +132,7 @@ def _remarks(result: ImportResult) -> Iterator[Line]:
 def _numbers(total: Report) -> Iterator[Line]:
     if total.in_doubt:
         what = f"{count(total.in_doubt, 'call')} that may or may not have happened"
-        yield _remark("in doubt", f"{what}; see stator calls --all --open", "doubt")
+        yield _remark("in doubt", f"{what}; see stator calls --everywhere --open", "doubt")
     if total.held:
         may = f"{count(total.held, 'conversation')} may still continue"
         yield _remark("not ended", f"{may}; how they end now is shown as unplaced")

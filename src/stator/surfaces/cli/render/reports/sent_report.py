@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from stator.model.values.ids import short
-from stator.runtime.exchange.sent import SentReport, SentSession
+from stator.runtime.exchange.sent import LeftThere, SentReport, SentSession
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen
@@ -108,7 +108,14 @@ def _remarks(report: SentReport) -> Iterator[Line]:
             .add(skipped.name, "bold")
             .add(f" · {skipped.why}", "dim")
         )
+    too = " · would be purged there, too" if report.dry_run else " · and now there, too"
+    for gone in report.purged_there:
+        yield _purged(gone, "dim").add(too, "dim")
     for left_over in report.purged:
-        line = Line("  purged here   ", "doubt").add(left_over.name, "bold").add("  ")
-        line.add(short(left_over.session), "id")
-        yield line.add(" · still there; purge it there, too", "doubt")
+        why = f" ({left_over.why})" if left_over.why else ""
+        yield _purged(left_over, "doubt").add(f" · still there{why}; purge it there, too", "doubt")
+
+
+def _purged(one: LeftThere, style: str) -> Line:
+    line = Line("  purged here   ", style).add(one.name, "bold").add("  ")
+    return line.add(short(one.session), "id")

@@ -42,6 +42,7 @@ LABELS = {
 RESULT_MAX = 60
 """A result that is one line of at most this many characters is shown beside its call."""
 NOT_BEGUN = "not begun"
+NOT_FAILED = ("ok", "started", "running")
 WORK = frozenset({"turn", "entry", "call", "outcome", "turn_end"})
 """Kinds of what an agent does in a turn."""
 ENDED_OK = ("ok", "")
@@ -67,6 +68,8 @@ class LogItem(msgspec.Struct, kw_only=True):
     """µs from the request to the outcome; None if there is none."""
     outcome: int = 0
     """The commit with the outcome of a call."""
+    repairs: list[int] = []
+    """The commits of earlier calls that failed, and that this one did again and worked."""
     is_call: bool = False
 
 
@@ -80,6 +83,8 @@ class TurnFold(msgspec.Struct, kw_only=True):
     items: list[LogItem]
     calls: int = 0
     failed: int = 0
+    repaired: int = 0
+    """Those of the failed calls that a later one repaired."""
     files: int = 0
     """Files that were changed."""
     revisions: list[str] = []
@@ -147,6 +152,7 @@ class _Folder:
                 items += self._items(commit)
         end = next((one for one in reversed(self.commits) if one.kind == "turn_end"), None)
         calls = [item for item in items if item.is_call]
+        self._say_repairs(calls)
         return TurnFold(
             turn=self.commits[0].turn,
             prompt=prompt,
@@ -154,7 +160,8 @@ class _Folder:
             last=self.commits[-1],
             items=items,
             calls=len(calls),
-            failed=sum(item.status not in ("ok", "started", "running") for item in calls),
+            failed=sum(item.status not in NOT_FAILED for item in calls),
+            repaired=sum(len(item.repairs) for item in calls),
             files=len(self._changed()),
             revisions=self._revisions(),
             spend=_spend(self.commits),
@@ -164,6 +171,18 @@ class _Folder:
             ended=end.status if end is not None else "",
             hidden=sum(map(_is_bookkeeping, self.commits)),
         )
+
+    def _say_repairs(self, calls: Sequence[LogItem]) -> None:
+        """Say on each call that worked which earlier failure it repaired."""
+        if all(item.status in NOT_FAILED for item in calls):
+            return
+        from stator.surfaces.cli.render.turns.repairs import repairs  # most turns have no failure
+
+        intents = {one.seq: one for one in self.commits if one.kind == "call"}
+        ended = [item for item in calls if item.status not in ("started", "running")]
+        found = repairs([(intents[item.seq], item.status == "ok") for item in ended])
+        for item in ended:
+            item.repairs = found.get(item.seq, [])
 
     # -- one commit -------------------------------------------------------------------------------
 

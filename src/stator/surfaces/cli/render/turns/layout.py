@@ -116,7 +116,10 @@ def _text(item: LogItem, room: int) -> Line:
         kept = max(int(room * SUBJECT_PART), room - cells(item.remark) - 3)
         line = Line(item.subject.fitted(kept))
         return line.add(" — ", "dim").add(end(item.remark, max(1, room - line.width - 3)))
-    more = f"  {item.more}" if item.more else ""
+    repairs = f"repairs @{item.repairs[-1]}" if item.repairs else ""
+    more = "".join(f"  {part}" for part in (repairs, item.more) if part)
+    if repairs and cells(item.subject.words) + cells(more) > room:  # a result gives way to it
+        more = f"  {repairs}"
     line = Line(item.subject.fitted(room - cells(more) if cells(more) < room // 2 else room))
     return line.add(more, "dim") if line.width + cells(more) <= room else line
 
@@ -128,8 +131,15 @@ def sum_line(turn: TurnFold) -> Line:
         f"{'revision' if len(turn.revisions) == 1 else 'revisions'} {', '.join(turn.revisions)}"
         if turn.revisions
         else "",
-        f"{turn.failed} of {count(turn.calls, 'call')} not ok" if turn.failed else "",
+        _failures(turn),
         turn.ended if turn.ended not in ("", "ok") else "",
     ]
     shown = " · ".join(part for part in parts if part)
     return Line(f"{'':{INDENT}}── {shown}", "dim") if shown else Line()
+
+
+def _failures(turn: TurnFold) -> str:
+    if not turn.failed:
+        return ""
+    repaired = f", {turn.repaired} repaired" if turn.repaired else ""
+    return f"{turn.failed} of {count(turn.calls, 'call')} not ok{repaired}"

@@ -1,0 +1,53 @@
+"""Lists calls of one session or of many, with whether those without an outcome wait for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from stator.model.log.query import CallQuery, CallRow, Page
+from stator.store.port import StorePort
+
+WAITS = "awaiting approval"
+FAILED = ("error", "timeout", "cancelled", "denied", "in doubt")
+
+
+def list_calls(
+    store: StorePort, query: CallQuery, cursor: tuple[int, ...] | None, limit: int
+) -> Page[CallRow]:
+    """Calls that match. An index knows a call without an outcome as started; whether it waits for a
+    person is in the state, so that is looked up for those."""
+    wanted = query.statuses
+    if WAITS in wanted:
+        query = msgspec.structs.replace(query, statuses=(*wanted, "started"))
+    rows: list[CallRow] = []
+    while True:
+        page = store.calls(query, cursor=cursor, limit=limit - len(rows))
+        found = _precise(store, page.rows)
+        rows += [row for row in found if not wanted or row.status in wanted]
+        cursor = page.cursor
+        if cursor is None or len(rows) >= limit:
+            return Page(rows, cursor)
+
+
+def _precise(store: StorePort, rows: Sequence[CallRow]) -> list[CallRow]:
+    """Calls without an outcome, with whether they wait for a person: what each session has of them is read once."""
+    waiting = {
+        entry.key
+        for session in {row.session for row in rows if row.status == "started"}
+        for entry in store.entries(session, "calls")
+        if getattr(entry.record, "status", "") == WAITS
+    }
+    return [
+        msgspec.structs.replace(row, status=WAITS)
+        if row.status == "started" and row.call in waiting
+        else row
+        for row in rows
+    ]
+
+
+def statuses_of(status: str | None) -> tuple[str, ...]:
+    """What a status asks for: itself, or every status that `failed` or `open` means; any, if none is given."""
+    named = {"failed": FAILED, "open": (WAITS, "started", "in doubt")}
+    return named.get(status or "", (status,) if status else ())

@@ -1,0 +1,1 @@
+"""`stator sql` over a server: its rows come here, and the query stays here."""

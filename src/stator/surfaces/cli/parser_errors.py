@@ -1,0 +1,79 @@
+"""Says in our words what is wrong with a command line, with the command that would be right where it can be known."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+from cyclopts import CycloptsError
+from cyclopts.exceptions import (
+    CoercionError,
+    MissingArgumentError,
+    RepeatArgumentError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
+
+from stator.errors import BadQuery
+from stator.surfaces.cli.commands import examples, load
+from stator.surfaces.cli.plain_words import Signature
+
+WORD_MAX, COMMAND_MAX = 60, 200
+
+
+def explained(error: CycloptsError, words: Sequence[str]) -> BadQuery:
+    """The error of the parser as one of ours; `words` begin with the command."""
+    what, instead = _explained(error, words)
+    return BadQuery(what, hint=instead or f"stator {words[0]} --help")
+
+
+def _explained(error: CycloptsError, words: Sequence[str]) -> tuple[str, str]:
+    """What is wrong, and what to type instead, if that is known."""
+    if isinstance(error, UnknownOptionError):
+        return _unknown(words)
+    if isinstance(error, UnusedCliTokensError):
+        return _unexpected((error.unused_tokens or [""])[0], words)
+    if isinstance(error, MissingArgumentError) and error.argument is not None:
+        name = error.keyword or error.argument.name
+        what = f"{name} needs a value" if name.startswith("-") else f"{name} is missing"
+        return what, f"for example: {_example(words[0])}"
+    if isinstance(error, RepeatArgumentError):
+        return f"{error.token.keyword} is given twice", "give it once"
+    text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    if isinstance(error, CoercionError):
+        text = text.replace("unable to convert ", "").replace(" into float", " is not a number")
+    return text[0].lower() + text[1:], ""
+
+
+def _unknown(words: Sequence[str]) -> tuple[str, str]:
+    known = Signature(load(words[0])).options
+    typed = [word for word in words[1:] if word.startswith("-") and word != "-"]
+    option = next((one for one in typed if one.partition("=")[0] not in known), "")
+    name = option.partition("=")[0]
+    return f"stator {words[0]} has no option {name:.{WORD_MAX}}", _instead(
+        words, option, name, known
+    )
+
+
+def _unexpected(word: str, words: Sequence[str]) -> tuple[str, str]:
+    known = Signature(load(words[0])).options
+    what = f"unexpected argument {word!r:.{WORD_MAX}}"
+    option = f"--{word}"
+    return what, _instead(words, word, option, known) if option in known else ""
+
+
+def _instead(words: Sequence[str], word: str, name: str, known: Iterable[str]) -> str:
+    """The same command with the option that was meant."""
+    near = get_close_matches(name[:WORD_MAX], list(known), n=1)
+    if not near:
+        return ""
+    meant = near[0] + word[word.find("=") :] if "=" in word else near[0]
+    line = shlex.join(["stator", *(meant if one == word else one for one in words)])
+    return f"did you mean: {line}" if len(line) <= COMMAND_MAX else f"did you mean {near[0]}?"
+
+
+def _example(command: str) -> str:
+    """The first example of a command that says more than its name."""
+    lines = [line.split("  ")[0] for line in examples(command).strip().splitlines()]
+    return next((line for line in lines if len(line.split()) > 2), lines[0])

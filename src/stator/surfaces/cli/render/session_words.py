@@ -1,0 +1,30 @@
+"""What is said of a session beside its name: its first prompt, and what to type to name it in a command."""
+
+from __future__ import annotations
+
+from stator.model.log.query import SessionRow
+from stator.model.values.ids import short
+from stator.model.values.late_pattern import late
+from stator.model.views.name_words import is_words_of
+from stator.runtime.views.glance.listed import ListedSession
+from stator.surfaces.cli.render.record_line import brief, value_of
+
+ASKED_MAX = 300
+"""Characters of a prompt that a line can show."""
+NAME_MAX = 32
+_PLAIN = late(r"[A-Za-z][A-Za-z0-9_.-]*\Z")
+
+
+def prompt_beside_name(one: ListedSession, *, always: bool = False) -> str:
+    """The first prompt; nothing if the session is named by it, unless `always`."""
+    asked = value_of(one.began, "input") if one.began is not None else ""
+    if not always and isinstance(asked, str) and is_words_of(one.row.record.name, asked):
+        return ""
+    return brief(asked, ASKED_MAX)
+
+
+def typed_name(row: SessionRow) -> str:
+    """What names a session in a shell: its name if that needs no quotes, else its id."""
+    name = row.record.name
+    is_plain = len(name) <= NAME_MAX and _PLAIN.match(name) is not None
+    return name if is_plain else short(row.id)

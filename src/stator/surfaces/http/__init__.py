@@ -1,0 +1,1 @@
+"""The reading service: what a store holds, as JSON over HTTP on loopback."""

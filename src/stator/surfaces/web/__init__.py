@@ -1,0 +1,1 @@
+"""The inspector: pages of a store for a browser, made on the server."""

@@ -1,0 +1,206 @@
+"""What sessions cost: by day, agent, project and model, with what was read from a cache apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date, timedelta
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from stator.runtime.views.spend_ledger import SessionSpend, SpendLedger
+from stator.surfaces.cli.render import amounts, times
+from stator.surfaces.http.served import served
+from stator.surfaces.web.page import is_fragment, render
+from stator.surfaces.web.projects import known_projects
+
+DAYS = 30
+"""Days of the picture."""
+GROUPS = 12
+"""Agents, projects and models that are listed; the others are summed up."""
+HEIGHT, WIDTH, GAP = 120, 20, 4
+"""Of the picture: its height, and the width of a day with the gap after it."""
+MONEY = "money:"
+KEPT = 50
+"""Projects whose sums are kept."""
+
+
+class CostGroup(msgspec.Struct, kw_only=True):
+    """What one day, agent, project or model cost."""
+
+    name: str
+    sessions: int = 0
+    silent: int = 0
+    """Sessions of which nothing is known: they report no usage."""
+    spend: dict[str, int] = msgspec.field(default_factory=dict)
+
+    def add(self, spend: dict[str, int]) -> None:
+        for unit, amount in spend.items():
+            self.spend[unit] = self.spend.get(unit, 0) + amount
+
+
+class CostBar(msgspec.Struct, frozen=True):
+    """One day of the picture: where its bar is, and what it says."""
+
+    day: str
+    x: int
+    y: int
+    height: int
+    group: CostGroup
+
+
+class CostSums(msgspec.Struct, frozen=True, kw_only=True):
+    """What sessions cost in all, as the page shows it: kept until one of them moves."""
+
+    revision: int
+    read: int
+    silent: int
+    whole: CostGroup
+    days: dict[str, CostGroup]
+    groups: list[tuple[str, list[CostGroup], int]]
+
+
+def cost(request: Request) -> Response:
+    found = served(request)
+    ledger = _ledger(request)
+    left = ledger.advance(found.store.port)
+    asked = request.query_params.get("project")
+    sums = _sums(request, ledger, asked)
+    days = sums.days
+    in_money = bool(_money(sums.whole))
+    shown = request.query_params.get("in", "")
+    measure = shown if shown in ("money", "tokens") else ("money" if in_money else "tokens")
+    value = _money if measure == "money" else _tokens
+    costly = {day: one for day, one in days.items() if day and value(one)}
+    window = _window(costly, times.day(found.now), request.query_params.get("until", ""))
+    bars, most = _bars(window, days, value)
+    return render(
+        request,
+        "cost_body.html" if is_fragment(request) else "cost.html",
+        tab="cost",
+        left=left,
+        sums=sums,
+        project=asked,
+        projects=known_projects(found),
+        bars=bars,
+        most=most,
+        measure=measure,
+        in_money=in_money,
+        window=window,
+        earlier=max((day for day in costly if window and day < window[0]), default=""),
+        width=DAYS * (WIDTH + GAP),
+        height=HEIGHT,
+        bar=WIDTH,
+        listed=[bar for bar in reversed(bars) if bar.group.spend],
+    )
+
+
+def _sums(request: Request, ledger: SpendLedger, project: str | None) -> CostSums:
+    kept: dict[str | None, CostSums] = request.app.state.cost_sums
+    known = kept.get(project)
+    if known is not None and known.revision == ledger.revision:
+        return known
+    revision = ledger.revision
+    spent = [
+        one for one in ledger.sessions() if project is None or one.row.record.project == project
+    ]
+    days = _by_day(spent)
+    whole = CostGroup(name="")
+    for one in days.values():
+        whole.add(one.spend)
+    if len(kept) >= KEPT:
+        kept.clear()
+    kept[project] = CostSums(
+        revision=revision,
+        read=len(spent),
+        silent=sum(not one.parts for one in spent),
+        whole=whole,
+        days=days,
+        groups=[
+            ("Agent", *_grouped(spent, lambda one, _: one.row.record.agent or "not named")),
+            ("Project", *_grouped(spent, lambda one, _: one.row.record.project or "no project")),
+            ("Model", *_grouped(spent, lambda _, model: model or "not recorded")),
+        ],
+    )
+    return kept[project]
+
+
+def _ledger(request: Request) -> SpendLedger:
+    """The ledger of this service, made when it is first asked for."""
+    state = request.app.state
+    if not hasattr(state, "spend_ledger"):
+        state.spend_ledger, state.cost_sums = SpendLedger(times.day), {}
+    ledger: SpendLedger = state.spend_ledger
+    return ledger
+
+
+def _by_day(spent: Iterable[SessionSpend]) -> dict[str, CostGroup]:
+    found: dict[str, CostGroup] = {}
+    for one in spent:
+        for part in one.parts:
+            group = found.setdefault(part.day, CostGroup(name=part.day))
+            group.sessions += 1
+            group.add(part.spend)
+    return found
+
+
+def _grouped(
+    spent: Iterable[SessionSpend], name: Callable[[SessionSpend, str], str]
+) -> tuple[list[CostGroup], int]:
+    """Groups by name, the one that cost most first, and how many are not listed. A session with several models counts
+    in each of them."""
+    found: dict[str, CostGroup] = {}
+    for one in spent:
+        names = dict.fromkeys(name(one, part.model) for part in one.parts) or [name(one, "")]
+        for each in names:
+            group = found.setdefault(each, CostGroup(name=each))
+            group.sessions += 1
+            group.silent += not one.parts
+        for part in one.parts:
+            found[name(one, part.model)].add(part.spend)
+    ordered = sorted(found.values(), key=lambda one: (-_money(one), -_tokens(one), one.name))
+    return ordered[:GROUPS], max(0, len(ordered) - GROUPS)
+
+
+def _window(days: dict[str, CostGroup], today: str, until: str) -> list[str]:
+    """The days of the picture, up to the one that is asked for, or the last one with a cost."""
+    last = until if _is_day(until) else max(days, default=today)
+    if not _is_day(last):
+        return []
+    end = date.fromisoformat(last)
+    return [(end - timedelta(days=back)).isoformat() for back in reversed(range(DAYS))]
+
+
+def _bars(
+    window: Sequence[str], days: dict[str, CostGroup], value: Callable[[CostGroup], int]
+) -> tuple[list[CostBar], CostGroup | None]:
+    groups = [days.get(day, CostGroup(name=day)) for day in window]
+    most = max(map(value, groups), default=0)
+    bars = []
+    for place, (day, group) in enumerate(zip(window, groups, strict=True)):
+        height = round(HEIGHT * value(group) / most) if most else 0
+        height = max(height, 2) if value(group) else 0
+        bars.append(CostBar(day, place * (WIDTH + GAP), HEIGHT - height, height, group))
+    top = max(groups, key=value, default=None)
+    return bars, top if most else None
+
+
+def _money(group: CostGroup) -> int:
+    return sum(amount for unit, amount in group.spend.items() if unit.startswith(MONEY))
+
+
+def _tokens(group: CostGroup) -> int:
+    """Tokens without those that were read from a cache."""
+    return amounts.fresh_tokens(group.spend) or 0
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
+ROUTES = (Route("/cost", cost),)

@@ -1,0 +1,1 @@
+"""The geometry of pictures: where each shape of an SVG goes. Templates draw them."""

@@ -1,0 +1,1 @@
+"""Shapes what was read into what templates show: plain values, bounded. Nothing here reads a store."""

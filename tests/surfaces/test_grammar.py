@@ -1,0 +1,198 @@
+"""Every command names sessions, positions and ranges in the same way."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shlex
+import subprocess
+import sys
+from collections import defaultdict
+
+import pytest
+
+from stator.surfaces.cli.commands import load
+from stator.surfaces.cli.flag_meanings import MEANINGS
+from stator.surfaces.cli.old_spellings import OLD, current
+from stator.surfaces.cli.parser import app
+from stator.surfaces.cli.plain_words import Signature
+from stator.surfaces.cli.registry import COMMANDS
+
+SPELLINGS = [["fix-login:t2"], ["fix-login", "t2"], ["t2", "-s", "fix-login"], ["fix", "t2"]]
+
+
+@pytest.fixture
+def two(store, world):
+    """The recorded session, and a later one, which is the last."""
+    with world.open(store) as opened, opened.open("add-cart") as s:
+        for prompt in ("add a cart", "empty it"):
+            with s.turn(prompt) as t:
+                t.file("cart.py", "modified")
+    return store
+
+
+@pytest.mark.parametrize("words", SPELLINGS, ids=" ".join)
+@pytest.mark.parametrize(
+    "command", ["log", "show", "diff", "state", "files", "decisions", "calls", "evicted", "reflog"]
+)
+def test_a_turn_of_a_session_is_named_in_one_way_by_every_question(command, words, two, ask):
+    answer, wanted = ask(command, *words), ask(command, "fix-login:t2")
+    assert (answer.code, answer.out) == (0, wanted.out)
+
+
+def test_a_turn_without_a_session_is_one_of_the_last_session(two, ask):
+    for command in ("log", "diff", "files"):
+        assert ask(command, "t1").lines[0].startswith("add-cart ")
+
+
+def test_a_turn_and_a_range_narrow_what_is_listed(store, ask):
+    def listed(*words, key):
+        return [json.loads(line)[key] for line in ask(*words, "--json").lines]
+
+    assert listed("files", "t1", key="path") == ["auth.py"]
+    assert listed("files", "t1..t3", key="path") == ["cookies.py"]
+    assert listed("calls", "t2", key="tool") == ["run_tests"]
+    assert listed("calls", "t1..t3", key="tool") == ["pay", "run_tests"]
+    assert listed("decisions", "t2", "--all", key="turn") == [2]
+
+
+def test_diff_takes_two_positions_of_a_session_that_is_named_first(two, ask):
+    assert ask("diff", "fix-login", "t1", "t3").out == ask("diff", "fix-login:t1..t3").out
+    assert ask("diff", "fix-login:t1", "fix-login:t3").code == 0
+    assert ask("diff", "fix-login", "t1", "t2", "t3").code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["log", "t1", "t2"], "a range is t1..t2"),
+        (["log", "fix-login", "t1", "t2"], "unexpected argument 't2'"),
+        (["files", "t1", "fix-login"], "name a session, then a turn or a range"),
+        (["state", "t1..t2"], "stator diff t1..t2 shows what changed"),
+        (["brief", "t2"], "--after t2"),
+        (["tree", "t2"], "stator log t2"),
+        (["rewind"], "stator rewind t3"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_words_that_name_nothing_are_answered_with_those_that_do(words, told, store, ask):
+    answer = ask(*words)
+    assert answer.code == 2
+    assert told in answer.err
+
+
+def test_a_retry_is_named_as_a_turn_of_its_original(store, ask):
+    made = json.loads(ask("retry", "t2", "--json").out)
+    assert made["name"] == "fix-login~t2.2"
+    assert ask("log", "fix-login:t1").code == 0
+    assert ask("log", "fix-login", "t2.1").out == ask("log", "-s", "fix-login", "t2").out
+
+
+# -- options --------------------------------------------------------------------------------------
+
+
+def options():
+    """Every option that a command takes, with the commands that take it: their help, and the kind of its value."""
+    found: defaultdict[str, dict[str, tuple[str | None, str]]] = defaultdict(dict)
+    made = app()
+    for name in COMMANDS:
+        known = made[name].assemble_argument_collection(parse_docstring=True)
+        helps = {option: one.parameter.help for one in known for option in one.names}
+        for option, one in Signature(load(name)).options.items():
+            kind = "flag" if one.is_flag else "list" if one.is_texts else "value"
+            found[option][name] = (helps[option], kind)
+    return found
+
+
+def test_an_option_that_several_commands_take_has_one_meaning():
+    shared = {option: uses for option, uses in options().items() if len(uses) > 1}
+    unlisted = set(shared) - set(MEANINGS) - {"--sessions"}
+    assert not unlisted, "list its meaning in flag_meanings, or give it another name"
+    for option, uses in shared.items():
+        for command, (told, _) in uses.items():
+            assert told.startswith(MEANINGS[option]), f"{command} {option} means something else"
+        kinds = {kind for _, kind in uses.values()}
+        assert len(kinds) == 1, f"{option} takes {kinds}"
+
+
+def test_the_table_of_meanings_lists_no_option_that_is_not_there():
+    assert set(MEANINGS) <= set(options()) | {"--sessions"}
+
+
+def test_no_old_spelling_is_a_spelling_of_now():
+    known = options()
+    for command, rows in OLD.items():
+        for old, new in rows.items():
+            assert all(command in known[option] for option in new.split())
+            if " " not in old:
+                assert command not in known[old], f"{command} {old} is in use"
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("gc --apply", "gc --yes"),
+        ("gc --yes --apply", "gc --force --yes"),
+        ("pause x --reason=done", "pause x --why=done"),
+        ("brief --for codex", "brief --as codex"),
+        ("run --again r1 -- prog --again", "run --repeat r1 -- prog --again"),
+        ("log --all", "log --all"),
+    ],
+)
+def test_old_spellings_are_read_as_those_of_now(typed, meant):
+    assert current(shlex.split(typed)) == shlex.split(meant)
+
+
+def test_what_cannot_be_undone_is_shown_first_and_asked_on_a_terminal(store):
+    before = store.read_bytes()
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "stator.surfaces.cli.main", "erase", "@3", "--no-pager"]
+    with subprocess.Popen(
+        command,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=os.environ | {"TERM": "xterm", "NO_COLOR": "1"},
+    ) as running:
+        os.close(theirs)
+        os.write(ours, b"n\n")
+        shown = b""
+        while True:
+            try:
+                part = os.read(ours, 4096)
+            except OSError:  # the terminal is closed when the program has ended
+                break
+            if not part:
+                break
+            shown += part
+    os.close(ours)
+    assert "would erase" in shown.decode()
+    assert "for ever? [y/N]" in shown.decode()
+    assert running.returncode == 0
+    assert store.read_bytes() == before
+
+
+# -- errors ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("log --lmit 3", "stator log has no option --lmit (did you mean: stator log --limit 3)"),
+        ("log --lmit=3", "(did you mean: stator log --limit=3)"),
+        ("log --zzzzzz", "stator log has no option --zzzzzz (stator log --help)"),
+        ("ls json", "unexpected argument 'json' (did you mean: stator ls --json)"),
+        ("ls extra", "unexpected argument 'extra' (stator ls --help)"),
+        ("log -n", "-n needs a value (for example: stator log "),
+        ("why", "THING is missing (for example: stator why src/auth.py)"),
+        ("log --full --full", "--full is given twice (give it once)"),
+        ("sql --seconds x", "is not a number"),
+        ("lgo t2 --json", "unknown command 'lgo' (did you mean: stator log t2 --json)"),
+    ],
+)
+def test_a_mistake_is_answered_with_the_command_that_would_be_right(typed, told, store, ask):
+    answer = ask(*shlex.split(typed))
+    assert (answer.code, answer.out) == (2, "")
+    assert told in answer.err
+    assert len(answer.err.splitlines()) == 1

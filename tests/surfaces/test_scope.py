@@ -1,0 +1,112 @@
+"""Where a question looks: the project, one session, everywhere; and which session is the last."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from surfaces.recorded import record
+
+
+@pytest.fixture
+def sessions(store, world):
+    """Two sessions of this project, and one of another."""
+    with world.open(store) as opened:
+        with opened.open("add-cart", agent="demo-agent") as s, s.turn("add a cart") as t:
+            t.file("cart.py", "created")
+            t.decide("keep the cart in JWT", topic="cart")
+        with opened.open("fix-mill", project="mill") as s, s.turn("turn the mill") as t:
+            t.file("mill.py", "created")
+    return store
+
+
+def items(answer):
+    return [json.loads(line) for line in answer.lines]
+
+
+def test_questions_without_a_session_are_about_the_project_and_say_so(sessions, ask):
+    answer = ask("files")
+    assert answer.lines[0] == "project shop · files"
+    assert {"cart.py", "auth.py"} <= {row["path"] for row in items(ask("files", "--json"))}
+    assert "mill.py" not in answer.out
+    assert ask("decisions").lines[0] == "project shop · decisions"
+    assert {row["session"] for row in items(ask("decisions", "--json"))} == {
+        row["id"] for row in items(ask("ls", "--json"))
+    }
+    assert ask("calls").lines[0] == "project shop · calls"
+    assert "pay(amount=5)" in ask("calls").out
+    assert ask("search", "cart").lines[0] == "project shop · matches"
+    assert "looked in 2 sessions of this project" in ask("why", "auth.py").out
+
+
+def test_a_session_narrows_and_everywhere_widens(sessions, ask):
+    assert [row["path"] for row in items(ask("files", "-s", "add-cart", "--json"))] == ["cart.py"]
+    assert "mill.py" in ask("files", "--everywhere").out
+    assert ask("files", "--everywhere").lines[0] == "every project of the store · files"
+    assert ask("files", "-s", "add-cart", "--everywhere").code == 2
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        (["files", "add-cart", "--reads", "--last", "1", "-n", "1"], ""),
+        (["calls", "-s", "add-cart"], "no matching calls in session add-cart; there is something in project shop"),
+        (["why", "mill.py"], "in project shop; there is something in every project of the store: add --everywhere"),
+        (["why", "auth.py", "-s", "add-cart"], "in session add-cart; there is something in project shop"),
+        (["search", "mill"], "no matches in project shop; there is something in every project of the store"),
+        (["files", "fix-login", "t0..@2"], "there is something in session fix-login: name only the session"),
+        (["search", "nothing-at-all"], "no other stores found"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)  # fmt: skip
+def test_an_empty_answer_names_the_wider_one_that_is_not_empty(sessions, ask, typed, told):
+    answer = ask(*typed)
+    assert answer.code == 0
+    assert told in answer.err
+
+
+def test_a_name_is_found_by_its_beginning_if_no_other_begins_so(sessions, ask):
+    assert ask("log", "add").lines[0].startswith("add-cart ")
+    assert ask("show", "add:t1").code == 0
+    assert ask("files", "-s", "add-c").code == 0
+    assert ask("log", "-s", "fix").lines[0].startswith("fix-login ")
+    assert ask("log", "fix-m").lines[0].startswith("fix-mill ")
+
+
+def test_the_beginning_of_several_names_is_ambiguous_and_names_them(sessions, world, ask):
+    with world.open(sessions) as opened:
+        record(opened, "fix-logout")
+    answer = ask("log", "-s", "fix-log")
+    assert answer.code == 2
+    assert "2 sessions match 'fix-log'" in answer.err
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        ["tag", "before", "t1", "-s", "fix-login"],
+        ["score", "helpful", "1", "-s", "fix-login"],
+        ["flag", "review", "-s", "fix-login"],
+        ["close", "fix-login"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_what_a_person_says_of_a_session_does_not_make_it_the_last(sessions, ask, act):
+    assert ask("log").lines[0].startswith("add-cart ")
+    assert ask(*act).code == 0
+    assert ask("log").lines[0].startswith("add-cart ")
+
+
+def test_settling_a_call_does_not_make_its_session_the_last(sessions, ask):
+    (call,) = [row["call"] for row in items(ask("calls", "--status", "in doubt", "--json"))]
+    assert ask("settle", call, "--done").code == 0
+    assert ask("log").lines[0].startswith("add-cart ")
+
+
+def test_an_old_spelling_works_with_a_hint_on_stderr(sessions, ask):
+    answer = ask("files", "--all", "--json")
+    assert answer.out == ask("files", "--everywhere", "--json").out
+    assert answer.err == (
+        "stator files: --all is now --everywhere; the old spelling works in this release\n"
+    )

@@ -1,0 +1,88 @@
+"""A real browser in front of a real service: what the tests of pages are given."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Dialog, Page, Request, sync_playwright
+
+import stator
+from stator.owner import ancestry
+from stator.runtime.facade.store import Store
+from web.running import RunningInspector
+
+ROOT = Path(__file__).parents[2]
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+
+
+@pytest.fixture
+def by_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent may run these tests; what the service runs below must not depend on it."""
+    everything = ancestry.ancestors
+
+    def up_to_here(pid: int) -> Iterable[ancestry.Process]:
+        for process in everything(pid):
+            yield process
+            if process.pid == os.getpid():
+                return
+
+    monkeypatch.setattr(ancestry, "ancestors", up_to_here)
+    for name in ancestry.VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with stator.connect(tmp_path / "store.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def inspector(store: Store) -> Iterator[RunningInspector]:
+    with RunningInspector(store) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    found = subprocess.run(
+        ["sh", str(ROOT / "scripts/browser")], capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 0, found.stderr
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=found.stdout.strip(), args=FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def page(browser: Browser, inspector: RunningInspector) -> Iterator[Page]:
+    """A browser that came through the link. What a page must never do fails the test at its end: a request to
+    elsewhere, a violation of the policy, a script error, a dialog."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    opened = context.new_page()
+    wrong: list[str] = []
+    opened.on("console", lambda line: wrong.append(line.text) if "Policy" in line.text else None)
+    opened.on("pageerror", lambda error: wrong.append(f"script error: {error}"))
+
+    def dismissed(dialog: Dialog) -> None:
+        wrong.append(f"a dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def sent(request: Request) -> None:
+        if not request.url.startswith((inspector.address, "data:")):
+            wrong.append(f"a request to {request.url}")
+
+    opened.on("dialog", dismissed)
+    opened.on("request", sent)
+    opened.goto(inspector.link)
+    yield opened
+    context.close()
+    assert not wrong

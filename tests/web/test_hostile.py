@@ -1,0 +1,50 @@
+"""A recorded session that attacks its reader is browsed: nothing of it acts, and every hidden character shows."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from stator.runtime.facade.store import Store
+from web.running import RunningInspector
+from web.sessions import attack
+
+pytestmark = pytest.mark.filterwarnings("ignore:the synchronous API blocks:RuntimeWarning")
+PAGES = (
+    "",
+    "/t1",
+    "/t8",
+    "/@4",
+    "/decisions",
+    "/evicted",
+    "/tree",
+    "/verify",
+    "/files",
+    "/calls?after=3&upto=30",
+)
+HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\u200b-\u200f]")
+
+
+def test_a_hostile_session_is_shown_and_does_nothing(
+    page: Page, inspector: RunningInspector, store: Store
+) -> None:
+    session = attack(store)
+    for path in (*(f"/s/{session}{one}" for one in PAGES), "/sessions"):
+        page.goto(f"{inspector.address}{path}")
+        assert not HIDDEN.search(page.content()), path
+        assert (
+            page.locator("main script, main iframe, main img, main base, main style").count() == 0
+        ), path
+        wide = page.evaluate("() => document.documentElement.scrollWidth")
+        assert wide <= 1280, path
+    page.goto(f"{inspector.address}/s/{session}")
+    expect(page.locator("h1")).to_contain_text("<script>alert(1)</script>")
+    expect(page.locator(".facts")).to_contain_text("\\u202e")
+    for _ in range(6):
+        page.locator("details:not([open]) > summary").first.click()
+    expect(page.locator(".body").first).to_be_visible()
+    page.locator(".rest > a:not(.part)").first.click()
+    assert page.locator("main a[href^='javascript'], main a[href^='data']").count() == 0
+    assert page.locator("main a[href*='evil']").count() == 0

@@ -1,0 +1,75 @@
+"""The list of sessions in a browser: those at work first, filters, pages, and what moved since."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from stator.runtime.facade.store import Store
+from web.running import RunningInspector
+from web.sessions import work
+
+pytestmark = pytest.mark.filterwarnings("ignore:the synchronous API blocks:RuntimeWarning")
+
+
+def many(store: Store, number: int) -> None:
+    for place in range(number):
+        with (
+            store.open(
+                f"session {place}", agent="abc"[place % 3], project=f"shop {place % 2}"
+            ) as s,
+            s.turn(f"question {place}") as t,
+        ):
+            t.say(f"answer {place}")
+
+
+def test_sessions_at_work_come_first_and_say_how_the_others_ended(
+    page: Page, inspector: RunningInspector, store: Store
+) -> None:
+    work(store)
+    with store.open("running", agent="tester") as s, s.turn("go on") as t:
+        t.say("I am at it")
+        page.goto(f"{inspector.address}/sessions")
+        expect(page.locator("#live li")).to_have_count(1)
+        expect(page.locator("#live")).to_contain_text("running")
+        row = page.locator("li", has_text="fix-login")
+        expect(row).to_contain_text("1 in doubt")
+        row.get_by_role("link", name="fix-login").click()
+        expect(page.locator("h1")).to_have_text("fix-login")
+
+
+def test_every_session_is_on_one_page_of_the_list(
+    page: Page, inspector: RunningInspector, store: Store
+) -> None:
+    many(store, 70)
+    page.goto(f"{inspector.address}/sessions")
+    seen: list[str] = []
+    while True:
+        seen += [row.get_attribute("id") or "" for row in page.locator(".rows > li").all()]
+        older = page.get_by_role("link", name="Older sessions")
+        if not older.count():
+            break
+        page.goto(inspector.address + (older.get_attribute("href") or ""))
+    assert len(seen) == len(set(seen)) == 70
+    page.goto(f"{inspector.address}/sessions")
+    page.get_by_role("group", name="Show only").get_by_role("link", name="shop 1").click()
+    rows = page.locator(".rows > li")
+    expect(rows.first).to_contain_text("shop 1")
+    expect(page.locator(".rows")).not_to_contain_text("shop 0")
+    page.get_by_role("link", name="project: shop 1").click()
+    expect(page.locator(".rows")).to_contain_text("shop 0")
+
+
+def test_an_empty_store_says_what_to_do(page: Page, inspector: RunningInspector) -> None:
+    page.goto(f"{inspector.address}/sessions")
+    expect(page.locator(".empty")).to_contain_text("stator import")
+
+
+def test_a_session_that_moves_is_counted_once(
+    page: Page, inspector: RunningInspector, store: Store
+) -> None:
+    many(store, 2)
+    page.goto(f"{inspector.address}/sessions")
+    with store.open("session 1", project="shop 1") as s, s.turn("once more") as t:
+        t.say("yes")
+    expect(page.locator(".news")).to_have_text("1 new")
