@@ -103,9 +103,11 @@ def without_secrets(url: str) -> str:
     """A URL as it may be shown: without the password that it holds for a server."""
     if not scheme_of(url):
         return url
-    address, question, query = url.partition("?")
-    scheme, slashes, rest = address.partition("://")
-    user, at, host = rest.rpartition("@")
+    scheme, slashes, rest = url.partition("://")
+    # A password may hold a question mark: libpq takes what precedes an @ before the first slash for user and password.
+    named = rest.partition("/")[0].rfind("@") + 1
+    address, question, query = rest[named:].partition("?")
+    user, at, host = f"{rest[:named]}{address}".rpartition("@")
     pairs = [
         pair
         for pair in query.split("&")

@@ -239,6 +239,9 @@ def test_a_transcript_is_imported_into_a_server(ask, tmp_path):
     [
         ("postgresql://me:secret@db/x", "postgresql://me@db/x"),
         ("postgresql://me:se@cret@db/x?sslmode=require", "postgresql://me@db/x?sslmode=require"),
+        ("postgresql://me:se?cret@db/x?tenant=a", "postgresql://me@db/x?tenant=a"),
+        ("postgresql://me:se/cret@db/x", "postgresql://me@db/x"),
+        ("postgresql://db/x?user=me@corp&tenant=a", "postgresql://db/x?user=me@corp&tenant=a"),
         ("postgresql://db/x?user=me&password=secret", "postgresql://db/x?user=me"),
         ("postgresql://db/x?p%61ssword=secret", "postgresql://db/x"),
         ("postgresql://me@/x?host=%2Frun&tenant=a", "postgresql://me@/x?host=%2Frun&tenant=a"),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -144,8 +146,114 @@ def test_a_file_that_came_with_a_copy_sends_nothing_to_its_server(project, url, 
     for line in conversation_lines():
         hook(line, copy)
     assert waiting(url) == 0
+    assert sessions_at_home(tmp_path) == 1
+
+
+# -- files of strangers ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stranger() -> Iterator[Stranger]:
+    """A server of somebody else, and whether anybody called."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        yield Stranger(listening)
+
+
+class Stranger:
+    def __init__(self, listening: socket.socket) -> None:
+        self._listening = listening
+        port = listening.getsockname()[1]
+        self.url = f"postgresql://app@127.0.0.1:{port}/agents?tenant=a"
+
+    def was_called(self) -> bool:
+        return bool(select.select([self._listening], [], [], 0)[0])
+
+
+def git(folder: Path, *words: str) -> None:
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
+
+
+def commit_server_file(repository: Path, url: str) -> None:
+    """Put a file that names a server under git, as who wants it to count for others would."""
+    (repository / ".stator").mkdir(exist_ok=True)
+    (repository / ".stator" / "server").write_text(f"{url}\n")
+    git(repository, "add", "--force", ".stator/server")
+    git(repository, "commit", "-m", "a server")
+
+
+def sessions_at_home(tmp_path: Path) -> int:
+    """How many sessions the user's own store has."""
     with stator.connect(tmp_path / "home" / "stator" / "store.db") as own:
-        assert len(own.sessions().rows) == 1
+        return len(own.sessions().rows)
+
+
+def test_a_cloned_repository_with_a_server_file_sends_nothing_there(project, tmp_path, stranger):
+    git(project, "init")
+    commit_server_file(project, stranger.url)
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", str(project), str(clone))
+    for line in (START, *conversation_lines()):
+        hook(line, clone, agent="claude-code" if line is START else "cursor")
+    assert (waiting(stranger.url), stranger.was_called()) == (0, False)
+    assert sessions_at_home(tmp_path) >= 1
+
+
+def test_a_branch_that_replaces_ones_own_server_file_sends_nothing_there(
+    project, url, tmp_path, stranger
+):
+    """Git replaces what it ignores, and the new file often gets the inode of the old one."""
+    git(project, "init")
+    git(project, "commit", "--allow-empty", "-m", "empty")
+    git(project, "checkout", "-b", "theirs")
+    commit_server_file(project, stranger.url)
+    git(project, "checkout", "-")
+    main(["init", ".", "--store", url])
+    git(project, "checkout", "theirs")
+    assert (project / ".stator" / "server").read_text() == f"{stranger.url}\n"
+    for line in conversation_lines():
+        hook(line, project)
+    assert (waiting(stranger.url), stranger.was_called()) == (0, False)
+    assert sessions_at_home(tmp_path) == 1
+
+
+def test_a_server_file_that_was_written_over_in_place_does_not_count(project, url, stranger):
+    main(["init", ".", "--store", url])
+    (project / ".stator" / "server").write_text(f"{stranger.url}\n")
+    with pytest.raises(NotAStore, match="you did not write it"):
+        locate()
+    hook(prompt(), project)
+    assert (waiting(stranger.url), stranger.was_called()) == (0, False)
+
+
+def test_a_folder_that_links_to_another_projects_has_not_its_server(project, url, tmp_path):
+    main(["init", ".", "--store", url])
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / ".stator").symlink_to(project / ".stator")
+    hook(prompt(), other)
+    assert waiting(url) == 0
+
+
+def test_a_server_of_before_does_not_come_back_with_its_file(project, url, stranger):
+    """Only what the user named last counts."""
+    folder = project / ".stator"
+    folder.mkdir()
+    name_server(os.environ, str(folder), stranger.url)
+    name_server(os.environ, str(folder), url)
+    (folder / "server").write_text(f"{stranger.url}\n")
+    with pytest.raises(NotAStore):
+        locate()
+
+
+def test_init_where_a_stranger_named_a_server_makes_no_store_beside_it(project, stranger, capsys):
+    git(project, "init")
+    commit_server_file(project, stranger.url)
+    assert main(["init"]) == 5
+    assert "you did not write it" in capsys.readouterr().err
+    assert not (project / ".stator" / "store.db").exists()
 
 
 # -- a server that is away ------------------------------------------------------------------------

@@ -174,6 +174,35 @@ def test_a_purged_session_that_was_continued_there_stays_and_is_named(here, ther
     assert session in heads(there)
 
 
+def test_a_session_that_arrived_in_part_and_was_continued_there_stays(here, there, monkeypatch):
+    """It is not longer than what was to be sent, and still holds what is nowhere else."""
+    monkeypatch.setattr(delivery, "COMMITS", 4)
+    for number in range(6):
+        session = turn(here, "s", number)
+    cut = FaultPlan(at=2, faults=100, methods=frozenset({"ingest"}))
+    with pytest.raises(StoreUnreachable):
+        here.copy_to(Store(faulty(there.port, cut), _giving_up(there)))
+    turn(there, "s", "only there")
+    assert there.port.head(session).seq < here.port.head(session).seq
+    purge(here, session)
+    assert [one.session for one in here.copy_to(there).purged] == [session]
+    assert session in heads(there)
+
+
+def test_a_session_that_another_store_sent_there_stays(here, there, tmp_path):
+    """Who tidies a copy of a copy does not take the session from the store that both have."""
+    session = turn(here, "s", 1)
+    here.copy_to(there)
+    with machine(tmp_path / "third", "shop") as third:
+        there.copy_to(third)
+        purge(third, session)
+        report = third.copy_to(there)
+    assert [(one.session, one.why) for one in report.purged] == [
+        (session, "another store sent it there")
+    ]
+    assert session in heads(there)
+
+
 def test_a_purged_session_that_is_held_there_stays_and_is_named(here, there):
     session = turn(here, "s", 1)
     here.copy_to(there)

@@ -1,7 +1,8 @@
 """The file `.stator/server` of a project: the URL of its store on a server, as this user wrote it down.
 
-A folder that was cloned or copied may bring such a file, to have what agents do sent to another person's server. So it
-counts only if the list of the user's own files has this very file. The hook reads it, so nothing heavy is loaded.
+A folder that was cloned or copied may bring such a file, to have what agents do sent to another person's server, and git
+replaces a file that it was told to ignore. So what the file says counts only if the list of what this user wrote has
+that URL for that folder. The hook reads it, so nothing heavy is loaded.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import stat
 
 from stator.locations import SERVER, SERVERS, scheme_of
 from stator.owner.register import SERVER_FILE, Listed
-from stator.owner.standing import register_of
+from stator.owner.standing import register_of, unlinked
 
 # type checkers recognize the name; importing it from `typing` would take too long for the hook
 TYPE_CHECKING = False
@@ -37,11 +38,19 @@ def server_in(environ: Mapping[str, str], folder: str) -> str | None:
     finally:
         os.close(handle)
     url = text.decode("utf-8", "replace").strip()
-    if not stat.S_ISREG(file.st_mode) or scheme_of(url) not in SERVERS or "\n" in url:
-        return ""
     register = register_of(environ)
-    lines = [] if register is None else register.by_path(SERVER_FILE, os.path.realpath(path))
-    return url if any(line.inode == file.st_ino for line in lines) else ""
+    if not stat.S_ISREG(file.st_mode) or not _is_server(url) or register is None:
+        return ""
+    try:
+        lines = register.by_path(SERVER_FILE, unlinked(path))
+    except OSError:  # others could have written the list
+        return ""
+    return url if lines and lines[-1].id == url else ""
+
+
+def _is_server(url: str) -> bool:
+    """Whether a text is the URL of a store on a server, in one word, as the list has it."""
+    return scheme_of(url) in SERVERS and url.isprintable() and " " not in url
 
 
 def own_server_in(environ: Mapping[str, str], folder: str) -> str | None:
@@ -52,16 +61,19 @@ def own_server_in(environ: Mapping[str, str], folder: str) -> str | None:
 
         raise NotAStore(
             f"{os.path.join(folder, SERVER)} names a store on a server, and you did not write it",
-            hint="name a store with --store, or say that it is this project's: stator init . --store URL",
+            hint="remove the file, name a store with --store, or make that one the project's: "
+            "stator init . --store URL",
         )
     return server
 
 
 def name_server(environ: Mapping[str, str], folder: str, url: str) -> None:
-    """Write down which store on a server a project has. An earlier file is replaced."""
+    """Write down which store on a server a project has. An earlier file is replaced, and no longer counts."""
     register = register_of(environ)
     if register is None:
         raise FileNotFoundError(2, "there is no home folder")
+    if not _is_server(url):
+        raise ValueError("a URL of a server is one word")
     path = os.path.join(folder, SERVER)
     made = f"{path}.{os.getpid()}.new"
     with open(
@@ -69,6 +81,5 @@ def name_server(environ: Mapping[str, str], folder: str, url: str) -> None:
     ) as out:
         out.write(f"{url}\n")
         file = os.fstat(out.fileno())
-    real = os.path.join(os.path.realpath(folder), SERVER)
-    register.add(Listed(SERVER_FILE, "-", file.st_ino, file.st_dev, "", real))
+    register.add(Listed(SERVER_FILE, url, file.st_ino, file.st_dev, "", unlinked(path)))
     os.replace(made, path)

@@ -1,13 +1,15 @@
 """Notes which sessions were copied from another store of the user, and up to where, in a session of its own.
 
 A copy keeps what the commits say, so it cannot be noted in the session or in its project: both are those of the other
-store. The note does not make them imported. It says that their epochs were given elsewhere.
+store. The note does not make them imported. It says that their epochs were given elsewhere, and which store sent what,
+so that what was purged there can be purged here.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from stator.errors import StatorError
 from stator.model.log.query import SessionQuery
@@ -20,31 +22,48 @@ from stator.store.port import StorePort
 ARRIVED = "arrived"
 AT_ONCE = 1000
 """Notes of one commit."""
-_UPTO = re.compile(r"upto (\d{1,16})\Z")
+_SAID = re.compile(r"upto (\d{1,16}) at ([0-9a-f]+) from (\S+)\Z")
 
 
-def note_arrivals(store: StorePort, context: Context, tenant: str, upto: Mapping[str, int]) -> None:
-    """Note up to which seq sessions of a tenant came from another store. Written before they arrive."""
-    wanted = list(upto.items())
+class Arrival(NamedTuple):
+    """What of a session was sent, and by which store."""
+
+    upto: int
+    hash: str
+    """Of the commit there."""
+    source: str
+    """The id of the store."""
+
+
+def note_arrivals(
+    store: StorePort, context: Context, tenant: str, sent: Mapping[str, Arrival]
+) -> None:
+    """Note what of sessions of a tenant comes from another store. Written before they arrive."""
+    wanted = list(sent.items())
     asked = SessionRecord(id="", name="", project=COPIES, tenant=tenant)
     for start in range(0, len(wanted), AT_ONCE):
         flags = [
-            FlagRecord(name=ARRIVED, on=session, why=f"upto {seq}", by=context.principal)
-            for session, seq in wanted[start : start + AT_ONCE]
+            FlagRecord(
+                name=ARRIVED,
+                on=session,
+                why=f"upto {one.upto} at {one.hash} from {one.source}",
+                by=context.principal,
+            )
+            for session, one in wanted[start : start + AT_ONCE]
         ]
         put_all(store, context, asked, flags)
 
 
-def arrivals(store: StorePort) -> dict[str, int]:
-    """The sessions that were copied into a store, and up to where; nothing where that cannot be read."""
-    found: dict[str, int] = {}
+def arrivals(store: StorePort) -> dict[str, Arrival]:
+    """The sessions that were copied into a store, by their ids; nothing where that cannot be read."""
+    found: dict[str, Arrival] = {}
     try:
         for row in store.sessions(SessionQuery(mode="project", project=COPIES)).rows:
             for entry in store.entries(row.id, "flags", prefix=f"{ARRIVED}\n"):
                 record = entry.record
-                said = _UPTO.match(record.why) if isinstance(record, FlagRecord) else None
+                said = _SAID.match(record.why) if isinstance(record, FlagRecord) else None
                 if said is not None and isinstance(record, FlagRecord):
-                    found[record.on] = int(said[1])
+                    found[record.on] = Arrival(int(said[1]), said[2], said[3])
     except StatorError:
         return {}
     return found

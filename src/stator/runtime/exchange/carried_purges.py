@@ -1,7 +1,8 @@
 """Purges from the other store what was purged here since it was copied, and leaves the tombstone there.
 
-Only a session that came with a copy and was not continued there goes. It is purged by a commit in the session that
-notes the copies: that belongs to the other store alone, while a project's own session is a copy of the one here.
+Only a session goes that came with a copy from here and is as it was sent: its head has the hash that was noted then. It
+is purged by a commit in the session that notes the copies: that belongs to the other store alone, while a project's own
+session is a copy of the one here.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from stator.model.log.query import SessionRow
 from stator.model.records.types import FlagRecord, SessionRecord
 from stator.model.sessions.lifecycle import COPIES
 from stator.runtime.base import project_flags, project_session
-from stator.runtime.base.arrivals import arrivals
+from stator.runtime.base.arrivals import Arrival, arrivals
 from stator.runtime.base.context import Context
 from stator.runtime.base.project_flags import HOLD, PURGED, ProjectFlag
+from stator.runtime.exchange.heads import hashes
 from stator.runtime.exchange.sent import LeftThere
 from stator.store.port import StorePort
 
@@ -43,10 +45,11 @@ def carry_purges(
     gone: list[LeftThere] = []
     stay: list[LeftThere] = []
     rows = {one.session: target.session(one.session) for one in left}
+    name = source.info().id
     # A fork goes before what it continues.
     for one in sorted(left, key=lambda one: -rows[one.session].record.created):
         row = rows[one.session]
-        why = _kept(target, row, arrived.get(row.id, 0))
+        why = _kept(target, row, arrived.get(row.id), name)
         if not why and not dry_run:
             try:
                 _purge(target, context, row, tombstones[row.id], marked=row.id in known)
@@ -59,10 +62,14 @@ def carry_purges(
     return gone, stay
 
 
-def _kept(target: StorePort, row: SessionRow, arrived: int) -> str:
+def _kept(target: StorePort, row: SessionRow, arrived: Arrival | None, source: str) -> str:
     """Why a session stays; empty if it goes."""
-    if row.head > arrived:
-        return "it was continued there" if arrived else "it did not come with a copy"
+    if arrived is None:
+        return "it did not come with a copy"
+    if arrived.source != source:
+        return "another store sent it there"
+    if hashes(target, {row.id: row.head}).get(row.id) != arrived.hash:
+        return "it was continued there" if row.head > arrived.upto else "it is not what was sent"
     if project_flags.has(target, row, HOLD):
         return "it is held there"
     if row.holder is not None and row.holder.live:

@@ -7,10 +7,11 @@ did where it comes from, except for approvals, which are valid in the store in w
 
 from __future__ import annotations
 
-from stator.runtime.base.arrivals import note_arrivals
+from stator.runtime.base.arrivals import Arrival, note_arrivals
 from stator.runtime.base.context import Context
 from stator.runtime.exchange.carried_purges import carry_purges
 from stator.runtime.exchange.choice import SessionToSend, everything
+from stator.runtime.exchange.heads import hashes
 from stator.runtime.exchange.import_marks import Placed, carry_marks
 from stator.runtime.exchange.send import Progress, Sender, left_there
 from stator.runtime.exchange.sent import SentReport
@@ -32,12 +33,12 @@ def copy(
     chosen = everything(source)
     own = [one for one in chosen if one.record.mode == "project"]
     others = [one for one in chosen if one.record.mode != "project"]
-    done = sender.send(own, lambda going: _note(target, context, going))
+    done = sender.send(own, lambda going: _note(source, target, context, going))
     carried = {one.session for one in done if one.fate in ("new", "continued", "same")}
     brought = {_scope(one) for one in own if one.id in carried}
 
     def mark(going: list[Placed]) -> None:
-        _note(target, context, going)
+        _note(source, target, context, going)
         unmarked = [placed for placed in going if _scope(placed[0]) not in brought]
         carry_marks(source, target, context, unmarked)
 
@@ -62,7 +63,13 @@ def _scope(one: SessionToSend) -> tuple[str, str]:
     return one.record.tenant, one.record.project
 
 
-def _note(target: StorePort, context: Context, going: list[Placed]) -> None:
+def _note(source: StorePort, target: StorePort, context: Context, going: list[Placed]) -> None:
+    sent = hashes(source, {one.id: one.seq for one, _ in going})
+    name = source.info().id
     for tenant in dict.fromkeys(one.record.tenant for one, _ in going):
-        upto = {one.id: one.seq for one, _ in going if one.record.tenant == tenant}
-        note_arrivals(target, context, tenant, upto)
+        arriving = {
+            one.id: Arrival(one.seq, sent[one.id], name)
+            for one, _ in going
+            if one.record.tenant == tenant and one.id in sent
+        }
+        note_arrivals(target, context, tenant, arriving)

@@ -35,7 +35,7 @@ def examine(
 ) -> VerifyReport:
     """Check the logs of one session (and of those it was forked from) or of all, then the rest of the store."""
     walked = [walk(log, progress) for log in store.logs(session)]
-    arrived = arrivals(store)
+    arrived = {session: one.upto for session, one in arrivals(store).items()}
     logs = [*_logs(store, walked, arrived)]
     damaged = {each.log.session for each in walked if each.damages}
     names = {each.log.session: each.log.name for each in walked}

@@ -29,7 +29,7 @@ from stator.owner.projects import FILE as PROJECT_FILE
 from stator.owner.projects import PREFIX, id_for_new, trust_project
 from stator.owner.projects import SIZE_MAX as ID_MAX
 from stator.owner.regular_file import read_regular
-from stator.owner.server_file import name_server, server_in
+from stator.owner.server_file import name_server, own_server_in, server_in
 from stator.surfaces.agent_settings.agents import (
     AGENTS,
     BRIEFS,
@@ -487,7 +487,7 @@ def _project(root: Path, store: str | None) -> tuple[list[str], Path, str]:
     folder = root / FOLDER
     server = store if scheme_of(store or "") in SERVERS else None
     if store is None:
-        server = server_in(os.environ, str(folder)) or None
+        server = own_server_in(os.environ, str(folder))
     elif server is not None:
         _check_url(server)
     file = Path(os.path.abspath(store)) if store is not None else folder / FILE
