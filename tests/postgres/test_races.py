@@ -14,11 +14,12 @@ import psycopg
 import pytest
 from psycopg import errors as pg
 
+import stator
 from postgres_server import new_tenant, shared_database
 from stator.errors import StoreBusy
 from stator.store.contract.drive import begin
 from stator.store.postgres import open_store
-from stator.store.postgres.connection import TRIES_MAX, Statement
+from stator.store.postgres.connection import READ, TRIES_MAX, Statement
 
 PROCESSES = 6
 
@@ -145,6 +146,27 @@ def test_a_transaction_that_met_others_is_begun_again(error: type[psycopg.Error]
         assert [commit.kind for commit in story.log] == ["open", "fact"]
         story.fact("x", 3)
         assert list(store.audit()) == []
+
+
+def test_a_read_that_a_server_lets_go_is_asked_again() -> None:
+    """As a standby does that replays what the read would still see."""
+    url = f"{shared_database()}&tenant={new_tenant()}"
+    with stator.connect(url) as store:
+        with store.open("s") as s, s.turn("more") as t:
+            t.fact("x", 1)
+        connections = store.port._connections  # type: ignore[attr-defined]
+        send, let_go = connections.send, [1, 2]
+        raises = "DO $$ BEGIN RAISE EXCEPTION 'met' USING ERRCODE = '40001'; END $$"
+
+        def sometimes(link: Any, texts: Any) -> Any:
+            if let_go and texts[0][0] == READ:
+                let_go.pop()
+                texts = [*texts[:1], (raises, None), *texts[2:]]
+            return send(link, texts)
+
+        connections.send = sometimes
+        assert [e.key for e in store.read("s").entries("facts")] == ["x"]
+        assert not let_go
 
 
 def test_two_transactions_that_wait_for_each_other_both_end() -> None:

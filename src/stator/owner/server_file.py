@@ -1,8 +1,8 @@
 """The file `.stator/server` of a project: the URL of its store on a server, as this user wrote it down.
 
-A folder that was cloned or copied may bring such a file, to have what agents do sent to another person's server, and git
-replaces a file that it was told to ignore. So what the file says counts only if the list of what this user wrote has
-that URL for that folder. The hook reads it, so nothing heavy is loaded.
+A folder that was cloned or copied may bring such a file, to have what agents do sent to another person's server; and
+git replaces a file that it was told to ignore. So what the file says counts only if the list of what this user wrote
+has that URL for that folder. The hook reads it, so nothing heavy is loaded.
 """
 
 from __future__ import annotations

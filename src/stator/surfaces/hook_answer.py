@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from stator.connect import NEAREST, StorePlace, open_as_is, spools, take_spools
-from stator.errors import StatorError
 from stator.hooks.event_names import PROMPTS
 from stator.hooks.mappers import load_mapper
 from stator.locations import CURRENT, HELD, SERVERS, is_spooled, scheme_of, waits, without_secrets
@@ -90,7 +89,7 @@ def _asked_in_time(ask: Callable[[], bytes], otherwise: Callable[[], bytes]) -> 
     found: list[bytes] = []
 
     def asked() -> None:
-        with suppress(StatorError):
+        with suppress(Exception):  # whatever fails, a hook prints nothing of it
             found.append(ask())
 
     thread = threading.Thread(target=asked, daemon=True)

@@ -185,8 +185,13 @@ class Connections:
         link.patience_s = patience_s
         try:
             yield Transaction(self, link, begin)
-        except BaseException:
+        except BaseException as error:
             self._undo(link)
+            if isinstance(error, SerializeAgain) and begin == READ:
+                # A standby that replays a change can no longer show the snapshot: who asks again gets a newer one.
+                raise StoreUnreachable(
+                    f"the server let a read go: {error}", landed="nothing"
+                ) from error
             raise
         finally:
             self._give_back(link)
