@@ -17,6 +17,9 @@ from stator.model.values.ids import PREFIXES, Kind
 from stator.runtime.base.pages import matching
 from stator.store.port import StorePort
 
+PID_MAX = 2**22
+"""No process has a larger number on Linux."""
+
 
 def user() -> str:
     """The name of the user, else the number."""
@@ -61,9 +64,12 @@ def is_gone(process: str) -> bool:
     from stator.runtime.runs.folder import boot_id
     from stator.runtime.runs.processes import start_ticks
 
-    boot, _, rest = process.partition(":")
-    space, pid, start = [int(part) for part in rest.split(":")] if boot else (0, 0, 0)
-    if not boot or boot != boot_id() or space != _pid_space():
+    boot, *numbers = process.split(":")
+    # Another machine wrote it, so that it may be anything.
+    if len(numbers) != 3 or not all(n.isascii() and n.isdigit() and len(n) < 19 for n in numbers):
+        return False
+    space, pid, start = map(int, numbers)
+    if not boot or boot != boot_id() or space != _pid_space() or not 0 < pid <= PID_MAX:
         return False
     try:
         os.kill(pid, 0)

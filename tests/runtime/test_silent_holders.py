@@ -201,3 +201,12 @@ def test_a_holder_is_silent_only_after_its_counter_stood_still_for_that_long(loo
         seen = look(seen, beats, now)
         assert seen == SeenCounter(beats, moved)
         assert is_silent(seen, now) == (now - moved >= SILENT_S)
+
+
+@pytest.mark.parametrize(
+    "rest", ["", ":", ":1:2", ":a:b:c", ":{0}:-1:1", ":{0}:0:1", ":{0}:9999999999:1", ":1" * 99]
+)
+def test_a_process_that_cannot_be_one_is_not_known_to_be_gone(rest):
+    """Another machine wrote it, so that it may be anything."""
+    boot, space, *_ = machine.process().split(":")
+    assert not machine.is_gone(boot + rest.format(space))
