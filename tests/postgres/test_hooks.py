@@ -287,6 +287,7 @@ def test_a_session_starts_without_its_server_and_the_user_is_told(project, away)
 
 def test_what_waited_for_a_server_arrives_when_it_is_back(project, away, url):
     """The same lines, under the name of a server that answers."""
+    away += "&connect_timeout=2"
     (project / ".stator").mkdir()
     name_server(os.environ, str(project / ".stator"), away)
     for line in conversation_lines():
