@@ -367,7 +367,13 @@ class StoreError(StatorError):
 
 
 class NotAStore(StoreError):
+    """`absent`: nothing is there yet, and a store could be made."""
+
     code = "E_NOT_A_STORE"
+
+    def __init__(self, what: str, *, absent: bool = False, hint: str = "", **ids: Any) -> None:
+        super().__init__(what, hint=hint, **ids)
+        self.absent = absent
 
 
 class ForeignStore(StoreError):

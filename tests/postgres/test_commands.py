@@ -206,6 +206,41 @@ def test_two_tenants_of_a_server_are_two_stores(ask, url):
     assert "both are the same store" in ask(f"copy '{url}' '{url}'").err
 
 
+@pytest.fixture
+def here(ask: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A store in a file, with a session."""
+    monkeypatch.delenv("STATOR_STORE")
+    monkeypatch.delenv("STATOR_TENANT")
+    connected = stator.connect("here.db", project="shop")
+    with connected as store, store.open("order") as s, s.turn("buy an umbrella") as t:
+        t.fact("shop", "open until six")
+    return "here.db"
+
+
+def test_what_would_be_pushed_to_a_new_tenant_is_shown_and_no_tenant_is_made(ask, url, here):
+    team = f"{url}&tenant={new_tenant()}"
+    assert "would push" in ask(f"push '{team}' --of shop --store {here}").out
+    refused = ask(f"ls --store '{team}'")
+    assert (refused.code, "stator init" in refused.err) == (5, True)
+
+
+@pytest.mark.parametrize("option", ["--of", "--project"])
+def test_a_project_is_pushed_to_a_server_and_pulled_from_it(ask, url, here, option):
+    """As with every command here, no password is shown."""
+    team = f"{url}&tenant={new_tenant()}"
+    assert "pushed" in ask(f"push '{team}' {option} shop --yes --store {here}").out
+    assert "order" in ask(f"ls --everywhere --store '{team}'").out
+    stator.connect("there.db").close()
+    assert ask(f"pull '{team}' order --store there.db").code == 0
+    assert "order" in ask("ls --everywhere --store there.db").out
+
+
+def test_a_file_is_copied_to_a_server(ask, url, here):
+    team = f"{url}&tenant={new_tenant()}"
+    assert "copied" in ask(f"copy {here} '{team}'").out
+    assert "nothing to copy" in ask(f"copy {here} '{team}'").out
+
+
 def test_the_tenant_may_be_in_the_url_of_the_option(ask, url, monkeypatch):
     named = f"{url}&tenant={os.environ['STATOR_TENANT']}"
     monkeypatch.delenv("STATOR_TENANT")

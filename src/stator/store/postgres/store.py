@@ -114,7 +114,9 @@ class PostgresStore:
         found = schema.tenant(self._connections, part)
         if found is None and not create:
             raise NotAStore(
-                "this database holds no store of this tenant", hint="create=True makes it"
+                "this database holds no store of this tenant",
+                absent=True,
+                hint="look at the tenant's name; stator init --store URL makes a new one",
             )
         if found is None:
             schema.prepare(url)

@@ -1,5 +1,5 @@
 -- Statements of the PostgreSQL store, by name. Each names its tenant (t) although row-level security does too: a role above
--- that reads rightly as well. Only what PostgreSQL's relatives have as well; tests/store/test_postgres_sql.py
+-- that reads rightly as well. Only what PostgreSQL's relatives have as well; tests/postgres/test_sql_lint.py
 -- lists what must not appear here.
 
 -- name: settings

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from stator.locations import without_secrets
 from stator.model.values.ids import short
 from stator.surfaces.cli.parts.open_store import open_to_write
 from stator.surfaces.cli.parts.other_store import open_source
@@ -90,7 +91,7 @@ def _as_json(pulled: Pulled) -> dict[str, Any]:
 def _show(screen: Screen, pulled: Pulled, url: str, name: str) -> None:
     from stator.surfaces.cli.render.reports import bundle_report
 
-    bundle_report.show(screen, msgspec.structs.replace(pulled.imported, path=url))
+    bundle_report.show(screen, msgspec.structs.replace(pulled.imported, path=without_secrets(url)))
     if pulled.forked:
         line = Line("  forked        ", "ok").add(name, "bold").add("  ")
         screen.line(

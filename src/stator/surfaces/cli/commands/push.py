@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stator.connect import project_id
+from stator.locations import without_secrets
 from stator.surfaces.cli.exits import FINDING, OK
 from stator.surfaces.cli.parts.confirm import asks_yes, can_ask
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
@@ -89,7 +90,7 @@ def _agreed(seen: SentReport, url: str) -> bool:
     if not seen.commits:
         return False
     if can_ask():
-        return asks_yes(f"Push {count(seen.commits, 'commit')} to {url}?")
+        return asks_yes(f"Push {count(seen.commits, 'commit')} to {without_secrets(url)}?")
     note("nothing was pushed; push with --yes")
     return False
 

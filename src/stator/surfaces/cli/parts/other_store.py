@@ -21,9 +21,20 @@ def exists(url: str) -> bool:
 def open_other(url: str, *, tenant: str | None, preview: bool = False) -> Iterator[Store]:
     """Open the store that sessions go to, and make it if it is not there. A preview makes none: what is not there
     holds nothing, as an empty store in memory does."""
-    place = "memory:" if preview and not exists(url) else url
-    with connect(place, create=place == "memory:" or not preview, tenant=tenant) as store:
+    with _opened(url, tenant, preview) as store:
         yield store
+
+
+def _opened(url: str, tenant: str | None, preview: bool) -> Store:
+    if not preview:
+        return connect(url, tenant=tenant)
+    if exists(url):
+        try:
+            return connect(url, create=False, tenant=tenant)
+        except NotAStore as error:
+            if not error.absent:
+                raise
+    return connect("memory:", tenant=tenant)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from stator.locations import without_secrets
 from stator.model.values.ids import short
 from stator.runtime.exchange.sent import LeftThere, SentReport, SentSession
 from stator.surfaces.cli.render.lines import Line, widest
@@ -30,7 +31,7 @@ _STYLES = {
 def show(screen: Screen, report: SentReport, url: str, verb: tuple[str, str]) -> None:
     """Show a report. `url` names the other store as the user does; `verb` is what is done to sessions, and what was
     done ("push", "pushed")."""
-    report = msgspec.structs.replace(report, target=url)
+    report = msgspec.structs.replace(report, target=without_secrets(url))
     screen.lines(_sessions(report), hang=4)
     screen.line(_summary(report, verb), hang=2)
     screen.lines(_remarks(report), hang=4)
