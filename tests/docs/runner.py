@@ -6,7 +6,7 @@ commands after `$ ` and their output; a command without output under it only has
 not compared, nor are spaces and rules. A block whose info string has `no-run` is shown only
 (`console no-run`); `exit=N` says which exit code is right. A Python block with `file=NAME` is not run but
 written to that file, for `$ python NAME`, which runs in its own process and may be killed.
-`$ cd NAME` continues in a sibling folder with its own home: another machine. A block with `apart` runs on a
+`$ cd NAME` continues in a sibling folder with its own home: another machine, which has the page's files. A block with `apart` runs on a
 separate machine, and the page continues where it was. The examples of the repository are available as
 `examples`. A page that names `db.example` is given a PostgreSQL server with a database `agents`, its owner `owner`
 and a role `app`.
@@ -149,6 +149,8 @@ class Page:
         self.name = name
         self.folder = folder
         self.namespace: dict[str, Any] = {"__name__": "__main__"}
+        self.files: dict[str, str] = {}
+        """The programs of the page, by their names."""
         home = folder / "home"
         work = folder / "project"
         home.mkdir()
@@ -174,7 +176,8 @@ class Page:
             if block.language == "python":
                 name = re.search(r"file=(\S+)", block.info)
                 if name:
-                    (self.work / name[1]).write_text(_here(block.text), encoding="utf-8")
+                    self.files[name[1]] = _here(block.text)
+                    self._write_files()
                 else:
                     self._python(block)
                 yield block, block.text
@@ -185,6 +188,10 @@ class Page:
                 self.work, self.env["HOME"] = here, home
             else:
                 yield block, self._console(block)
+
+    def _write_files(self) -> None:
+        for name, text in self.files.items():
+            (self.work / name).write_text(text, encoding="utf-8")
 
     def _python(self, block: Block) -> None:
         code = compile("\n" * (block.line - 1) + _here(block.text), self.name, "exec")
@@ -260,6 +267,7 @@ class Page:
         home.mkdir(exist_ok=True)
         if not (self.work / "examples").exists():
             (self.work / "examples").symlink_to(ROOT / "examples")
+        self._write_files()
         self.env["HOME"] = str(home)
 
     def _process(self, words: list[str], env: dict[str, str]) -> tuple[int, str]:

@@ -27,13 +27,14 @@ class Machine:
         self.home.mkdir()
 
     @contextlib.contextmanager
-    def started(self, *words: object) -> Iterator[subprocess.Popen[str]]:
+    def started(self, *words: object, **env: str) -> Iterator[subprocess.Popen[str]]:
         """A program that runs there; at the end it is gone, with everything it started."""
         program = shlex.join([sys.executable, *map(str, words)])
-        inside = f"echo {self._name} > /proc/sys/kernel/hostname; exec {program}"
+        # The first process of a machine cannot be killed from inside: that is the shell.
+        inside = f"echo {self._name} > /proc/sys/kernel/hostname; {program}; exit $?"
         line = ("netns", "exec", self._namespace, programs.program("unshare"))
         apart = ("--pid", "--fork", "--kill-child", "--mount-proc", "--uts", "sh", "-c", inside)
-        own = {"HOME": str(self.home), "PATH": os.environ["PATH"], "PYTHONPATH": source()[0]}
+        own = {"HOME": str(self.home), "PATH": os.environ["PATH"], "PYTHONPATH": source()[0], **env}
         with subprocess.Popen(
             [programs.program("ip"), *line, *apart],
             stdout=subprocess.PIPE,
@@ -47,7 +48,7 @@ class Machine:
             finally:
                 programs.kill_all(process.pid)
 
-    def run(self, *words: object) -> str:
+    def run(self, *words: object, **env: str) -> str:
         """Run a program to its end; what it wrote."""
-        with self.started(*words) as process:
+        with self.started(*words, **env) as process:
             return process.communicate(timeout=programs.PATIENCE_S)[0]

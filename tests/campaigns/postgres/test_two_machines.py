@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from campaigns.postgres.machine import NEEDS, Machine
 from campaigns.postgres.network import network
 from campaigns.postgres.scenarios import ROLE
 from campaigns.postgres.server import DATABASE, Server
+from docs.runner import ROOT, SERVER, Block, blocks, matches, shown
 
 MISSING = programs.missing("initdb", "pg_ctl", "setpriv", *NEEDS) or (
     "network namespaces need root" if os.geteuid() else ""
@@ -87,7 +89,9 @@ class Shop:
 
     def doubts(self, machine: Machine) -> list[tuple[str, str, str]]:
         """The calls that are listed as in doubt on a machine: id, tool and what was to be paid."""
-        told = map(json.loads, self.stator(machine, "settle", "--all", "--json").splitlines())
+        told = map(
+            json.loads, self.stator(machine, "settle", "--everywhere", "--json").splitlines()
+        )
         return [(one["call"], one["tool"], one["arguments"]["what"]) for one in told]
 
     def paid(self) -> Counter[str]:
@@ -129,7 +133,46 @@ def test_a_session_continues_on_another_machine_and_the_doubt_is_shown(
     shop.stator(shop.desk, "settle", call, verdict)
     assert shop.drive(shop.laptop) == ["umbrella ok", "parasol ok", "hat ok"]
     assert shop.paid() == Counter(("umbrella", "parasol", "hat"))
-    row = json.loads(shop.stator(shop.desk, "ls", "--all", "--json"))
+    row = json.loads(shop.stator(shop.desk, "ls", "--everywhere", "--json"))
     logs = [shop.stator(one, "log", row["id"], "--json") for one in (shop.laptop, shop.desk)]
     assert logs[0] == logs[1]
     assert json.loads(shop.stator(shop.desk, "verify", "--json"))["ok"] is True
+
+
+GUIDE = (ROOT / "docs" / "guides" / "postgres.md").read_text(encoding="utf-8")
+
+
+def section(title: str) -> list[Block]:
+    """The blocks of a section of the guide."""
+    start = GUIDE.index(f"\n## {title}\n")
+    end = GUIDE.find("\n## ", start + 1)
+    return [block for block in blocks(GUIDE) if start < block.start < end]
+
+
+def played(machine: Machine, command: str) -> list[str]:
+    """The lines that a command of the guide prints on a machine."""
+    words = shlex.split(command)
+    given = dict(word.split("=", 1) for word in words if word.split("=", 1)[0].isupper())
+    program, *words = words[len(given) :]
+    run = {"python": (), "stator": ("-m", "stator")}[program]
+    return machine.run(*run, *words, NO_COLOR="1", **given).splitlines()
+
+
+def test_the_guide_shows_what_two_machines_with_networks_of_their_own_print(shop: Shop) -> None:
+    address = shop.url.partition("@")[2].partition("/")[0]
+    machine, compared = shop.desk, 0
+    for block in section("Two machines"):
+        text = block.text.replace(f"{SERVER}/", f"{address}/").replace("/agents?", f"/{DATABASE}?")
+        if block.language == "python" and "file=" in block.info:
+            for each in (shop.laptop, shop.desk):
+                (each.home / block.info.removeprefix("file=")).write_text(text)
+        elif block.language == "python":
+            assert machine.run("-c", text) == ""
+        for item in shown(text) if block.language == "console" else ():
+            if item.command == "cd laptop":
+                machine = shop.laptop
+                continue
+            said = played(machine, item.command)
+            assert not item.output or matches(item.output, said), said
+            compared += 1
+    assert compared >= 5

@@ -39,8 +39,8 @@ def copy(
     Sessions keep their ids, their hashes and what they say; erased content stays erased. What is there already is
     not sent again: if you interrupt the copy, or it is killed, the next one continues. At the end the heads of all
     sessions are compared. A session that both stores continued is left as it is and reported. One that was purged
-    here since it was copied is purged there, too, unless it was continued or is held or driven there; then it is
-    reported, and the exit code is 1.
+    here since it was copied is purged there, too, unless it is not as it was sent, came from another store, or is held
+    or driven there; then it is reported, and the exit code is 1.
 
     Approvals are valid only in the store in which they were given. Search indexes and notes on how far transcripts
     were read are not copied; they are made again.
