@@ -6,9 +6,9 @@ commands after `$ ` and their output; a command without output under it only has
 not compared, nor are spaces and rules. A block whose info string has `no-run` is shown only
 (`console no-run`); `exit=N` says which exit code is right. A Python block with `file=NAME` is not run but
 written to that file, for `$ python NAME`, which runs in its own process and may be killed.
-`$ cd NAME` continues in a sibling folder with its own home: another machine, which has the page's files. A block with `apart` runs on a
-separate machine, and the page continues where it was. The examples of the repository are available as
-`examples`. A page that names `db.example` is given a PostgreSQL server with a database `agents`, its owner `owner`
+`$ cd NAME` continues in a sibling folder with its own home: another machine, which has the page's files. A block with
+`apart` runs on a separate machine, and the page continues where it was. The examples of the repository are available
+as `examples`. A page that names `db.example` is given a PostgreSQL server with a database `agents`, its owner `owner`
 and a role `app`.
 """
 
