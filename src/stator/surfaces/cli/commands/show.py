@@ -57,6 +57,8 @@ _FIELDS = (
 _WITH_EDGES = tuple(name for name in _FIELDS if name != "inputs")
 EDGES = 12
 """Edges that are named one by one."""
+AUTHORS_IN = 500
+"""Commits in which authors are looked for."""
 LOOKED = 2_000
 """Commits that are looked at behind the one that is shown."""
 
@@ -191,6 +193,16 @@ def _recorder(view: SessionView) -> str:
     return record_line.brief(record_line.value_of(view.commit("head"), "principal"))
 
 
+def _authors(view: SessionView) -> Iterator[str]:
+    """Whose commits they are, the latest first: of the newest ones, and who began it."""
+    newest = list(view.log(newest_first=True, limit=AUTHORS_IN, load=False))
+    first = list(view.log(limit=1, load=False))
+    said = (record_line.brief(record_line.value_of(one, "principal")) for one in newest + first)
+    yield from dict.fromkeys(filter(None, said))
+    if newest[-1].seq > 2:
+        yield "and perhaps others between"
+
+
 def _details(view: SessionView, opened: OpenedStore) -> Iterator[Line]:
     row, counts, head = view.row, view.counts, view.head
     record = row.record
@@ -203,7 +215,9 @@ def _details(view: SessionView, opened: OpenedStore) -> Iterator[Line]:
     if record.adopted:
         yield pair("replaced by", f"{opened.names()[record.adopted]} {short(record.adopted)}")
     if upto := imported_upto(opened.store.port, record):
-        yield pair("imported", f"from a bundle, up to @{upto}")
+        part = f", up to @{upto}" if upto < head.seq else ""
+        yield pair("imported", f"from another store{part}")
+        yield pair("authors", ", ".join(_authors(view)))
     if record.mode == "recorded":
         yield pair("recorded", f"{_recorder(view)}; its agent runs outside Stator")
     yield pair("created", stamp(record.created))
