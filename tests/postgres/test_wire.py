@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 import stator
-from postgres_server import new_tenant, server, shared_database
+from postgres_server import PostgresServer, new_tenant, server, shared_database
 from stator.store.postgres import PostgresStore
 from stator.store.postgres.connection import READ, Connections, SerializeAgain, Statement
 from stator.store.postgres.wire import Link, exchange
@@ -115,3 +116,26 @@ def test_options_in_the_url_reach_the_server():
     url = shared_database() + "&options=-c%20commit_delay%3D7%20-c%20geqo%3Doff"
     with stator.connect(url, tenant=new_tenant()) as store:
         assert store.port.sql("SELECT count(*) FROM sessions")[1] == [(0,)]
+
+
+@pytest.fixture(scope="module")
+def standby() -> Iterator[PostgresServer]:
+    """A server that takes no writes, as one that follows another."""
+    made = PostgresServer(default_transaction_read_only="on")
+    yield made
+    made.remove()
+
+
+def test_of_several_servers_the_one_that_takes_writes_is_found(standby):
+    hosts = quote(f"{standby.data},{server().data}", safe="")
+    url = f"postgresql://postgres@/postgres?host={hosts}&tenant={new_tenant()}"
+    with stator.connect(url) as store, store.open("s") as s, s.turn("go") as t:
+        t.fact("x", 1)
+
+
+def test_who_only_reads_takes_the_first_server_that_answers(standby):
+    hosts = quote(f"{standby.data},{server().data}", safe="")
+    connections = Connections(f"postgresql://postgres@/postgres?host={hosts}", writes=False)
+    link = connections.open()
+    assert link.info.host == str(standby.data)
+    link.close()

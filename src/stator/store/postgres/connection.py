@@ -119,8 +119,10 @@ class Transaction:
 class Connections:
     """The connections of one store object."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, writes: bool = True) -> None:
+        """`writes`: of several servers in the URL, only one that takes writes will do."""
         self.url = url
+        self._writes = writes
         self.settings: dict[str, Any] = {"tenant": "", "t": ""}
         """What each transaction sets first: whose rows it sees."""
         self.always: dict[str, Any] = {"t": 0}
@@ -219,7 +221,7 @@ class Connections:
         """A new connection."""
         try:
             link = Link.connect(
-                conninfo.make_conninfo(self.url, **_unsaid(self.url)),
+                conninfo.make_conninfo(self.url, **_unsaid(self.url, writes=self._writes)),
                 client_encoding="utf8",
                 autocommit=True,
                 prepare_threshold=None,
@@ -271,12 +273,14 @@ def _note(link: Link, notice: psycopg.errors.Diagnostic) -> None:
         link.warned = notice.message_primary or "a wait was cancelled"
 
 
-def _unsaid(url: str) -> dict[str, str]:
+def _unsaid(url: str, *, writes: bool) -> dict[str, str]:
     """What a connection is opened with where the URL does not say it."""
     said = conninfo.conninfo_to_dict(url)
     if set(str(said.get("port", ""))) - set("0123456789,"):
         raise ValueError("a port is a number")  # most likely a password with a slash in it
     wanted = {"application_name": "stator", "connect_timeout": str(CONNECT_S), **KEEPALIVES}
+    if writes and "," in f"{said.get('host') or ''}{said.get('hostaddr') or ''}":
+        wanted["target_session_attrs"] = "read-write"  # else a standby that is named first is asked for ever
     return {name: value for name, value in wanted.items() if name not in said}
 
 

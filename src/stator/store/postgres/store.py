@@ -93,7 +93,7 @@ class PostgresStore:
         self._durability = durability
         self._read_only = read_only
         self._part = part
-        self._connections = Connections(url)
+        self._connections = Connections(url, writes=not read_only)
         try:
             self._tenant = self._prepared(url, part, create=create and not read_only)
         except BaseException:
