@@ -289,7 +289,7 @@ class Store(OpenStore, Runner, Keeper, ProjectKeeper, OutsideDoors):
         """Copy every session into another store of the user, with the same ids and hashes; what is there already is not
         sent again. Killed at any point, the next copy continues. A session that diverged there is left as it is, and
         so is one whose name another one has; the report names them. What was purged here since it was copied is
-        purged there, too, unless it was continued there. Both stores' heads are compared at the end.
+        purged there, too, if it is there as it was sent. Both stores' heads are compared at the end.
         """
         from stator.runtime.exchange.copy import copy
 

@@ -339,10 +339,10 @@ class PostgresAppender:
             work.add(draft)
         statements = work.pending_statements()
         if note is not None:
-            statements.append(bookmark_put(live, note))
+            statements.append(bookmark_put(work.live, note))
         *_, rows = db.ask(*statements, by_id(record.id), commit=True)
-        live.landed()
-        self._remember(live)
+        work.live.landed()
+        self._remember(work.live)
         return found(rows[0])
 
     def base(self, record: SessionRecord) -> list[Statement]:
