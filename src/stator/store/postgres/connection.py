@@ -280,7 +280,9 @@ def _unsaid(url: str, *, writes: bool) -> dict[str, str]:
         raise ValueError("a port is a number")  # most likely a password with a slash in it
     wanted = {"application_name": "stator", "connect_timeout": str(CONNECT_S), **KEEPALIVES}
     if writes and "," in f"{said.get('host') or ''}{said.get('hostaddr') or ''}":
-        wanted["target_session_attrs"] = "read-write"  # else a standby that is named first is asked for ever
+        wanted["target_session_attrs"] = (
+            "read-write"  # else a standby that is named first is asked for ever
+        )
     return {name: value for name, value in wanted.items() if name not in said}
 
 
