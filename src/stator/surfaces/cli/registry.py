@@ -95,7 +95,7 @@ COMMANDS: dict[str, str] = {
 EVERYDAY: dict[str, tuple[str, ...]] = {
     "See where things are": ("status", "ls", "recap"),
     "Ask what happened": ("log", "show", "diff", "files", "calls"),
-    "Ask why": ("why", "decisions", "search", "brief"),
+    "Ask why": ("why", "decisions", "search"),
     "Act on it": ("resume", "settle", "approve", "doctor"),
     "Begin": ("init", "import", "web"),
 }
