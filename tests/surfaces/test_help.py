@@ -16,7 +16,7 @@ from stator.surfaces.cli import commands
 from stator.surfaces.cli.commands import examples, load
 from stator.surfaces.cli.parser import app, parse
 from stator.surfaces.cli.program_help import help_text
-from stator.surfaces.cli.registry import COMMANDS, EVERYDAY, GROUPS, GROUPS
+from stator.surfaces.cli.registry import COMMANDS, EVERYDAY, GROUPS
 from surfaces.recorded import program
 
 
