@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import select
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import IO, Any, TypeVar
 
 T = TypeVar("T")
 PATIENCE_S = 60.0
@@ -17,3 +18,10 @@ def eventually(condition: Callable[[], T]) -> T:
         assert time.monotonic() < deadline, "it never came true"
         time.sleep(0.01)
     return found
+
+
+def is_readable(source: int | IO[Any], seconds: float = PATIENCE_S) -> bool:
+    """Whether something can be read within that time. `select` knows only the first 1024 files of a process."""
+    poll = select.poll()
+    poll.register(source, select.POLLIN)
+    return bool(poll.poll(int(seconds * 1000)))

@@ -53,11 +53,12 @@ from stator.model.sessions.ownership import OWN, Ownership
 from stator.owner import projects
 from stator.owner import stores as owners
 from stator.owner.approver import KnownApprovers
+from stator.owner.policy_file import policy_text
 from stator.owner.project_folder import prepare_folder
-from stator.owner.regular_file import read_regular
 from stator.owner.server_file import own_server_in
-from stator.runtime.base.context import Context, Launch
+from stator.runtime.base.context import Context
 from stator.store import port
+from stator.store.kept_stores import KeptStores, file_in_place
 
 if TYPE_CHECKING:
     from stator.hooks.ingest import IngestLimits, IngestResult
@@ -66,8 +67,6 @@ if TYPE_CHECKING:
     from stator.runtime.views.as_read import OpenStore
     from stator.store.postgres import ServerSetup
 
-POLICY_FILE = "stator.toml"
-POLICY_MAX = 1_000_000
 """Characters of a policy file that are read."""
 USERS = "user data folder"
 NEAREST = f"nearest {FOLDER} folder"
@@ -117,14 +116,31 @@ def connect(
         raise InvalidInput(
             f"unknown durability {durability!r:.40}", hint="full, barrier or relaxed"
         )
-    from stator.runtime.facade.store import Store
-
     place = locate(url)
-    if create and not read_only and place.why == USERS:
-        os.makedirs(os.path.dirname(place.url), mode=0o700, exist_ok=True)
+    if create and not read_only:
+        _make_folder(place)
     store = _open(
         place.url, durability, create=create, read_only=read_only, redact=redact, tenant=tenant
     )
+    return _ready(store, place, project=project, trust=trust, read_only=read_only)
+
+
+def _make_folder(place: StorePlace) -> None:
+    if place.why == USERS:
+        os.makedirs(os.path.dirname(place.url), mode=0o700, exist_ok=True)
+
+
+def _ready(
+    store: port.StorePort,
+    place: StorePlace,
+    *,
+    project: str | None = None,
+    trust: bool = False,
+    read_only: bool = False,
+) -> Store:
+    """A store that was opened, for a program: whose it is, what hooks queued for it, and where the program runs."""
+    from stator.runtime.facade.store import Store
+
     store.ownership = _ownership(store, place, trust=trust)
     if not read_only:
         for folder in spools(store):
@@ -318,7 +334,23 @@ def open(
         raise InvalidInput(
             "a session needs a name", hint="give one, or set STATOR_SESSION", path="$.name"
         )
-    return connect(store).open(wanted, **options)
+    return _connect_kept(locate(store)).open(wanted, **options)
+
+
+_kept = KeptStores()
+
+
+def _connect_kept(place: StorePlace) -> Store:
+    """`connect`, with the connection that this process has to the same store; a store in memory is a new one each
+    time, and what another package opens is its own affair."""
+    _make_folder(place)
+    how: dict[str, Any] = {"create": True, "read_only": False, "redact": True}
+    scheme, make = scheme_of(place.url), functools.partial(_open, place.url, "full", **how)
+    if place.url in MEMORY or (scheme and scheme not in SERVERS):
+        return _ready(make(), place)
+    server = place.url, os.environ.get("STATOR_TENANT")
+    path = path_of(place.url)
+    return _ready(_kept.get(lambda: server if scheme else file_in_place(path), make), place)
 
 
 def _open(
@@ -340,7 +372,7 @@ def _open(
     elif (scheme := scheme_of(url)) in SERVERS:
         return _open_postgres(url, durability=durability, tenant=tenant, **how)
     elif scheme:
-        opener = _added_store(scheme)
+        opener = extensions.store_opener(scheme, elsewhere=ELSEWHERE)
         if tenant is not None and extensions.takes(opener, "tenant"):
             how["tenant"] = tenant
         store = opener(url, durability=durability, **how)
@@ -381,21 +413,6 @@ def set_up_server(url: str, *, application: str = "") -> ServerSetup:
 
     tenant = None if "tenant=" in url else os.environ.get("STATOR_TENANT")
     return postgres.set_up(url, tenant=tenant, application=application)
-
-
-def _added_store(scheme: str) -> Callable[..., port.StorePort]:
-    """What opens URLs of a scheme that is not ours: another package's entry point `stator.stores`."""
-    if scheme in extensions.names(extensions.STORES):
-        opener: Callable[..., port.StorePort] = extensions.load(extensions.STORES, scheme)
-        return opener
-    if scheme in ELSEWHERE:
-        raise NotAStore(
-            f"{scheme} stores are not part of this release", hint="use a path or sqlite:///path"
-        )
-    raise NotAStore(
-        f"no installed package opens {scheme}:// stores",
-        hint=f"use a path or sqlite:///path, or install a package with the entry point {extensions.STORES}",
-    )
 
 
 def _open_sqlite(
@@ -506,20 +523,6 @@ def project_id(root: Path, store: port.StorePort) -> str:
     return project_in(os.environ, root, store).id
 
 
-def policy_text(root: Path) -> str:
-    """The project's policy file; empty if there is none. A file that cannot be read is an error, because an
-    empty policy allows everything.
-    """
-    try:
-        return read_regular(root / POLICY_FILE, POLICY_MAX).decode("utf-8", "replace")
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
-        raise InvalidInput(
-            f"{POLICY_FILE} cannot be read: {error.strerror}", hint=str(root / POLICY_FILE)
-        ) from None
-
-
 def context(
     *,
     project: str | None = None,
@@ -548,7 +551,7 @@ def context(
         is_joined=known.is_joined and project is None,
         home_of=functools.cache(homes(os.environ, store, str(root), project)),
         instructions=lambda: _instructions(str(root)),
-        launch=_launch(),
+        launch=machine.launch(os.environ),
         index=search_index,
         project_index=project_index,
         user_store=user_store,
@@ -569,16 +572,6 @@ def _instructions(root: str) -> list[str]:
     from stator.instruction_files import instructions
 
     return instructions(root, os.environ)
-
-
-def _launch() -> Launch | None:
-    """The supervised run that started this program (`stator run`). One that had succeeded and was started again
-    by a person is another run in this respect: it does everything again."""
-    identifier = os.environ.get("STATOR_RUN", "")
-    finished, _, start = os.environ.get("STATOR_RUN_START", "").partition(".")
-    if not identifier or not (finished.isdecimal() and start.isdecimal()):
-        return None
-    return Launch(f"{identifier}.{finished}", int(start), str(os.getpid()))
 
 
 def now() -> int:

@@ -6,11 +6,11 @@ an installed package can add to Stator and can never replace a part of it. Nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any
 
-from stator.errors import BadExtension
+from stator.errors import BadExtension, NotAStore
 
 FORMATS = "stator.formats"
 """Entry points of transcript formats: name of the format → an object with the methods of `stator.importing.Format`."""
@@ -47,3 +47,19 @@ def takes(function: Callable[..., Any], parameter: str) -> bool:
     from inspect import signature  # takes long to load, and few programs ask
 
     return parameter in signature(function).parameters
+
+
+def store_opener(scheme: str, *, elsewhere: Collection[str]) -> Callable[..., Any]:
+    """What opens URLs of a scheme that is not ours: another package's entry point `stator.stores`. `elsewhere`: schemes
+    that are ours, but not of this release."""
+    if scheme in names(STORES):
+        opener: Callable[..., Any] = load(STORES, scheme)
+        return opener
+    if scheme in elsewhere:
+        raise NotAStore(
+            f"{scheme} stores are not part of this release", hint="use a path or sqlite:///path"
+        )
+    raise NotAStore(
+        f"no installed package opens {scheme}:// stores",
+        hint=f"use a path or sqlite:///path, or install a package with the entry point {STORES}",
+    )

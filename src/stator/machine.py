@@ -14,6 +14,7 @@ from typing import Any
 
 from stator.model.log.query import Holder, SessionQuery
 from stator.model.values.ids import PREFIXES, Kind
+from stator.runtime.base.context import Launch
 from stator.runtime.base.pages import matching
 from stator.store.port import StorePort
 
@@ -138,3 +139,13 @@ _new = _uuid7()
 def mint(kind: Kind) -> str:
     """A fresh id."""
     return PREFIXES[kind] + str(_new().hex)
+
+
+def launch(environ: Mapping[str, str]) -> Launch | None:
+    """The supervised run that started this program (`stator run`). One that had succeeded and was started again
+    by a person is another run in this respect: it does everything again."""
+    identifier = environ.get("STATOR_RUN", "")
+    finished, _, start = environ.get("STATOR_RUN_START", "").partition(".")
+    if not identifier or not (finished.isdecimal() and start.isdecimal()):
+        return None
+    return Launch(f"{identifier}.{finished}", int(start), str(os.getpid()))

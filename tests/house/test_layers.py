@@ -34,8 +34,8 @@ PARTS: dict[str, str] = {
     "homes": "owner model store.port",
     "instruction_files": "owner",
     "index_files": "errors model store runtime",
-    "connect": "errors locations extensions machine homes instruction_files index_files owner model store runtime"
-    " importers hooks",
+    "connect": "errors locations extensions machine homes instruction_files index_files owner model store"
+    " runtime importers hooks",
     "aio": "store.port runtime connect",
     "approvals": "model runtime",
     "budgets": "model runtime",
@@ -67,7 +67,7 @@ ROOMS: dict[str, Steps] = {
     ),
     "store": (
         ("port", "compress", "kept_commits", "reads_together", "sql"),
-        ("rows", "one_tenant", "drafts"),
+        ("rows", "one_tenant", "drafts", "kept_stores"),
         ("sandbox",),
         ("sqlite.lock_holders", "sqlite.shared_memory"),
         ("sqlite.connection", "sqlite.versions", "sqlite.driver_lock"),

@@ -10,8 +10,9 @@ import sys
 
 import pytest
 
-from stator.connect import connect, policy_text, project_id
+from stator.connect import connect, project_id
 from stator.errors import InvalidInput, NotAStore
+from stator.owner.policy_file import policy_text
 from stator.surfaces.cli.main import main
 from stator.surfaces.hook import line_of
 

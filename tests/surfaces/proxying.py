@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import sys
 import threading
 from concurrent.futures import Future
@@ -16,7 +15,7 @@ from stator.runtime.facade.view import SessionView
 from stator.surfaces.proxy.recorder import PendingWrite, ProxyRecorder
 from stator.surfaces.proxy.session import choose
 from stator.surfaces.proxy.stdio import StdioOptions, StdioProxy
-from waiting import PATIENCE_S
+from waiting import is_readable
 
 SERVER = Path(__file__).parent / "servers" / "scripted.py"
 COMMAND = [sys.executable, "-S", "-E", str(SERVER)]
@@ -50,7 +49,7 @@ class Reader:
     def line(self) -> bytes:
         """The next line; b"" at the end."""
         while b"\n" not in self._waiting:
-            assert select.select([self._source], [], [], PATIENCE_S)[0], "no answer came"
+            assert is_readable(self._source), "no answer came"
             chunk = os.read(self._source, 65_536)
             if not chunk:
                 break

@@ -110,3 +110,73 @@ def test_an_old_spelling_works_with_a_hint_on_stderr(sessions, ask):
     assert answer.err == (
         "stator files: --all is now --everywhere; the old spelling works in this release\n"
     )
+
+
+def test_a_session_is_found_by_a_part_of_its_name_in_any_case(sessions, ask):
+    assert ask("log", "login").lines[0].startswith("fix-login ")
+    assert ask("files", "-s", "CART").code == 0
+
+
+def test_a_position_that_is_not_there_is_never_taken_for_a_part_of_a_name(sessions, world, ask):
+    with world.open(sessions) as opened:
+        record(opened, "what t9 left")
+    answer = ask("log", "t9")
+    assert answer.code == 3
+    assert "no turn 9" in answer.err
+
+
+def test_a_part_of_a_name_means_the_session_and_not_its_sub_agents(store, world, ask):
+    with (
+        world.open(store) as opened,
+        opened.open("work on the mill", agent="coder") as s,
+        s.turn("turn it"),
+        s.child("helper") as child,
+        child.turn("help") as t,
+    ):
+        t.say("ok")
+    assert ask("log", "the mill").lines[0].startswith("work on the mill ")
+    assert ask("log", "mill/helper").lines[0].startswith("work on the mill/helper ")
+
+
+def test_a_name_that_is_mistyped_is_answered_with_the_one_that_was_meant(sessions, ask):
+    answer = ask("log", "fix-lgoin")
+    assert answer.code == 3
+    assert "did you mean s_" in answer.err
+    assert "(fix-login)?" in answer.err
+
+
+def test_a_word_that_names_no_session_is_a_topic_of_decisions(sessions, ask):
+    answer = ask("decisions", "jwt")
+    assert answer.lines[0] == "project shop · decisions about jwt"
+    assert "keep the cart in JWT" in answer.out
+    missing = ask("decisions", "weather")
+    assert missing.code == 3
+    assert "no decision of this project is about it" in missing.err
+
+
+def test_a_call_is_shown_by_its_id_with_who_settled_it_and_how_they_knew(sessions, ask):
+    (call,) = [row["call"] for row in items(ask("calls", "--status", "in doubt", "--json"))]
+    assert ask("show", call).lines[2].startswith("became in doubt")
+    assert ask("settle", call, "--done", "--why", "the bank says so").code == 0
+    assert ask("show", call).lines[2].startswith("became ok — settled as done by ")
+    for answer in (ask("show", call), ask("why", call), ask("log", "fix-login")):
+        assert "the bank says so" in answer.out
+
+
+def test_the_time_until_somebody_found_a_call_cut_off_is_not_how_long_it_took(sessions, ask):
+    line = next(line for line in ask("log", "fix-login").lines if "amount=5" in line)
+    assert " – " in line
+
+
+def test_an_empty_list_of_what_left_the_view_names_a_session_that_lost_something(
+    sessions, world, ask
+):
+    with world.open(sessions) as opened:
+        with opened.open("long-talk") as s:
+            for n in range(8):
+                with s.turn(f"question {n}") as t:
+                    t.say("word " * 400)
+            s.compact(keep=1, summary="eight questions")
+        record(opened, "short-talk")
+    answer = ask("evicted")
+    assert "in short-talk; something was in long-talk: stator evicted s_" in answer.err

@@ -16,7 +16,7 @@ def test_log_shows_a_session_turn_by_turn(store, ask):
 fix-login s_… · demo-agent · paused · 3 turns, 32 commits · <when>
 
 t3  finish, and pay the invoice                                               15 Nov 00:00
-    pay      amount=5 — the tool does not know: connection lost      in doubt   1.0 s  @24
+    pay      amount=5 — the tool does not know: connection lost      in doubt       –  @24
     decided  auth: use signed cookies — works without a store                          @26
     file     deleted session.py                                                        @27
     file     created cookies.py                                                        @28

@@ -8,7 +8,6 @@ import io
 import json
 import os
 import pty
-import select
 import struct
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from stator.surfaces.cli.render import amounts
 from stator.surfaces.cli.render.lines import cells
 from stator.surfaces.cli.render.table import Column, table
 from surfaces.recorded import record
-from waiting import PATIENCE_S
+from waiting import PATIENCE_S, is_readable
 
 
 def on_terminal(columns: int, *words: str) -> list[str]:
@@ -36,7 +35,7 @@ def on_terminal(columns: int, *words: str) -> list[str]:
     )  # fmt: skip
     os.close(child)
     shown = b""
-    while select.select([parent], [], [], PATIENCE_S)[0]:
+    while is_readable(parent):
         try:
             data = os.read(parent, 65536)
         except OSError:

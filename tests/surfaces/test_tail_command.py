@@ -6,7 +6,6 @@ import errno
 import io
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from stator.surfaces.outlets.json_lines import JsonLines
 from stator.surfaces.outlets.kept_cursor import KeptCursor
 from stator.surfaces.outlets.otlp_http import OtlpHttp
 from surfaces.otlp_receiver import Receiver, attribute
-from waiting import eventually
+from waiting import eventually, is_readable
 
 STATOR = Path(sys.executable).parent / "stator"
 
@@ -651,7 +650,7 @@ def test_a_pipe_whose_reader_left_ends_the_outlet(store, tmp_path):
     subprocess.run([sys.executable, "-c", WRITER, str(store), "much", "300"], check=True)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     outlet = subprocess.Popen(told, stderr=subprocess.DEVNULL)
-    eventually(lambda: select.select([reader], [], [], 0)[0])
+    eventually(lambda: is_readable(reader, 0))
     os.close(reader)
     outlet.wait()  # it would wait for a reader for ever
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pty
-import select
 import signal
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from contextlib import suppress
 
 import pytest
 
-from waiting import PATIENCE_S, eventually
+from waiting import PATIENCE_S, eventually, is_readable
 
 
 def on_terminal(*words: str, rows: int = 24, env: dict[str, str] | None = None) -> str:
@@ -31,7 +30,7 @@ def on_terminal(*words: str, rows: int = 24, env: dict[str, str] | None = None) 
     )  # fmt: skip
     os.close(child)
     shown = b""
-    while select.select([parent], [], [], PATIENCE_S)[0]:
+    while is_readable(parent):
         try:
             data = os.read(parent, 65536)
         except OSError:

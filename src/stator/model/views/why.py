@@ -449,6 +449,13 @@ def call_reason(commit: Commit, *, path: str = "", approved: str = "", status: s
     return _base(commit, "call", text, detail=detail, status=status, effect=commit.effect)
 
 
+def settled_by(commit: Commit) -> str:
+    """Who settled a call that was in doubt, how, and how they knew."""
+    who, why = commit.known("principal", ""), commit.known("why", "")
+    by = f" by {who}" if who else ""
+    return f"settled as {commit.cause or commit.status}{by}" + (f": {why}" if why else "")
+
+
 def commit_reason(commit: Commit) -> Reason:
     """Any other commit: its words, or what it is."""
     if commit.kind in ("turn", "entry"):

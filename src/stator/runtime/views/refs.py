@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -35,6 +35,8 @@ from stator.store.port import StorePort
 
 CANDIDATES = 8
 PAGE = 100
+NAME_SHOWN = 48
+"""Characters of a session's name in an error."""
 LOOKED_AT = 16
 """Commits that are read at once to find what an agent did last."""
 _RECORD = re.compile(r"[0-9a-f]{16}(\.[0-9]+)?\Z")
@@ -60,10 +62,10 @@ class Point(msgspec.Struct, frozen=True):
 
 
 def find_session(
-    store: StorePort, text: str, *, project: str | None = None, prefix: bool = False
+    store: StorePort, text: str, *, project: str | None = None, partly: bool = False
 ) -> SessionRow:
-    """The session a person means: id, end of an id, name, or `last` (newest in the project); with `prefix`, also the
-    beginning of a name that no other session has.
+    """The session a person means: id, end of an id, name, or `last` (newest in the project); with `partly`, also a
+    part of its name.
 
     A name means the session that was adopted for it; an id means that session itself.
     """
@@ -90,8 +92,8 @@ def find_session(
     named = bool(rows)
     if not rows and (suffix := suffix_of(text, "session")):
         rows = store.sessions(SessionQuery(suffix=suffix), limit=CANDIDATES).rows
-    if not rows and prefix:
-        rows = _beginning(store, text, project, trash)
+    if not rows and partly:
+        rows = _partly_named(store, text, project, trash)
         named = bool(rows)
     if not rows:
         raise project_flags.purged(store, text) or NotFound(
@@ -101,17 +103,31 @@ def find_session(
         raise Ambiguous(
             f"{len(rows)} sessions match {text!r:.80}",
             candidates=[f"{row.id} {row.record.project}: {row.record.name}" for row in rows],
-            hint="give an id: " + ", ".join(short(row.id) for row in rows),
+            hint="give an id: " + ", ".join(_id_and_name(row) for row in rows),
         )
     return followed(store, rows[0]) if named else rows[0]
 
 
+def _id_and_name(row: SessionRow) -> str:
+    name = row.record.name
+    if len(name) > NAME_SHOWN:  # names of sub-agents differ at their end
+        name = f"{name[: NAME_SHOWN - 12]}…{name[-11:]}"
+    return f"{short(row.id)} ({name})"
+
+
 def _hint(store: StorePort, text: str, project: str | None) -> str:
-    """What to do about a name that no session has: an agent's name is the one that people try."""
+    """What to do about a name that no session has: people try an agent's name, or mistype."""
     page = store.sessions(SessionQuery(agent=text, project=project), limit=1)
-    if not page.rows:
-        return "stator ls lists sessions"
-    return f"the last session of {text} is {short(page.rows[0].id)}; stator ls -l lists ids"
+    if page.rows:
+        return f"the last session of {text} is {short(page.rows[0].id)}; stator ls -l lists ids"
+    from difflib import get_close_matches  # only a mistake needs it
+
+    known = store.sessions(SessionQuery(project=project), limit=PAGE).rows
+    names = {row.record.name.lower(): row for row in reversed(known)}
+    similar = get_close_matches(text[:NAME_SHOWN].lower(), names, n=1)
+    if similar:
+        return f"did you mean {_id_and_name(names[similar[0]])}?"
+    return "stator ls lists sessions"
 
 
 def followed(store: StorePort, row: SessionRow) -> SessionRow:
@@ -133,20 +149,29 @@ def _by_id(store: StorePort, session: str) -> SessionRow:
         raise project_flags.purged(store, session) or error from None
 
 
-def _beginning(
+def _partly_named(
     store: StorePort, text: str, project: str | None, trash: project_flags.Trash
 ) -> list[SessionRow]:
-    """Sessions whose names begin so: those of the project, else any. Those that one session was adopted for count
-    once."""
-    found = [
-        row
+    """Sessions whose names begin so, else those whose names hold the text: of the project, else any. Those that one
+    session was adopted for count once."""
+    asked = text.casefold()
+    named = {
+        row.id: row
         for row in matching(store, SessionQuery(project=project))
-        if row.record.name.startswith(text) and row.record.mode != "project" and row not in trash
-    ]
+        if asked in row.record.name.casefold() and row.record.mode != "project" and row not in trash
+    }
+    begin = {id: row for id, row in named.items() if row.record.name.startswith(text)}
+    found = [row for row in (begin or named).values() if not _is_part_of(row, named)]
     if not found and project is not None:
-        return _beginning(store, text, None, trash)
+        return _partly_named(store, text, None, trash)
     ends = {followed(store, row).id: row for row in found[:CANDIDATES]}
     return list(ends.values())
+
+
+def _is_part_of(row: SessionRow, others: Container[str]) -> bool:
+    """Whether a session is a sub-agent or a retry of one of some others: its name repeats theirs."""
+    parent = row.record.parent
+    return parent is not None and parent.kind in ("child", "retry") and parent.session in others
 
 
 def last_used(store: StorePort, project: str | None = None) -> SessionRow | None:
@@ -328,7 +353,7 @@ def session_of(store: StorePort, session: str, ref: Ref) -> str:
         is_there = any(part.session == ref.session for part in own.lineage)
         return ref.session if is_there else _by_id(store, ref.session).id
     own = store.session(session).record
-    return find_session(store, ref.session, project=own.project, prefix=True).id
+    return find_session(store, ref.session, project=own.project, partly=True).id
 
 
 def resolve(store: StorePort, session: str, position: Position) -> Point:

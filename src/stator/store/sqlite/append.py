@@ -39,7 +39,7 @@ from stator.model.sessions.lifecycle import (
     driven,
     lent_upto,
 )
-from stator.model.sessions.ownership import Ownership
+from stator.model.sessions.ownership import OWN
 from stator.model.values.ids import check_id, from_bytes, to_bytes
 from stator.store.drafts import (
     in_project,
@@ -107,10 +107,9 @@ class Appender:
         salts: Callable[[int], bytes],
         drop_readers: Callable[[], None],
         locked: WriteLock,
-        owner: Callable[[], Ownership],
     ) -> None:
         self.path = path
-        self.owner = owner
+        self.ownership = OWN
         self.drivers = DriverLocks(path)
         self.drop_readers = drop_readers
         self.live: dict[str, Live] = {}
@@ -360,7 +359,7 @@ class Appender:
         place.dirty = False
         self._recent.difference_update(place.tail.ids)
         place.tail = projection.Tail()
-        bookmarks.mark_redacted(db, live, self.owner())
+        bookmarks.mark_redacted(db, live, self.ownership)
 
     def flush_session(self, db: apsw.Connection, session: str) -> None:
         self.flush(db, self.session_live(db, session))

@@ -48,7 +48,7 @@ from stator.model.log.query import (
     check_limits,
 )
 from stator.model.records.types import Entry
-from stator.model.sessions.ownership import OWN
+from stator.model.sessions.ownership import Ownership
 from stator.store.drafts import opening_record
 from stator.store.port import Durability
 from stator.store.reads_together import answered
@@ -121,7 +121,6 @@ class SqliteStore:
 
         `damaged` opens a file that is refused otherwise, for `logs` and `audit` alone.
         """
-        self.ownership = OWN
         self.wrote: Callable[[], object] = _nobody_watches
         self.path = os.path.realpath(path) if path else ""
         self._durability = durability
@@ -154,16 +153,24 @@ class SqliteStore:
             salts=salts or SaltBlock(os.urandom),
             drop_readers=self._readers.drop,
             locked=locked,
-            owner=lambda: self.ownership,
         )
         self._writer = self._appender.writer
         self._readers.on_stale = self._writer.give_up_lost
         self._leases = Leases(self._appender)
-        # Also where a program ends without closing: SQLite alone would fold the log without our locks.
+        # Also where a program ends or forgets it without closing: SQLite alone would fold the log without our locks.
+        # None of these refers to this object, which would never be forgotten then.
         drivers = self._appender.drivers
         self._leave = weakref.finalize(
             self, _leave, self._pid, self._readers, self._writer, drivers
         )
+
+    @property
+    def ownership(self) -> Ownership:
+        return self._appender.ownership
+
+    @ownership.setter
+    def ownership(self, known: Ownership) -> None:
+        self._appender.ownership = known
 
     def _read_meta(self) -> dict[str, Any]:
         """What the file says of itself; the connection that reads it is the first of the readers."""

@@ -37,12 +37,15 @@ def _all_commands(width: int) -> Iterator[str]:
 
 
 def _everyday(width: int) -> Iterator[str]:
-    """The everyday commands by what they are for, then the names of all others."""
+    """The everyday commands by what they are for, then the names of the others by group."""
     named = [name for names in EVERYDAY.values() for name in names]
     longest = max(map(len, named))
     for group, names in EVERYDAY.items():
         pairs = ((name, COMMANDS[name]) for name in names)
         yield from ("", group, *rows(pairs, width, term_min=longest))
-    others = " ".join(name for name in COMMANDS if name not in named)
+    others = (
+        (group, " ".join(name for name in names if name not in named))
+        for group, names in GROUPS.items()
+    )
     yield from ("", "More commands, explained by stator --help --all")
-    yield from (f"  {line}" for line in wrap(others, width - 2))
+    yield from rows(others, width, term_min=longest)

@@ -95,9 +95,9 @@ COMMANDS: dict[str, str] = {
 EVERYDAY: dict[str, tuple[str, ...]] = {
     "See where things are": ("status", "ls", "recap"),
     "Ask what happened": ("log", "show", "diff", "files", "calls"),
-    "Ask why": ("why", "search"),
+    "Ask why": ("why", "decisions", "search"),
     "Act on it": ("resume", "settle", "approve", "doctor"),
-    "Begin": ("init", "import"),
+    "Begin": ("init", "import", "web"),
 }
 """The commands that `stator --help` explains; the others it only names."""
 
@@ -108,7 +108,7 @@ NAMING = {
         "head, head~3 (3 commits back), t5 (end of turn 5), t-1 (last turn), @42 (commit number), "
         "a tag or a hash; t4..t5 is a range, SESSION:t5 is in another session"
     ),
-    "session": "a name, an id or its last characters, or last; default: $STATOR_SESSION, then last",
+    "session": "a name or a part of it, an id or its last characters, or last; default: $STATOR_SESSION, then last",
     "store": "--store, $STATOR_STORE, the nearest .stator/store.db upward, or your user store",
 }
 OPTIONS = {

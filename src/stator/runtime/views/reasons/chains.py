@@ -474,6 +474,8 @@ def call_answer(reading: Lookup, intent: Commit) -> WhyAnswer:
     approved = reasons_of.approvals_of(inside).get(intent.call, "")
     status = row.status if row is not None else ""
     cause = row.cause if row is not None else ""
+    if inside[-1].kind == "settlement":
+        cause = reasons_of.settled_by(inside[-1])
     made = reasons_of.call_reason(
         intent, approved="; ".join(filter(None, [approved, cause])), status=status
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from stator.errors import NotFound
 from stator.model.log.query import check_limit
 from stator.runtime.views.session import DecisionLine
 from stator.surfaces import web_addresses
-from stator.surfaces.cli.parts.open_store import open_to_read
+from stator.surfaces.cli.parts.open_store import OpenedStore, is_place, open_to_read
 from stator.surfaces.cli.parts.page_addresses import print_addresses
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
 from stator.surfaces.cli.render import documents
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 stator decisions                   decisions in force, in this project
+stator decisions payment           those about a topic
 stator decisions fix-login t2      those that this turn made
 stator decisions --all             superseded decisions too
 stator decisions --superseded      only superseded decisions
@@ -57,7 +59,8 @@ def decisions(
 ) -> int:
     """Show the decisions in force, and the reasons for them.
 
-    Looks in the sessions of this project, most recently used first, or in a session, a turn or a range.
+    Looks in the sessions of this project, most recently used first, or in a session, a turn or a range. A word that
+    names no session is a topic.
 
     Parameters
     ----------
@@ -67,11 +70,12 @@ def decisions(
     standing = None if all else not superseded
     most = check_limit(LIMIT if limit is None else limit)
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
-        scope = scope_of(opened, what, session=session, project=project, everywhere=everywhere)
-        known = _made(scope, standing, None if scope.view and limit is None else most + 1)
-        found = [line for line in known if standing is None or line.stands is standing]
+        scope, topic = _asked(opened, what, session, project=project, everywhere=everywhere)
+        known = _made(scope, standing, None if scope.view and limit is None else most + 1, topic)
+        found = [line for line in known if _is_asked(line, standing, topic)]
         shown = found if scope.view is not None and limit is None else found[:most]
         kind = "superseded decisions" if superseded else "decisions"
+        kind += f" about {topic}" if topic else ""
         if web:
             return print_addresses(
                 screen, (web_addresses.decision(one.session, one.id) for one in shown)
@@ -85,26 +89,52 @@ def decisions(
         if len(shown) < len(found):
             report_cut(screen, most, "decisions", f"-n {most * 2}", asked=limit is not None)
         if not found:
-            none = f"no {kind}" if superseded or all else "no decisions in force"
-            return scope.report_empty(none, lambda wider: _holds(wider, standing))
+            none = f"no {kind}" if superseded or all or topic else "no decisions in force"
+            return scope.report_empty(none, lambda wider: bool(_made(wider, standing, 1, topic)))
     return 0
 
 
-def _made(scope: QuestionScope, standing: bool | None, most: int | None) -> list[DecisionLine]:
-    """The decisions of a scope, newest session first, until enough are found that are as asked."""
+def _asked(
+    opened: OpenedStore,
+    what: Sequence[str],
+    session: str | None,
+    *,
+    project: bool,
+    everywhere: bool,
+) -> tuple[QuestionScope, str]:
+    """Where to look, and for which topic: a word that names no session is a topic, if decisions here are about it."""
+    try:
+        return scope_of(opened, what, session=session, project=project, everywhere=everywhere), ""
+    except NotFound as missing:
+        if len(what) != 1 or session is not None or is_place(what[0]):
+            raise
+        scope = QuestionScope(opened)
+        if not _made(scope, None, 1, what[0]):
+            raise NotFound(
+                f"{missing.what}, and no decision of this project is about it", hint=missing.hint
+            ) from None
+        return scope, what[0]
+
+
+def _is_asked(line: DecisionLine, standing: bool | None, topic: str) -> bool:
+    texts = () if line.erased is not None else (line.record.topic, line.record.what)
+    is_about = not topic or any(topic.casefold() in text.casefold() for text in texts)
+    return is_about and (standing is None or line.stands is standing)
+
+
+def _made(
+    scope: QuestionScope, standing: bool | None, most: int | None, topic: str
+) -> list[DecisionLine]:
+    """The decisions of a scope, newest session first, until enough are found that are as asked; none if none is."""
     known: list[DecisionLine] = []
     count = 0
     for view in scope.views(LIMIT if most is None else max(LIMIT, most)):
         lines = view.decisions(scope.span)
         known += lines
-        count += sum(standing is None or line.stands is standing for line in lines)
+        count += sum(_is_asked(line, standing, topic) for line in lines)
         if most is not None and count >= most:
             break
-    return known
-
-
-def _holds(scope: QuestionScope, standing: bool | None) -> bool:
-    return any(standing is None or line.stands is standing for line in _made(scope, standing, 1))
+    return known if count else []
 
 
 def _show(

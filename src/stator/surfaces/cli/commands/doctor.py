@@ -12,7 +12,6 @@ from unicodedata import normalize
 from msgspec.structs import replace
 
 from stator.connect import (
-    POLICY_FILE,
     StorePlace,
     connect,
     known_stores,
@@ -30,6 +29,7 @@ from stator.model.log.log_walk import in_words
 from stator.model.log.query import CallRow, Finding, StoreInfo, VerifyReport
 from stator.model.values.ids import short
 from stator.owner.approver import VARIABLE
+from stator.owner.policy_file import POLICY_FILE
 from stator.runtime.base.pages import find_entry
 from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView

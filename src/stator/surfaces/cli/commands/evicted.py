@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stator.model.values.ids import short
+from stator.runtime.facade.view import SessionView
 from stator.runtime.views.ranges import seqs_of
 from stator.runtime.window.recall import Evicted
-from stator.surfaces.cli.parts.open_store import open_to_read, title
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, title
+from stator.surfaces.cli.parts.question.question_scope import QuestionScope
 from stator.surfaces.cli.render import documents
 from stator.surfaces.cli.render.evictions import key_line
 from stator.surfaces.cli.render.lines import Line
-from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.screen import Screen, note
 from stator.surfaces.cli.render.table import header
 
 if TYPE_CHECKING:
@@ -28,6 +31,9 @@ stator evicted                     what the agent does not see now
 stator evicted --all               removed by every compaction, left out of every answer
 stator evicted --json              then: stator recall KEY
 """
+
+LOOKED_IN = 50
+"""Sessions that are looked at for something that left the view, where the last one has nothing."""
 
 
 def evicted(
@@ -62,8 +68,18 @@ def evicted(
                 last = item.by
             screen.line(_line(item), hang=22)
         if not found:
-            return opened.report_empty("nothing was removed from the agent's view")
+            return _report_none(opened, view, anywhere=not what and session is None)
     return 0
+
+
+def _report_none(opened: OpenedStore, view: SessionView, *, anywhere: bool) -> int:
+    """Say that nothing left the view; and, if no session was named, of which one something did."""
+    none = f"nothing was removed from the agent's view in {view.name}"
+    for other in QuestionScope(opened).views(LOOKED_IN) if anywhere else ():
+        if other.entries("evicted", limit=1):
+            note(f"{none}; something was in {other.name}: stator evicted {short(other.id)}")
+            return 0
+    return opened.report_empty(none)
 
 
 def _line(item: Evicted) -> Line:

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 from stator.connect import (
     FILE,
     FOLDER,
-    POLICY_FILE,
     connect,
-    policy_text,
     set_up_server,
 )
 from stator.errors import BadQuery, NotAStore, StatorError
 from stator.locations import SERVER, SERVERS, scheme_of, without_secrets
 from stator.model.calls.approval import parse_policy
+from stator.owner.policy_file import POLICY_FILE, policy_text
 from stator.owner.project_folder import prepare_folder, write_new
 from stator.owner.projects import FILE as PROJECT_FILE
 from stator.owner.projects import PREFIX, id_for_new, trust_project

@@ -15,6 +15,7 @@ from stator.model.sessions.lifecycle import AFTER_CLOSE, ENDED, split_cause
 from stator.model.values import canon
 from stator.model.values.ids import short
 from stator.model.views.unplaced import Unplaced
+from stator.model.views.why import settled_by
 from stator.runtime.base.provenance import imported_upto, provenance
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.as_read import to_settle
@@ -43,6 +44,7 @@ EXAMPLES = """
 stator show                        the last session
 stator show fix-login              a session by name
 stator show @42                    commit 42 in full
+stator show c_7f2a91bc             a call, and how it ended
 stator show fix-login:head~1 --json
 stator show t5 --web               the address of its page in the inspector
 """
@@ -73,7 +75,7 @@ def show(
 ) -> int:
     """Show a session at a glance, or one commit in full.
 
-    A commit is named by a position: t5, @42, a hash, SESSION:head.
+    A commit is named by a position: t5, @42, a hash, SESSION:head; a call by its id.
     """
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         try:
@@ -137,6 +139,9 @@ def _commit(screen: Screen, view: SessionView, commit: Commit, opened: OpenedSto
     line = Line(f"@{commit.seq} ", "id").add(commit.kind, "title").add(" ")
     screen.line(line.extend(record_line.of_commit(commit)))
     screen.line(Line(f"{commit.id} of {view.name} · {stamp(commit.when)}", "dim"))
+    if became is not None:
+        line = Line("became ", "dim").status(became.status)
+        screen.line(line.add(f" — {how}" if (how := _how(view, became)) else ""))
     screen.line()
     screen.whole(contents(commit))
     screen.whole(_edits(view, commit, became, opened))
@@ -146,11 +151,15 @@ def _commit(screen: Screen, view: SessionView, commit: Commit, opened: OpenedSto
             screen.line(Line(f"{name:12}", "dim").add(record_line.brief(found[name])), hang=12)
     screen.line(Line(f"{'provenance':12}", "dim").add(f"{source.source}, {source.trust}"))
     screen.lines(_made_from(view, commit, opened))
-    if became is not None:
-        line = Line(f"{'became':12}", "dim").status(became.status)
-        screen.line(line.add(f" — {became.cause}" if became.cause else ""))
     if stamp(commit.at) != stamp(commit.when):
         screen.line(Line(f"{'recorded at':12}", "dim").add(stamp(commit.at)))
+
+
+def _how(view: SessionView, became: CallRow) -> str:
+    """Why a call ended as it did, and who said so where it was in doubt."""
+    if became.outcome and (ended := view.commit(f"@{became.outcome}")).kind == "settlement":
+        return settled_by(ended)
+    return became.cause
 
 
 def _edits(

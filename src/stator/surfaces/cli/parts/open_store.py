@@ -32,6 +32,8 @@ if TYPE_CHECKING:  # loaded by the commands that read a session: a list of sessi
     from stator.runtime.views.glance.listed import Prices
 
 LAST = "last"
+CALL = "c_"
+"""How the id of a call begins."""
 HOW_TO_NAME = "name a session, then a turn or a range: fix-login t2, fix-login:t2, t4..t5"
 
 
@@ -79,7 +81,10 @@ class OpenedStore(msgspec.Struct, frozen=True):
         wanted = name if name is not None else os.environ.get("STATOR_SESSION") or LAST
         try:
             found = find_session(
-                self.store.as_read, wanted, project=self.project or None, prefix=True
+                self.store.as_read,
+                wanted,
+                project=self.project or None,
+                partly=not is_place(wanted),
             )
         except NotFound:
             if wanted != LAST:
@@ -142,20 +147,39 @@ class OpenedStore(msgspec.Struct, frozen=True):
     def resolve(self, session: str | None, text: str | None) -> tuple[SessionView, str | None]:
         """The session and the position or range that `text` names; None instead of a position if it names a session.
 
-        `text` may be `t5`, `t4..t5`, `fix-login:t5`, `release` (a tag) or `fix-login` (a session).
+        `text` may be `t5`, `t4..t5`, `fix-login:t5`, `release` (a tag), `c_7f2a91bc` (a call) or `fix-login`.
         """
         if text is None:
             return self.session(session), None
         if text.endswith(":"):
             return self.session(text[:-1]), None
+        if text.startswith(CALL) and (found := self._call(text)) is not None:
+            return found
         try:
             return self._position(session, parse_range(text), text)
-        except (BadPosition, NotFound):
+        except (BadPosition, NotFound) as error:
             # Not a position or a tag of the session, so it may be the name of a session.
-            found = self._session_or_none(text) if session is None else None
-            if found is None:
+            if session is not None:
                 raise
-            return found, None
+            try:
+                return self.session(text), None
+            except Removed:
+                raise
+            except NotFound as missing:
+                if not is_place(text):
+                    error.hint = missing.hint
+                raise error from None
+
+    def _call(self, text: str) -> tuple[SessionView, str] | None:
+        """Where a call is that is named by its id; None if no session has such a call in its log."""
+        from stator.runtime.facade.view import SessionView
+        from stator.runtime.views.refs import find_call
+
+        try:
+            intent = find_call(self.store.as_read, text)
+        except NotFound:
+            return None
+        return SessionView(self.store.as_read, intent.session), f"@{intent.seq}"
 
     def _position(
         self, session: str | None, span: Range, text: str
@@ -167,8 +191,7 @@ class OpenedStore(msgspec.Struct, frozen=True):
                 view.at(text)
             except BadPosition:
                 raise NotFound(
-                    f"no session {text!r:.80}, and no tag or commit of this name in {view.name!r:.80}",
-                    hint="stator ls lists sessions, stator show their tags",
+                    f"no session {text!r:.80}, and the last one, {view.name!r:.80}, has no such tag or commit"
                 ) from None
         return view, text
 
@@ -179,14 +202,6 @@ class OpenedStore(msgspec.Struct, frozen=True):
         owner, _, name = text.rpartition(":")
         found = named(self.session(owner or session).unplaced(), name)
         return found[0] if found else None
-
-    def _session_or_none(self, text: str) -> SessionView | None:
-        try:
-            return self.session(text)
-        except Removed:
-            raise
-        except NotFound:
-            return None
 
     def names(self) -> dict[str, str]:
         """Session names by id, each looked up when it is first used."""

@@ -229,9 +229,9 @@ def _outcome(commit: Commit) -> Line:
         value = value_of(commit, "output")
         line.add(f": {brief(value)}" if value not in ("", None) else "", "dim")
         line.add(f" ({commit.cause})" if commit.cause else "", "dim")
-        return line.add(
-            f" by {who}" if (who := brief(value_of(commit, "principal"))) else "", "dim"
-        )
+        who = brief(value_of(commit, "principal"))
+        line.add(f" by {who}" if who else "", "dim")
+        return _because(line, brief(value_of(commit, "why")))
     if commit.attempt > 1:
         line.add(f" at attempt {commit.attempt}", "dim")
     output = value_of(commit, "output")

@@ -37,6 +37,7 @@ LABELS = {
     "compaction": "compacted",
     "child": "agent",
     "pause_request": "pause asked",
+    "settlement": "settled",
 }
 """What a kind of commit is called on the screen, where that is not its own name."""
 RESULT_MAX = 60
@@ -218,7 +219,8 @@ class _Folder:
             subject=subject_of(given, self.base), status=status,
             outcome=outcome.seq if outcome is not None else 0,
         )  # fmt: skip
-        if outcome is not None and self.times:
+        # What ended a call in doubt is whoever found it cut off, at any time later.
+        if outcome is not None and self.times and outcome.status != "in doubt":
             item.took = outcome.when - commit.when
         if status == "ok":
             item.more = self._more(given, outcome)
