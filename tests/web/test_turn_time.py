@@ -44,7 +44,9 @@ def test_calls_at_the_same_time_are_side_by_side_below_the_model() -> None:
 def test_waiting_and_what_was_tried_again_stand_apart() -> None:
     failed = call(40, 10, status="error")
     failed.repair = Repair(anchor="c2", words="make", later=SECOND, tries=0)
-    found = drawn([call(0, 30, act="question"), failed, call(60, 10), call(70, 30, status="in doubt")])
+    found = drawn(
+        [call(0, 30, act="question"), failed, call(60, 10), call(70, 30, status="in doubt")]
+    )
     assert found is not None
     assert [bar.kind for bar in found.bars if bar.anchor] == ["wait", "bad", "tool", "unsure"]
     assert "waiting for you 30 s, 1 failed, 1 tried again" in found.words

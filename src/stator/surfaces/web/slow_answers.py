@@ -24,7 +24,7 @@ class SlowAnswers:
     def __init__(self, patience: float = PATIENCE_S) -> None:
         self.patience = patience
         self._lock = threading.Lock()
-        self._asked: dict[str, _Question] = {}
+        self._asked: dict[str, _AskedOnce] = {}
 
     def soon(self, index: str, ask: Callable[[], Answer]) -> Answer | None:
         """The answer; None if it takes long. An error of the question is raised."""
@@ -33,7 +33,7 @@ class SlowAnswers:
                 question = self._asked.get(index)
                 is_mine = question is None or question.is_done
                 if question is None or question.is_done:
-                    question = self._asked[index] = _Question(ask)
+                    question = self._asked[index] = _AskedOnce(ask)
             if not question.wait(self.patience):
                 return None
             if is_mine:
@@ -42,7 +42,7 @@ class SlowAnswers:
         return None
 
 
-class _Question:
+class _AskedOnce:
     """A question that is being asked."""
 
     def __init__(self, ask: Callable[[], Any]) -> None:
@@ -67,7 +67,9 @@ class _Question:
     def _run(self) -> None:
         try:
             self._found = self._ask()
-        except Exception as error:  # it is raised where the answer is wanted, or nobody wants it any more
+        except (
+            Exception
+        ) as error:  # it is raised where the answer is wanted, or nobody wants it any more
             self._error = error
         finally:
             self._done.set()

@@ -63,9 +63,7 @@ def search(request: Request) -> Response:
     )
 
 
-def _found(
-    request: Request, words: str, kind: str, project: str, typed: bool
-) -> list[Hit] | None:
+def _found(request: Request, words: str, kind: str, project: str, typed: bool) -> list[Hit] | None:
     """What matches; None while the index of words is filled."""
     slow: SlowAnswers = request.app.state.slow_answers
     store = served(request).store

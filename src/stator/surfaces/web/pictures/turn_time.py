@@ -114,9 +114,7 @@ def _waits(call: CallView) -> bool:
     return call.act == "question" or call.status == "awaiting approval"
 
 
-def _words(
-    calls: Sequence[_Stretch], model: Sequence[_Stretch], took: int, *, at_once: int
-) -> str:
+def _words(calls: Sequence[_Stretch], model: Sequence[_Stretch], took: int, *, at_once: int) -> str:
     """`44 min: model 12 min, 90 calls 14 min, up to 3 at once, waiting for you 18 min, 5 failed, 4 tried again`."""
     waited = sum(one.end - one.start for one in calls if one.call and _waits(one.call))
     thought = sum(one.end - one.start for one in model)
