@@ -159,9 +159,9 @@ def test_a_turn_has_a_picture_of_its_time_with_words(
 
 
 def test_a_fork_counts_what_it_did_itself(
-    page: Page, inspector: RunningInspector, store: Store, session: str
+    page: Page, inspector: RunningInspector, store: Store
 ) -> None:
-    fork = store.fork(session, at="t1", as_name="another-try")
+    fork = store.fork(work(store, "to-fork"), at="t1", as_name="another-try")
     with store.open(fork.id) as s, s.turn("try it otherwise") as t:
         t.call(read_file, path="src/login.py")
     page.goto(at(inspector, fork.id))
