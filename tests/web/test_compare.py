@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 import stator
 from stator.runtime.facade.store import Store
 from stator.surfaces.web.lanes import LaneStep, laid_out
+from web.asking import PlainBrowser
 from web.running import RunningInspector
 
 steps = st.lists(
@@ -87,6 +88,19 @@ def test_the_page_names_what_each_decided_and_why_and_how_calls_ended(
     expect(page.locator(".lanes .fold").first).to_have_text("one log until t1, @6")
     expect(page.locator(".lanes .part")).to_contain_text("First difference")
     expect(page.locator(".lanes .st.fail")).to_contain_text("3 tests failed")
+
+
+def test_tries_that_acted_alike_part_where_only_one_gave_an_answer(
+    store: Store, inspector: RunningInspector
+) -> None:
+    with store.open("trunk") as s, s.turn("begin") as t:
+        t.say("yes")
+    fork = store.fork(s.id, at="t1", as_name="went-on")
+    with store.open(fork.id) as s, s.turn("go on") as t:
+        t.say("Done.")
+    text = PlainBrowser(inspector).page(f"/compare?a={fork.id}&b=trunk").decode()
+    assert "Where they part" in text
+    assert "Only A gave an answer." in text
 
 
 def test_a_range_of_a_session_leads_to_the_comparison(

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 import stator
 from stator.runtime.facade.store import Store
 from web.running import RunningInspector
-from web.sessions import long_session, work
+from web.sessions import long_session, read_file, work
 
 pytestmark = pytest.mark.filterwarnings("ignore:the synchronous API blocks:RuntimeWarning")
 """The browser's loop runs in the thread of the test."""
@@ -146,6 +146,29 @@ PAGES = {
     "/calls?after=1&upto=9": "Calls of t1",
 }
 """Pages of a session, and words that each shows."""
+
+
+def test_a_turn_has_a_picture_of_its_time_with_words(
+    page: Page, inspector: RunningInspector, session: str
+) -> None:
+    page.goto(at(inspector, session, "/t2"))
+    picture = page.get_by_role("group", name="Where the time went, the model above its calls")
+    for kind, number in {"tool": 2, "bad": 1, "unsure": 1}.items():
+        expect(picture.locator(f"rect.{kind}")).to_have_count(number)
+    expect(page.get_by_role("region", name="Where the time went")).to_contain_text("1 tried again")
+
+
+def test_a_fork_counts_what_it_did_itself(
+    page: Page, inspector: RunningInspector, store: Store
+) -> None:
+    fork = store.fork(work(store, "to-fork"), at="t1", as_name="another-try")
+    with store.open(fork.id) as s, s.turn("try it otherwise") as t:
+        t.call(read_file, path="src/login.py")
+    page.goto(at(inspector, fork.id))
+    numbers = page.locator(".nums").inner_text().split("\n")
+    said = dict(zip(numbers[1::2], numbers[::2], strict=True))
+    assert said["calls"] == "1"
+    assert said["turns, after 1 of another session"] == "1"
 
 
 def test_every_page_of_a_session_has_one_title_and_one_main_part(

@@ -149,12 +149,18 @@ class ChangedFile(msgspec.Struct, kw_only=True):
 
     path: str
     root: str
+    project: str = ""
     edits: int = 0
     sessions: dict[str, SessionRow] = {}
     """Those that changed it, the one used last first."""
     op: str = ""
     """What the session that was used last did to it last."""
     turn: int = 0
+
+    @property
+    def last(self) -> SessionRow:
+        """The session that was used last of those that changed it."""
+        return next(iter(self.sessions.values()))
 
 
 def most_changed(
@@ -171,14 +177,16 @@ def most_changed(
         )
         for row in rows
     ]
-    found: dict[str, ChangedFile] = {}
+    found: dict[tuple[str, str], ChangedFile] = {}
     for row, versions in zip(rows, store.together(*reads) if reads else (), strict=True):
         for version in versions if isinstance(versions, list) else ():
             record = getattr(version.op, "record", None)
             if not isinstance(record, FileRecord) or record.op in LOOKS:
                 continue
+            project = row.record.project  # a path below a folder is another file in another project
             known = found.setdefault(
-                version.key, ChangedFile(path=record.path, root=record.root, sessions={})
+                (project, version.key),
+                ChangedFile(path=record.path, root=record.root, project=project, sessions={}),
             )
             known.edits += 1
             if not known.sessions or row.id == next(iter(known.sessions)):

@@ -39,6 +39,7 @@ from stator.surfaces.web.pages import (
     sessions,
     strip,
 )
+from stator.surfaces.web.slow_answers import SlowAnswers
 
 PAGES = (
     first_steps,
@@ -71,6 +72,7 @@ def application(served: Served, access: Access, port: int) -> App:
         exception_handlers={StatorError: _failed, HTTPException: _refused_page},
     )
     app.state.served = served
+    app.state.slow_answers = SlowAnswers()
     return Guard(app, port=port, access=access, refuse=_refuse(app))
 
 

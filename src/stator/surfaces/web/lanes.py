@@ -174,8 +174,20 @@ def _kind(row: LaneRow) -> str:
 
 def verdict(a: Lane, b: Lane) -> str:
     """Compare both in one sentence, from what was recorded."""
-    parts = [*_cost(a, b), *_time(a, b), *_failures(a, b)]
-    return "; ".join(parts) + "." if parts else "Nothing recorded tells them apart."
+    parts = [*_cost(a, b), *_time(a, b), *_failures(a, b), *_answers(a, b)]
+    if not parts:
+        return "Nothing recorded tells them apart."
+    told = "; ".join(parts)
+    return f"{told[:1].upper()}{told[1:]}."
+
+
+def _answers(a: Lane, b: Lane) -> list[str]:
+    """Where both acted alike, whether their last words differ."""
+    if a.answer == b.answer or [one.key for one in a.steps] != [one.key for one in b.steps]:
+        return []
+    if not a.answer or not b.answer:
+        return [f"only {'A' if a.answer else 'B'} gave an answer"]
+    return ["both acted alike and answered differently"]
 
 
 def _cost(a: Lane, b: Lane) -> list[str]:

@@ -6,7 +6,7 @@ import msgspec
 from starlette.requests import Request
 
 from stator.model.log.query import SessionQuery, SessionRow
-from stator.surfaces.http.served import Served, served
+from stator.surfaces.http.served import Served
 
 ROWS = 500
 """Sessions used last whose projects are listed."""
@@ -42,10 +42,9 @@ def known_projects(found: Served) -> list[KnownProject]:
 
 
 def chosen_project(request: Request, projects: list[KnownProject]) -> KnownProject | None:
-    """The project that the address names, else the one that the service was started in, else the one used last."""
+    """The project that the address names, or the only one there is."""
     named = {one.name: one for one in projects}
     asked = request.query_params.get("project")
-    for name in (asked, served(request).project):
-        if name is not None and name in named:
-            return named[name]
-    return projects[0] if projects else None
+    if asked is not None and asked in named:
+        return named[asked]
+    return projects[0] if len(projects) == 1 else None

@@ -70,11 +70,12 @@ def cost(request: Request) -> Response:
     sums = _sums(request, ledger, asked)
     days = sums.days
     in_money = bool(_money(sums.whole))
-    shown = request.query_params.get("in", "")
-    measure = shown if shown in ("money", "tokens") else ("money" if in_money else "tokens")
-    value = _money if measure == "money" else _tokens
-    costly = {day: one for day, one in days.items() if day and value(one)}
+    costly = {day: one for day, one in days.items() if day and (_money(one) or _tokens(one))}
     window = _window(costly, times.day(found.now), request.query_params.get("until", ""))
+    has_money = any(_money(days[day]) for day in window if day in days)
+    shown = request.query_params.get("in", "")
+    measure = shown if shown in ("money", "tokens") else ("money" if has_money else "tokens")
+    value = _money if measure == "money" else _tokens
     bars, most = _bars(window, days, value)
     return render(
         request,
@@ -88,6 +89,7 @@ def cost(request: Request) -> Response:
         most=most,
         measure=measure,
         in_money=in_money,
+        is_partial=any(_tokens(day) and not _money(day) for day in days.values()),
         window=window,
         earlier=max((day for day in costly if window and day < window[0]), default=""),
         width=DAYS * (WIDTH + GAP),

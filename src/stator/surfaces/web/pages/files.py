@@ -30,9 +30,11 @@ from stator.surfaces.web.page import is_fragment, render
 from stator.surfaces.web.projects import chosen_project, known_projects
 
 SESSIONS = 60
-"""Sessions of a project, those used last, whose files are listed."""
+"""Sessions, those used last, whose files are listed."""
 COMMITS = 5000
 """Commits of each that are looked through, the newest."""
+SHARED = 10
+"""Files that several sessions changed, listed before the others where all projects are."""
 SHOWN, MOST = 30, 200
 """Files that are listed at once, and those that are folded away behind them."""
 LINES = 300
@@ -68,23 +70,28 @@ class PatchRow(msgspec.Struct, frozen=True):
 
 
 def files(request: Request) -> Response:
+    """The files of a project, most changed first; those of all projects, last changed first."""
     found = served(request)
     projects = known_projects(found)
     project = chosen_project(request, projects)
-    listed = (
-        most_changed(found.store.port, project.rows[:SESSIONS], commits=COMMITS) if project else []
-    )
+    rows = project.rows if project else [row for one in projects for row in one.rows]
+    rows = sorted(rows, key=lambda row: -row.updated)[:SESSIONS]
+    listed = most_changed(found.store.port, rows, commits=COMMITS)
+    shared = [] if project else [one for one in listed if len(one.sessions) > 1]
+    if project is None:
+        listed.sort(key=lambda one: (-one.last.updated, one.last.id, -one.turn))
     return render(
         request,
         "files.html",
         tab="files",
         project=project,
         projects=projects,
-        base=base_of([one.path for one in listed[:MOST]]),
+        base=base_of([one.path for one in listed[:MOST]]) if project else "",
+        shared=shared[:SHARED],
         files=listed[:SHOWN],
         folded=listed[SHOWN:MOST],
         more=max(0, len(listed) - MOST),
-        looked_at=min(SESSIONS, project.sessions) if project else 0,
+        looked_at=len(rows),
     )
 
 

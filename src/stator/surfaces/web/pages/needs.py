@@ -110,7 +110,7 @@ def then(call: NeededCall) -> str:
     """What happened after a call in doubt began."""
     cause = CAUSES.get(call.record.cause, call.record.cause or "no result was recorded")
     later = call.last - call.since
-    when = f" {span(later)} later" if call.since and later >= 1_000_000 else ""
+    when = f", {span(later)} later" if call.since and later >= 1_000_000 else ""
     return f"{cause}{when}. No outcome was recorded, and it was not run again."
 
 

@@ -18,6 +18,7 @@ from stator.model.window.words import tokens
 from stator.surfaces.http.served import Served, served
 from stator.surfaces.web.page import is_fragment, render
 from stator.surfaces.web.projects import KnownProject, known_projects
+from stator.surfaces.web.slow_answers import SlowAnswers
 
 BUDGETS = (700, 4000, 100)
 """The smallest and largest brief that can be looked at, in tokens, and the step."""
@@ -25,6 +26,8 @@ BUDGET = 1200
 ENTRIES = 30
 """Entries of a collection that are shown."""
 RECAPS = 6
+AGAIN_S = 2
+"""Seconds after which a browser asks again for a page that could not be made yet."""
 FINDS = ("decisions", "facts", "preferences", "dead_ends", "plan", "revisions")
 
 
@@ -58,7 +61,10 @@ def project(request: Request) -> Response:
 
 def _page(request: Request, name: str, projects: Sequence[KnownProject]) -> Response:
     found = served(request)
-    state = found.store.state(project=name, limit=ENTRIES)
+    slow: SlowAnswers = request.app.state.slow_answers
+    state = slow.soon("projects", lambda: found.store.state(project=name, limit=ENTRIES))
+    if state is None:
+        return _reading(request, name)
     shown = {kind: state[kind] for kind in FINDS}
     conflicts = [one for kind in FINDS for one in shown[kind] if one.conflicts]
     budget = _budget(request)
@@ -79,6 +85,13 @@ def _page(request: Request, name: str, projects: Sequence[KnownProject]) -> Resp
         budget=budget or BUDGET,
         brief=_brief(found, name, budget) if budget else None,
     )
+
+
+def _reading(request: Request, name: str) -> Response:
+    """That the index is being filled; the browser asks again, without a script too."""
+    answer = render(request, "project_reading.html", tab="project", name=name)
+    answer.headers["Refresh"] = str(AGAIN_S)
+    return answer
 
 
 def brief(request: Request) -> Response:

@@ -12,12 +12,14 @@ from stator.errors import BadQuery, StatorError
 from stator.runtime.views.search import Hit
 from stator.surfaces.http.served import served
 from stator.surfaces.web.page import is_fragment, render
+from stator.surfaces.web.slow_answers import SlowAnswers
 
 HITS = 40
 TYPED = 15
 """Matches that are shown while a person types."""
 WORDS_MAX = 300
 """Characters of a query that are looked at."""
+READING = "What was recorded is being read for the first time, or there is much of it. Search again in a moment."
 KINDS = (
     ("", "Everything"),
     ("turn", "Prompts"),
@@ -42,14 +44,11 @@ def search(request: Request) -> Response:
     wrong = ""
     if words:
         try:
-            hits = served(request).store.search(
-                _prefixed(words) if typed else words,
-                kinds=(kind,) if kind else (),
-                project=project or None,
-                limit=TYPED if typed else HITS,
-            )
+            found = _found(request, _prefixed(words) if typed else words, kind, project, typed)
         except (BadQuery, StatorError) as error:
             wrong = str(error)
+        else:
+            hits, wrong = found or [], READING if found is None else ""
     return render(
         request,
         "search_found.html" if typed else "search.html",
@@ -61,6 +60,21 @@ def search(request: Request) -> Response:
         more=len(hits) == (TYPED if typed else HITS),
         wrong=wrong,
         typed=typed,
+    )
+
+
+def _found(request: Request, words: str, kind: str, project: str, typed: bool) -> list[Hit] | None:
+    """What matches; None while the index of words is filled."""
+    slow: SlowAnswers = request.app.state.slow_answers
+    store = served(request).store
+    return slow.soon(
+        "search",
+        lambda: store.search(
+            words,
+            kinds=(kind,) if kind else (),
+            project=project or None,
+            limit=TYPED if typed else HITS,
+        ),
     )
 
 

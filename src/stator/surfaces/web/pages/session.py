@@ -19,6 +19,7 @@ from stator.runtime.views.refs import find_session
 from stator.surfaces.cli.render.record_line import size, value_of
 from stator.surfaces.http.served import served
 from stator.surfaces.web.page import is_fragment, render
+from stator.surfaces.web.pictures.turn_time import turn_time
 from stator.surfaces.web.shape import texts, turn_view
 from stator.surfaces.web.shape.timeline import timeline
 from stator.surfaces.web.shape.turn_view import TurnView
@@ -59,9 +60,10 @@ def turn(request: Request) -> Response:
     after, every = number(request, "after"), bool(request.query_params.get("every"))
     found = reading.one_turn(reader(request), session_id(request), wanted, after=after)
     is_last = wanted == found.head.row.turns
+    views = turn_view.in_full(found, runs=not every)
     return _turns(
-        request, "turn.html", found.head, turn_view.in_full(found, runs=not every),
-        number=wanted, every=every, follow=tail_of(found.head) if is_last else "",
+        request, "turn.html", found.head, views, number=wanted, every=every,
+        time=turn_time(views[0]), follow=tail_of(found.head) if is_last else "",
     )  # fmt: skip
 
 
