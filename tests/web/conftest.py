@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -50,8 +51,36 @@ def inspector(store: Store) -> Iterator[RunningInspector]:
         yield running
 
 
+class BrowserLoop:
+    """The event loop of playwright, which stays marked as running in this thread between the calls of a test. Tests of
+    other folders run loops of their own here, so the mark is taken away after each test and put back before the next."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def resume(self) -> None:
+        if self._loop is not None:
+            asyncio._set_running_loop(self._loop)
+
+    def leave(self) -> None:
+        self._loop = asyncio._get_running_loop()
+        asyncio._set_running_loop(None)
+
+
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def browser_loop() -> BrowserLoop:
+    return BrowserLoop()
+
+
+@pytest.fixture(autouse=True)
+def _apart_from_other_loops(browser_loop: BrowserLoop) -> Iterator[None]:
+    browser_loop.resume()
+    yield
+    browser_loop.leave()
+
+
+@pytest.fixture(scope="session")
+def browser(browser_loop: BrowserLoop) -> Iterator[Browser]:
     found = subprocess.run(
         ["sh", str(ROOT / "scripts/browser")], capture_output=True, text=True, check=False
     )
@@ -59,6 +88,7 @@ def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=found.stdout.strip(), args=FLAGS)
         yield started
+        browser_loop.resume()
         started.close()
 
 
