@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from stator.model.exchange.tool_files import is_shell
 from stator.model.views.open_calls import AGENT_ENDED, DIED, NO_RESULT
 from stator.runtime.driving import policy
 from stator.runtime.facade.outside import person_needs
@@ -17,6 +18,7 @@ from stator.runtime.views.glance.needs import ClaimedStep, NeededCall, Needs
 from stator.runtime.views.glance.overview import Overview
 from stator.surfaces.cli.render.record_line import arguments
 from stator.surfaces.cli.render.times import span
+from stator.surfaces.cli.render.turns.subject import subject_of
 from stator.surfaces.http.served import served
 from stator.surfaces.web.page import render
 
@@ -93,10 +95,11 @@ def _title(count: int) -> str:
 
 
 def call_text(call: NeededCall) -> str:
-    """`pay(to=ACME, cents=4200)`, on one line."""
+    """`pay(to=ACME, cents=4200)`, on one line; of a shell, the command alone."""
     given = call.intent.known("input") if call.intent is not None else None
     shown = arguments(given) if given is not None else "…"
-    text = f"{call.record.tool}({shown})"
+    is_command = given is not None and is_shell(call.record.tool)
+    text = subject_of(given).words if is_command else f"{call.record.tool}({shown})"
     return text if len(text) <= CALL_MAX else text[: CALL_MAX - 1] + "…"
 
 
