@@ -204,7 +204,9 @@ class _NeedsReader:
         )
 
     def _at_work(self, row: SessionRow) -> AtWork:
-        return AtWork(seen=look(self._store, row, self._prices))
+        seen = look(self._store, row, self._prices)
+        intent = intent_of(self._store, row.id, seen.call.call) if seen.call is not None else None
+        return AtWork(seen=seen, intent=intent)
 
     def _read_commits(
         self,

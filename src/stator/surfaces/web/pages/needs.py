@@ -15,7 +15,7 @@ from stator.runtime.driving import policy
 from stator.runtime.facade.outside import person_needs
 from stator.runtime.views.glance.listed import total
 from stator.runtime.views.glance.needs import ClaimedStep, NeededCall, Needs
-from stator.runtime.views.glance.overview import Overview
+from stator.runtime.views.glance.status import AtWork
 from stator.surfaces.cli.render.record_line import arguments
 from stator.surfaces.cli.render.times import span
 from stator.surfaces.cli.render.turns.subject import subject_of
@@ -134,11 +134,13 @@ def claim_title(claim: ClaimedStep) -> str:
     }[claim_word(claim)]
 
 
-def doing(one: Overview, now: int) -> str:
+def doing(running: AtWork, now: int) -> str:
     """What a session is at, in a few words."""
-    parts = []
+    one, parts = running.seen, []
     if one.call is not None:
-        parts.append(f"{one.call.tool}, {span(now - one.since)} so far")
+        given = running.intent.known("input") if running.intent is not None else None
+        about = subject_of(given).words[:CALL_MAX] if is_shell(one.call.tool) else ""
+        parts.append(f"{about or one.call.tool}, {span(now - one.since)} so far")
         if one.calls > 1:
             parts.append(f"{one.calls} calls at once")
     elif one.waiting:
@@ -150,4 +152,11 @@ def doing(one: Overview, now: int) -> str:
     return "; ".join(parts)
 
 
-ROUTES = (Route("/", home),)
+def needs_count(request: Request) -> Response:
+    """How many cards the first page has: a script asks for it on every other page."""
+    store = served(request).store
+    number = len(_cards(person_needs(store.port, store.context)))
+    return render(request, "needs_count.html", number=number)
+
+
+ROUTES = (Route("/", home), Route("/needs/count", needs_count))

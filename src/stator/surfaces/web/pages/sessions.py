@@ -118,7 +118,8 @@ def _ended(one: PagedSession) -> str:
         words.append(f"{one.doubts} in doubt")
     if one.waiting:
         words.append(f"{one.waiting} waiting for you")
-    words += [word for word in one.recap.ended if word not in ("nothing open", "still at work")]
+    said = {"nothing open", "still at work", *(["interrupted"] if words else [])}
+    words += [word for word in one.recap.ended if word not in said]
     return ", ".join(words)
 
 

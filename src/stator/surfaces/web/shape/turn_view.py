@@ -46,6 +46,8 @@ SOON = 12
 """Calls after a failure among which the one is that repaired it."""
 PROMPT_MAX = 600
 """Characters of a prompt that are shown as the title of its turn."""
+TOLD_ABOVE = frozenset({"split", "plan"})
+"""Icons of decisions and steps of the plan: where turns are shown in short, they stand above the conversation."""
 PIECES_MAX = 1_200
 """Pieces of code and stressed words that are set apart on a page; texts beyond that are shown as they were written."""
 
@@ -168,6 +170,8 @@ def _shaped(found: ReadTurns, *, lines: int, most: int, aside: int | None) -> li
     left, diffs = lines, DIFFS if most == TURN_LINES else DIFFS_FULL
     pieces = PIECES_MAX
     for view in views:
+        if most == TURN_LINES:
+            view.lines = [line for line in view.lines if not _is_told_above(line)]
         if aside is not None:
             view.lines = list(_folded(view.lines, aside))
         allowed = min(most, max(LINES_MIN, left))
@@ -266,7 +270,7 @@ class _Shaper:
             )
         if commit.kind == "child":
             return self._sub(item, commit)
-        icon = {"revision": "git", "decision": "ring", "plan": "plan", "dead_end": "x"}
+        icon = {"revision": "git", "decision": "split", "plan": "plan", "dead_end": "x"}
         label = {"revision": "Commit", "decision": "Decided", "file": "File", "plan": "Plan"}
         return NoteView(
             seq=item.seq,
@@ -354,6 +358,11 @@ def _folded(lines: Sequence[Any], aside: int) -> Iterator[Any]:
         run = []
         if line is not None:
             yield line
+
+
+def _is_told_above(line: Any) -> bool:
+    """Whether a line only repeats a decision or a step that stands with what the turn changed."""
+    return isinstance(line, NoteView) and line.icon in TOLD_ABOVE
 
 
 def _is_aside(line: Any, most: int) -> bool:
