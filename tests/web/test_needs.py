@@ -76,7 +76,7 @@ def test_what_may_have_happened_comes_first_with_the_evidence_beside_its_buttons
             "It did not",
             "It did not: run it again",
         ]
-        running = page.locator(".rows.run")
+        running = page.locator(".rows.now")
         assert "writing its answer" in running.inner_text()
         assert running.locator("li").count() == 2
         ended = page.locator(".rows.past").inner_text()

@@ -20,6 +20,8 @@ from stator.surfaces.http.served import served
 from stator.surfaces.web import forms, state_words
 from stator.surfaces.web.shape.prose import unmarked
 
+_SOURCE_MAX = 60
+"""Characters that say who a line of a brief comes from, at most."""
 _MONTH_US = 31 * 86_400 * 1_000_000
 TABS = (
     ("needs", "/", "Needs you"),
@@ -106,7 +108,7 @@ def _price(spend: Mapping[str, int]) -> str:
 def _source_of(text: str) -> tuple[str, str]:
     """Of `[user] t1 …` in a brief: who it comes from, and the rest; nobody where it does not say."""
     who, closed, rest = text.partition("] ")
-    is_named = bool(closed) and who.startswith("[") and who[1:].isalpha()
+    is_named = bool(closed) and who.startswith("[") and len(who) <= _SOURCE_MAX
     return (who[1:], rest) if is_named else ("", text)
 
 
