@@ -93,7 +93,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "store.db"
         clock = fill(path, hostile=False)
-        with opened(path, clock) as store, at_work(store, clock), RunningInspector(store) as running:
+        with (
+            opened(path, clock) as store,
+            at_work(store, clock),
+            RunningInspector(store) as running,
+        ):
             take(every() if len(sys.argv) > 1 else DOCUMENTED, running, names(store), folder)
 
 

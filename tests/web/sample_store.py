@@ -1,4 +1,4 @@
-"""A store with something for every page: doubts, an approval, a claim, a fork, a compaction, files, costs, hostile text.
+"""A store with something for every page: doubts, an approval, a claim, a fork, files, costs, hostile text.
 
 Its time is that of a clock which the sample moves itself, so that turns take minutes and calls take seconds.
 """
@@ -181,7 +181,10 @@ def _turn(s: Any, sample: Sample, number: int, work: SampleTurn) -> None:
 def _fork(store: Store, sample: Sample) -> None:
     """Another way from t14: keys instead of a lock."""
     store.fork("checkout", at="t14", as_name="checkout-keys")
-    with store.open("checkout-keys") as f, f.turn("fix the double charge: give each charge a key") as t:
+    with (
+        store.open("checkout-keys") as f,
+        f.turn("fix the double charge: give each charge a key") as t,
+    ):
         t.call(sample.read_file, path="checkout/bank.py")
         sample.clock.advance(50)
         t.call(
@@ -194,8 +197,16 @@ def _fork(store: Store, sample: Sample) -> None:
         t.call(sample.bash, command="pytest -q tests/test_charge.py")
         t.call(sample.bash, command="pytest -q tests/test_crash.py")
         t.call(sample.bash, command="pytest -q")
-        t.decide("a key for every charge", topic="double charge", why="it survives a crash", over=["lock the row"])
-        t.say("The bank knows a charge again by its key. All 32 tests pass.", usage=_usage(15, 27, 52_000))
+        t.decide(
+            "a key for every charge",
+            topic="double charge",
+            why="it survives a crash",
+            over=["lock the row"],
+        )
+        t.say(
+            "The bank knows a charge again by its key. All 32 tests pass.",
+            usage=_usage(15, 27, 52_000),
+        )
     sample.clock.advance(600)
 
 
@@ -278,7 +289,10 @@ def at_work(store: Store, clock: testing.FakeClock) -> Iterator[None]:
         return "ok"
 
     def work() -> None:
-        with store.open("faster-search", agent="claude-code") as s, s.turn("make search faster") as t:
+        with (
+            store.open("faster-search", agent="claude-code") as s,
+            s.turn("make search faster") as t,
+        ):
             t.say("An index on names is missing.", usage=_usage(4, 22, 24_000))
             t.call(bash, command="pytest -q tests/test_search.py")
 

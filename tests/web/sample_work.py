@@ -39,7 +39,7 @@ def charge(order):
     receipts.keep(order, answer)
     return answer
 '''
-TEST_CHARGE = '''from checkout.charge import charge
+TEST_CHARGE = """from checkout.charge import charge
 
 
 def test_two_clicks_charge_once(shop):
@@ -47,7 +47,7 @@ def test_two_clicks_charge_once(shop):
     charge(order)
     charge(order)
     assert shop.bank.charged == [order.total]
-'''
+"""
 MONEY = '''"""Money in whole cents: no float ever holds a price."""
 
 from typing import NamedTuple
@@ -124,7 +124,12 @@ def cancel(order, clerk, reason):
 WORK = (
     SampleTurn(
         asked="Customers are sometimes charged twice. Read how the checkout charges a card, change nothing yet.",
-        reads=("checkout/charge.py", "checkout/bank.py", "checkout/receipts.py", "tests/conftest.py"),
+        reads=(
+            "checkout/charge.py",
+            "checkout/bank.py",
+            "checkout/receipts.py",
+            "tests/conftest.py",
+        ),
         runs=("git log --oneline -5 -- checkout", "pytest -q"),
         said="`charge` has no memory: a second click calls `bank.charge` again, and the bank takes the money again. "
         "The tests never click twice.",
@@ -135,7 +140,12 @@ WORK = (
         reads=("tests/conftest.py",),
         writes=(("tests/test_charge.py", TEST_CHARGE),),
         runs=("pytest -q tests/test_charge.py",),
-        decided=("tests", "a test before the fix", "a fix without one would not be believed", ("fix it at once",)),
+        decided=(
+            "tests",
+            "a test before the fix",
+            "a fix without one would not be believed",
+            ("fix it at once",),
+        ),
         step="a test that shows it",
         said="The test fails as it should: the bank was charged twice for one order.",
         minutes=2.2,
@@ -144,7 +154,12 @@ WORK = (
         asked="count money in cents",
         writes=(("checkout/money.py", MONEY),),
         reads=("checkout/totals.py",),
-        decided=("money", "whole cents, no floats", "0.1 + 0.2 is not 0.3, and the bank wants cents", ("Decimal",)),
+        decided=(
+            "money",
+            "whole cents, no floats",
+            "0.1 + 0.2 is not 0.3, and the bank wants cents",
+            ("Decimal",),
+        ),
         step="money in cents",
         said="`Cents` adds only what has the same currency. Nothing uses it yet.",
         minutes=4.1,
@@ -169,7 +184,12 @@ WORK = (
             ),
         ),
         runs=("pytest -q tests/test_bank.py", "pytest -q"),
-        decided=("when the bank is silent", "three tries, then a person", "more tries hide that it is down", ("for ever",)),
+        decided=(
+            "when the bank is silent",
+            "three tries, then a person",
+            "more tries hide that it is down",
+            ("for ever",),
+        ),
         step="survive a silent bank",
         said="Three tries with a pause between them. **Two tests fail**: they expect the timeout itself.",
         minutes=6.5,
@@ -184,7 +204,12 @@ WORK = (
     SampleTurn(
         asked="keep the receipt, and send it by mail",
         writes=(("checkout/receipts.py", RECEIPTS), ("checkout/mail.py", MAIL)),
-        decided=("receipts", "receipts are never changed", "the tax office asks for them", ("one row in the database",)),
+        decided=(
+            "receipts",
+            "receipts are never changed",
+            "the tax office asks for them",
+            ("one row in the database",),
+        ),
         step="receipts",
         said="A receipt is a file that is opened with `x`: it cannot be written twice. Mail goes out after the charge.",
         minutes=5.2,
@@ -193,7 +218,12 @@ WORK = (
         asked="make the basket survive a restart",
         writes=(("checkout/basket.py", BASKET),),
         runs=("sqlite3 shop.db .schema", "pytest -q"),
-        decided=("basket", "the basket lives in the database", "a restart must not lose it", ("a cookie",)),
+        decided=(
+            "basket",
+            "the basket lives in the database",
+            "a restart must not lose it",
+            ("a cookie",),
+        ),
         step="baskets survive",
         said="Baskets are rows now. A restart in the middle of a purchase loses nothing.",
         minutes=7.8,
@@ -224,7 +254,12 @@ WORK = (
         asked="check the card before the charge",
         reads=("checkout/bank.py", "checkout/cards.py"),
         runs=("grep -rn PREFIXES checkout", "pytest -q"),
-        decided=("cards", "the bank checks, we do not", "our list of prefixes was wrong twice", ("check prefixes",)),
+        decided=(
+            "cards",
+            "the bank checks, we do not",
+            "our list of prefixes was wrong twice",
+            ("check prefixes",),
+        ),
         step="check cards",
         said="Nothing to write: the bank refuses a bad card before it takes money, and says why.",
         minutes=3.3,
@@ -239,7 +274,12 @@ WORK = (
                 "    net -= net * order.discount // 100\n    return Cents(net + net * tax // 100)\n",
             ),
         ),
-        decided=("discounts", "discounts are rounded down", "half a cent belongs to the customer", ("half to even",)),
+        decided=(
+            "discounts",
+            "discounts are rounded down",
+            "half a cent belongs to the customer",
+            ("half to even",),
+        ),
         said="Discounts come off before tax and are rounded down.",
         minutes=1.8,
     ),
@@ -272,12 +312,17 @@ WORK = (
             (
                 "checkout/charge.py",
                 "    answer = bank.charge(order.card, total)\n",
-                "    with db.locked(\"orders\", order.id):\n        if order.charged:\n            return order.charged\n"
+                '    with db.locked("orders", order.id):\n        if order.charged:\n            return order.charged\n'
                 "        answer = bank.charge(order.card, total)\n        order.charged = answer\n",
             ),
         ),
         runs=("pytest -q tests/test_charge.py", "pytest -q tests/test_crash.py"),
-        decided=("double charge", "lock the row of the order", "no change at the bank is needed", ("keys at the bank",)),
+        decided=(
+            "double charge",
+            "lock the row of the order",
+            "no change at the bank is needed",
+            ("keys at the bank",),
+        ),
         step="charge once",
         said="Two clicks charge once. **One test fails**: when the process dies inside the lock, the charge is lost, "
         "and the next click charges again.",

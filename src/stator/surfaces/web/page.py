@@ -119,8 +119,10 @@ def _calendar_day(text: str) -> str:
 
 
 def period(first: int, last: int, now: int) -> str:
-    """12 Feb, 16:02 to 21:03; with both days where they differ."""
+    """12 Feb, 16:02 to 21:03; with both days where they differ, and one time where that is all."""
     began = f"{times.date(first, now)}, {times.hour(first)}"
+    if times.hour(first) == times.hour(last) and times.day(first) == times.day(last):
+        return began
     if times.day(first) == times.day(last):
         return f"{began} to {times.hour(last)}"
     return f"{began} to {times.date(last, now)}, {times.hour(last)}"

@@ -50,7 +50,9 @@ def _inline(text: str) -> Iterator[Piece]:
             yield Piece("", text[end : match.start()])
         kind = str(match.lastgroup)
         is_head = kind == "head"
-        yield Piece("strong" if is_head else kind, unmarked(match[kind]) if is_head else match[kind])
+        yield Piece(
+            "strong" if is_head else kind, unmarked(match[kind]) if is_head else match[kind]
+        )
         end = match.end()
     if end < len(text):
         yield Piece("", text[end:])
