@@ -219,6 +219,9 @@ def _claimed(store: Store, sample: Sample) -> None:
         t.plan("Tell support", "pending", order=2)
         t.try_call(sample.bash, command=check)
         sample.clock.advance(90)
+        t.decide(
+            "write a receipt anew when its mail is lost", topic="receipts", why="customers ask"
+        )
         t.say("Receipts are sent once now.", usage=_usage(3, 34, 21_000))
     sample.clock.advance(300)
 
