@@ -83,7 +83,7 @@ def test_the_page_names_what_each_decided_and_why_and_how_calls_ended(
     page.goto(f"{inspector.address}/compare?a=checkout&b=with-keys")
     table = page.locator(".cmp")
     expect(table).to_contain_text("lock the row")
-    expect(table).to_contain_text("because they survive a restart")
+    expect(table).to_contain_text("they survive a restart")
     expect(table).to_contain_text("Keys are in.")
     expect(page.locator(".lanes .fold").first).to_have_text("one log until t1, @6")
     expect(page.locator(".lanes .part")).to_contain_text("First difference")

@@ -171,3 +171,13 @@ def test_the_ledger_reads_what_moved_and_agrees_with_the_budgets(store: Store) -
     assert sum(part.spend["tokens"] for part in spent["newer"]) == 950
     assert [(part.model, part.spend) for part in spent["fork"]] == [("small", {"tokens": 7})]
     assert spent["older"] == []
+
+
+def test_the_arrow_leads_from_the_search_field_to_what_was_found(
+    page: Page, inspector: RunningInspector
+) -> None:
+    page.goto(f"{inspector.address}/search?q=append-only")
+    field = page.get_by_label("Search for")
+    field.press("ArrowDown")
+    expect(page.locator(".hits li").first).to_be_focused()
+    expect(field).to_have_value("append-only")

@@ -76,11 +76,20 @@ def test_what_may_have_happened_comes_first_with_the_evidence_beside_its_buttons
             "It did not",
             "It did not: run it again",
         ]
-        running = page.locator(".rows.run")
+        running = page.locator(".rows.now")
         assert "writing its answer" in running.inner_text()
         assert running.locator("li").count() == 2
         ended = page.locator(".rows.past").inner_text()
         assert "A call is in doubt" in ended
+
+
+def test_every_other_page_says_how_many_things_need_a_person(
+    page: Page, inspector: RunningInspector
+) -> None:
+    page.goto(inspector.address)
+    cards = page.locator(".needs > li").count()
+    page.goto(f"{inspector.address}/sessions")
+    expect(page.locator(".nav .count")).to_contain_text(str(cards))
 
 
 def test_an_empty_store_says_one_sentence_and_one_command(browser: Any, tmp_path: Path) -> None:

@@ -73,3 +73,16 @@ def test_a_session_that_moves_is_counted_once(
     with store.open("session 1", project="shop 1") as s, s.turn("once more") as t:
         t.say("yes")
     expect(page.locator(".news")).to_have_text("1 new")
+
+
+def test_sessions_whose_times_nobody_knows_stand_apart(
+    page: Page, inspector: RunningInspector, store: Store
+) -> None:
+    work(store)
+    with store.open("undated one", labels={"times": "unknown"}) as s, s.turn("go") as t:
+        t.say("gone")
+    page.goto(f"{inspector.address}/sessions")
+    lists = page.locator("ul.rows.past")
+    expect(lists.nth(0)).to_contain_text("fix-login")
+    expect(lists.nth(1)).to_contain_text("undated one")
+    expect(page.get_by_role("heading", name="Undated")).to_be_visible()

@@ -120,7 +120,8 @@ def test_what_was_said_keeps_its_lines(
 ) -> None:
     page.goto(at(inspector, session))
     said = page.locator(".say .words", has_text="Pushed.")
-    assert said.inner_text() == "Pushed. `b` is 3 now.\n\n- one\n- two"
+    assert said.inner_text() == "Pushed. b is 3 now.\n\n- one\n- two"
+    expect(said.locator("code")).to_have_text("b")
 
 
 def test_the_timeline_is_a_picture_with_words(

@@ -127,7 +127,7 @@ def _refuse(app: Starlette) -> Callable[[Scope, int, str], App]:
 def _failed(request: Request, error: Exception) -> Response:
     assert isinstance(error, StatorError)
     status = 404 if isinstance(error, NotFound) else 400
-    return _message(request, status, str(error))
+    return _message(request, status, error.what, error.hint)
 
 
 def _refused_page(request: Request, error: Exception) -> Response:
@@ -138,5 +138,5 @@ def _refused_page(request: Request, error: Exception) -> Response:
     return _message(request, error.status_code, text)
 
 
-def _message(request: Request, status: int, text: str) -> Response:
-    return render(request, "message.html", status=status, text=text, code=status)
+def _message(request: Request, status: int, text: str, hint: str = "") -> Response:
+    return render(request, "message.html", status=status, text=text, hint=hint, code=status)

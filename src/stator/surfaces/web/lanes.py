@@ -13,6 +13,7 @@ from itertools import groupby, takewhile, zip_longest
 import msgspec
 
 from stator.model.calls.budget import total
+from stator.surfaces.cli.render.amounts import money
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.turns.fold import LogItem, TurnFold
 
@@ -197,7 +198,7 @@ def _cost(a: Lane, b: Lane) -> list[str]:
     less, more = sorted((lane.spend[units[0]], name) for lane, name in ((a, "A"), (b, "B")))
     if less[0] == more[0]:
         return []
-    return [f"{more[1]} cost {(more[0] - less[0]) / 1_000_000:,.2f} {units[0][6:]} more"]
+    return [f"{more[1]} cost {money({units[0]: more[0] - less[0]})} more"]
 
 
 def _time(a: Lane, b: Lane) -> list[str]:

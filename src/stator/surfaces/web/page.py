@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
@@ -17,7 +18,10 @@ from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.turns import subject
 from stator.surfaces.http.served import served
 from stator.surfaces.web import forms, state_words
+from stator.surfaces.web.shape.prose import unmarked
 
+_SOURCE_MAX = 60
+"""Characters that say who a line of a brief comes from, at most."""
 _MONTH_US = 31 * 86_400 * 1_000_000
 TABS = (
     ("needs", "/", "Needs you"),
@@ -56,12 +60,17 @@ def environment(finalize: Callable[[Any], Any] = shown_text) -> Environment:
         tokens=amounts.tokens,
         cached=amounts.cached,
         count=amounts.short,
-        took=amounts.took,
+        took=_took,
         span=times.span,
         clock=times.clock,
         hour=times.hour,
         day=times.day,
         stamp=times.stamp,
+        unmarked=unmarked,
+        calendar_day=_calendar_day,
+        sentence=lambda text: text[:1].upper() + text[1:],
+        source_of=_source_of,
+        quoted=lambda text: text.removeprefix("the user: ").removeprefix("«").removesuffix("»"),
         dashless=lambda text: text.removeprefix("- "),
         endless=lambda text: text.rstrip("\r\n").expandtabs(4),
         below=subject.relative,
@@ -84,6 +93,11 @@ def environment(finalize: Callable[[Any], Any] = shown_text) -> Environment:
     return env
 
 
+def _took(microseconds: int | None) -> str:
+    """0.1 s, 16 s, 3 min; nothing for what took no time that a person would notice, or where it is unknown."""
+    return "" if not microseconds or microseconds < 50_000 else amounts.took(microseconds)
+
+
 def _price(spend: Mapping[str, int]) -> str:
     """What was spent: money where prices are known, else tokens; a dash where neither is."""
     if any(unit.startswith("money:") for unit in spend) or "tokens" not in spend:
@@ -91,9 +105,24 @@ def _price(spend: Mapping[str, int]) -> str:
     return f"{amounts.tokens(spend)} tokens"
 
 
+def _source_of(text: str) -> tuple[str, str]:
+    """Of `[user] t1 …` in a brief: who it comes from, and the rest; nobody where it does not say."""
+    who, closed, rest = text.partition("] ")
+    is_named = bool(closed) and who.startswith("[") and len(who) <= _SOURCE_MAX
+    return (who[1:], rest) if is_named else ("", text)
+
+
+def _calendar_day(text: str) -> str:
+    """2026-02-03 as 3 Feb 2026."""
+    day = datetime.date.fromisoformat(text)
+    return f"{day.day} {day:%b %Y}"
+
+
 def period(first: int, last: int, now: int) -> str:
-    """12 Feb, 16:02 to 21:03; with both days where they differ."""
+    """12 Feb, 16:02 to 21:03; with both days where they differ, and one time where that is all."""
     began = f"{times.date(first, now)}, {times.hour(first)}"
+    if times.hour(first) == times.hour(last) and times.day(first) == times.day(last):
+        return began
     if times.day(first) == times.day(last):
         return f"{began} to {times.hour(last)}"
     return f"{began} to {times.date(last, now)}, {times.hour(last)}"

@@ -182,9 +182,9 @@ class _NeedsReader:
         trash = Trash(self._store).among({row.id: row for row in [*asked, *self._recent]}.values())
         asked = [row for row in asked if row.id not in trash]
         recent = [row for row in self._recent if row.id not in trash]
-        ended = [
-            row for row in recent if row.id not in running and not _is_below(row) and row.turns
-        ][:LATELY]
+        over = [row for row in recent if row.id not in running and not _is_below(row) and row.turns]
+        # Of a session without times nobody knows that it ended lately.
+        ended = sorted(over, key=lambda row: not row.has_times)[:LATELY]
         checked = [row for row in recent if self._now - row.updated <= HISTORY_US]
         read_steps_ahead(itself_asked(self._store), {row.id: row.head for row in checked})
         shared = list(self._files_in_common())
@@ -204,7 +204,9 @@ class _NeedsReader:
         )
 
     def _at_work(self, row: SessionRow) -> AtWork:
-        return AtWork(seen=look(self._store, row, self._prices))
+        seen = look(self._store, row, self._prices)
+        intent = intent_of(self._store, row.id, seen.call.call) if seen.call is not None else None
+        return AtWork(seen=seen, intent=intent)
 
     def _read_commits(
         self,

@@ -25,6 +25,7 @@ from stator.surfaces.http.served import Served, served
 from stator.surfaces.web.lanes import Lane, laid_out, lane, verdict
 from stator.surfaces.web.page import render
 from stator.surfaces.web.pictures.fork import fork_picture
+from stator.surfaces.web.shape.call_view import ACTS, act_of
 
 COMMITS_MAX = 1500
 """Commits of a lane that are read; what a longer one did after that is not compared."""
@@ -65,6 +66,7 @@ def compare(request: Request) -> Response:
         verdict=verdict(left.lane, right.lane),
         picture=fork_picture(lanes.rows, left.lane.steps, right.lane.steps),
         decisions=between(store, a, b).of("decisions") if trunk else [],
+        looks=looks,
     )
 
 
@@ -89,6 +91,13 @@ def _side(found: Served, point: Point, trunk: int) -> ComparedSide:
     turns = _turns(commits)
     is_cut = bool(commits) and commits[-1].seq < point.seq
     return ComparedSide(row=row, point=point, lane=lane(turns, times=row.has_times, cut=is_cut))
+
+
+def looks(verb: str) -> tuple[str, str]:
+    """The icon and the word for what a step did, as on the page of its session."""
+    icon, word, _ = ACTS.get(act_of(verb), ("", "", ""))
+    known = {"decided": "split", "agent": "agent", "revision": "git", "plan": "plan"}
+    return (icon, word) if icon else (known.get(verb, "ring"), verb.capitalize())
 
 
 def _turns(commits: list[Commit]) -> list[TurnFold]:

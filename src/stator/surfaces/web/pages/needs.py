@@ -9,14 +9,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from stator.model.exchange.tool_files import is_shell
 from stator.model.views.open_calls import AGENT_ENDED, DIED, NO_RESULT
 from stator.runtime.driving import policy
 from stator.runtime.facade.outside import person_needs
 from stator.runtime.views.glance.listed import total
 from stator.runtime.views.glance.needs import ClaimedStep, NeededCall, Needs
-from stator.runtime.views.glance.overview import Overview
+from stator.runtime.views.glance.status import AtWork
 from stator.surfaces.cli.render.record_line import arguments
 from stator.surfaces.cli.render.times import span
+from stator.surfaces.cli.render.turns.subject import subject_of
 from stator.surfaces.http.served import served
 from stator.surfaces.web.page import render
 
@@ -93,10 +95,11 @@ def _title(count: int) -> str:
 
 
 def call_text(call: NeededCall) -> str:
-    """`pay(to=ACME, cents=4200)`, on one line."""
+    """`pay(to=ACME, cents=4200)`, on one line; of a shell, the command alone."""
     given = call.intent.known("input") if call.intent is not None else None
     shown = arguments(given) if given is not None else "…"
-    text = f"{call.record.tool}({shown})"
+    is_command = given is not None and is_shell(call.record.tool)
+    text = subject_of(given).words if is_command else f"{call.record.tool}({shown})"
     return text if len(text) <= CALL_MAX else text[: CALL_MAX - 1] + "…"
 
 
@@ -131,11 +134,13 @@ def claim_title(claim: ClaimedStep) -> str:
     }[claim_word(claim)]
 
 
-def doing(one: Overview, now: int) -> str:
+def doing(running: AtWork, now: int) -> str:
     """What a session is at, in a few words."""
-    parts = []
+    one, parts = running.seen, []
     if one.call is not None:
-        parts.append(f"{one.call.tool}, {span(now - one.since)} so far")
+        given = running.intent.known("input") if running.intent is not None else None
+        about = subject_of(given).words[:CALL_MAX] if is_shell(one.call.tool) else ""
+        parts.append(f"{about or one.call.tool}, {span(now - one.since)} so far")
         if one.calls > 1:
             parts.append(f"{one.calls} calls at once")
     elif one.waiting:
@@ -147,4 +152,11 @@ def doing(one: Overview, now: int) -> str:
     return "; ".join(parts)
 
 
-ROUTES = (Route("/", home),)
+def needs_count(request: Request) -> Response:
+    """How many cards the first page has: a script asks for it on every other page."""
+    store = served(request).store
+    number = len(_cards(person_needs(store.port, store.context)))
+    return render(request, "needs_count.html", number=number)
+
+
+ROUTES = (Route("/", home), Route("/needs/count", needs_count))

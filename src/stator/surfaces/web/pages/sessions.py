@@ -15,10 +15,12 @@ from stator.runtime.views.browse.session_list import PagedSession, session_page
 from stator.surfaces.cli.render import amounts
 from stator.surfaces.http.served import served
 from stator.surfaces.web.page import render
+from stator.surfaces.web.shape.prose import unmarked
 
 CURSOR_MAX = 4
 """Numbers of a cursor."""
 TEXT_MAX = 240
+FILTERS_MAX = 12
 
 
 class SessionLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,19 +53,27 @@ def page(request: Request) -> Response:
         cursor=_cursor(request.query_params.get("after", "")),
     )
     live, rest = [list(map(_line, rows)) for rows in (found.live, found.rest)]
-    shown = [*live, *rest]
     older = ""
     if found.cursor is not None:
         after = ".".join(map(str, found.cursor))
         older = "/sessions?" + urlencode({k: v for k, v in chosen.items() if v} | {"after": after})
     return render(
-        request, "sessions.html", tab="sessions", live=live, rest=rest, older=older, chosen=chosen,
-        is_first="after" not in request.query_params,
-        filters=[
-            (name, sorted({getattr(line, name) for line in shown if getattr(line, name)})[:12])
-            for name in ("project", "agent")
-        ],
+        request, "sessions.html", tab="sessions", live=live, older=older, chosen=chosen,
+        rest=[line for line in rest if line.has_times],
+        undated=[line for line in rest if not line.has_times],
+        is_first="after" not in request.query_params, filters=_filters([*live, *rest]),
     )  # fmt: skip
+
+
+def _filters(lines: list[SessionLine]) -> list[tuple[str, list[str]]]:
+    """What the list can be narrowed to; agents are left out where each has a project of its name."""
+    found = {
+        name: sorted({getattr(line, name) for line in lines if getattr(line, name)})
+        for name in ("project", "agent")
+    }
+    if found["agent"] == found["project"]:
+        found["agent"] = []
+    return [(name, values[:FILTERS_MAX]) for name, values in found.items()]
 
 
 def _cursor(text: str) -> tuple[int, ...] | None:
@@ -88,9 +98,9 @@ def _line(one: PagedSession) -> SessionLine:
         id=row.id,
         head=row.head,
         name=row.record.name,
-        asked=" ".join(asked.split())[:TEXT_MAX],
+        asked=unmarked(asked)[:TEXT_MAX],
         ended=_ended(one),
-        said=" ".join(recap.said.split())[:TEXT_MAX],
+        said=unmarked(recap.said)[:TEXT_MAX],
         state=_state(one),
         project=row.record.project,
         agent=row.record.agent,
@@ -108,7 +118,8 @@ def _ended(one: PagedSession) -> str:
         words.append(f"{one.doubts} in doubt")
     if one.waiting:
         words.append(f"{one.waiting} waiting for you")
-    words += [word for word in one.recap.ended if word not in ("nothing open", "still at work")]
+    said = {"nothing open", "still at work", *(["interrupted"] if words else [])}
+    words += [word for word in one.recap.ended if word not in said]
     return ", ".join(words)
 
 

@@ -47,7 +47,12 @@ class _Stretch(msgspec.Struct, frozen=True):
 
 def turn_time(turn: TurnView) -> TurnTime | None:
     """The picture of one turn; None where times are not known, or where nothing took time."""
-    calls = [one for one in turn.items if isinstance(one, CallView) and one.took is not None]
+    # How long a call in doubt took is not known: it is drawn where it began.
+    calls = [
+        one
+        for one in turn.items
+        if isinstance(one, CallView) and (one.took is not None or one.status == "in doubt")
+    ]
     timed = [_Stretch(one.at, one.at + (one.took or 0), one) for one in calls[:BARS_MAX]]
     if not turn.times or not timed:
         return None

@@ -33,6 +33,7 @@ class FileLine(msgspec.Struct, frozen=True, kw_only=True):
     """A file that a turn changed."""
 
     path: str
+    root: str
     shown: str
     op: str
     added: int = 0
@@ -121,7 +122,14 @@ def _files(
         shown = relative(change.path, base)
         added, removed = lines.get(shown, (0, 0))
         files.append(
-            FileLine(path=change.path, shown=shown, op=change.op, added=added, removed=removed)
+            FileLine(
+                path=change.path,
+                root=change.root,
+                shown=shown,
+                op=change.op,
+                added=added,
+                removed=removed,
+            )
         )
     return sorted(files, key=lambda one: -(one.added + one.removed))
 

@@ -20,6 +20,8 @@ MARKS_MAX = 26
 STEP, WAIT, TOP = 24, 32, 14
 WORDS_MAX = 25
 """Characters of a mark's words: the picture has a fixed width."""
+NAMED_MAX = 18
+"""Characters of the name of a call that failed, before what became of it."""
 IDLE_MIN = 5 * 60 * 1_000_000
 """µs between two turns from which on that is shown as waiting."""
 RANKS = {"turn": 0, "doubt": 0, "fail": 1, "wait": 1, "cut": 2, "git": 3, "sub": 3}
@@ -133,7 +135,7 @@ def _call(call: CallView) -> TimelineMark | None:
     if call.is_failed:
         more = ", repaired" if call.repair is not None else ""
         return TimelineMark(
-            kind="fail", at=call.at, words=f"{words[:18]} failed{more}", anchor=anchor
+            kind="fail", at=call.at, words=f"{_cut(words, NAMED_MAX)} failed{more}", anchor=anchor
         )
     return None
 
@@ -142,7 +144,8 @@ def _named(call: CallView) -> str:
     """A call in a few words: the program and its verb, or the verb and the name of a file."""
     if call.act == "shell":
         words = parts(call.about[:400])
-        return gist(words[-1]) if words else "command"
+        named = gist(words[-1]).split() if words else ["command"]
+        return " ".join(word.rpartition("/")[2] or word for word in named)
     about = call.about.rpartition("/")[2] if call.is_path else call.about
     return f"{call.verb.lower()} {about}"
 

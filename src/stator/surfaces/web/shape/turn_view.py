@@ -25,7 +25,7 @@ from stator.surfaces.cli.render.record_line import count, value_of
 from stator.surfaces.cli.render.turns import fold
 from stator.surfaces.cli.render.turns.fold import LogItem, TurnFold
 from stator.surfaces.cli.render.turns.subject import base_of
-from stator.surfaces.web.shape import call_view, texts
+from stator.surfaces.web.shape import call_view, prose, texts
 from stator.surfaces.web.shape.call_view import ACTS, CallView, Repair
 from stator.surfaces.web.shape.changes import Changes, changes_of
 from stator.surfaces.web.shape.texts import ShownText
@@ -46,6 +46,10 @@ SOON = 12
 """Calls after a failure among which the one is that repaired it."""
 PROMPT_MAX = 600
 """Characters of a prompt that are shown as the title of its turn."""
+TOLD_ABOVE = frozenset({"split", "plan"})
+"""Icons of decisions and steps of the plan: where turns are shown in short, they stand above the conversation."""
+PIECES_MAX = 1_200
+"""Pieces of code and stressed words that are set apart on a page; texts beyond that are shown as they were written."""
 
 
 class SayView(msgspec.Struct, kw_only=True):
@@ -56,6 +60,8 @@ class SayView(msgspec.Struct, kw_only=True):
     who: str
     text: ShownText
     partial: bool = False
+    pieces: list[prose.Piece] = []
+    """The text that is shown, with code and stressed words set apart; empty where it is shown as it was written."""
 
 
 class NoteView(msgspec.Struct, kw_only=True):
@@ -162,18 +168,35 @@ def _shaped(found: ReadTurns, *, lines: int, most: int, aside: int | None) -> li
     shaper = _Shaper(found, base)
     views = [shaper.turn(turn) for turn in found.turns if turn.commits]
     left, diffs = lines, DIFFS if most == TURN_LINES else DIFFS_FULL
+    pieces = PIECES_MAX
     for view in views:
+        if most == TURN_LINES:
+            view.lines = [line for line in view.lines if not _is_told_above(line)]
         if aside is not None:
             view.lines = list(_folded(view.lines, aside))
         allowed = min(most, max(LINES_MIN, left))
         view.earlier = max(0, len(view.lines) - allowed)
         view.lines = view.lines[view.earlier :]
         left -= len(view.lines)
+        pieces -= _set_apart(view.lines, pieces)
         for line in reversed(view.lines):
             if diffs and isinstance(line, CallView) and line.is_good:
                 intent = shaper.intents.get(line.seq)
                 diffs -= intent is not None and call_view.with_diff(line, intent, DIFF_ROWS)
     return views
+
+
+def _set_apart(lines: Sequence[Any], most: int) -> int:
+    """Give the words of the model their pieces, as long as there are at most so many; how many there were."""
+    used = 0
+    for line in lines:
+        if isinstance(line, SayView) and not line.who and line.text.text:
+            found = prose.pieces(line.text.text)
+            number = prose.marked(found)
+            if used + number <= most:
+                line.pieces = found
+                used += number
+    return used
 
 
 class _Shaper:
@@ -247,7 +270,7 @@ class _Shaper:
             )
         if commit.kind == "child":
             return self._sub(item, commit)
-        icon = {"revision": "git", "decision": "ring", "plan": "plan", "dead_end": "x"}
+        icon = {"revision": "git", "decision": "split", "plan": "plan", "dead_end": "x"}
         label = {"revision": "Commit", "decision": "Decided", "file": "File", "plan": "Plan"}
         return NoteView(
             seq=item.seq,
@@ -335,6 +358,11 @@ def _folded(lines: Sequence[Any], aside: int) -> Iterator[Any]:
         run = []
         if line is not None:
             yield line
+
+
+def _is_told_above(line: Any) -> bool:
+    """Whether a line only repeats a decision or a step that stands with what the turn changed."""
+    return isinstance(line, NoteView) and line.icon in TOLD_ABOVE
 
 
 def _is_aside(line: Any, most: int) -> bool:

@@ -61,6 +61,15 @@ function search(event) {
   find(".find input")?.focus();
 }
 
+/* Escape leaves a field as it is, where a browser would empty it; the arrow goes on to what was found. */
+function leave(event) {
+  const down = event.key === "ArrowDown" && event.target.matches(".search input");
+  if (event.key !== "Escape" && !down) return;
+  event.preventDefault();
+  event.target.blur?.();
+  if (down) move(1);
+}
+
 function showHelp() {
   let dialog = find("dialog.help");
   if (!dialog) {
@@ -96,8 +105,7 @@ function showHelp() {
 document.addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") return search(event);
   if (event.ctrlKey || event.metaKey || event.altKey || typing(event)) {
-    if (event.key === "Escape") event.target.blur?.();
-    return;
+    return leave(event);
   }
   const gone = going;
   going = false;
