@@ -128,7 +128,6 @@ def test_rows_of_a_session_between_two_places_are_the_same(both, view):
         )
     )
     assert server == file
-    assert file[1]
 
 
 @pytest.mark.parametrize("query", QUESTIONS + [query for _, query in SQL_EXAMPLES])
