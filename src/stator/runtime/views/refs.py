@@ -12,7 +12,6 @@ from stator.errors import Ambiguous, BadPosition, NotFound, Removed
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
 from stator.model.log.query import CallQuery, CallRow, SessionQuery, SessionRow
-from stator.model.records.tables import OUTSIDE
 from stator.model.records.types import Parent
 from stator.model.values.ids import is_id, record_id, short, suffix_of
 from stator.model.values.position import (
@@ -26,17 +25,16 @@ from stator.model.values.position import (
     parse_ref,
 )
 from stator.model.views.unplaced import EXPLAINED, named
-from stator.runtime.base import project_flags, provenance
+from stator.runtime.base import project_flags
 from stator.runtime.base.one_answer import head_seq
 from stator.runtime.base.pages import commit_at, find_entry, matching
-from stator.runtime.views.as_read import unplaced_in
+from stator.runtime.views.as_read import for_one_answer, unplaced_in
+from stator.runtime.views.last_acts import by_last_act
 from stator.runtime.views.reflog import standing_turns, turn_at
 from stator.store.port import StorePort
 
 CANDIDATES = 8
 PAGE = 100
-LOOKED_AT = 16
-"""Commits that are read at once to find what an agent did last."""
 _RECORD = re.compile(r"[0-9a-f]{16}(\.[0-9]+)?\Z")
 """What the id of a record looks like."""
 
@@ -151,33 +149,13 @@ def _beginning(
 
 def last_used(store: StorePort, project: str | None = None) -> SessionRow | None:
     """The session in which an agent did something last, apart from a project's own session and those in the trash.
-    Settling, tagging, scoring or importing a session does not make it the last one."""
+    Settling, tagging, scoring or importing a session does not make it the last one, nor does a transcript without
+    times."""
+    store = for_one_answer(store)
     trash = project_flags.Trash(store)
-    rows = rows_of(store, project=project)
-    rows = (row for row in rows if row.record.mode != "project" and row not in trash)
-    newest, at = None, -1
-    for row in rows:
-        if row.updated <= at:
-            break  # rows are in this order, and no agent did anything later than its session's newest commit
-        seq, acted = last_act(store, row)
-        used = provenance.known_time(store, row.record, seq, acted)
-        if used > at:
-            newest, at = row, used
+    rows = (row for row in rows_of(store, project=project) if row.record.mode != "project")
+    newest = next((row for row in by_last_act(store, rows) if row not in trash), None)
     return None if newest is None else followed(store, newest)
-
-
-def last_act(store: StorePort, row: SessionRow) -> tuple[int, int]:
-    """The newest commit of a session that tells of its agent, and when that happened; of a session in which no agent
-    did anything, its first commit."""
-    upto: int | None = None
-    while True:
-        page = store.commits(row.id, upto=upto, newest_first=True, limit=LOOKED_AT, load=False)
-        for commit in page:
-            if commit.kind not in OUTSIDE or commit.seq == 1:
-                return commit.seq, commit.used
-        if not page:
-            return row.head, row.updated
-        upto = page[-1].seq - 1
 
 
 def rows_of(

@@ -95,7 +95,7 @@ def _show(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
         }
         screen.document("stator.budget/1", found)
         return
-    screen.line(heading(view, opened.now, "budget", room=screen.cut))
+    screen.line(heading(view, opened, "budget", room=screen.cut))
     screen.line()
     screen.line(
         Line(

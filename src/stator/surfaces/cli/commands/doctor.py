@@ -34,6 +34,7 @@ from stator.runtime.base.pages import find_entry
 from stator.runtime.facade.store import Store
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views import attention
+from stator.runtime.views.refs import last_used
 from stator.surfaces.cli.commands.verify import as_json
 from stator.surfaces.cli.exits import FINDING, OK, code_of
 from stator.surfaces.cli.parts.approver_setup import what_is_proven
@@ -287,8 +288,8 @@ def _rebuilt(store: Store) -> Finding:
 
 def _last_used(store: Store) -> str:
     """How long ago a session was last used; empty if there is none or that is unknown."""
-    rows = [row for row in store.sessions(limit=1).rows if row.has_times]
-    return ago(rows[0].updated, store.context.clock()) if rows else ""
+    row = last_used(store.as_read)
+    return ago(row.used, store.context.clock()) if row is not None and row.has_times else ""
 
 
 def _damage(store: Store, about: dict[str, Any]) -> Iterator[Finding]:

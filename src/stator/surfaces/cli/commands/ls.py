@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from stator.errors import BadQuery
-from stator.model.log.query import SessionRow, check_limit
+from stator.model.log.query import SessionQuery, SessionRow, check_limit
 from stator.model.sessions.lifecycle import SHOWN, recorded_status
 from stator.model.values.ids import short
+from stator.runtime.base.pages import matching
 from stator.runtime.base.project_flags import Trash, in_trash, tombstones
+from stator.runtime.views.as_read import for_one_answer
 from stator.runtime.views.glance.listed import ListedSession, listed
+from stator.runtime.views.last_acts import by_last_act
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.render import amounts
 from stator.surfaces.cli.render.documents import session_row
@@ -102,16 +107,12 @@ def ls(
         floor = parse_since(since, opened.now) if since is not None else 0
         if trash:
             return _trash(opened, screen, None if everywhere else opened.project)
-        trashed = Trash(opened.store.port)
-        rows = _rows(opened, None if everywhere else opened.project, agent, status)
-        rows = (row for row in rows if row not in trashed)
-        kept = (
-            row for row in rows if row.updated >= floor and (everywhere or not row.record.adopted)
-        )
-        found = list(islice(kept, wanted + 1))
+        asked = AskedSessions(agent=agent, status=status, since=floor)
+        project = None if everywhere else opened.project
+        found = list(islice(_matching(opened, project, asked), wanted + 1))
         if json:
             for row in found[:wanted]:
-                screen.item(session_row(row))
+                screen.item({**session_row(row), "used": row.used if row.has_times else None})
         else:
             screen.lines(
                 _lines(opened, found[:wanted], screen.width, projects=everywhere, long=long)
@@ -119,7 +120,7 @@ def ls(
         if len(found) > wanted:
             report_cut(screen, wanted, "sessions", f"-n {wanted * 2}", asked=limit is not None)
         if not found:
-            return opened.report_empty("no sessions" if everywhere else _empty_message(opened))
+            return opened.report_empty(_empty_message(opened, project, asked))
     return 0
 
 
@@ -154,26 +155,44 @@ def _trash(opened: OpenedStore, screen: Screen, project: str | None) -> int:
     return 0 if shown else opened.report_empty("the trash is empty")
 
 
-def _empty_message(opened: OpenedStore) -> str:
-    others = bool(opened.store.sessions(limit=1).rows)
-    return "no matching sessions in this project" + (
-        "; --everywhere lists every project" if others else ""
-    )
+class AskedSessions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions are asked for."""
+
+    agent: str | None = None
+    status: str | None = None
+    since: int = 0
+
+    def wants(self, row: SessionRow) -> bool:
+        """Whether it is one of them. A project's own session never is: no agent works in it. Of one without times,
+        nobody knows whether it was used since."""
+        return (
+            row.record.mode != "project"
+            and (self.status is None or row.shown == self.status)
+            and (not self.since or (row.has_times and row.used >= self.since))
+        )
 
 
-def _rows(
-    opened: OpenedStore, project: str | None, agent: str | None, status: str | None
+def _matching(
+    opened: OpenedStore, project: str | None, asked: AskedSessions
 ) -> Iterator[SessionRow]:
-    recorded = recorded_status(status)
-    cursor: tuple[int, ...] | None = None
-    while True:
-        page = opened.store.sessions(project=project, agent=agent, status=recorded, cursor=cursor)
-        # The project's own session holds its policies and flags; no agent works in it.
-        rows = (row for row in page.rows if project is None or row.record.mode != "project")
-        yield from (row for row in rows if status is None or row.shown == status)
-        cursor = page.cursor
-        if cursor is None:
-            return
+    """The sessions that are asked for, those used last first; of every project, with those replaced by another."""
+    store = for_one_answer(opened.store.as_read)
+    query = SessionQuery(project=project, agent=asked.agent, status=recorded_status(asked.status))
+    rows = takewhile(lambda row: row.updated >= asked.since, matching(store, query))
+    listed = (row for row in rows if project is None or not row.record.adopted)
+    trash = Trash(store)
+    used = by_last_act(store, filter(asked.wants, listed))
+    return (row for row in filter(asked.wants, used) if row not in trash)
+
+
+def _empty_message(opened: OpenedStore, project: str | None, asked: AskedSessions) -> str:
+    """That there is nothing, and the nearest wider question that has an answer."""
+    where = "" if project is None else " in this project"
+    if project is not None and next(_matching(opened, None, asked), None) is not None:
+        return f"no matching sessions{where}; --everywhere finds some in other projects"
+    if asked != AskedSessions() and next(_matching(opened, project, AskedSessions()), None):
+        return f"no matching sessions{where}; stator ls without options lists others"
+    return f"no sessions{where}"
 
 
 def _lines(

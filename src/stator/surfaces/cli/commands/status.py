@@ -103,7 +103,7 @@ def _answer(screen: Screen, opened: OpenedStore, *, everywhere: bool) -> None:
         _empty(screen, opened, everywhere=everywhere)
         return
     now = opened.now
-    _needs(screen, found, now)
+    _needs(screen, found, now, everywhere=everywhere)
     screen.line()
     screen.lines(_sessions(found, now, screen.width))
     if len(found.running) > RUNNING_MAX:
@@ -156,11 +156,12 @@ def _empty(screen: Screen, opened: OpenedStore, *, everywhere: bool) -> None:
     if others:
         screen.line(
             Line("no sessions in this project; ").add(count(others, "session"), "bold")
-            .add(" in the store: ").add("stator status --everywhere", "bold")
+            .add(" in the store")
         )  # fmt: skip
     else:
         screen.line("nothing is recorded here yet")
-    screen.lines(_begin())
+    wider = [("stator status --everywhere", "every project of the store")] if others else []
+    screen.lines(_begin([*wider, *BEGIN]))
 
 
 def _no_store(screen: Screen, place: StorePlace) -> None:
@@ -176,16 +177,16 @@ def _no_store(screen: Screen, place: StorePlace) -> None:
     screen.lines(_begin())
 
 
-def _begin() -> Iterator[Line]:
-    wide = max(len(command) for command, _ in BEGIN)
-    for command, why in BEGIN:
+def _begin(commands: Sequence[tuple[str, str]] = BEGIN) -> Iterator[Line]:
+    wide = max(len(command) for command, _ in commands)
+    for command, why in commands:
         yield Line("  ").add(command, "bold", width=wide).add(f"   {why}", "dim")
 
 
 # -- what needs a person --------------------------------------------------------------------------
 
 
-def _needs(screen: Screen, found: ProjectStatus, now: int) -> None:
+def _needs(screen: Screen, found: ProjectStatus, now: int, *, everywhere: bool) -> None:
     screen.line()
     if not found.needs:
         screen.line(Line("Needs you  ", "title").add("nothing", "dim"))
@@ -200,6 +201,11 @@ def _needs(screen: Screen, found: ProjectStatus, now: int) -> None:
         unread = f" and {count(found.not_looked, 'session')} not looked into"
         screen.line(
             Line(f"  … {more:,} more{unread if found.not_looked else ''}: stator top", "dim")
+        )
+    if found.old_doubts:
+        wider = " --everywhere" if everywhere else ""
+        screen.line(
+            Line(f"  older: {found.old_doubts:,} in doubt   stator calls --open{wider}", "dim")
         )
 
 
@@ -357,6 +363,7 @@ def _as_json(found: ProjectStatus, opened: OpenedStore, *, everywhere: bool) -> 
         "sessions": found.sessions,
         "needs": [_need_json(need) for need in found.needs],
         "not_looked": found.not_looked,
+        "old_doubts": found.old_doubts,
         "running": [_running_json(one) for one in found.running],
         "last": [_last_json(one) for one in found.last],
         "week": {
@@ -412,7 +419,7 @@ def _last_json(one: ListedSession) -> dict[str, Any]:
 def _row_json(row: Any) -> dict[str, Any]:
     record = row.record
     about = {"session": row.id, "name": record.name, "agent": record.agent or None}
-    return {**about, "project": record.project, "status": row.shown, "updated": row.updated}
+    return {**about, "project": record.project, "status": row.shown, "updated": row.used}
 
 
 def _cost_json(cost: Cost) -> dict[str, Any]:

@@ -185,5 +185,5 @@ def as_json(one: Overview, now: int) -> dict[str, Any]:
             {"what": w.what, "call": w.call or None, "tool": w.tool or None} for w in one.waiting
         ],
         "unplaced": unplaced_items.all_as_json(one.unplaced),
-        "updated": one.row.updated,
+        "updated": one.row.used,
     }

@@ -19,6 +19,7 @@ from stator.model.log.query import SessionRow
 from stator.model.values.ids import short
 from stator.model.values.position import AtName, AtTurn, Range, parse_position, parse_range
 from stator.runtime.base.context import nap
+from stator.runtime.views.last_acts import acted
 from stator.surfaces.cli.render.lines import Line, cells
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen, note
@@ -267,12 +268,12 @@ def open_to_write(store: str | None) -> Iterator[OpenedStore]:
         yield OpenedStore(opened, place)
 
 
-def heading(view: SessionView, now: int, *more: str, room: int) -> Line:
+def heading(view: SessionView, opened: OpenedStore, *more: str, room: int) -> Line:
     """The line that names the session an answer is about, its status and its size.
 
     Size and age are left out where they do not fit into `room` cells: half a number misleads.
     """
-    row = view.row
+    (row,) = acted(opened.store.as_read, [view.row])
     line = Line(row.record.name, "title").add(" ").add(short(row.id), "id")
     for part in more:
         line.add(" · ", "dim").add(part, "bold")
@@ -280,14 +281,14 @@ def heading(view: SessionView, now: int, *more: str, room: int) -> Line:
         line.add(f" · {row.record.agent}", "dim")
     line.add(" · ", "dim").status(row.shown)
     holds = f"{count(row.turns, 'turn')}, {count(row.head, 'commit')}"
-    for part in (f" · {holds}", f" · {used(row, now)}"):
+    for part in (f" · {holds}", f" · {used(row, opened.now)}"):
         if line.width + cells(part) > room:
             break
         line.add(part, "dim")
     return line
 
 
-def title(screen: Screen, view: SessionView, now: int, *more: str) -> None:
+def title(screen: Screen, view: SessionView, opened: OpenedStore, *more: str) -> None:
     """Print the heading and a blank line under it."""
-    screen.line(heading(view, now, *more, room=screen.cut))
+    screen.line(heading(view, opened, *more, room=screen.cut))
     screen.line()

@@ -70,8 +70,7 @@ def ago(moment: int, now: int) -> str:
 def used(row: SessionRow, now: int) -> str:
     """How long ago a session was used. What its source does not say is not shown as if it was known: then the
     times in the log are those of the source's file."""
-    is_unknown = row.record.labels.get("times") == "unknown"
-    return "times unknown" if is_unknown else ago(row.updated, now)
+    return ago(row.used, now) if row.has_times else "times unknown"
 
 
 def span(microseconds: int) -> str:

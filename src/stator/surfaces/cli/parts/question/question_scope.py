@@ -17,6 +17,8 @@ from stator.errors import BadQuery
 from stator.model.log.query import SessionQuery
 from stator.runtime.base.pages import matching
 from stator.runtime.base.project_flags import Trash
+from stator.runtime.views.as_read import for_one_answer
+from stator.runtime.views.last_acts import by_last_act
 from stator.surfaces.cli.parts.open_store import OpenedStore, title
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen, note
@@ -61,11 +63,11 @@ class QuestionScope(msgspec.Struct, frozen=True):
             return
         from stator.runtime.facade.view import SessionView
 
-        port = self.opened.store.as_read
+        port = for_one_answer(self.opened.store.as_read)
         trash = Trash(port)
         rows = (
             row
-            for row in matching(port, SessionQuery(project=self.project))
+            for row in by_last_act(port, matching(port, SessionQuery(project=self.project)))
             if row.record.mode != "project"
             and (self.everywhere or not row.record.adopted)
             and row not in trash
@@ -79,7 +81,7 @@ class QuestionScope(msgspec.Struct, frozen=True):
         """Print what is answered and where it was looked for."""
         if self.view is not None:
             about = f"{what} of {self.span}" if self.span else what
-            title(screen, self.view, self.opened.now, about)
+            title(screen, self.view, self.opened, about)
             return
         screen.line(Line(self.shown, "title").add(" · ", "dim").add(what, "bold"))
         screen.line()
