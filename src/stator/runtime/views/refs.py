@@ -12,6 +12,7 @@ from stator.errors import Ambiguous, BadPosition, NotFound, Removed
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
 from stator.model.log.query import CallQuery, CallRow, SessionQuery, SessionRow
+from stator.model.log.shown_text import cut_short
 from stator.model.records.types import Parent
 from stator.model.values.ids import is_id, record_id, short, suffix_of
 from stator.model.values.position import (
@@ -34,6 +35,7 @@ from stator.runtime.views.reflog import standing_turns, turn_at
 from stator.store.port import StorePort
 
 CANDIDATES = 8
+NAME_MAX = 40
 PAGE = 100
 _RECORD = re.compile(r"[0-9a-f]{16}(\.[0-9]+)?\Z")
 """What the id of a record looks like."""
@@ -99,7 +101,10 @@ def find_session(
         raise Ambiguous(
             f"{len(rows)} sessions match {text!r:.80}",
             candidates=[f"{row.id} {row.record.project}: {row.record.name}" for row in rows],
-            hint="give an id: " + ", ".join(short(row.id) for row in rows),
+            hint="give more of the name, or an id: "
+            + ", ".join(
+                f"{short(row.id)} ({cut_short(row.record.name, NAME_MAX)})" for row in rows
+            ),
         )
     return followed(store, rows[0]) if named else rows[0]
 
@@ -135,7 +140,7 @@ def _beginning(
     store: StorePort, text: str, project: str | None, trash: project_flags.Trash
 ) -> list[SessionRow]:
     """Sessions whose names begin so: those of the project, else any. Those that one session was adopted for count
-    once."""
+    once; a sub-agent, whose name begins with that of its parent, only where the parent is not among them."""
     found = [
         row
         for row in matching(store, SessionQuery(project=project))
@@ -143,7 +148,11 @@ def _beginning(
     ]
     if not found and project is not None:
         return _beginning(store, text, None, trash)
-    ends = {followed(store, row).id: row for row in found[:CANDIDATES]}
+    ids = {row.id for row in found}
+    alone = [
+        row for row in found if row.record.parent is None or row.record.parent.session not in ids
+    ]
+    ends = {followed(store, row).id: row for row in alone[:CANDIDATES]}
     return list(ends.values())
 
 

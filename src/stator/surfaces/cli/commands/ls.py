@@ -24,7 +24,7 @@ from stator.surfaces.cli.render.lines import ENDED_STYLES, STATUS_STYLES, Line
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.session_words import prompt_beside_name
 from stator.surfaces.cli.render.table import Column, report_cut, table
-from stator.surfaces.cli.render.times import ago, parse_since, used
+from stator.surfaces.cli.render.times import ago, parse_since
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -47,7 +47,7 @@ stator ls --since 2d --json | jq -r .name
 """
 LIMIT = 50
 COLUMNS = (
-    Column(title="SESSION", shrinks=True, least=16),
+    Column(title="SESSION", shrinks=True, least=24),
     Column(title="AGENT", most=16, drop=5),
     Column(title="WHEN"),
     Column(title="TURNS", right=True, drop=4),
@@ -56,7 +56,7 @@ COLUMNS = (
     Column(title="CACHED", right=True, drop=8),
     Column(title="COST", right=True, drop=2),
     Column(title="ENDED"),
-    Column(title="ASKED", shrinks=True, least=16, drop=7),
+    Column(title="ASKED", shrinks=True, least=20, drop=9),
     Column(title="PROJECT", shrinks=True, most=24, drop=1),
     Column(title="STATUS"),
     Column(title="ID"),
@@ -212,7 +212,7 @@ def _cells(one: ListedSession, now: int, *, projects: bool, long: bool) -> list[
     return [
         Line(row.record.name, "bold"),
         row.record.agent,
-        Line(used(row, now), "dim"),
+        Line(ago(row.used, now) if row.has_times else amounts.UNKNOWN, "dim"),
         str(row.turns),
         files if one.files is None or one.files else "",
         amounts.tokens(spend) if row.turns else "",

@@ -20,7 +20,7 @@ from stator.surfaces.cli.render.record_line import arguments, count, size, value
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.session_words import prompt_beside_name, typed_name
 from stator.surfaces.cli.render.table import Column, table
-from stator.surfaces.cli.render.times import span, used
+from stator.surfaces.cli.render.times import ago, span
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import EverywhereFlag, JsonFlag, NoPagerFlag, StoreOption
@@ -307,7 +307,7 @@ def _last_cells(one: ListedSession, now: int) -> list[Line | str]:
         "",
         Line(one.row.record.name, "bold"),
         one.row.record.agent,
-        Line(used(one.row, now), "dim"),
+        Line(ago(one.row.used, now) if one.row.has_times else amounts.UNKNOWN, "dim"),
         ended,
         Line(prompt_beside_name(one), "dim"),
         _money(one.cost),
@@ -325,7 +325,8 @@ def _week(found: ProjectStatus, width: int) -> Iterator[Line]:
         yield line.add("no sessions", "dim")
         return
     spent = amounts.tokens_in_words(week.cost.spend) or f"{amounts.UNKNOWN} tokens"
-    spent = f" · {spent} · {_money(week.cost)}"
+    cost = _money(week.cost)
+    spent = f" · {spent} · {f'cost {cost}' if cost == amounts.UNKNOWN else cost}"
     line.add(count(week.sessions, "session"))
     agents = _agents(week.agents)
     if line.width + len(agents) + len(spent) <= width:

@@ -31,6 +31,11 @@ MADE = re.compile(r"p_[0-9a-f]{32}\Z")
 """An id of a project that was made for it; people do not know it by that."""
 
 
+def project_words(project: str) -> str:
+    """The current project in words."""
+    return "this project" if not project or MADE.match(project) else f"project {project}"
+
+
 class QuestionScope(msgspec.Struct, frozen=True):
     """Where a question looks."""
 
@@ -52,8 +57,7 @@ class QuestionScope(msgspec.Struct, frozen=True):
             return f"{self.span} of {self.view.name}" if self.span else f"session {self.view.name}"
         if self.everywhere:
             return "every project of the store"
-        name = self.opened.project
-        return "this project" if not name or MADE.match(name) else f"project {name}"
+        return project_words(self.opened.project)
 
     def views(self, most: int) -> Iterator[SessionView]:
         """The sessions it looks in, most recently used first: none in the trash, of a project none that another one
@@ -77,13 +81,14 @@ class QuestionScope(msgspec.Struct, frozen=True):
         if next(rows, None) is not None:
             note(f"looked in the {most} sessions used last; -n {most * 2} looks in more")
 
-    def head(self, screen: Screen, what: str) -> None:
-        """Print what is answered and where it was looked for."""
+    def head(self, screen: Screen, what: str, day: str = "") -> None:
+        """Print what is answered and where it was looked for; with the day, if all of it is of one."""
         if self.view is not None:
             about = f"{what} of {self.span}" if self.span else what
-            title(screen, self.view, self.opened, about)
+            title(screen, self.view, self.opened, *filter(None, (about, day)))
             return
-        screen.line(Line(self.shown, "title").add(" · ", "dim").add(what, "bold"))
+        line = Line(self.shown, "title").add(" · ", "dim").add(what, "bold")
+        screen.line(line.add(f" · {day}" if day else "", "dim"))
         screen.line()
 
     def wider(self) -> Iterator[tuple[QuestionScope, str]]:
