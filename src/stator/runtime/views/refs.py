@@ -349,11 +349,21 @@ def span(store: StorePort, session: str, position: AtTurn) -> tuple[Point, Point
     else:
         rows = store.turns(session, after=position.turn - 1, upto=position.turn, ends=True)
         if not rows:
-            raise NotFound(f"no turn {position.turn} in session {session}", session=session)
+            raise _no_turn(store, session, position.turn)
     row = rows[-1]
     # Every commit belongs to a turn from the first one on, so a turn ends where the next begins.
     before = Point(session, row.first - 1, f"t{row.turn - 1}") if row.turn > 1 else nothing
     return before, Point(session, row.end, f"t{row.turn}")
+
+
+def _no_turn(store: StorePort, session: str, turn: int) -> NotFound:
+    row = store.session(session)
+    last = f"its last turn is t{row.turns}" if row.turns else "it has no turns"
+    return NotFound(
+        f"no turn {turn} in session {short(session)} ({cut_short(row.record.name, NAME_MAX)})",
+        hint=last,
+        session=session,
+    )
 
 
 class Siblings(msgspec.Struct, frozen=True):
@@ -374,7 +384,7 @@ def siblings(store: StorePort, session: str, turn: int) -> Siblings:
         parent = store.session(original).record.parent
     rows = store.turns(original, after=turn - 1, upto=turn)
     if not rows:
-        raise NotFound(f"no turn {turn} in session {original}", session=original)
+        raise _no_turn(store, original, turn)
     before = rows[0].first - 1
     made = [
         row

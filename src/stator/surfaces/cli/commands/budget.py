@@ -33,8 +33,6 @@ stator budget fix-login +2usd      two dollars more
 stator budget fix-login 50k tokens 3 turns
 stator budget -s fix-login calls=none  remove the limit on calls
 """
-REPORTED = ("tokens", "seconds")
-"""Units of which a session knows nothing until somebody reports them."""
 
 
 def budget(
@@ -151,7 +149,7 @@ def _noun(unit: str) -> str:
 
 def _amount(unit: str, spent: Mapping[str, int]) -> str:
     """What was spent: a dash if that is unknown, `>` if it is known only of some of it."""
-    if unit not in spent and unit in REPORTED:
+    if unit == "tokens" and unit not in spent:  # nobody reported any
         return UNKNOWN
     if model.is_whole(spent, unit):
         return shown(unit, spent.get(unit, 0))

@@ -64,6 +64,9 @@ COLUMNS = (
     Column(title="CAUSE", shrinks=True, least=8),
     Column(title="SESSION", shrinks=True, most=32, least=10),
 )
+CAUSE = [one.title for one in COLUMNS].index("CAUSE")
+INDENT = 12
+"""Cells before a cause below its call."""
 SHOWN = {"awaiting approval": "waiting"}
 """Statuses that a list shows in fewer words."""
 FILES_MAX = 100
@@ -186,7 +189,20 @@ def _show(
     screen.lines(unplaced_items.lines(waiting))
     named = scope.view is None
     cells = [_cells(one, at, named=named) for one, at in zip(found, times, strict=True)]
-    screen.lines(table(COLUMNS, cells, screen.width))
+    lines = list(table(COLUMNS, cells, screen.width))
+    if all(row.cause in line.plain for row, line in zip(rows, lines[1:], strict=True)):
+        screen.lines(lines)
+        return
+    for each in cells:
+        each[CAUSE] = (
+            ""  # a cause is what one came for: it goes below its call rather than being cut
+        )
+    lines = list(table(COLUMNS, cells, screen.width))
+    screen.lines(lines[:1])
+    for row, line in zip(rows, lines[1:], strict=True):
+        screen.line(line)
+        if row.cause:
+            screen.line(Line(f"{'':{INDENT}}").add(row.cause, "dim"), hang=INDENT)
 
 
 class ReadCall(msgspec.Struct, frozen=True):

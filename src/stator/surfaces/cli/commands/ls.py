@@ -199,14 +199,18 @@ def _lines(
     opened: OpenedStore, rows: list[SessionRow], width: int, *, projects: bool, long: bool
 ) -> Iterator[Line]:
     found = listed(opened.store.as_read, rows, opened.prices())
-    cells = [_cells(one, opened.now, projects=projects, long=long) for one in found]
+    shown = [opened.project_shown(one.row.record.project) if projects else "" for one in found]
+    cells = [
+        _cells(one, opened.now, project, long=long)
+        for one, project in zip(found, shown, strict=True)
+    ]
     if not any(amounts.cached_tokens(one.cost.spend) for one in found):
         for row in cells:
             row[CACHED] = ""  # no dash in every row
     yield from table(COLUMNS, cells, width)
 
 
-def _cells(one: ListedSession, now: int, *, projects: bool, long: bool) -> list[Line | str]:
+def _cells(one: ListedSession, now: int, project: str, *, long: bool) -> list[Line | str]:
     row, spend = one.row, one.cost.spend
     files = amounts.UNKNOWN if one.files is None else f"{one.files:,}"
     return [
@@ -220,7 +224,7 @@ def _cells(one: ListedSession, now: int, *, projects: bool, long: bool) -> list[
         amounts.money(spend, is_computed=one.cost.is_computed) if row.turns else "",
         Line(one.ended or amounts.UNKNOWN, ENDED_STYLES.get(one.ended, "dim")),
         Line(prompt_beside_name(one), "dim"),
-        Line(row.record.project if projects else "", "dim"),
+        Line(project, "dim"),
         Line(row.shown if long else "", STATUS_STYLES.get(row.shown, "")),
         Line(short(row.id) if long else "", "id"),
         Line(f"→ {short(row.record.adopted)}" if row.record.adopted else "", "dim"),

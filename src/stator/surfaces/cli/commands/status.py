@@ -115,18 +115,11 @@ def _answer(screen: Screen, opened: OpenedStore, *, everywhere: bool) -> None:
 
 
 def _heading(found: ProjectStatus, opened: OpenedStore, *, everywhere: bool) -> Line:
-    named = "every project" if everywhere else _short_project(opened)
+    named = "every project" if everywhere else opened.project_shown(opened.project)
     line = Line(named or "no project", "title").add(f" · {count(found.sessions, 'session')}")
     taken = _bytes(opened.place)
     where = _short_path(opened.place.shown) + (f" ({size(taken)})" if taken else "")
     return line.add(f" · store {where}", "dim")
-
-
-def _short_project(opened: OpenedStore) -> str:
-    """A project by the last part of its folder: its path, or where one is that people do not know by its id."""
-    project = opened.project
-    folder = opened.store.context.root if project.startswith("p_") else project
-    return os.path.basename(folder.rstrip("/")) or project if folder.startswith("/") else project
 
 
 def _short_path(path: str) -> str:

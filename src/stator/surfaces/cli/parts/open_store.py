@@ -33,6 +33,8 @@ if TYPE_CHECKING:  # loaded by the commands that read a session: a list of sessi
     from stator.runtime.views.glance.listed import Prices
 
 LAST = "last"
+ID_SHOWN = 10
+"""Characters of an id that no person gave."""
 HOW_TO_NAME = "name a session, then a turn or a range: fix-login t2, fix-login:t2, t4..t5"
 
 
@@ -45,6 +47,15 @@ class OpenedStore(msgspec.Struct, frozen=True):
     @property
     def project(self) -> str:
         return self.store.context.project
+
+    def project_shown(self, project: str) -> str:
+        """A project by the last part of its folder: its path, or where this one is, which has an id that nobody
+        knows it by."""
+        here = project == self.project and project.startswith("p_")
+        folder = self.store.context.root if here else project
+        if folder.startswith("/"):
+            return os.path.basename(folder.rstrip("/")) or project
+        return project[:ID_SHOWN] if project.startswith("p_") else project
 
     @property
     def now(self) -> int:
@@ -271,14 +282,15 @@ def open_to_write(store: str | None) -> Iterator[OpenedStore]:
 def heading(view: SessionView, opened: OpenedStore, *more: str, room: int) -> Line:
     """The line that names the session an answer is about, its status and its size.
 
-    Size and age are left out where they do not fit into `room` cells: half a number misleads.
+    Agent, size and age are left out where they do not fit into `room` cells: half a number misleads.
     """
     (row,) = acted(opened.store.as_read, [view.row])
     line = Line(row.record.name, "title").add(" ").add(short(row.id), "id")
     for part in more:
         line.add(" · ", "dim").add(part, "bold")
-    if row.record.agent:
-        line.add(f" · {row.record.agent}", "dim")
+    agent = f" · {row.record.agent}" if row.record.agent else ""
+    if line.width + cells(agent) + cells(f" · {row.shown}") <= room:
+        line.add(agent, "dim")
     line.add(" · ", "dim").status(row.shown)
     holds = f"{count(row.turns, 'turn')}, {count(row.head, 'commit')}"
     for part in (f" · {holds}", f" · {used(row, opened.now)}"):
