@@ -102,7 +102,9 @@ def _for_prompt(prompt: str, max_tokens: int, store: str | None, *, json: bool, 
 def _to_read(screen: Screen, text: str) -> None:
     """Print it for a person: wrapped between words, nothing cut."""
     for line in text.split("\n"):
-        screen.whole(_line(line).wrapped(screen.width, INDENT, rows=len(line) + 1))
+        made = _line(line)
+        fits = made.width <= screen.width
+        screen.whole([made] if fits else made.wrapped(screen.width, INDENT, rows=len(line) + 1))
 
 
 def _line(text: str) -> Line:
