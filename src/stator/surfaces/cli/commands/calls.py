@@ -205,7 +205,7 @@ def _show(
             screen.line(Line(f"{'':{INDENT}}").add(row.cause, "dim"), hang=INDENT)
 
 
-class ReadCall(msgspec.Struct, frozen=True):
+class ListedCall(msgspec.Struct, frozen=True):
     """A call of a list, with its intent and its session."""
 
     row: CallRow
@@ -220,7 +220,7 @@ class ReadCall(msgspec.Struct, frozen=True):
         return self.intent.when if self.session.has_times else None
 
 
-def _read(opened: OpenedStore, rows: Sequence[CallRow]) -> list[ReadCall]:
+def _read(opened: OpenedStore, rows: Sequence[CallRow]) -> list[ListedCall]:
     """The calls of a list, with what is shown of them: read in one call of the store."""
     store = for_one_answer(opened.store.as_read)
     places: dict[str, list[int]] = {}
@@ -229,7 +229,7 @@ def _read(opened: OpenedStore, rows: Sequence[CallRow]) -> list[ReadCall]:
     ahead(store, *(one for session, seqs in places.items() for one in _asks(session, seqs)))
     bases = {session: _base(store.entries(session, "files", limit=FILES_MAX)) for session in places}
     return [
-        ReadCall(
+        ListedCall(
             row,
             commit_at(store, row.session, row.seq),
             store.session(row.session),
@@ -250,7 +250,7 @@ def _base(entries: Iterable[Entry]) -> str:
     return base_of(record.path for record in records if isinstance(record, FileRecord))
 
 
-def _cells(one: ReadCall, when: str, *, named: bool) -> list[Line | str]:
+def _cells(one: ListedCall, when: str, *, named: bool) -> list[Line | str]:
     row = one.row
     subject = subject_of(value_of(one.intent, "input"), one.base).words
     return [
