@@ -26,10 +26,13 @@ FIRST_BATCH, BATCH = 8, 128
 """Sessions whose newest commits are read in one call: few at first, because most questions need only the first."""
 
 
-def by_last_act(store: StorePort, rows: Iterable[SessionRow]) -> Iterator[SessionRow]:
+def by_last_act(
+    store: StorePort, rows: Iterable[SessionRow], *, distrust: bool = False
+) -> Iterator[SessionRow]:
     """Sessions that a store listed, newest first by what their agents did, each with when that was. Those of which no
-    time is known come last. Reads no more of the rows than are needed for what is taken."""
-    marked: dict[tuple[str, str], dict[str, int]] = {}
+    time is known come last. Reads no more of the rows than are needed for what is taken. With `distrust`, what came
+    from a bundle counts as made when it was imported, if not before: its maker chose its times."""
+    marked: dict[tuple[str, str], dict[str, int]] | None = {} if distrust else None
     waiting: list[tuple[int, int, SessionRow]] = []
     untimed: list[SessionRow] = []
     count = 0
@@ -51,17 +54,19 @@ def acted(
     rows: Sequence[SessionRow],
     marked: dict[tuple[str, str], dict[str, int]] | None = None,
 ) -> list[SessionRow]:
-    """These sessions, each with when its agent last did something. `marked` is kept from one call to the next: which
-    sessions of each project came from a bundle."""
+    """These sessions, each with when its agent last did something. `marked`, where bundles are distrusted, is kept
+    from one call to the next: which sessions of each project came from one."""
     ahead(store, *map(_asks_newest, rows))
-    return [_acted(store, row, {} if marked is None else marked) for row in rows]
+    return [_acted(store, row, marked) for row in rows]
 
 
 def _acted(
-    store: StorePort, row: SessionRow, marked: dict[tuple[str, str], dict[str, int]]
+    store: StorePort, row: SessionRow, marked: dict[tuple[str, str], dict[str, int]] | None
 ) -> SessionRow:
     seq, at = _last_act(store, row)
     scope = (row.record.tenant, row.record.project)
+    if marked is None:
+        return msgspec.structs.replace(row, acted=at)
     if scope not in marked:
         marked[scope] = provenance.marks_in(store, row.record)
     if row.id in marked[scope]:

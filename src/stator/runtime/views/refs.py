@@ -163,7 +163,9 @@ def last_used(store: StorePort, project: str | None = None) -> SessionRow | None
     store = for_one_answer(store)
     trash = project_flags.Trash(store)
     rows = (row for row in rows_of(store, project=project) if row.record.mode != "project")
-    newest = next((row for row in by_last_act(store, rows) if row not in trash), None)
+    newest = next(
+        (row for row in by_last_act(store, rows, distrust=True) if row not in trash), None
+    )
     return None if newest is None else followed(store, newest)
 
 

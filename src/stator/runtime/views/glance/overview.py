@@ -69,6 +69,7 @@ def overview(
     prices: Prices | None = None,
 ) -> list[Overview]:
     """Sessions at work, interrupted or waiting for a person (or all), those that wait first."""
+    store = for_one_answer(store)
     if everything:
         rows = list(_pages(store, SessionQuery(project=project)))
     else:
