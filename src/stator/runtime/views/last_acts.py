@@ -56,7 +56,7 @@ def acted(
 ) -> list[SessionRow]:
     """These sessions, each with when its agent last did something. `marked`, where bundles are distrusted, is kept
     from one call to the next: which sessions of each project came from one."""
-    ahead(store, *map(_asks_newest, rows))
+    ahead(store, *map(asks_newest, rows))
     return [_acted(store, row, marked) for row in rows]
 
 
@@ -81,14 +81,15 @@ def _batches(rows: Iterable[SessionRow]) -> Iterator[list[SessionRow]]:
         size = BATCH
 
 
-def _asks_newest(row: SessionRow) -> Read:
+def asks_newest(row: SessionRow) -> Read:
+    """What is read of a session to know when its agent last did something, nearly always."""
     return read("commits", row.id, newest_first=True, limit=NEWEST, load=False)
 
 
 def _last_act(store: StorePort, row: SessionRow) -> tuple[int, int]:
     """The newest commit of a session that tells of its agent, and when that happened; of a session in which no agent
     did anything, its first commit."""
-    asked = _asks_newest(row)
+    asked = asks_newest(row)
     page = store.commits(*asked.args, **asked.options)
     while page:
         for commit in page:

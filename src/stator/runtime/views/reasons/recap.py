@@ -35,7 +35,7 @@ from stator.runtime.base.pages import commit_at, commits_at, counts_of, matching
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.views.as_read import for_one_answer, read_ahead, to_settle, unplaced_in
 from stator.runtime.views.file_changes import FileChange, asks_changed, changed_by
-from stator.runtime.views.last_acts import acted, by_last_act
+from stator.runtime.views.last_acts import acted, asks_newest, by_last_act
 from stator.runtime.views.refs import find_session
 from stator.store.port import StorePort
 
@@ -67,12 +67,12 @@ def recap(
         found.append(_recap(store, row))
         if len(found) >= limit and not sessions:
             break
-    return found
+    return sorted(found, key=lambda one: (one.times_known, one.at), reverse=True)
 
 
 def _named(store: StorePort, names: Sequence[str], project: str | None) -> Iterator[SessionRow]:
     rows = [find_session(store, name, project=project) for name in names]
-    return iter(sorted(acted(store, rows), key=lambda row: (row.has_times, row.used), reverse=True))
+    return iter(rows)
 
 
 def _rows(store: StorePort, project: str | None) -> Iterator[SessionRow]:
@@ -101,8 +101,9 @@ def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
     session = row.id
     store = for_one_answer(store)
     asked_for = ("plan", "revisions", "calls", "tags", "children")
-    also = [*asks_changed(row), *_asks_log(row)]
+    also = [*asks_changed(row), *_asks_log(row), asks_newest(row)]
     read_ahead(store, session, *asked_for, limit={"children": CHILDREN_MAX}, also=also)
+    (row,) = acted(store, [row])
     turn, asked = asked_in(_prompts(store, row), row.record.name)
     steps = [e.record for e in store.entries(session, "plan") if isinstance(e.record, PlanRecord)]
     states: list[str] = [step.status for step in steps if step.status != "dropped"]
