@@ -373,16 +373,16 @@ def test_a_list_of_sessions_costs_one_call(told):
     )  # and what a fork found of files
 
 
-def test_the_status_of_a_project_costs_six_calls(told):
+def test_the_status_of_a_project_costs_seven_calls(told):
     now = told.store.context.clock()
     asked = lambda: status(told.store.as_read, project="shop", now=now)  # noqa: E731
-    assert told.cost(asked) <= 6
+    assert told.cost(asked) <= 7
 
 
 def test_the_status_of_a_project_with_checks_costs_three_calls_more(checked):
     now = checked.store.context.clock()
     asked = lambda: status(checked.store.as_read, project="shop", now=now)  # noqa: E731
-    assert checked.cost(asked) <= 9
+    assert checked.cost(asked) <= 10
 
 
 def test_steps_that_were_checked_cost_the_hot_page_and_the_state_one_call_more(checked):

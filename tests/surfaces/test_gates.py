@@ -43,12 +43,13 @@ def doubt(ask):
 
 def test_approvals_lists_waiting_calls_and_how_to_answer(waits, ask):
     answer = ask("approvals")
-    assert re.sub(r"waiting for \d+ s\n", "waiting for N s\n", normal(answer.out)) == (
+    assert re.sub(r"waiting for \d+ s   ", "waiting for N s   ", normal(answer.out)) == (
         "CALL       WHAT IT ASKS FOR\n"
-        "c_…  pay(amount=500, to=ACME\\x1b[2J) · write · t4 of fix-login · waiting for N s\n"
+        "c_…  pay(amount=500, to=ACME\\x1b[2J) · write · t4 of fix-login · waiting for N s   "
+        "stator approve c_…\n"
         "           reason: payments above 100\n"
         "\n"
-        "answer with: stator approve CALL, or stator deny CALL\n"
+        "or deny it: stator deny CALL\n"
         "any process of this user can approve, also the agent: no passphrase is set\n"
     ).replace("c_…  ", "c_… ")
     (item,) = rows(ask("approvals", "--json"))
@@ -155,6 +156,13 @@ def test_a_call_is_settled_with_its_return_value(store, ask):
     assert "no call is in doubt in this project" in ask("settle").err
 
 
+def test_settle_of_a_call_without_a_verdict_shows_it_with_the_commands(store, ask):
+    call = doubt(ask)
+    answer = ask("settle", call)
+    assert answer.code == 1
+    assert answer.out == ask("settle").out
+
+
 def test_settle_as_json(store, ask):
     found = json.loads(ask("settle", doubt(ask), "--run-again", "--json").out)
     assert (found["schema"], found["verdict"]) == ("stator.settled/1", "run again")
@@ -164,7 +172,7 @@ def test_settle_as_json(store, ask):
     ("words", "code", "message"),
     [
         (["--done"], 2, "the call is missing"),
-        (["CALL"], 2, "use exactly one of"),
+        (["CALL", "--value", "3"], 2, "use exactly one of"),
         (["CALL", "--done", "--not-done"], 2, "use exactly one of"),
         (["CALL", "--done", "--value", "{"], 2, "--value is not JSON"),
         (["CALL", "--not-done", "--value", "3"], 2, "only a call settled as done can have a value"),
@@ -183,18 +191,18 @@ def test_an_invalid_settlement_says_why(store, ask, words, code, message):
 
 def test_a_budget_shows_spending_and_unknown_money_as_unknown(store, ask):
     assert ask("budget").lines[2:] == [
-        "                      limit           spent",
-        "  tokens                  -    1,200 tokens",
-        "  money                   -         unknown",
-        "  calls                   -         4 calls",
-        "  turns                   -         3 turns",
-        "  seconds                 -       0 seconds",
+        "  UNIT                LIMIT           SPENT",
+        "  tokens               none    1,200 tokens",
+        "  money                none               –",
+        "  calls                none         4 calls",
+        "  turns                none         3 turns",
+        "  seconds              none       0 seconds",
     ]
 
 
 def test_a_budget_can_be_raised_and_shows_when_it_is_used_up(store, ask):
     answer = ask("budget", "fix-login", "+2usd", "1k", "tokens", "1h30m")
-    assert "2.00 usd         unknown" in answer.out
+    assert "2.00 usd               –" in answer.out
     assert "1,000 tokens    1,200 tokens" in answer.out
     assert "1h30m       0 seconds" in answer.out
     assert "used up: 1,200 tokens of 1,000 tokens spent" in answer.out

@@ -199,7 +199,7 @@ def test_bundles_and_transcripts_can_be_imported_together(ask, store, tmp_path, 
 def test_commands_work_on_imported_sessions(ask, kept):
     here(kept / "a.jsonl", *turn_lines(1), *turn_lines(2), name="fix it")
     ask("import", "notebook")
-    assert "notebook  2023-11-14      2      2" in ask("ls").out
+    assert "notebook  14 Nov 2023      2      2" in ask("ls").out
     assert "fix it" in ask("ls", "--status", "paused").out
     assert ask("ls", "--status", "open").out == ""
     assert "recorded    import:notebook" in ask("show").out
@@ -208,7 +208,7 @@ def test_commands_work_on_imported_sessions(ask, kept):
     why = ask("why", "f2.py").out
     assert "asked: do 2" in why
     assert "“I will.” (the agent's words; no decision recorded)" in why
-    assert "22:13:28 t2" in ask("calls").out
+    assert "22:13:28  t2" in ask("calls").out
 
 
 # -- in separate processes ----------------------------------------------------------------------

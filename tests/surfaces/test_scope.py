@@ -34,7 +34,7 @@ def test_questions_without_a_session_are_about_the_project_and_say_so(sessions, 
     assert {row["session"] for row in items(ask("decisions", "--json"))} == {
         row["id"] for row in items(ask("ls", "--json"))
     }
-    assert ask("calls").lines[0] == "project shop · calls"
+    assert ask("calls").lines[0].startswith("project shop · calls")
     assert "pay(amount=5)" in ask("calls").out
     assert ask("search", "cart").lines[0] == "project shop · matches"
     assert "looked in 2 sessions of this project" in ask("why", "auth.py").out

@@ -43,7 +43,7 @@ def test_the_status_says_what_needs_you_with_the_command_and_how_the_last_sessio
     assert "in doubt" in last
     assert "fix the login bug" in last
     assert last.endswith("–")  # no price is recorded
-    assert "This week  1 session · 1.2 k tokens · –" in lines
+    assert "This week  1 session · 1.2 k tokens · cost –" in lines
     assert lines[-1] == "stator log fix-login · stator recap · stator --help"
 
 

@@ -53,7 +53,7 @@ def inspector(store: Store) -> Iterator[RunningInspector]:
 
 class BrowserLoop:
     """The event loop of playwright, which stays marked as running in this thread between the calls of a test. Tests of
-    other folders run loops of their own here, so the mark is taken away after each test and put back before the next."""
+    other folders run loops of their own here, so the mark is taken away after each test, and put back."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None

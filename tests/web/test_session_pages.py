@@ -168,8 +168,8 @@ def test_a_fork_counts_what_it_did_itself(
     page.goto(at(inspector, fork.id))
     numbers = page.locator(".nums").inner_text().split("\n")
     said = dict(zip(numbers[1::2], numbers[::2], strict=True))
-    assert said["calls"] == "1"
-    assert said["turns, after 1 of another session"] == "1"
+    assert said["call"] == "1"
+    assert said["turn, after 1 of another session"] == "1"
 
 
 def test_every_page_of_a_session_has_one_title_and_one_main_part(

@@ -68,10 +68,17 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     """Whether readers know that the agent of a recorded session is not at work; a store by itself does not."""
     counts: Counts | None = None
     """How much it holds, where the reader asked for that. No part of any document."""
+    acted: int = 0
+    """When its agent last did something, where the reader asked for that; 0 where it did not."""
 
     @property
     def id(self) -> str:
         return self.record.id
+
+    @property
+    def used(self) -> int:
+        """When it was last used: by what its agent did, or where nobody looked for that, by its newest commit."""
+        return self.acted or self.updated
 
     @property
     def has_times(self) -> bool:

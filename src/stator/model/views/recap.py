@@ -90,7 +90,9 @@ class SessionRecap(msgspec.Struct, frozen=True, kw_only=True):
     """The last words of the agent."""
     said_seq: int = 0
     in_doubt: list[str] = []
-    """Calls that may or may not have happened: id and tool."""
+    """Calls that may or may not have happened, and that a person is asked about: id and tool."""
+    old_doubts: int = 0
+    """Calls that may or may not have happened, so long ago in an imported session that nobody is asked."""
     waiting: list[str] = []
     """Calls that wait for a person: id and tool."""
     last_turn: str = ""
@@ -198,6 +200,8 @@ def _ended(one: SessionRecap) -> Iterable[str]:
         yield "stops in the middle of a turn"
     elif one.last_turn == "error":
         yield "its last turn failed"
+    if one.old_doubts:
+        yield f"{_count(one.old_doubts, 'call')} without a result"
     if one.revisions:
         yield f"committed {one.revisions[0]}" + (" and pushed" if one.pushed else "")
         if one.files_since:
@@ -206,5 +210,12 @@ def _ended(one: SessionRecap) -> Iterable[str]:
         yield f"{_count(one.steps_open, 'step')} open"
     elif one.steps_claimed:
         yield "no step open, but none of those claimed is checked"
-    elif not (one.in_doubt or one.waiting or cut or one.mid_turn or one.status == "active"):
+    elif not (
+        one.in_doubt
+        or one.old_doubts
+        or one.waiting
+        or cut
+        or one.mid_turn
+        or one.status == "active"
+    ):
         yield "nothing open"

@@ -171,7 +171,7 @@ class _Telling:
     ) -> ToldSession:
         (found,) = recap(self._store, sessions=[session])
         row = self._store.session(session)
-        when = age(self._context.clock(), row.updated) if found.times_known else ""
+        when = age(self._context.clock(), found.at) if found.times_known else ""
         ended = "; ".join(_plain_ending(found))
         branch = row.record.labels.get("branch", "")
         lines = [

@@ -64,6 +64,7 @@ from stator.runtime.views.as_read import (
     read_ahead,
     unplaced_in,
 )
+from stator.runtime.views.last_acts import acted
 from stator.runtime.views.refs import Point, arguments_of, intent_of
 from stator.runtime.views.trust.names import session_name_origin
 from stator.store.port import StorePort
@@ -119,7 +120,7 @@ class _Gathering:
         self._bytes = max(tokens, 1) * BYTES_PER_TOKEN
         self._read_ahead()
         self._newest = NewestCommits(store, session, self._sources())
-        self._row, self._head = self._newest.row, self._newest.head
+        (self._row,), self._head = acted(store, [self._newest.row]), self._newest.head
         self._entries = functools.cache(self._look_up_entries)
         self._folder = ""
         self._labels = Labels(self._newest)
@@ -241,7 +242,6 @@ class _Gathering:
 
     def _opening(self, story: SessionStory, files: Sequence[NetFile]) -> BriefOpening:
         record, shown = self._row.record, self._row.shown
-        known = record.labels.get("times") != "unknown"
         sentences = lines.ended(
             story,
             at_work=shown == "active" and not self._here.own,
@@ -254,7 +254,7 @@ class _Gathering:
         return BriefOpening(
             own=self._here.own,
             agent=record.agent,
-            used=minute(self._row.updated) if known else "at an unknown time",
+            used=minute(self._row.used) if self._row.has_times else "at an unknown time",
             ended=sentences,
             about=[
                 ("branch", record.labels.get("branch", "")),

@@ -19,6 +19,7 @@ from stator.runtime.base.context import Context
 from stator.runtime.base.pages import counts_of, matching
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.views.as_read import for_one_answer, is_history, may_be_in_doubt, to_settle
+from stator.runtime.views.last_acts import by_last_act
 from stator.runtime.views.trust.names import session_name_origin
 from stator.store.port import StorePort
 
@@ -48,7 +49,7 @@ def start_dose(store: StorePort, context: Context, starting: Starting) -> Dose:
     lines = list(_open_calls(store, context))
     previous = next(worked_in(store, context, starting.session), None)
     if previous is not None:
-        when = age(context.clock(), previous.updated) if previous.has_times else ""
+        when = age(context.clock(), previous.used) if previous.has_times else ""
         about = session_about(previous.record.agent, when, _ended(store, previous))
         origin = session_name_origin(store, previous, context)
         lines.append(
@@ -117,19 +118,14 @@ def worked_in(store: StorePort, context: Context, own: str) -> Iterator[SessionR
     """Sessions of the project that people worked in, the newest first, without this one; at the end those of which
     it is not known when that was."""
     trash = Trash(store)
-    undated = []
-    for row in islice(matching(store, SessionQuery(project=context.project)), ROWS):
+    rows = islice(matching(store, SessionQuery(project=context.project)), ROWS)
+    for row in by_last_act(store, rows):
         record = row.record
         is_child = record.parent is not None and record.parent.kind == "child"
         if record.mode == "project" or record.adopted or is_child or not row.turns:
             continue
-        if row.id == own or row in trash:
-            continue
-        if row.has_times:
+        if row.id != own and row not in trash:
             yield row
-        else:
-            undated.append(row)
-    yield from undated
 
 
 def _ended(store: StorePort, row: SessionRow) -> str:

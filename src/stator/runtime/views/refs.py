@@ -12,7 +12,7 @@ from stator.errors import Ambiguous, BadPosition, NotFound, Removed
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
 from stator.model.log.query import CallQuery, CallRow, SessionQuery, SessionRow
-from stator.model.records.tables import OUTSIDE
+from stator.model.log.shown_text import cut_short
 from stator.model.records.types import Parent
 from stator.model.values.ids import is_id, record_id, short, suffix_of
 from stator.model.values.position import (
@@ -26,19 +26,17 @@ from stator.model.values.position import (
     parse_ref,
 )
 from stator.model.views.unplaced import EXPLAINED, named
-from stator.runtime.base import project_flags, provenance
+from stator.runtime.base import project_flags
 from stator.runtime.base.one_answer import head_seq
 from stator.runtime.base.pages import commit_at, find_entry, matching
-from stator.runtime.views.as_read import unplaced_in
+from stator.runtime.views.as_read import for_one_answer, unplaced_in
+from stator.runtime.views.last_acts import by_last_act
 from stator.runtime.views.reflog import standing_turns, turn_at
 from stator.store.port import StorePort
 
 CANDIDATES = 8
+NAME_MAX = 40
 PAGE = 100
-NAME_SHOWN = 48
-"""Characters of a session's name in an error."""
-LOOKED_AT = 16
-"""Commits that are read at once to find what an agent did last."""
 _RECORD = re.compile(r"[0-9a-f]{16}(\.[0-9]+)?\Z")
 """What the id of a record looks like."""
 
@@ -103,16 +101,14 @@ def find_session(
         raise Ambiguous(
             f"{len(rows)} sessions match {text!r:.80}",
             candidates=[f"{row.id} {row.record.project}: {row.record.name}" for row in rows],
-            hint="give an id: " + ", ".join(_id_and_name(row) for row in rows),
+            hint="give more of the name, or an id: "
+            + ", ".join(map(_id_and_name, rows)),
         )
     return followed(store, rows[0]) if named else rows[0]
 
 
 def _id_and_name(row: SessionRow) -> str:
-    name = row.record.name
-    if len(name) > NAME_SHOWN:  # names of sub-agents differ at their end
-        name = f"{name[: NAME_SHOWN - 12]}…{name[-11:]}"
-    return f"{short(row.id)} ({name})"
+    return f"{short(row.id)} ({cut_short(row.record.name, NAME_MAX)})"
 
 
 def _hint(store: StorePort, text: str, project: str | None) -> str:
@@ -124,7 +120,7 @@ def _hint(store: StorePort, text: str, project: str | None) -> str:
 
     known = store.sessions(SessionQuery(project=project), limit=PAGE).rows
     names = {row.record.name.lower(): row for row in reversed(known)}
-    similar = get_close_matches(text[:NAME_SHOWN].lower(), names, n=1)
+    similar = get_close_matches(text[:NAME_MAX].lower(), names, n=1)
     if similar:
         return f"did you mean {_id_and_name(names[similar[0]])}?"
     return "stator ls lists sessions"
@@ -176,33 +172,15 @@ def _is_part_of(row: SessionRow, others: Container[str]) -> bool:
 
 def last_used(store: StorePort, project: str | None = None) -> SessionRow | None:
     """The session in which an agent did something last, apart from a project's own session and those in the trash.
-    Settling, tagging, scoring or importing a session does not make it the last one."""
+    Settling, tagging, scoring or importing a session does not make it the last one, nor does a transcript without
+    times."""
+    store = for_one_answer(store)
     trash = project_flags.Trash(store)
-    rows = rows_of(store, project=project)
-    rows = (row for row in rows if row.record.mode != "project" and row not in trash)
-    newest, at = None, -1
-    for row in rows:
-        if row.updated <= at:
-            break  # rows are in this order, and no agent did anything later than its session's newest commit
-        seq, acted = last_act(store, row)
-        used = provenance.known_time(store, row.record, seq, acted)
-        if used > at:
-            newest, at = row, used
+    rows = (row for row in rows_of(store, project=project) if row.record.mode != "project")
+    newest = next(
+        (row for row in by_last_act(store, rows, distrust=True) if row not in trash), None
+    )
     return None if newest is None else followed(store, newest)
-
-
-def last_act(store: StorePort, row: SessionRow) -> tuple[int, int]:
-    """The newest commit of a session that tells of its agent, and when that happened; of a session in which no agent
-    did anything, its first commit."""
-    upto: int | None = None
-    while True:
-        page = store.commits(row.id, upto=upto, newest_first=True, limit=LOOKED_AT, load=False)
-        for commit in page:
-            if commit.kind not in OUTSIDE or commit.seq == 1:
-                return commit.seq, commit.used
-        if not page:
-            return row.head, row.updated
-        upto = page[-1].seq - 1
 
 
 def rows_of(
@@ -387,11 +365,21 @@ def span(store: StorePort, session: str, position: AtTurn) -> tuple[Point, Point
     else:
         rows = store.turns(session, after=position.turn - 1, upto=position.turn, ends=True)
         if not rows:
-            raise NotFound(f"no turn {position.turn} in session {session}", session=session)
+            raise _no_turn(store, session, position.turn)
     row = rows[-1]
     # Every commit belongs to a turn from the first one on, so a turn ends where the next begins.
     before = Point(session, row.first - 1, f"t{row.turn - 1}") if row.turn > 1 else nothing
     return before, Point(session, row.end, f"t{row.turn}")
+
+
+def _no_turn(store: StorePort, session: str, turn: int) -> NotFound:
+    row = store.session(session)
+    last = f"its last turn is t{row.turns}" if row.turns else "it has no turns"
+    return NotFound(
+        f"no turn {turn} in session {short(session)} ({cut_short(row.record.name, NAME_MAX)})",
+        hint=last,
+        session=session,
+    )
 
 
 class Siblings(msgspec.Struct, frozen=True):
@@ -412,7 +400,7 @@ def siblings(store: StorePort, session: str, turn: int) -> Siblings:
         parent = store.session(original).record.parent
     rows = store.turns(original, after=turn - 1, upto=turn)
     if not rows:
-        raise NotFound(f"no turn {turn} in session {original}", session=original)
+        raise _no_turn(store, original, turn)
     before = rows[0].first - 1
     made = [
         row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -19,6 +19,7 @@ from stator.runtime.views.as_read import (
 )
 from stator.runtime.views.glance.calls import list_calls
 from stator.runtime.views.glance.listed import Cost, Prices, cost
+from stator.runtime.views.last_acts import acted
 from stator.store.port import StorePort
 
 SESSIONS_MAX = 1000
@@ -68,38 +69,56 @@ def overview(
     prices: Prices | None = None,
 ) -> list[Overview]:
     """Sessions at work, interrupted or waiting for a person (or all), those that wait first."""
-    found = [
-        look(store, row, prices) for row in rows_at_work(store, project, everything=everything)
-    ]
-    found.sort(key=lambda one: (not one.waiting, one.row.shown != "active", -one.row.updated))
+    store = for_one_answer(store)
+    if everything:
+        rows = list(_pages(store, SessionQuery(project=project)))
+    else:
+        rows = rows_at_work(store, project, waiting_calls(store, project).sessions)
+    rows = acted(store, rows)
+    found = [look(store, row, prices) for row in rows]
+    found.sort(key=lambda one: (not one.waiting, one.row.shown != "active", _age(one.row)))
     return found
 
 
-def rows_at_work(
-    store: StorePort, project: str | None = None, *, everything: bool = False
-) -> list[SessionRow]:
-    """The sessions that an overview is about, each once."""
-    return list({row.id: row for row in _rows(store, project, everything=everything)}.values())
+def _age(row: SessionRow) -> tuple[bool, int]:
+    """By which sessions are in order: used last first, those without times at the end."""
+    return not row.has_times, -row.used
 
 
-def _rows(store: StorePort, project: str | None, *, everything: bool) -> Iterator[SessionRow]:
-    if everything:
-        yield from _pages(store, SessionQuery(project=project))
-        return
+class WaitingCalls(msgspec.Struct, frozen=True, kw_only=True):
+    """What of the calls of a project, or of a store, waits for a person."""
+
+    sessions: list[str]
+    """Those with calls to approve or to settle."""
+    old_doubts: int
+    """Calls in doubt of imported sessions that are too old to ask a person about."""
+
+
+def waiting_calls(store: StorePort, project: str | None) -> WaitingCalls:
+    """The calls that wait for a person."""
+    query = CallQuery(project=project, statuses=WAITING)
+    rows = list_calls(store, query, None, SESSIONS_MAX).rows
+    asked = [
+        row.session
+        for row in rows
+        if row.status != "in doubt" or not is_history(store, row.session, row.outcome or row.seq)
+    ]
+    return WaitingCalls(sessions=list(dict.fromkeys(asked)), old_doubts=len(rows) - len(asked))
+
+
+def rows_at_work(store: StorePort, project: str | None, waiting: Sequence[str]) -> list[SessionRow]:
+    """The sessions at work, interrupted or out of budget, and those that wait for a person, each once."""
+    return list({row.id: row for row in _rows(store, project, waiting)}.values())
+
+
+def _rows(store: StorePort, project: str | None, waiting: Sequence[str]) -> Iterator[SessionRow]:
     for row in _pages(store, SessionQuery(project=project, status="active")):
         if row.shown != "paused":
             yield row
     for row in _pages(store, SessionQuery(project=project, status="paused")):
         if _out_of_budget(row):
             yield row
-    calls = list_calls(store, CallQuery(project=project, statuses=WAITING), None, SESSIONS_MAX)
-    asked = (
-        row.session
-        for row in calls.rows
-        if row.status != "in doubt" or not is_history(store, row.session, row.outcome or row.seq)
-    )
-    for session in dict.fromkeys(asked):
-        yield store.session(session)
+    yield from map(store.session, waiting)
 
 
 def _pages(store: StorePort, query: SessionQuery) -> Iterator[SessionRow]:

@@ -6,6 +6,7 @@ The number of calls of the store does not grow with the sessions: what is read o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -27,7 +28,8 @@ from stator.runtime.views.glance.listed import (
     listed,
     total,
 )
-from stator.runtime.views.glance.overview import Overview, look, rows_at_work
+from stator.runtime.views.glance.overview import Overview, look, rows_at_work, waiting_calls
+from stator.runtime.views.last_acts import acted, by_last_act
 from stator.store.port import StorePort
 
 LAST = 3
@@ -88,6 +90,8 @@ class ProjectStatus(msgspec.Struct, frozen=True, kw_only=True):
     week: Week
     not_looked: int = 0
     """Sessions at work or waiting that were not looked into, because there are too many."""
+    old_doubts: int = 0
+    """Calls in doubt of imported sessions, so old that no person is asked about them."""
 
 
 def status(
@@ -98,15 +102,16 @@ def status(
     page = _newest(store, project)
     trash = Trash(store).among(page)
     rows = [row for row in page if _is_work(row) and row.id not in trash]
-    at_work = [row for row in rows_at_work(store, project) if row.id not in trash]
+    waiting = waiting_calls(store, project)
+    at_work = [row for row in rows_at_work(store, project, waiting.sessions) if row.id not in trash]
     busy = {row.id for row in at_work if row.shown in RUNNING}
-    rested = [row for row in rows if row.id not in busy and not _is_child(row)]
-    last = sorted(rested, key=lambda row: not row.has_times)[:LAST]
-    week = [row for row in rows if row.has_times and row.updated >= now - WEEK_US]
+    rested = (row for row in rows if row.id not in busy and not _is_child(row))
+    last = list(islice(by_last_act(store, rested), LAST))
+    week = _used_since(store, rows, now - WEEK_US)
     looked = at_work[:LOOKED_MAX]
     ahead(store, *_asks(looked, last, week, priced=bool(prices)))
     ahead(store, *(one for row in looked for one in _asks_calls(store, row)))
-    seen = [look(store, row, prices) for row in looked]
+    seen = [look(store, row, prices) for row in acted(store, looked)]
     return ProjectStatus(
         sessions=len(store.heads({}, project=project, others=True)),
         needs=list(_needs(store, seen, last, now)),
@@ -121,6 +126,7 @@ def status(
         last=listed(store, last, prices),
         week=_week(store, week, now, prices, is_whole=len(week) < SESSIONS_MAX),
         not_looked=len(at_work) - len(looked),
+        old_doubts=waiting.old_doubts,
     )
 
 
@@ -131,6 +137,15 @@ def _newest(store: StorePort, project: str | None) -> list[SessionRow]:
     others = (read("sessions", SessionQuery(project=project, status=one)) for one in states)
     ahead(store, newest, *others)
     return store.sessions(*newest.args, **newest.options).rows
+
+
+def _used_since(store: StorePort, rows: Sequence[SessionRow], floor: int) -> list[SessionRow]:
+    """Those of the sessions that were used after a time. One that began after it was; only of the others it is read
+    when their agents last did something."""
+    recent = [row for row in rows if row.has_times and row.updated >= floor]
+    older = acted(store, [row for row in recent if row.record.created < floor])
+    left = {row.id for row in older if row.used < floor}
+    return [row for row in recent if row.id not in left]
 
 
 def _is_work(row: SessionRow) -> bool:
@@ -191,11 +206,11 @@ def _needs(
                 call=asked.call,
                 tool=asked.tool,
                 intent=_intent(store, one.row, asked.call) if asked.call else None,
-                since=asked.since or one.row.updated,
+                since=asked.since or one.row.used,
                 cause=asked.cause,
             )
         if one.row.shown == "interrupted" and not one.waiting and _is_recent(one.row, now):
-            yield Need(what="resume", row=one.row, since=one.row.updated)
+            yield Need(what="resume", row=one.row, since=one.row.used)
     for row in (*(one.row for one in seen), *last):
         steps = _claimed(store, row) if _is_recent(row, now) else []
         if steps:
@@ -203,13 +218,13 @@ def _needs(
                 what="check",
                 row=row,
                 steps=[step.step for step in steps],
-                since=row.updated,
+                since=row.used,
                 cause=getattr(steps[0], "because", ""),
             )
 
 
 def _is_recent(row: SessionRow, now: int) -> bool:
-    return now - row.updated <= HISTORY_US
+    return now - row.used <= HISTORY_US
 
 
 def _claimed(store: StorePort, row: SessionRow) -> list[PlanRecord]:

@@ -33,8 +33,9 @@ from stator.model.views.why import words_of
 from stator.runtime.base.one_answer import ahead
 from stator.runtime.base.pages import commit_at, commits_at, counts_of, matching
 from stator.runtime.base.project_flags import Trash
-from stator.runtime.views.as_read import for_one_answer, read_ahead, unplaced_in
+from stator.runtime.views.as_read import for_one_answer, read_ahead, to_settle, unplaced_in
 from stator.runtime.views.file_changes import FileChange, asks_changed, changed_by
+from stator.runtime.views.last_acts import acted, asks_newest, by_last_act
 from stator.runtime.views.refs import find_session
 from stator.store.port import StorePort
 
@@ -61,24 +62,24 @@ def recap(
     store = for_one_answer(store)
     found: list[SessionRecap] = []
     for row in _named(store, sessions, project) if sessions else _rows(store, project):
-        if row.updated < since:
+        if since and (not row.has_times or row.used < since):
             break
         found.append(_recap(store, row))
         if len(found) >= limit and not sessions:
             break
-    return found
+    return sorted(found, key=lambda one: (one.times_known, one.at), reverse=True)
 
 
 def _named(store: StorePort, names: Sequence[str], project: str | None) -> Iterator[SessionRow]:
     rows = [find_session(store, name, project=project) for name in names]
-    return iter(sorted(rows, key=lambda row: row.updated, reverse=True))
+    return iter(rows)
 
 
 def _rows(store: StorePort, project: str | None) -> Iterator[SessionRow]:
     """Sessions that people worked in: not a project's own, not in the trash, not replaced by another, and not a
     sub-agent's whose parent is here."""
     trash = Trash(store)
-    for row in matching(store, SessionQuery(project=project)):
+    for row in by_last_act(store, matching(store, SessionQuery(project=project))):
         record = row.record
         if record.mode == "project" or record.adopted or row in trash:
             continue
@@ -100,8 +101,9 @@ def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
     session = row.id
     store = for_one_answer(store)
     asked_for = ("plan", "revisions", "calls", "tags", "children")
-    also = [*asks_changed(row), *_asks_log(row)]
+    also = [*asks_changed(row), *_asks_log(row), asks_newest(row)]
     read_ahead(store, session, *asked_for, limit={"children": CHILDREN_MAX}, also=also)
+    (row,) = acted(store, [row])
     turn, asked = asked_in(_prompts(store, row), row.record.name)
     steps = [e.record for e in store.entries(session, "plan") if isinstance(e.record, PlanRecord)]
     states: list[str] = [step.status for step in steps if step.status != "dropped"]
@@ -118,13 +120,14 @@ def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
     in_words = (c for c in answers if any(char.isalnum() for char in words_of(c)))
     words = next(in_words, answers[0] if answers else None)
     calls = [e.record for e in store.entries(session, "calls") if isinstance(e.record, CallRecord)]
+    asked_about = to_settle(store, session)
     last = store.turns(session, newest_first=True, limit=1)
     return SessionRecap(
         session=session,
         name=row.record.name,
         agent=row.record.agent,
         project=row.record.project,
-        at=row.updated,
+        at=row.used,
         times_known=row.has_times,
         status=row.shown,
         turns=row.turns,
@@ -143,7 +146,9 @@ def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
         tests=_tests(page),
         said="" if words is None else cut_short(words_of(words).strip(), TEXT_MAX),
         said_seq=0 if words is None else words.seq,
-        in_doubt=[_call(r) for r in calls if r.status == "in doubt" and not r.elsewhere],
+        in_doubt=[_call(record) for record in asked_about],
+        old_doubts=len([r for r in calls if r.status == "in doubt" and not r.elsewhere])
+        - len(asked_about),
         waiting=[_call(record) for record in calls if waits(record)],
         last_turn=last[0].status if last else "",
         mid_turn=bool(last and not last[0].status) and _stops_midway(page),

@@ -84,7 +84,7 @@ def approvals(
             )
         if not json:
             screen.line()
-            screen.line(Line("answer with: stator approve CALL, or stator deny CALL", "dim"))
+            screen.line(Line("or deny it: stator deny CALL", "dim"))
             _show_proven(screen)
     return 0
 

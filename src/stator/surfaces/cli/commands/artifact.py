@@ -100,7 +100,7 @@ def _listed(
         for item in found:
             screen.item(msgspec.to_builtins(item))
         return 0
-    title(screen, view, opened.now, what)
+    title(screen, view, opened, what)
     screen.lines(table(COLUMNS, [_cells(item) for item in found], screen.width))
     return 0 if found else opened.report_empty("no artifacts")
 

@@ -65,7 +65,7 @@ def attach(
         follower = _Follower(screen, view, run, start or _default(view, run), opened.wait)
         try:
             if not json:
-                title(screen, view, opened.now)
+                title(screen, view, opened)
                 screen.flush()
             if run is None and not _is_driven(view):
                 note(f"no program drives {view.name} now; waiting for new commits, Ctrl-C to leave")

@@ -37,6 +37,8 @@ stator brief --for-prompt "carry on with the login bug"     what an agent is tol
 stator brief --after 9f2c1e07                begin with what happened since that head
 stator brief --json | jq .left_out           what did not fit
 """
+INDENT = 2
+"""Cells before the later rows of a line."""
 
 
 def brief(
@@ -76,7 +78,7 @@ def brief(
         if json:
             screen.document(documents.BRIEF, documents.brief(made))
         elif screen.is_terminal:
-            screen.whole(map(_line, made.text.split("\n")))
+            _to_read(screen, made.text)
         else:
             screen.raw(f"{made.text}\n".encode())
     return 0
@@ -91,10 +93,18 @@ def _for_prompt(prompt: str, max_tokens: int, store: str | None, *, json: bool, 
         elif not dose:
             screen.line(Line("nothing bears on it: an agent is told nothing", "dim"))
         elif screen.is_terminal:
-            screen.whole(map(_line, dose.text.split("\n")))
+            _to_read(screen, dose.text)
         else:
             screen.raw(f"{dose.text}\n".encode())
     return 0
+
+
+def _to_read(screen: Screen, text: str) -> None:
+    """Print it for a person: wrapped between words, nothing cut."""
+    for line in text.split("\n"):
+        made = _line(line)
+        fits = made.width <= screen.width
+        screen.whole([made] if fits else made.wrapped(screen.width, INDENT, rows=len(line) + 1))
 
 
 def _line(text: str) -> Line:

@@ -20,6 +20,7 @@ from stator.surfaces.cli.parts.open_store import (
     open_to_read,
     open_to_write,
 )
+from stator.surfaces.cli.render.amounts import UNKNOWN
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
@@ -95,12 +96,12 @@ def _show(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
         }
         screen.document("stator.budget/1", found)
         return
-    screen.line(heading(view, opened.now, "budget", room=screen.cut))
+    screen.line(heading(view, opened, "budget", room=screen.cut))
     screen.line()
     screen.line(
         Line(
-            f"  {'':9}{'limit':>16}{'spent':>16}" + (f"{'with children':>18}" * bool(children)),
-            "dim",
+            f"  {'UNIT':9}{'LIMIT':>16}{'SPENT':>16}" + (f"{'WITH CHILDREN':>18}" * bool(children)),
+            "head",
         )
     )
     for unit in _units(limits, tree):
@@ -132,7 +133,7 @@ def _line(
     unit: str, limits: Mapping[str, int], own: Mapping[str, int], tree: Mapping[str, int] | None
 ) -> Line:
     line = Line().add(f"  {_noun(unit)}", "bold", width=11)
-    limit = shown(unit, limits[unit]) if unit in limits else "-"
+    limit = shown(unit, limits[unit]) if unit in limits else "none"
     line.add(limit, width=16, right=True)
     spent = own if tree is None else tree
     full = unit in limits and spent.get(unit, 0) >= limits[unit]
@@ -147,10 +148,12 @@ def _noun(unit: str) -> str:
 
 
 def _amount(unit: str, spent: Mapping[str, int]) -> str:
-    """What was spent: unknown if nothing has a price, `>` if only some of it has."""
+    """What was spent: a dash if that is unknown, `>` if it is known only of some of it."""
+    if unit == "tokens" and unit not in spent:  # nobody reported any
+        return UNKNOWN
     if model.is_whole(spent, unit):
         return shown(unit, spent.get(unit, 0))
-    return f"> {shown(unit, spent[unit])}" if spent.get(unit) else shown(unit, None)
+    return f"> {shown(unit, spent[unit])}" if spent.get(unit) else UNKNOWN
 
 
 def _remarks(spent: Mapping[str, int]) -> Iterator[Line]:

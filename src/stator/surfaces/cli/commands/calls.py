@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
 from stator.errors import BadQuery
-from stator.model.log.query import PAGE_MAX, CallRow, check_limit
-from stator.model.records.types import CallStatus
+from stator.model.log.commit import Commit
+from stator.model.log.query import PAGE_MAX, CallRow, Read, SessionRow, check_limit, read
+from stator.model.records.types import CallStatus, Entry, FileRecord
 from stator.model.values.ids import short
 from stator.model.views.unplaced import Unplaced, calls_of
-from stator.runtime.facade.view import SessionView
+from stator.runtime.base.one_answer import ahead
+from stator.runtime.base.pages import commit_at
+from stator.runtime.views.as_read import for_one_answer
 from stator.runtime.views.glance.calls import statuses_of
 from stator.surfaces import web_addresses
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.parts.page_addresses import print_addresses
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
 from stator.surfaces.cli.render import documents, unplaced_items
-from stator.surfaces.cli.render.lines import Line
-from stator.surfaces.cli.render.record_line import intent
+from stator.surfaces.cli.render.lines import STATUS_STYLES, Line
+from stator.surfaces.cli.render.record_line import value_of
 from stator.surfaces.cli.render.screen import Screen
-from stator.surfaces.cli.render.table import report_cut
-from stator.surfaces.cli.render.times import clock, stamp
+from stator.surfaces.cli.render.table import Column, report_cut, table
+from stator.surfaces.cli.render.times import listed
+from stator.surfaces.cli.render.turns.subject import base_of, subject_of
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -50,8 +54,23 @@ stator calls --tool edit_file --last 3
 LIMIT = 100
 RECENT = 10
 """Sessions of a project, those used last, whose calls without a place in the log are listed."""
-INDENT = 18
-"""Cells before the second row of a call: below its time."""
+COLUMNS = (
+    Column(title="CALL"),
+    Column(title="AT", drop=2),
+    Column(title="WHEN"),
+    Column(title="TURN", drop=1),
+    Column(title="ENDED"),
+    Column(title="WHAT", shrinks=True, least=16),
+    Column(title="CAUSE", shrinks=True, least=8),
+    Column(title="SESSION", shrinks=True, most=32, least=10),
+)
+CAUSE = [one.title for one in COLUMNS].index("CAUSE")
+INDENT = 12
+"""Cells before a cause below its call."""
+SHOWN = {"awaiting approval": "waiting"}
+"""Statuses that a list shows in fewer words."""
+FILES_MAX = 100
+"""Files of a session, those touched last, that say which folder its work is in."""
 STATUSES = get_args(CallStatus)
 
 
@@ -97,9 +116,7 @@ def calls(
         if web:
             rows = found[:count]
             return print_addresses(screen, (web_addresses.call(o.session, o.call) for o in rows))
-        if not json:
-            scope.head(screen, f"{asked.status} calls" if asked.status else "calls")
-        _show(screen, scope, found[:count], waiting)
+        _show(screen, scope, asked, found[:count], waiting)
         if len(found) > count:
             report_cut(screen, count, "calls", f"-n {count * 2}", asked=limit is not None)
         if not found and not waiting:
@@ -153,7 +170,11 @@ def _unplaced(scope: QuestionScope, asked: WantedCalls) -> list[Unplaced]:
 
 
 def _show(
-    screen: Screen, scope: QuestionScope, rows: Sequence[CallRow], waiting: Sequence[Unplaced]
+    screen: Screen,
+    scope: QuestionScope,
+    asked: WantedCalls,
+    rows: Sequence[CallRow],
+    waiting: Sequence[Unplaced],
 ) -> None:
     if screen.json:
         for row in rows:
@@ -161,13 +182,87 @@ def _show(
         if waiting:
             screen.item({"unplaced": unplaced_items.all_as_json(waiting)})
         return
-    names = scope.opened.names() if scope.view is None else None
+    found = _read(scope.opened, rows)
+    times, day = listed([one.when for one in found], scope.opened.now)
+    what = f"{asked.status} calls" if asked.status else "calls"
+    scope.head(screen, *filter(None, (what, day)))
     screen.lines(unplaced_items.lines(waiting))
-    if rows:
-        screen.line(_header(wide=names is not None))
+    named = scope.view is None
+    cells = [_cells(one, at, named=named) for one, at in zip(found, times, strict=True)]
+    lines = list(table(COLUMNS, cells, screen.width))
+    if all(row.cause in line.plain for row, line in zip(rows, lines[1:], strict=True)):
+        screen.lines(lines)
+        return
+    for each in cells:
+        each[CAUSE] = (
+            ""  # a cause is what one came for: it goes below its call rather than being cut
+        )
+    lines = list(table(COLUMNS, cells, screen.width))
+    screen.lines(lines[:1])
+    for row, line in zip(rows, lines[1:], strict=True):
+        screen.line(line)
+        if row.cause:
+            screen.line(Line(f"{'':{INDENT}}").add(row.cause, "dim"), hang=INDENT)
+
+
+class ListedCall(msgspec.Struct, frozen=True):
+    """A call of a list, with its intent and its session."""
+
+    row: CallRow
+    intent: Commit
+    session: SessionRow
+    base: str
+    """The folder of its session's work, below which paths are shown without it."""
+
+    @property
+    def when(self) -> int | None:
+        """When it was asked for; None if its session does not say."""
+        return self.intent.when if self.session.has_times else None
+
+
+def _read(opened: OpenedStore, rows: Sequence[CallRow]) -> list[ListedCall]:
+    """The calls of a list, with what is shown of them: read in one call of the store."""
+    store = for_one_answer(opened.store.as_read)
+    places: dict[str, list[int]] = {}
     for row in rows:
-        # The cause comes last and matters most; a call without one stays on one line.
-        screen.line(_line(row, scope.opened, names), hang=INDENT if row.cause else -1)
+        places.setdefault(row.session, []).append(row.seq)
+    ahead(store, *(one for session, seqs in places.items() for one in _asks(session, seqs)))
+    bases = {session: _base(store.entries(session, "files", limit=FILES_MAX)) for session in places}
+    return [
+        ListedCall(
+            row,
+            commit_at(store, row.session, row.seq),
+            store.session(row.session),
+            bases[row.session],
+        )
+        for row in rows
+    ]
+
+
+def _asks(session: str, seqs: list[int]) -> Iterator[Read]:
+    yield read("session", session)
+    yield read("commits", session, seqs=seqs)
+    yield read("entries", session, "files", limit={"files": FILES_MAX})
+
+
+def _base(entries: Iterable[Entry]) -> str:
+    records = (entry.record for entry in entries)
+    return base_of(record.path for record in records if isinstance(record, FileRecord))
+
+
+def _cells(one: ListedCall, when: str, *, named: bool) -> list[Line | str]:
+    row = one.row
+    subject = subject_of(value_of(one.intent, "input"), one.base).words
+    return [
+        Line(short(row.call), "id"),
+        Line(f"@{row.seq}", "id"),
+        Line(when, "dim"),
+        Line(f"t{row.turn}", "dim"),
+        Line(SHOWN.get(row.status, row.status), STATUS_STYLES.get(row.status, "")),
+        f"{row.tool}({subject})",
+        row.cause,
+        Line(one.session.record.name if named else "", "dim"),
+    ]
 
 
 def _status(failed: bool, open: bool, status: str | None) -> str | None:
@@ -181,20 +276,3 @@ def _status(failed: bool, open: bool, status: str | None) -> str | None:
     if status is not None and status not in STATUSES:
         raise BadQuery(f"unknown status {status!r:.40}", hint=", ".join(STATUSES))
     return given[0] if given else None
-
-
-def _header(*, wide: bool) -> Line:
-    line = Line().add("CALL", "head", width=11).add("AT", "head", width=7)
-    line.add("WHEN", "head", width=19 if wide else 8).add(" TURN", "head", width=5)
-    return line.add(" ").add("ENDED", "head", width=10).add("CALL AND CAUSE", "head")
-
-
-def _line(row: CallRow, opened: OpenedStore, names: Mapping[str, str] | None) -> Line:
-    commit = SessionView(opened.store.as_read, row.session).commit(f"@{row.seq}")
-    line = Line().add(short(row.call), "id", width=11).add(f"@{row.seq}", "id", width=6).add(" ")
-    line.add(clock(commit.when) if names is None else stamp(commit.when), "dim").add(
-        f" t{row.turn}", "dim", width=5
-    )
-    line.add(" ").status(row.status, width=10).extend(intent(commit))
-    line.add(f" — {row.cause}" if row.cause else "")
-    return line.add("" if names is None else f"  {names[row.session]}", "dim")

@@ -13,7 +13,7 @@ from stator.surfaces.cli.parts.open_store import OpenedStore, is_place, open_to_
 from stator.surfaces.cli.parts.page_addresses import print_addresses
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
 from stator.surfaces.cli.render import documents
-from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import of_record
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.table import header, report_cut
@@ -40,6 +40,7 @@ stator decisions --all             superseded decisions too
 stator decisions --superseded      only superseded decisions
 stator decisions --everywhere --json  decisions of every project
 """
+NAME_CELLS = 24
 LIMIT = 50
 """Decisions that are listed of a project, and sessions that are looked at for them, unless asked otherwise."""
 
@@ -144,16 +145,19 @@ def _show(
     names: Mapping[str, str] | None,
 ) -> None:
     by_id = {line.id: line for line in known}
+    room = 0 if names is None else widest((names[one.session] for one in shown), NAME_CELLS) + 2
     if shown:
-        screen.line(header(("", 2), ("TURN", 5), ("AT", 6), ("DECISION AND REASON", 0)))
+        session = [] if names is None else [("SESSION", room)]
+        screen.line(header(("", 2), *session, ("TURN", 5), ("AT", 7), ("DECISION AND REASON", 0)))
     for one in shown:
-        line = _line(one, by_id)
-        screen.line(line if names is None else line.add(f"  {names[one.session]}", "dim"), hang=13)
+        line = Line("✓ ", "ok") if one.stands else Line("≈ ", "superseded")
+        if names is not None:
+            line.add(names[one.session], "dim", width=room - 2).add("  ")
+        screen.line(line.extend(_line(one, by_id)), hang=14 + room)
 
 
 def _line(line: DecisionLine, by_id: dict[str, DecisionLine]) -> Line:
-    shown = Line("✓ ", "ok") if line.stands else Line("≈ ", "superseded")
-    shown.add(f"t{line.turn}", "dim", width=4).add(f" @{line.seq}", "id", width=6).add(" ")
+    shown = Line().add(f"t{line.turn}", "dim", width=5).add(f"@{line.seq}", "id", width=7)
     shown.extend(of_record(line.recorded))
     if not line.stands and (line.by or line.erased is None):
         after = by_id.get(line.by)

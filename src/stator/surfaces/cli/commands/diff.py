@@ -85,7 +85,7 @@ def diff(
         if json:
             _document(screen, view, found, tries)
             return 0
-        title(screen, view, opened.now, f"{_place(found.start)} → {_place(found.end)}")
+        title(screen, view, opened, f"{_place(found.start)} → {_place(found.end)}")
         if tries is None:
             lines = [*_lines(found, all=full), *_calls(view, found.calls)]
         else:  # the comparison covers decisions and calls

@@ -27,18 +27,18 @@ from stator.model.calls.proof import demanded
 from stator.model.exchange.item_commits import NOT_TOLD
 from stator.model.log.log_walk import in_words
 from stator.model.log.query import CallRow, Finding, StoreInfo, VerifyReport
+from stator.model.log.shown_text import cut_short
 from stator.model.values.ids import short
 from stator.owner.approver import VARIABLE
 from stator.owner.policy_file import POLICY_FILE
-from stator.runtime.base.pages import find_entry
+from stator.runtime.base.pages import commit_at, find_entry
 from stator.runtime.facade.store import Store
-from stator.runtime.facade.view import SessionView
 from stator.runtime.views import attention
+from stator.runtime.views.refs import last_used
 from stator.surfaces.cli.commands.verify import as_json
 from stator.surfaces.cli.exits import FINDING, OK, code_of
 from stator.surfaces.cli.parts.approver_setup import what_is_proven
 from stator.surfaces.cli.parts.foreign import old_grants
-from stator.surfaces.cli.parts.output.write_transcript import AGENTS
 from stator.surfaces.cli.parts.person import own_approver
 from stator.surfaces.cli.parts.undelivered import undelivered_findings
 from stator.surfaces.cli.parts.unrecorded import missing_findings
@@ -63,6 +63,7 @@ NETWORK = frozenset(
 LAYERED = frozenset({"overlay", "9p", "virtiofs", "aufs", "fuse.grpcfuse", "vboxsf"})
 """Filesystems of containers and shared folders: they work, but the file may vanish with the container."""
 LISTED = 10
+NAME_MAX = 32
 VERIFIED_MAX = 64 * 2**20
 """Bytes of a store that doctor verifies: that takes a few seconds."""
 UNASKED = "?"
@@ -287,8 +288,8 @@ def _rebuilt(store: Store) -> Finding:
 
 def _last_used(store: Store) -> str:
     """How long ago a session was last used; empty if there is none or that is unknown."""
-    rows = [row for row in store.sessions(limit=1).rows if row.has_times]
-    return ago(rows[0].updated, store.context.clock()) if rows else ""
+    row = last_used(store.as_read)
+    return ago(row.used, store.context.clock()) if row is not None and row.has_times else ""
 
 
 def _damage(store: Store, about: dict[str, Any]) -> Iterator[Finding]:
@@ -370,11 +371,10 @@ def _calls(store: Store) -> Iterator[Finding]:
     for row in doubtful:
         yield _finding(
             "warning",
-            f"in doubt: {row.tool}, call {short(row.call)}, t{row.turn} of {short(row.session)}. "
-            "It may or may not have happened",
+            f"in doubt: {row.tool}, t{row.turn} of {_named(store, row.session)}, {_when(store, row)}: "
+            "it may or may not have happened",
             "in doubt",
-            f"check whether it did: stator show {short(row.session)}:@{row.seq}; "
-            f"then record it: stator settle {short(row.call)}{_export_hint(store, row.session)}",
+            f"stator settle {short(row.call)}",
             row.session,
         )
     left = [row for row in begun if _has_started(store, row) and _is_lost(store, row.session)]
@@ -398,15 +398,13 @@ def _calls(store: Store) -> Iterator[Finding]:
         )
 
 
-def _export_hint(store: Store, session: str) -> str:
-    """How to inform an agent that keeps its own transcript about a call in doubt."""
-    sources = {alias[0] for alias in SessionView(store.as_read, session).record.aliases}
-    written = sorted(sources & set(AGENTS))
-    return (
-        f"; or write a transcript that marks it in doubt: stator export --as {written[0]} {short(session)}"
-        if written
-        else ""
-    )
+def _named(store: Store, session: str) -> str:
+    return cut_short(store.port.session(session).record.name, NAME_MAX)
+
+
+def _when(store: Store, row: CallRow) -> str:
+    commit = commit_at(store.port, row.session, row.seq, load=False)
+    return ago(commit.when, store.context.clock())
 
 
 def _open_call_hint(row: CallRow) -> str:

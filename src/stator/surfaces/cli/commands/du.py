@@ -12,6 +12,7 @@ from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import size
 from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.table import header
 
 if TYPE_CHECKING:
     from stator.model.log.query import UsageBy
@@ -76,12 +77,14 @@ def du(
             screen.document("stator.du/1", found)
             return 0
         screen.line(Line(opened.place.shown, "title").add(f" ({opened.place.why})", "dim"))
+        screen.line(header(("        SIZE", 14), ("PART", 9), ("WHAT IT HOLDS", 0)))
         for name, count_of in usage.items():
             line = Line().add(size(count_of), "bold", width=12, right=True)
             screen.line(line.add(f"  {name:9}").add(MEANING.get(name, ""), "dim"))
         if sessions:
             screen.line()
             screen.line(Line("Largest sessions (recorded content, before compression)", "title"))
+            screen.line(header(("        SIZE", 14), ("ID", 11), ("SESSION AND COMMITS", 0)))
         names = widest((row["name"] for row in sessions), 40)
         for row in sessions:
             line = Line().add(size(row["bytes"]), "bold", width=12, right=True).add("  ")

@@ -57,7 +57,7 @@ def evicted(
             for item in found:
                 screen.item(documents.evicted(item))
             return 0
-        title(screen, view, opened.now, "evicted")
+        title(screen, view, opened, "evicted")
         last = 0
         if found:
             screen.line(header(("  RANK", 14), ("AT", 8), ("KEY AND CONTENT", 0)))

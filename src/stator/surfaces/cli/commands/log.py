@@ -129,7 +129,7 @@ def log(
                 screen.item({"unplaced": unplaced_items.all_as_json(waiting)})
             return 0
         first = next(found, None)  # so that an error is printed before the heading
-        title(screen, view, opened.now, *([span] if span else []))
+        title(screen, view, opened, *([span] if span else []))
         found = chain([first] if first is not None else [], found)
         waiting = _unplaced(view, span, kinds, floor)
         if waiting and not reverse:
@@ -302,7 +302,7 @@ def _follow(
     head = view.head.seq
     recent = _matching(view, None, kinds, None, limit, reverse=True, load=full)
     if not screen.json:
-        title(screen, view, opened.now)
+        title(screen, view, opened)
     tailing = Tailing(opened.store.as_read, view.id, head, load=full)
     shown: frozenset[str] = frozenset()
     try:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from stator.errors import BadQuery
-from stator.model.log.query import SessionRow, check_limit
+from stator.model.log.query import SessionQuery, SessionRow, check_limit
 from stator.model.sessions.lifecycle import SHOWN, recorded_status
 from stator.model.values.ids import short
+from stator.runtime.base.pages import matching
 from stator.runtime.base.project_flags import Trash, in_trash, tombstones
+from stator.runtime.views.as_read import for_one_answer
 from stator.runtime.views.glance.listed import ListedSession, listed
+from stator.runtime.views.last_acts import by_last_act
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.render import amounts
 from stator.surfaces.cli.render.documents import session_row
@@ -19,7 +24,7 @@ from stator.surfaces.cli.render.lines import ENDED_STYLES, STATUS_STYLES, Line
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.session_words import prompt_beside_name
 from stator.surfaces.cli.render.table import Column, report_cut, table
-from stator.surfaces.cli.render.times import ago, parse_since, used
+from stator.surfaces.cli.render.times import ago, parse_since
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -42,7 +47,7 @@ stator ls --since 2d --json | jq -r .name
 """
 LIMIT = 50
 COLUMNS = (
-    Column(title="SESSION", shrinks=True, least=16),
+    Column(title="SESSION", shrinks=True, least=24),
     Column(title="AGENT", most=16, drop=5),
     Column(title="WHEN"),
     Column(title="TURNS", right=True, drop=4),
@@ -51,7 +56,7 @@ COLUMNS = (
     Column(title="CACHED", right=True, drop=8),
     Column(title="COST", right=True, drop=2),
     Column(title="ENDED"),
-    Column(title="ASKED", shrinks=True, least=16, drop=7),
+    Column(title="ASKED", shrinks=True, least=20, drop=9),
     Column(title="PROJECT", shrinks=True, most=24, drop=1),
     Column(title="STATUS"),
     Column(title="ID"),
@@ -102,16 +107,12 @@ def ls(
         floor = parse_since(since, opened.now) if since is not None else 0
         if trash:
             return _trash(opened, screen, None if everywhere else opened.project)
-        trashed = Trash(opened.store.port)
-        rows = _rows(opened, None if everywhere else opened.project, agent, status)
-        rows = (row for row in rows if row not in trashed)
-        kept = (
-            row for row in rows if row.updated >= floor and (everywhere or not row.record.adopted)
-        )
-        found = list(islice(kept, wanted + 1))
+        asked = AskedSessions(agent=agent, status=status, since=floor)
+        project = None if everywhere else opened.project
+        found = list(islice(_matching(opened, project, asked), wanted + 1))
         if json:
             for row in found[:wanted]:
-                screen.item(session_row(row))
+                screen.item({**session_row(row), "used": row.used if row.has_times else None})
         else:
             screen.lines(
                 _lines(opened, found[:wanted], screen.width, projects=everywhere, long=long)
@@ -119,7 +120,7 @@ def ls(
         if len(found) > wanted:
             report_cut(screen, wanted, "sessions", f"-n {wanted * 2}", asked=limit is not None)
         if not found:
-            return opened.report_empty("no sessions" if everywhere else _empty_message(opened))
+            return opened.report_empty(_empty_message(opened, project, asked))
     return 0
 
 
@@ -154,46 +155,68 @@ def _trash(opened: OpenedStore, screen: Screen, project: str | None) -> int:
     return 0 if shown else opened.report_empty("the trash is empty")
 
 
-def _empty_message(opened: OpenedStore) -> str:
-    others = bool(opened.store.sessions(limit=1).rows)
-    return "no matching sessions in this project" + (
-        "; --everywhere lists every project" if others else ""
-    )
+class AskedSessions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions are asked for."""
+
+    agent: str | None = None
+    status: str | None = None
+    since: int = 0
+
+    def wants(self, row: SessionRow) -> bool:
+        """Whether it is one of them. A project's own session never is: no agent works in it. Of one without times,
+        nobody knows whether it was used since."""
+        return (
+            row.record.mode != "project"
+            and (self.status is None or row.shown == self.status)
+            and (not self.since or (row.has_times and row.used >= self.since))
+        )
 
 
-def _rows(
-    opened: OpenedStore, project: str | None, agent: str | None, status: str | None
+def _matching(
+    opened: OpenedStore, project: str | None, asked: AskedSessions
 ) -> Iterator[SessionRow]:
-    recorded = recorded_status(status)
-    cursor: tuple[int, ...] | None = None
-    while True:
-        page = opened.store.sessions(project=project, agent=agent, status=recorded, cursor=cursor)
-        # The project's own session holds its policies and flags; no agent works in it.
-        rows = (row for row in page.rows if project is None or row.record.mode != "project")
-        yield from (row for row in rows if status is None or row.shown == status)
-        cursor = page.cursor
-        if cursor is None:
-            return
+    """The sessions that are asked for, those used last first; of every project, with those replaced by another."""
+    store = for_one_answer(opened.store.as_read)
+    query = SessionQuery(project=project, agent=asked.agent, status=recorded_status(asked.status))
+    rows = takewhile(lambda row: row.updated >= asked.since, matching(store, query))
+    listed = (row for row in rows if project is None or not row.record.adopted)
+    trash = Trash(store)
+    used = by_last_act(store, filter(asked.wants, listed))
+    return (row for row in filter(asked.wants, used) if row not in trash)
+
+
+def _empty_message(opened: OpenedStore, project: str | None, asked: AskedSessions) -> str:
+    """That there is nothing, and the nearest wider question that has an answer."""
+    where = "" if project is None else " in this project"
+    if project is not None and next(_matching(opened, None, asked), None) is not None:
+        return f"no matching sessions{where}; --everywhere finds some in other projects"
+    if asked != AskedSessions() and next(_matching(opened, project, AskedSessions()), None):
+        return f"no matching sessions{where}; stator ls without options lists others"
+    return f"no sessions{where}"
 
 
 def _lines(
     opened: OpenedStore, rows: list[SessionRow], width: int, *, projects: bool, long: bool
 ) -> Iterator[Line]:
     found = listed(opened.store.as_read, rows, opened.prices())
-    cells = [_cells(one, opened.now, projects=projects, long=long) for one in found]
+    shown = [opened.project_shown(one.row.record.project) if projects else "" for one in found]
+    cells = [
+        _cells(one, opened.now, project, long=long)
+        for one, project in zip(found, shown, strict=True)
+    ]
     if not any(amounts.cached_tokens(one.cost.spend) for one in found):
         for row in cells:
             row[CACHED] = ""  # no dash in every row
     yield from table(COLUMNS, cells, width)
 
 
-def _cells(one: ListedSession, now: int, *, projects: bool, long: bool) -> list[Line | str]:
+def _cells(one: ListedSession, now: int, project: str, *, long: bool) -> list[Line | str]:
     row, spend = one.row, one.cost.spend
     files = amounts.UNKNOWN if one.files is None else f"{one.files:,}"
     return [
         Line(row.record.name, "bold"),
         row.record.agent,
-        Line(used(row, now), "dim"),
+        Line(ago(row.used, now) if row.has_times else amounts.UNKNOWN, "dim"),
         str(row.turns),
         files if one.files is None or one.files else "",
         amounts.tokens(spend) if row.turns else "",
@@ -201,7 +224,7 @@ def _cells(one: ListedSession, now: int, *, projects: bool, long: bool) -> list[
         amounts.money(spend, is_computed=one.cost.is_computed) if row.turns else "",
         Line(one.ended or amounts.UNKNOWN, ENDED_STYLES.get(one.ended, "dim")),
         Line(prompt_beside_name(one), "dim"),
-        Line(row.record.project if projects else "", "dim"),
+        Line(project, "dim"),
         Line(row.shown if long else "", STATUS_STYLES.get(row.shown, "")),
         Line(short(row.id) if long else "", "id"),
         Line(f"→ {short(row.record.adopted)}" if row.record.adopted else "", "dim"),

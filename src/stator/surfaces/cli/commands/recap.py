@@ -105,7 +105,7 @@ def _show(screen: Screen, found: list[SessionRecap]) -> None:
             screen.line(head)
         for row, line in enumerate(_lines(one)):
             front = head if beside and not row else Line(" " * indent)
-            screen.line(Line().extend(front).extend(line))
+            screen.line(Line().extend(front).extend(line), hang=indent + LABEL)
 
 
 def _day(one: SessionRecap) -> str:

@@ -60,7 +60,7 @@ def reflog(
         if not found:
             when = f"not rewound in {span}" if span else "never rewound"
             return opened.report_empty(f"{view.name} was {when}")
-        title(screen, view, opened.now)
+        title(screen, view, opened)
         screen.lines(table(COLUMNS, [_cells(one, opened.now) for one in found], screen.width))
     return 0
 

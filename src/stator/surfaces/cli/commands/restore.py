@@ -112,7 +112,7 @@ def _show(screen: Screen, opened: OpenedStore, view: SessionView, found: Restora
         note(
             f"the session belongs to another project; looking for its files in {opened.store.context.root}"
         )
-    title(screen, view, opened.now, f"files at {found.at}")
+    title(screen, view, opened, f"files at {found.at}")
     for file in found.files:
         screen.line(_line(file, applied=found.applied), hang=4)
         if file.change is not None and not found.applied:

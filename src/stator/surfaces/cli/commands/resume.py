@@ -105,7 +105,7 @@ def _show(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
     if screen.json:
         screen.document("stator.resume/1", _as_json(view, found, opened))
         return
-    screen.line(heading(view, opened.now, room=screen.cut))
+    screen.line(heading(view, opened, room=screen.cut))
     screen.lines(_status(view, found, opened))
     screen.lines(_calls(found, opened.now), hang=4)
     screen.lines(plan_section(found.plan, done_too=1))

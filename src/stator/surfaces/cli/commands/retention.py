@@ -10,6 +10,7 @@ from stator.model.sessions.retention import POLICIES, parse, shown
 from stator.runtime.retention import policies as runtime
 from stator.runtime.retention.policies import Policies
 from stator.surfaces.cli.parts.open_store import open_to_read, open_to_write
+from stator.surfaces.cli.parts.question.question_scope import project_words
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
@@ -75,7 +76,7 @@ def retention(
 
 
 def _lines(found: Policies, project: str) -> Iterator[Line]:
-    yield Line(f"project {project}" if project else "every project of the store", "title")
+    yield Line(project_words(project) if project else "every project of the store", "title")
     for name in POLICIES:
         if name in found.holding:
             where = "this project" if name in found.project else "the store"

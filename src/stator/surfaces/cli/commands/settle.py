@@ -13,7 +13,10 @@ from stator.model.values import canon
 from stator.model.values.ids import short
 from stator.runtime.driving import settlement
 from stator.runtime.driving.settlement import Verdict
-from stator.surfaces.cli.parts.open_store import open_to_read, open_to_write
+from stator.runtime.views.glance.overview import waiting_calls
+from stator.runtime.views.refs import find_call
+from stator.surfaces.cli.exits import FINDING
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.waiting_calls import as_json, doubt_lines
@@ -74,6 +77,8 @@ def settle(
         if given or value is not None:
             raise BadQuery("the call is missing", hint="stator settle lists the calls in doubt")
         return _list(session, everywhere, store, json=json, no_pager=no_pager)
+    if not given and value is None and _show_doubt(call, session, store, json=json):
+        return FINDING
     if len(given) != 1:
         raise BadQuery(
             "use exactly one of --done, --not-done and --run-again",
@@ -118,14 +123,41 @@ def _list(
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         one = opened.session(session).id if session is not None else None
         scope = None if everywhere or one else opened.project
-        found = settlement.doubts(opened.store.as_read, session=one, project=scope)
+        found, older = _doubts(opened, one, scope)
         for item in found:
             if json:
                 screen.item(as_json(item))
             else:
                 screen.lines(doubt_lines(item), hang=4)
         if not found:
-            return opened.report_empty(
-                "no call is in doubt" + ("" if everywhere or one else " in this project")
-            )
+            where = "" if everywhere or one else " in this project"
+            more = f"; {older:,} older: stator calls --open" if older else ""
+            return opened.report_empty(f"no call is in doubt{where}{more}")
     return 0
+
+
+def _doubts(
+    opened: OpenedStore, session: str | None, project: str | None
+) -> tuple[list[settlement.Doubt], int]:
+    """The calls in doubt that a person is asked about, and how many are too old for that."""
+    store = opened.store.as_read
+    if session is not None:
+        return settlement.doubts(store, session=session), 0
+    waiting = waiting_calls(store, project)
+    rows = map(store.session, waiting.sessions)
+    return settlement.doubts_in(store, rows), waiting.old_doubts
+
+
+def _show_doubt(call: str, session: str | None, store: str | None, *, json: bool) -> bool:
+    """Show a call in doubt and the commands that settle it; whether there is such a call."""
+    with open_to_read(store) as opened, Screen(json=json) as screen:
+        one = opened.session(session).id if session is not None else None
+        found = find_call(opened.store.as_read, call, session=one)
+        doubts = settlement.doubts(opened.store.as_read, session=found.session)
+        shown = [item for item in doubts if item.call == found.call]
+        for item in shown:
+            if json:
+                screen.item(as_json(item))
+            else:
+                screen.lines(doubt_lines(item), hang=4)
+        return bool(shown)

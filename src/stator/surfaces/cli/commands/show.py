@@ -185,7 +185,7 @@ def _session(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
     if screen.json:
         screen.document(documents.SESSION, documents.session(view))
         return
-    screen.line(heading(view, opened.now, room=screen.cut))
+    screen.line(heading(view, opened, room=screen.cut))
     screen.lines(_details(view, opened))
     screen.lines(_attention(view, opened))
     screen.lines(_unplaced_section(view))

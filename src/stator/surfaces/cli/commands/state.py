@@ -86,7 +86,7 @@ def state(
             screen.document(documents.STATE, documents.state(view, position, names))
             return 0
         waiting = view.unplaced() if point.shown == "head" and not names else []
-        title(screen, view, opened.now, f"state at {point.shown}")
+        title(screen, view, opened, f"state at {point.shown}")
         shown = 0
         for name in names or list(COLLECTIONS):
             entries = view.entries(name, position or "head", erased=True)

@@ -20,7 +20,7 @@ from stator.surfaces.cli.render.record_line import arguments, count, size, value
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.session_words import prompt_beside_name, typed_name
 from stator.surfaces.cli.render.table import Column, table
-from stator.surfaces.cli.render.times import span, used
+from stator.surfaces.cli.render.times import ago, span
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import EverywhereFlag, JsonFlag, NoPagerFlag, StoreOption
@@ -103,7 +103,7 @@ def _answer(screen: Screen, opened: OpenedStore, *, everywhere: bool) -> None:
         _empty(screen, opened, everywhere=everywhere)
         return
     now = opened.now
-    _needs(screen, found, now)
+    _needs(screen, found, now, everywhere=everywhere)
     screen.line()
     screen.lines(_sessions(found, now, screen.width))
     if len(found.running) > RUNNING_MAX:
@@ -115,18 +115,11 @@ def _answer(screen: Screen, opened: OpenedStore, *, everywhere: bool) -> None:
 
 
 def _heading(found: ProjectStatus, opened: OpenedStore, *, everywhere: bool) -> Line:
-    named = "every project" if everywhere else _short_project(opened)
+    named = "every project" if everywhere else opened.project_shown(opened.project)
     line = Line(named or "no project", "title").add(f" · {count(found.sessions, 'session')}")
     taken = _bytes(opened.place)
     where = _short_path(opened.place.shown) + (f" ({size(taken)})" if taken else "")
     return line.add(f" · store {where}", "dim")
-
-
-def _short_project(opened: OpenedStore) -> str:
-    """A project by the last part of its folder: its path, or where one is that people do not know by its id."""
-    project = opened.project
-    folder = opened.store.context.root if project.startswith("p_") else project
-    return os.path.basename(folder.rstrip("/")) or project if folder.startswith("/") else project
 
 
 def _short_path(path: str) -> str:
@@ -156,11 +149,12 @@ def _empty(screen: Screen, opened: OpenedStore, *, everywhere: bool) -> None:
     if others:
         screen.line(
             Line("no sessions in this project; ").add(count(others, "session"), "bold")
-            .add(" in the store: ").add("stator status --everywhere", "bold")
+            .add(" in the store")
         )  # fmt: skip
     else:
         screen.line("nothing is recorded here yet")
-    screen.lines(_begin())
+    wider = [("stator status --everywhere", "every project of the store")] if others else []
+    screen.lines(_begin([*wider, *BEGIN]))
 
 
 def _no_store(screen: Screen, place: StorePlace) -> None:
@@ -176,16 +170,16 @@ def _no_store(screen: Screen, place: StorePlace) -> None:
     screen.lines(_begin())
 
 
-def _begin() -> Iterator[Line]:
-    wide = max(len(command) for command, _ in BEGIN)
-    for command, why in BEGIN:
+def _begin(commands: Sequence[tuple[str, str]] = BEGIN) -> Iterator[Line]:
+    wide = max(len(command) for command, _ in commands)
+    for command, why in commands:
         yield Line("  ").add(command, "bold", width=wide).add(f"   {why}", "dim")
 
 
 # -- what needs a person --------------------------------------------------------------------------
 
 
-def _needs(screen: Screen, found: ProjectStatus, now: int) -> None:
+def _needs(screen: Screen, found: ProjectStatus, now: int, *, everywhere: bool) -> None:
     screen.line()
     if not found.needs:
         screen.line(Line("Needs you  ", "title").add("nothing", "dim"))
@@ -200,6 +194,11 @@ def _needs(screen: Screen, found: ProjectStatus, now: int) -> None:
         unread = f" and {count(found.not_looked, 'session')} not looked into"
         screen.line(
             Line(f"  … {more:,} more{unread if found.not_looked else ''}: stator top", "dim")
+        )
+    if found.old_doubts:
+        wider = " --everywhere" if everywhere else ""
+        screen.line(
+            Line(f"  older: {found.old_doubts:,} in doubt   stator calls --open{wider}", "dim")
         )
 
 
@@ -301,7 +300,7 @@ def _last_cells(one: ListedSession, now: int) -> list[Line | str]:
         "",
         Line(one.row.record.name, "bold"),
         one.row.record.agent,
-        Line(used(one.row, now), "dim"),
+        Line(ago(one.row.used, now) if one.row.has_times else amounts.UNKNOWN, "dim"),
         ended,
         Line(prompt_beside_name(one), "dim"),
         _money(one.cost),
@@ -319,7 +318,8 @@ def _week(found: ProjectStatus, width: int) -> Iterator[Line]:
         yield line.add("no sessions", "dim")
         return
     spent = amounts.tokens_in_words(week.cost.spend) or f"{amounts.UNKNOWN} tokens"
-    spent = f" · {spent} · {_money(week.cost)}"
+    cost = _money(week.cost)
+    spent = f" · {spent} · {f'cost {cost}' if cost == amounts.UNKNOWN else cost}"
     line.add(count(week.sessions, "session"))
     agents = _agents(week.agents)
     if line.width + len(agents) + len(spent) <= width:
@@ -357,6 +357,7 @@ def _as_json(found: ProjectStatus, opened: OpenedStore, *, everywhere: bool) -> 
         "sessions": found.sessions,
         "needs": [_need_json(need) for need in found.needs],
         "not_looked": found.not_looked,
+        "old_doubts": found.old_doubts,
         "running": [_running_json(one) for one in found.running],
         "last": [_last_json(one) for one in found.last],
         "week": {
@@ -412,7 +413,7 @@ def _last_json(one: ListedSession) -> dict[str, Any]:
 def _row_json(row: Any) -> dict[str, Any]:
     record = row.record
     about = {"session": row.id, "name": record.name, "agent": record.agent or None}
-    return {**about, "project": record.project, "status": row.shown, "updated": row.updated}
+    return {**about, "project": record.project, "status": row.shown, "updated": row.used}
 
 
 def _cost_json(cost: Cost) -> dict[str, Any]:

@@ -45,6 +45,7 @@ COLUMNS = (
     Column(title="CACHED", right=True, drop=5),
     Column(title="COST", right=True, drop=4),
 )
+AT_WORK = ("active", "silent", "interrupted")
 EVERY_S = 2.0
 EVERY_MIN_S, EVERY_MAX_S = 0.2, 3600.0
 
@@ -141,6 +142,8 @@ def _cells(one: Overview, now: int) -> list[Line | str]:
 def _call(one: Overview, now: int) -> str:
     if one.call is None and (begun := _unplaced_call(one)):
         return f"{begun.tool} (unplaced)"
+    if one.row.shown not in AT_WORK:
+        return "waits for you" if one.waiting else ""
     if one.call is None:
         return "between calls" if one.turn_open else "between turns"
     more = f" +{one.calls - 1}" if one.calls > 1 else ""
@@ -159,7 +162,7 @@ def _requests(one: Overview) -> Iterator[tuple[str, str]]:
         if asked.call:
             name = short(asked.call)
             command = "settle" if asked.what == "settle" else asked.what
-            yield f"{asked.what} {asked.tool} {name}", f"stator {command} {name}"
+            yield f"{asked.what} {asked.tool}", f"stator {command} {name}"
         else:
             yield "budget used up", f"stator budget {short(one.row.id)}"
 
@@ -185,5 +188,5 @@ def as_json(one: Overview, now: int) -> dict[str, Any]:
             {"what": w.what, "call": w.call or None, "tool": w.tool or None} for w in one.waiting
         ],
         "unplaced": unplaced_items.all_as_json(one.unplaced),
-        "updated": one.row.updated,
+        "updated": one.row.used,
     }

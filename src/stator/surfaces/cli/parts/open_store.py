@@ -19,6 +19,7 @@ from stator.model.log.query import SessionRow
 from stator.model.values.ids import short
 from stator.model.values.position import AtName, AtTurn, Range, parse_position, parse_range
 from stator.runtime.base.context import nap
+from stator.runtime.views.last_acts import acted
 from stator.surfaces.cli.render.lines import Line, cells
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen, note
@@ -34,6 +35,8 @@ if TYPE_CHECKING:  # loaded by the commands that read a session: a list of sessi
 LAST = "last"
 CALL = "c_"
 """How the id of a call begins."""
+ID_SHOWN = 10
+"""Characters of an id that no person gave."""
 HOW_TO_NAME = "name a session, then a turn or a range: fix-login t2, fix-login:t2, t4..t5"
 
 
@@ -46,6 +49,15 @@ class OpenedStore(msgspec.Struct, frozen=True):
     @property
     def project(self) -> str:
         return self.store.context.project
+
+    def project_shown(self, project: str) -> str:
+        """A project by the last part of its folder: its path, or where this one is, which has an id that nobody
+        knows it by."""
+        here = project == self.project and project.startswith("p_")
+        folder = self.store.context.root if here else project
+        if folder.startswith("/"):
+            return os.path.basename(folder.rstrip("/")) or project
+        return project[:ID_SHOWN] if project.startswith("p_") else project
 
     @property
     def now(self) -> int:
@@ -282,27 +294,28 @@ def open_to_write(store: str | None) -> Iterator[OpenedStore]:
         yield OpenedStore(opened, place)
 
 
-def heading(view: SessionView, now: int, *more: str, room: int) -> Line:
+def heading(view: SessionView, opened: OpenedStore, *more: str, room: int) -> Line:
     """The line that names the session an answer is about, its status and its size.
 
-    Size and age are left out where they do not fit into `room` cells: half a number misleads.
+    Agent, size and age are left out where they do not fit into `room` cells: half a number misleads.
     """
-    row = view.row
+    (row,) = acted(opened.store.as_read, [view.row])
     line = Line(row.record.name, "title").add(" ").add(short(row.id), "id")
     for part in more:
         line.add(" · ", "dim").add(part, "bold")
-    if row.record.agent:
-        line.add(f" · {row.record.agent}", "dim")
+    agent = f" · {row.record.agent}" if row.record.agent else ""
+    if line.width + cells(agent) + cells(f" · {row.shown}") <= room:
+        line.add(agent, "dim")
     line.add(" · ", "dim").status(row.shown)
     holds = f"{count(row.turns, 'turn')}, {count(row.head, 'commit')}"
-    for part in (f" · {holds}", f" · {used(row, now)}"):
+    for part in (f" · {holds}", f" · {used(row, opened.now)}"):
         if line.width + cells(part) > room:
             break
         line.add(part, "dim")
     return line
 
 
-def title(screen: Screen, view: SessionView, now: int, *more: str) -> None:
+def title(screen: Screen, view: SessionView, opened: OpenedStore, *more: str) -> None:
     """Print the heading and a blank line under it."""
-    screen.line(heading(view, now, *more, room=screen.cut))
+    screen.line(heading(view, opened, *more, room=screen.cut))
     screen.line()

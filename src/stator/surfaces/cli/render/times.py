@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from stator.errors import BadQuery
@@ -12,6 +13,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _AGE = late(r"(\d{1,6})\s*([smhdw])\Z")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SECOND = 1_000_000
+NO_TIME = "–"
 
 
 def local(moment: int) -> datetime | None:
@@ -60,18 +62,28 @@ def date(moment: int, now: int) -> str:
     return f"{found.day} {found:%b}" if is_this_year else f"{found.day} {found:%b %Y}"
 
 
+def listed(times: Sequence[int | None], now: int) -> tuple[list[str], str]:
+    """Times for a column, and the day for its heading: of one day only the hours, so that no line repeats the date.
+    The day is empty if it is today, or if there are several: then each line has its own. Unknown is a dash."""
+    known = [moment for moment in times if moment is not None]
+    days = {date(moment, now) for moment in known}
+    if len(days) < 2:
+        shown = [NO_TIME if one is None else clock(one) for one in times]
+        return shown, "".join(days - {date(now, now)})
+    return [NO_TIME if one is None else f"{date(one, now)} {hour(one)}" for one in times], ""
+
+
 def ago(moment: int, now: int) -> str:
     """How long ago, in one unit; a date if it is more than a month ago, or in the future."""
     if not 0 <= (now - moment) // _SECOND < 31 * 86_400:
-        return day(moment)
+        return date(moment, now)
     return f"{span(now - moment)} ago"
 
 
 def used(row: SessionRow, now: int) -> str:
     """How long ago a session was used. What its source does not say is not shown as if it was known: then the
     times in the log are those of the source's file."""
-    is_unknown = row.record.labels.get("times") == "unknown"
-    return "times unknown" if is_unknown else ago(row.updated, now)
+    return ago(row.used, now) if row.has_times else "times unknown"
 
 
 def span(microseconds: int) -> str:

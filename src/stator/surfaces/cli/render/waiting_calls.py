@@ -56,7 +56,8 @@ def waiting_lines(found: Waiting, now: int, *, named: bool = True) -> Iterator[L
     if found.answer:
         yield line.add(f" · {found.answer}; its driver has not acted on it yet", "dim")
     else:
-        yield line.add(f" · waiting for {span(now - found.since)}", "doubt")
+        line.add(f" · waiting for {span(now - found.since)}", "doubt")
+        yield line.add(f"   stator approve {short(found.call)}", "bold")
     if found.why:
         yield Line(f"{'':11}reason: ", "dim").add(found.why)
     if found.proof and not found.answer:

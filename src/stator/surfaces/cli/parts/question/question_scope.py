@@ -17,6 +17,8 @@ from stator.errors import BadQuery
 from stator.model.log.query import SessionQuery
 from stator.runtime.base.pages import matching
 from stator.runtime.base.project_flags import Trash
+from stator.runtime.views.as_read import for_one_answer
+from stator.runtime.views.last_acts import by_last_act
 from stator.surfaces.cli.parts.open_store import OpenedStore, title
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen, note
@@ -27,6 +29,11 @@ if TYPE_CHECKING:
 
 MADE = re.compile(r"p_[0-9a-f]{32}\Z")
 """An id of a project that was made for it; people do not know it by that."""
+
+
+def project_words(project: str) -> str:
+    """The current project in words."""
+    return "this project" if not project or MADE.match(project) else f"project {project}"
 
 
 class QuestionScope(msgspec.Struct, frozen=True):
@@ -50,8 +57,7 @@ class QuestionScope(msgspec.Struct, frozen=True):
             return f"{self.span} of {self.view.name}" if self.span else f"session {self.view.name}"
         if self.everywhere:
             return "every project of the store"
-        name = self.opened.project
-        return "this project" if not name or MADE.match(name) else f"project {name}"
+        return project_words(self.opened.project)
 
     def views(self, most: int) -> Iterator[SessionView]:
         """The sessions it looks in, most recently used first: none in the trash, of a project none that another one
@@ -61,11 +67,11 @@ class QuestionScope(msgspec.Struct, frozen=True):
             return
         from stator.runtime.facade.view import SessionView
 
-        port = self.opened.store.as_read
+        port = for_one_answer(self.opened.store.as_read)
         trash = Trash(port)
         rows = (
             row
-            for row in matching(port, SessionQuery(project=self.project))
+            for row in by_last_act(port, matching(port, SessionQuery(project=self.project)))
             if row.record.mode != "project"
             and (self.everywhere or not row.record.adopted)
             and row not in trash
@@ -75,13 +81,14 @@ class QuestionScope(msgspec.Struct, frozen=True):
         if next(rows, None) is not None:
             note(f"looked in the {most} sessions used last; -n {most * 2} looks in more")
 
-    def head(self, screen: Screen, what: str) -> None:
-        """Print what is answered and where it was looked for."""
+    def head(self, screen: Screen, what: str, day: str = "") -> None:
+        """Print what is answered and where it was looked for; with the day, if all of it is of one."""
         if self.view is not None:
             about = f"{what} of {self.span}" if self.span else what
-            title(screen, self.view, self.opened.now, about)
+            title(screen, self.view, self.opened, *filter(None, (about, day)))
             return
-        screen.line(Line(self.shown, "title").add(" · ", "dim").add(what, "bold"))
+        line = Line(self.shown, "title").add(" · ", "dim").add(what, "bold")
+        screen.line(line.add(f" · {day}" if day else "", "dim"))
         screen.line()
 
     def wider(self) -> Iterator[tuple[QuestionScope, str]]:
