@@ -130,6 +130,7 @@ def test_arrow_keys_move_the_playhead_by_a_turn(
     expect(page.locator("#film .now")).to_contain_text("t5 of t15")
     page.keyboard.press("ArrowRight")
     expect(page.locator("#film .now")).to_contain_text("t6 of t15")
+    page.wait_for_load_state()  # keys work once the page's script has run
     page.keyboard.press("ArrowLeft")
     expect(page.locator("#film .now")).to_contain_text("t5 of t15")
 
