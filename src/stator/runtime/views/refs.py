@@ -101,8 +101,7 @@ def find_session(
         raise Ambiguous(
             f"{len(rows)} sessions match {text!r:.80}",
             candidates=[f"{row.id} {row.record.project}: {row.record.name}" for row in rows],
-            hint="give more of the name, or an id: "
-            + ", ".join(map(_id_and_name, rows)),
+            hint="give more of the name, or an id: " + ", ".join(map(_id_and_name, rows)),
         )
     return followed(store, rows[0]) if named else rows[0]
 
