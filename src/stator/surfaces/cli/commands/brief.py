@@ -14,7 +14,7 @@ from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render import documents
 from stator.surfaces.cli.render.escape import EscapedText
 from stator.surfaces.cli.render.lines import Line
-from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.screen import Screen, note
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -39,6 +39,8 @@ stator brief --json | jq .left_out           what did not fit
 """
 INDENT = 2
 """Cells before the later rows of a line."""
+
+OTHERS = "name another, or see what an agent is told with a prompt: stator brief --for-prompt TEXT"
 
 
 def brief(
@@ -79,6 +81,8 @@ def brief(
             screen.document(documents.BRIEF, documents.brief(made))
         elif screen.is_terminal:
             _to_read(screen, made.text)
+            if not what and session is None:
+                note(f"this is the brief of {view.name}, the session used last; {OTHERS}")
         else:
             screen.raw(f"{made.text}\n".encode())
     return 0

@@ -214,7 +214,7 @@ def _cells(one: ListedSession, now: int, project: str, *, long: bool) -> list[Li
     row, spend = one.row, one.cost.spend
     files = amounts.UNKNOWN if one.files is None else f"{one.files:,}"
     return [
-        Line(row.record.name, "bold"),
+        _name(row),
         row.record.agent,
         Line(ago(row.used, now) if row.has_times else amounts.UNKNOWN, "dim"),
         str(row.turns),
@@ -229,3 +229,12 @@ def _cells(one: ListedSession, now: int, project: str, *, long: bool) -> list[Li
         Line(short(row.id) if long else "", "id"),
         Line(f"→ {short(row.record.adopted)}" if row.record.adopted else "", "dim"),
     ]
+
+
+def _name(row: SessionRow) -> Line:
+    """The name of a session; of a sub-agent's, which begins with that of its parent, its own part first."""
+    of, _, own = row.record.name.rpartition("/")
+    parent = row.record.parent
+    if not of or parent is None or parent.kind != "child":
+        return Line(row.record.name, "bold")
+    return Line(f"↳ {own}", "bold").add(f" of {of}", "dim")
