@@ -246,7 +246,7 @@ def test_resume_shows_where_a_session_stopped_and_how_to_continue(waits, ask, st
     ask("budget", "50k tokens")
     text = normal(ask("resume", "fix-login").out)
     assert "  paused      reason: user\n" in text
-    assert "  last turn   t4 ok · pay\n" in text
+    assert "  last turn   t4, ok\n  asked       pay\n" in text
     assert "  budget      1,200 tokens of 50,000 tokens\n" in text
     assert "in doubt: pay(amount=5) · call c_… · t3 · started" in text
     assert "waiting for approval: c_…" in text

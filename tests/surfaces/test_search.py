@@ -127,7 +127,10 @@ def test_a_long_turn_number_is_not_cut():
         session="s_" + "0" * 32, name="long", agent="", project="", turn=123_456, seq=9, kind="turn",
         at=0, snippet="fix it",
     )  # fmt: skip
-    assert " t123456 turn fix it" in [line.plain for line in _lines([hit], projects=False)][1]
+    assert (
+        " t123456 turn fix it"
+        in [line.plain for line in _lines([hit], projects=False, is_cut=False)][1]
+    )
 
 
 def test_search_says_if_there_are_more_matches(more, ask):

@@ -275,6 +275,24 @@ def open_calls(story: SessionStory) -> list[Deed]:
     return [deed for deed in story.deeds[::-1] if deed.turn == story.turn and not deed.status]
 
 
+HAPPENED = {"ok": "happened, do not repeat it;", "error": "did not happen;"}
+"""What the status of a call means that was settled."""
+
+
+def settled_items(story: SessionStory, folder: str) -> list[BriefItem]:
+    """Calls that were in doubt and are not any more: whether each happened, and who knows."""
+    return [
+        BriefItem(
+            text=f"{_near(deed.shown, folder)} {HAPPENED.get(deed.status, deed.status)} {deed.settled}",
+            mark=f"t{deed.turn}",
+            source=deed.source,
+            seq=deed.ended,
+        )
+        for deed in reversed(story.deeds)
+        if deed.settled
+    ][:OPEN_MAX]
+
+
 def open_items(story: SessionStory, folder: str, known: Collection[str]) -> list[BriefItem]:
     """Calls without a result, except those that another line is about."""
     return [
@@ -337,12 +355,9 @@ def call_items(story: SessionStory, folder: str) -> list[BriefItem]:
     """Commands that did something, in one line; then calls of other tools than shells and file tools, and what they
     gave, unless that is from the web."""
     found: list[BriefItem] = []
+    deeds = [deed for deed in story.deeds if not deed.settled]
     gone = {posixpath.basename(one.path) for one in story.files if "deleted" in one.op}
-    ran = [
-        deed
-        for deed in stories.commands(story.deeds)
-        if not any(name in deed.shown for name in gone)
-    ]
+    ran = [deed for deed in stories.commands(deeds) if not any(name in deed.shown for name in gone)]
     if ran:
         text, seq, turns = "", ran[0].seq, {deed.turn for deed in ran}
         for deed in ran:
@@ -355,9 +370,9 @@ def call_items(story: SessionStory, folder: str) -> list[BriefItem]:
         found.append(
             BriefItem(text=text, mark=f"{mark}, it ran", source="model", seq=seq, seqs=seqs)
         )
-    searches = [deed for deed in stories.questions(story.deeds) if stories.is_web(deed)]
+    searches = [deed for deed in stories.questions(deeds) if stories.is_web(deed)]
     found += listed([(_near(deed.shown, folder), deed.seq) for deed in searches[:CALLS_MAX]])[:2]
-    for deed in [one for one in stories.questions(story.deeds) if one not in searches][:CALLS_MAX]:
+    for deed in [one for one in stories.questions(deeds) if one not in searches][:CALLS_MAX]:
         gave = ""
         if deed.status == "ok":
             rows = [plain(line) for line in deed.result.split("\n") if line.strip()]

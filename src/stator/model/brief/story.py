@@ -33,6 +33,7 @@ from stator.model.log.delta import Put
 from stator.model.records.text import arguments_text, prompt_text, value_text
 from stator.model.records.types import FileRecord, file_key
 from stator.model.views.recap import says_something, typed
+from stator.model.views.why import settled_by
 from stator.model.window.reply import text_of
 
 TEXT_MAX = 60_000
@@ -147,6 +148,8 @@ class Deed(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     ended: int = 0
     """The seq of its outcome."""
+    settled: str = ""
+    """Of a call that was in doubt: who settled it, and how they knew."""
 
     act: Act | None = None
     """What it does to files, or the command that it runs."""
@@ -324,6 +327,7 @@ def _deed(commit: Commit, outcome: Commit | None) -> Deed:
         result=shown,
         source="" if outcome is None else outcome.provenance.source,
         ended=0 if outcome is None else outcome.seq,
+        settled=settled_by(outcome) if outcome is not None and outcome.kind == "settlement" else "",
         act=act,
         steps=parts(act.text) if act is not None and act.kind == "shell" else [],
         shown=_shown(commit.tool, given, act),

@@ -176,6 +176,7 @@ class _Gathering:
                 )
             ),
             "did": told(labels.all_on(lines.call_items(story, self._folder))),
+            "settled": told(labels.all_on(lines.settled_items(story, self._folder))),
             "in_doubt": self._told_calls(
                 [record for record in calls if record.status == "in doubt"], "stator settle"
             ),

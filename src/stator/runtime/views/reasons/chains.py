@@ -391,9 +391,9 @@ def _what_followed(reading: Lookup, commit: Commit) -> list[Reason]:
     store = reading.store
     rest = store.commits(commit.session, after=commit.seq, upto=row.last, limit=AFTER_MAX)
     rest = [each for each in rest if reading.stands(commit.session, each.seq)]
-    ended = {c.call: c.status for c in rest if c.kind in ("outcome", "settlement")}
+    ends = {c.call: c for c in rest if c.kind in ("outcome", "settlement")}
     found = [
-        reasons_of.call_reason(each, status=ended.get(each.call, ""))
+        _ended_call(reading, each, ends.get(each.call))
         for each in rest
         if each.kind == "call" and each.effect != "read"
     ]
@@ -404,6 +404,17 @@ def _what_followed(reading: Lookup, commit: Commit) -> list[Reason]:
         if isinstance(record := reasons_of.put_of(each, "revisions"), RevisionRecord)
     ]
     return found
+
+
+def _ended_call(reading: Lookup, intent: Commit, end: Commit | None) -> Reason:
+    """A call with how it ended: as its turn tells, else as readers see it now."""
+    if end is None:
+        row = last_attempt(reading.store, intent.session, intent)
+        status, how = (row.status, row.cause) if row is not None else ("", "")
+    else:
+        status = end.status
+        how = reasons_of.settled_by(end) if end.kind == "settlement" else ""
+    return reasons_of.call_reason(intent, approved=how, status=status)
 
 
 def _files_in(commit: Commit) -> list[Reason]:

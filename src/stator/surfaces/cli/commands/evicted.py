@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stator.model.log.shown_text import cut_short
 from stator.model.values.ids import short
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.ranges import seqs_of
@@ -34,6 +35,8 @@ stator evicted --json              then: stator recall KEY
 
 LOOKED_IN = 50
 """Sessions that are looked at for something that left the view, where the last one has nothing."""
+SESSIONS, NAMED = 4, 24
+"""Sessions that are named then, and characters of their names."""
 
 
 def evicted(
@@ -73,13 +76,18 @@ def evicted(
 
 
 def _report_none(opened: OpenedStore, view: SessionView, *, anywhere: bool) -> int:
-    """Say that nothing left the view; and, if no session was named, of which one something did."""
+    """Say that nothing left the view; and, if no session was named, of which ones something did."""
     none = f"nothing was removed from the agent's view in {view.name}"
-    for other in QuestionScope(opened).views(LOOKED_IN) if anywhere else ():
-        if other.entries("evicted", limit=1):
-            note(f"{none}; something was in {other.name}: stator evicted {short(other.id)}")
-            return 0
-    return opened.report_empty(none)
+    others = QuestionScope(opened).views(LOOKED_IN) if anywhere else ()
+    left = {other: other.counts.live.get("evicted", 0) for other in others}
+    found = sorted((one for one in left if left[one]), key=lambda one: -left[one])
+    if not found:
+        return opened.report_empty(none)
+    named = (
+        f"{short(one.id)} ({left[one]:,}, {cut_short(one.name, NAMED)})" for one in found[:SESSIONS]
+    )
+    note(f"{none}; something was in {', '.join(named)}: stator evicted SESSION")
+    return 0
 
 
 def _line(item: Evicted) -> Line:

@@ -17,6 +17,7 @@ from stator.model.values.ids import short
 from stator.runtime.driving import approvals, budgets, settlement
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.file_changes import FileChange
+from stator.runtime.views.words import last_words
 from stator.surfaces.cli.commands.show import pair, plan_section, section
 from stator.surfaces.cli.parts.agent_command import agent_command
 from stator.surfaces.cli.parts.agent_command import shown as agent_words
@@ -51,6 +52,8 @@ class SessionSummary(msgspec.Struct, frozen=True):
     plan: list[Entry]
     pending: list[Entry]
     files: list[FileChange]
+    said: str = ""
+    """The agent's last words."""
 
 
 def resume(
@@ -97,6 +100,7 @@ def _summary(view: SessionView, opened: OpenedStore) -> SessionSummary:
         plan=sorted(view.entries("plan"), key=lambda entry: getattr(entry.record, "order", 0)),
         pending=view.entries("pending"),
         files=view.files(last=TURNS)[:FILES],
+        said=said.text if (said := last_words(opened.store.as_read, view.id)) is not None else "",
     )
 
 
@@ -127,9 +131,11 @@ def _status(view: SessionView, found: SessionSummary, opened: OpenedStore) -> It
     elif row.record.reason:
         yield pair(row.shown, f"reason: {row.record.reason}")
     if found.turn is not None:
-        line = pair("last turn", f"t{found.turn.turn} ").status(_turn_status(found.turn, row.shown))
-        asked = record_line.of_commit(found.began) if found.began is not None else Line()
-        yield line.add(" · ", "dim").extend(asked)
+        yield pair("last turn", f"t{found.turn.turn}, ").status(_turn_status(found.turn, row.shown))
+        if found.began is not None:
+            yield pair("asked", "").extend(record_line.of_commit(found.began))
+    if found.said:
+        yield pair("last words", record_line.brief(found.said))
     for limit in budgets.limits(opened.store.port, view.id):
         used = budgets.spent_tree(opened.store.port, limit.session)
         parts = [_spent_of_limit(unit, most, used) for unit, most in sorted(limit.budget.items())]
@@ -189,7 +195,8 @@ def _how_its_agent_continues(view: SessionView) -> list[str]:
     if words is None:
         agent = view.record.agent or "its agent"
         return [
-            f"stator brief {name}   # what another session must know; {agent} cannot be started here"
+            f"stator brief {name}   # what another agent must know to continue",
+            f"In {agent} itself, as it continues its own sessions: no command for that is known here.",
         ]
     return [
         agent_words(words),
@@ -215,6 +222,7 @@ def _as_json(view: SessionView, found: SessionSummary, opened: OpenedStore) -> d
         "plan": [wire.record(entry.record) for entry in found.plan],
         "pending": [wire.record(entry.record) for entry in found.pending],
         "files": [msgspec.to_builtins(change) for change in found.files],
+        "said": found.said or None,
         "spent": budgets.spent_tree(opened.store.port, view.id),
         "limits": view.record.budget,
         "code": _how_to_continue(view, opened)[0],

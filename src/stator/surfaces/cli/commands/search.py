@@ -133,7 +133,7 @@ def _show(
         return
     if shown and scope.view is None:
         scope.head(screen, "matches")
-    screen.lines(_lines(shown, projects=scope.everywhere))
+    screen.lines(_lines(shown, projects=scope.everywhere, is_cut=len(found) > wanted))
     if len(found) > wanted:
         more = min(wanted * 2, PAGE_MAX)
         screen.line(Line(f"… more matches; show them with -n {more}", "dim"))
@@ -157,8 +157,8 @@ def _as_excluded_term(word: str) -> str:
     return f'-"{bare}"' + ("*" if bare.endswith("*") else "")
 
 
-def _lines(hits: list[Hit], *, projects: bool) -> Iterator[Line]:
-    """Hits grouped by session; the session with the best hit comes first."""
+def _lines(hits: list[Hit], *, projects: bool, is_cut: bool) -> Iterator[Line]:
+    """Hits grouped by session; the session with the best hit comes first. `is_cut`: there are more than these."""
     grouped: dict[str, list[Hit]] = {}
     for hit in hits:
         grouped.setdefault(hit.session, []).append(hit)
@@ -172,7 +172,7 @@ def _lines(hits: list[Hit], *, projects: bool) -> Iterator[Line]:
         line = Line(first.name, "title").add(" ").add(short(session), "id")
         line.add(f" · {first.agent}" if first.agent else "", "dim")
         line.add(f" · {first.project}" if projects and first.project else "", "dim")
-        yield line.add(f" · {count(len(group), 'hit')}", "dim")
+        yield line.add(f" · {count(len(group), 'hit')}{' shown' * is_cut}", "dim")
         for hit in group:
             yield _line(hit, places, turns, kinds)
 

@@ -31,6 +31,10 @@ stator verify fix-login --head 3fa9…   check too that a head noted earlier is 
 stator verify --json || echo "something is wrong"
 """
 HEADS_MAX = 10
+NOT_SHOWN = (
+    "Whether somebody rewrote or cut off a whole log shows only against a head that was kept elsewhere: "
+    "stator verify --head HASH"
+)
 """Heads that are printed for people; JSON has all of them."""
 _HASH = re.compile(r"[0-9a-f]{64}\Z")
 
@@ -118,6 +122,10 @@ def _show(screen: Screen, url: str, report: VerifyReport) -> None:
     if report.ok:
         for session, head in list(report.heads.items())[:HEADS_MAX]:
             _head(screen, report.names[session], head)
+        if len(report.heads) > HEADS_MAX:
+            rest = count(len(report.heads) - HEADS_MAX, "head")
+            screen.line(Line(f"  … {rest} more, all of them with --json", "dim"))
+        screen.line(Line(f"  {NOT_SHOWN}", "dim"), hang=2)
 
 
 def _verdict(url: str, report: VerifyReport) -> Line:
