@@ -40,7 +40,7 @@ stator brief --json | jq .left_out           what did not fit
 INDENT = 2
 """Cells before the later rows of a line."""
 
-OTHERS = "what the project knows: stator state --project; what an agent is told with a prompt: stator brief --for-prompt TEXT"
+OTHERS = "of the project: stator state --project; what an agent is told with a prompt: stator brief --for-prompt TEXT"
 
 
 def brief(
