@@ -578,3 +578,17 @@ def test_a_brief_asks_the_store_at_most_three_times_however_long_the_session_is(
     port = CountingPort(memory.port)
     SessionView(port, s.id).brief(max_tokens=1000)
     assert len(port.asked) <= 3, port.asked
+
+
+def test_a_brief_says_that_a_call_which_was_in_doubt_happened_and_who_knows(either):
+    def pay(amount: int) -> None:
+        raise stator.InDoubt("the line went dead")
+
+    with either.open("main") as s, s.turn("pay the invoice") as t:
+        call = t.try_call(pay, amount=5).call
+        t.say("I do not know whether it was paid.")
+    either.contribute("main").settle(call, "done", why="the bank statement shows it")
+    (line,) = section(either.read("main").brief(), "settled")
+    assert "pay: 5 happened, do not repeat it; settled as done by " in line
+    assert "the bank statement shows it" in line
+    assert not section(either.read("main").brief(), "in_doubt")

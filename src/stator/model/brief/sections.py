@@ -32,7 +32,7 @@ _OTHERS: dict[SectionName, Briefed] = {
         "Calls in doubt: each may or may not have happened; do not assume, settle it first",
         12, 20, 4,
     ),
-    "settled": _other("Were in doubt, and are known now", 13, 22, 4),
+    "settled": _other("Were in doubt, and are known now", 13, 32, 4),
     "waiting": _other("Waiting for a person's word", 14, 35, 2),
     LAST: _other("The agent's last words", 16, 200, 14),
     SAID: _other("What the agent wrote earlier", 18, 210, 0),
