@@ -139,7 +139,7 @@ def test_a_command_that_asks_answers_in_json(ask: Any, command: str) -> None:
 CHANGING = [
     ("tag release", "show", "release"),
     ("fork t1 --name other", "tree", "other"),
-    ("settle CALL --done", "calls", "— done"),
+    ("settle CALL --done", "calls", "  done "),
     ("approve --pattern 'pay(amount<=5)' -s main", "approvals --grants", "pay(amount<=5)"),
     ("erase --record facts:shop --yes", "state", "erased"),
     ("close main", "ls --everywhere --long", "closed"),

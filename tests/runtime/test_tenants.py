@@ -111,7 +111,7 @@ def test_a_store_that_needs_a_tenant_is_not_opened_without_one(monkeypatch):
         store.tenant = tenant  # type: ignore[attr-defined]
         return store
 
-    monkeypatch.setattr("stator.connect._added_store", lambda scheme: opened)
+    monkeypatch.setattr("stator.extensions.store_opener", lambda scheme, elsewhere: opened)
     monkeypatch.setattr("stator.connect._ownership", lambda store, place, trust: store.ownership)
     with pytest.raises(InvalidInput, match="several tenants"):
         connect("server://here")

@@ -171,7 +171,7 @@ def test_settle_as_json(store, ask):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["--done"], 2, "the call is missing"),
+        (["--done"], 2, "name the call"),
         (["CALL", "--value", "3"], 2, "use exactly one of"),
         (["CALL", "--done", "--not-done"], 2, "use exactly one of"),
         (["CALL", "--done", "--value", "{"], 2, "--value is not JSON"),

@@ -90,7 +90,7 @@ def test_gc_without_apply_changes_nothing(old, ask):
     answer = ask("gc")
     assert answer.code == 0
     assert answer.out.count("trash ") == 5
-    assert "2020-" in answer.out  # when each was last used
+    assert " 2020 " in answer.out  # when each was last used
     assert "4 of 4 sessions, more than 10 %" in answer.out
     assert ask("ls", "--all", "--json").out == before
 

@@ -125,7 +125,7 @@ def test_doctor_shows_how_to_check_a_call_in_doubt(store, ask):
     answer = ask("doctor")
     assert answer.code == 1
     assert "in doubt: pay" in answer.out
-    assert "stator show s_" in answer.out
+    assert "stator settle c_" in " ".join(answer.out.split())
 
 
 def test_doctor_reports_names_that_differ_only_in_unicode_form(tmp_path, ask):

@@ -163,7 +163,7 @@ def test_doctor_names_a_call_in_doubt_and_the_command(doubtful, ask, monkeypatch
     answer = ask("doctor")
     assert answer.code == 1
     assert "in doubt: Bash" in answer.out
-    assert "stator export --as claude-code" in " ".join(answer.out.split())
+    assert "stator settle c_" in " ".join(answer.out.split())
 
 
 def test_doctor_names_a_result_without_its_call(tmp_path, ask, monkeypatch):

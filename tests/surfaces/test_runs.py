@@ -332,9 +332,9 @@ def test_top_shows_call_plan_and_what_waits_for_you(ask, store, world):
         header, waiting, asked, working = ask("top").lines
     assert header.split() == "ID SESSION STATUS TURN DOING PLAN TOKENS CACHED COST".split()
     assert re.match(
-        r"s_\w{8}  fix-login  paused  t3    between turns   0/2   1\.2 k       –      –$", waiting
+        r"s_\w{8}  fix-login  paused  t3    waits for you   0/2   1\.2 k       –      –$", waiting
     )
-    assert re.match(r" {11}→ settle pay c_(\w{8})   stator settle c_\1$", asked)
+    assert re.match(r" {11}→ settle pay   stator settle c_\w{8}$", asked)
     assert re.match(
         r"s_\w{8}  at work    active  t1    between calls   1/2   1\.2 k       –  \$0\.34$", working
     )

@@ -18,7 +18,9 @@ from stator.model.records.tables import COLLECTIONS, KINDS
 from stator.model.records.types import CallStatus
 from stator.model.sessions.lifecycle import SHOWN, recorded_status
 from stator.runtime.base.project_flags import Trash
+from stator.runtime.views.as_read import for_one_answer
 from stator.runtime.views.glance.calls import list_calls, statuses_of
+from stator.runtime.views.last_acts import acted
 from stator.surfaces.cli.render import documents, wire
 from stator.surfaces.http import tails
 from stator.surfaces.http.endpoint import (
@@ -83,13 +85,14 @@ def sessions(asked: Question) -> ItemPage:
     page = store.as_read.sessions(query, cursor=asked.whole_key(), limit=asked["limit"])
     trash = Trash(store.port)
     shown = [
-        documents.session_row(row)
+        row
         for row in page.rows
         if row.record.mode != "project"
         and row not in trash
         and (status is None or row.shown == status)
     ]
-    return ItemPage(shown, page.cursor)
+    known = acted(for_one_answer(store.as_read), shown)
+    return ItemPage([documents.used_row(row) for row in known], page.cursor)
 
 
 def session(asked: Question) -> WholeDocument:

@@ -15,12 +15,13 @@ from stator.surfaces.cli.parts.page_addresses import print_addresses
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
 from stator.surfaces.cli.render import documents
 from stator.surfaces.cli.render.lines import Line
-from stator.surfaces.cli.render.record_line import OP_STYLES
-from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.record_line import OP_STYLES, count
+from stator.surfaces.cli.render.screen import Screen, note
 from stator.surfaces.cli.render.table import Column, report_cut, table
 from stator.surfaces.cli.render.turns.subject import base_of, relative
 
 if TYPE_CHECKING:
+    from stator.runtime.facade.view import SessionView
     from stator.surfaces.cli.options import (
         EverywhereFlag,
         JsonFlag,
@@ -101,10 +102,19 @@ def files(
             _show(screen, shown, opened.names() if scope.view is None else None)
         if len(shown) < len(found):
             report_cut(screen, most, "files", f"-n {most * 2}", asked=limit is not None)
+        if not found and scope.view is not None and (gone := _undone(scope.view, scope.span)):
+            note(f"{count(gone, 'file')} touched in {scope.shown}, none is different in the end")
+            return 0
         if not found:
             none = "no files were touched" + (f" in the last {last} turns" if last else "")
             return scope.report_empty(none, lambda wider: bool(_touched(wider, last, reads, 1)))
     return 0
+
+
+def _undone(view: SessionView, span: str | None) -> int:
+    """Files that were made and removed again."""
+    changed = view.diff(span) if span is not None else view.diff("t0", "head")
+    return changed.transient.get("files", 0)
 
 
 def _touched(

@@ -19,7 +19,7 @@ from stator.runtime.views.glance.listed import ListedSession, listed
 from stator.runtime.views.last_acts import by_last_act
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.render import amounts
-from stator.surfaces.cli.render.documents import session_row
+from stator.surfaces.cli.render.documents import session_row, used_row
 from stator.surfaces.cli.render.lines import ENDED_STYLES, STATUS_STYLES, Line
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.session_words import prompt_beside_name
@@ -112,7 +112,7 @@ def ls(
         found = list(islice(_matching(opened, project, asked), wanted + 1))
         if json:
             for row in found[:wanted]:
-                screen.item({**session_row(row), "used": row.used if row.has_times else None})
+                screen.item(used_row(row))
         else:
             screen.lines(
                 _lines(opened, found[:wanted], screen.width, projects=everywhere, long=long)

@@ -75,7 +75,7 @@ def settle(
     given = [verdict for verdict, is_given in verdicts.items() if is_given]
     if call is None:
         if given or value is not None:
-            raise BadQuery("the call is missing", hint="stator settle lists the calls in doubt")
+            raise _nameless(session, everywhere, store, (given or ["done"])[0])
         return _list(session, everywhere, store, json=json, no_pager=no_pager)
     if not given and value is None and _show_doubt(call, session, store, json=json):
         return FINDING
@@ -115,6 +115,21 @@ def _value(text: str | None) -> Any:
         raise BadQuery(
             f"--value is not JSON: {error}", hint="text needs quotes: '\"ok\"'"
         ) from None
+
+
+def _nameless(session: str | None, everywhere: bool, store: str | None, verdict: str) -> BadQuery:
+    """The error of a verdict without a call: with the command for the newest one in doubt."""
+    with open_to_read(store) as opened:
+        one = opened.session(session).id if session is not None else None
+        found, _ = _doubts(opened, one, None if everywhere or one else opened.project)
+    if not found:
+        return BadQuery("name the call", hint="stator settle lists the calls in doubt")
+    first = found[0]
+    others = f"; stator settle lists all {len(found)}" if len(found) > 1 else ""
+    return BadQuery(
+        f"name the call: {first.tool} in {first.name} is in doubt",
+        hint=f"stator settle {short(first.call)} --{verdict.replace(' ', '-')}{others}",
+    )
 
 
 def _list(

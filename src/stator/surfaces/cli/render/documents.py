@@ -61,6 +61,11 @@ def session_row(row: SessionRow) -> dict[str, Any]:
     }
 
 
+def used_row(row: SessionRow) -> dict[str, Any]:
+    """A session in a list that knows when agents acted: with when its own last did something."""
+    return {**session_row(row), "used": row.used if row.has_times else None}
+
+
 def session(view: SessionView) -> dict[str, Any]:
     """A session at a glance: its row, its head, its counts and what has no place in its log yet."""
     counts, head = view.counts, view.head

@@ -344,9 +344,17 @@ def _compaction(commit: Commit) -> Line:
         return Line(
             "all turns fit again" if not turns else f"{brief(turns)} turns did not fit"
         ).add(f" · {brief(left).strip('{}')}" if isinstance(left, Mapping) and left else "", "dim")
-    line = Line(" → ".join(map(brief, sizes)) + " tokens" if isinstance(sizes, list) else "")
+    line = Line(_sizes(sizes) if isinstance(sizes, list) else "")
     counts = brief(left) if isinstance(left, Mapping) and left else ""
     return line.add(f" · removed from the view: {counts.strip('{}')}" if counts else "", "dim")
+
+
+def _sizes(sizes: list[Any]) -> str:
+    """The size of a view before and after it was shortened; 0 after it is what a transcript does not say."""
+    shown = [f"{size:,}" if isinstance(size, int) else brief(size) for size in sizes]
+    if len(sizes) == 2 and not sizes[1]:
+        return f"from {shown[0]} tokens"
+    return " → ".join(shown) + " tokens"
 
 
 def _records(commit: Commit) -> Line:
