@@ -585,9 +585,9 @@ def _status(entry: Entry) -> str:
 
 def _is_to_settle(entry: Entry) -> bool:
     record = entry.record
-    if not isinstance(record, PendingRecord):
-        return False
-    verb, _, call = record.what.partition(" ")
+    verb, _, call = (
+        record.what.partition(" ") if isinstance(record, PendingRecord) else ("", "", "")
+    )
     return verb == "settle" and is_id(call, "call")
 
 
