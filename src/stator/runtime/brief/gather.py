@@ -151,6 +151,7 @@ class _Gathering:
         reports = [saying.seq for saying in said if saying.source != "model"]
         outside = labels.known | self._newest.reported(reports)
         self._sources_ahead()
+        listed = {record.call for record in calls}
         topics: dict[SectionName, Topic] = {
             **{name: self._live(name, row.note, doubtful) for name, row in BRIEFED.items()},
             "goal": self._goal(asked, story, doubtful),
@@ -170,11 +171,7 @@ class _Gathering:
             "checks": told(labels.all_on(lines.check_items(story, self._folder))),
             "failed": told(labels.all_on(lines.failed_items(story, self._folder))),
             "lessons": told(labels.all_on(lines.lesson_items(story, self._folder))),
-            "open": told(
-                labels.all_on(
-                    lines.open_items(story, self._folder, {record.call for record in calls})
-                )
-            ),
+            "open": told(labels.all_on(lines.open_items(story, self._folder, listed))),
             "did": told(labels.all_on(lines.call_items(story, self._folder))),
             "settled": told(labels.all_on(lines.settled_items(story, self._folder))),
             "in_doubt": self._told_calls(
