@@ -86,3 +86,17 @@ def test_sessions_whose_times_nobody_knows_stand_apart(
     expect(lists.nth(0)).to_contain_text("fix-login")
     expect(lists.nth(1)).to_contain_text("undated one")
     expect(page.get_by_role("heading", name="Undated")).to_be_visible()
+
+
+def test_a_tag_does_not_move_a_session_up(
+    page: Page, inspector: RunningInspector, store: Store
+) -> None:
+    for name in ("older", "newer"):
+        with store.open(name) as s, s.turn("go") as t:
+            t.say("done")
+    store.contribute("older").tag("kept", "t1")
+    page.goto(f"{inspector.address}/sessions")
+    expect(page.locator("main li a[title]").nth(0)).to_have_text("newer")
+    page.goto(inspector.address)
+    expect(page.locator("main")).to_contain_text("newer")
+    assert (text := page.locator("main").inner_text()).index("newer") < text.index("older")

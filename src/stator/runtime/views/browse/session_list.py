@@ -17,6 +17,7 @@ from stator.runtime.base.project_flags import Trash
 from stator.runtime.base.project_session import asks_known, known
 from stator.runtime.views.as_read import for_one_answer, to_settle
 from stator.runtime.views.browse.turns import spend_of
+from stator.runtime.views.last_acts import acted, asks_newest
 from stator.store.port import StorePort
 
 ROWS = 30
@@ -73,6 +74,8 @@ def session_page(
     gone = _trashed(store, [*live, *rest])
     live, rest = ([row for row in rows if row.id not in gone] for rows in (live, rest))
     ahead(store, *(one for row in [*live, *rest] for one in _asks(row)))
+    # The store lists them by their newest commits, and a tag is one. People look for what an agent did last.
+    rest = sorted(acted(store, rest), key=lambda row: (not row.has_times, -row.used))
     return SessionPage(
         live=[_listed(store, row) for row in live],
         rest=[_listed(store, row) for row in rest],
@@ -108,6 +111,7 @@ def _asks(row: SessionRow) -> Iterator[Read]:
     yield read("turns", row.id, limit=1, prompts=True)
     yield read("turns", row.id, newest_first=True, limit=1)
     yield read("commits", row.id, newest_first=True, limit=NEWEST, load=False)
+    yield asks_newest(row)
 
 
 def _listed(store: StorePort, row: SessionRow) -> PagedSession:
@@ -127,7 +131,7 @@ def _listed(store: StorePort, row: SessionRow) -> PagedSession:
     ]
     recap = SessionRecap(
         session=row.id, name=row.record.name, agent=row.record.agent, project=row.record.project,
-        at=row.updated, times_known=row.has_times, status=row.shown, turns=row.turns,
+        at=row.used, times_known=row.has_times, status=row.shown, turns=row.turns,
         asked=asked, asked_turn=turn, revisions=[one.sha for one in records],
         pushed=bool(records and records[0].pushed), calls=counts.calls,
         said=_words(answers[0], "output") if answers else "",

@@ -35,6 +35,7 @@ from stator.runtime.views.glance.endings import Ending, endings
 from stator.runtime.views.glance.listed import Prices, asks_cost
 from stator.runtime.views.glance.overview import look
 from stator.runtime.views.glance.status import AtWork
+from stator.runtime.views.last_acts import acted, asks_newest
 from stator.runtime.views.refs import intent_of
 from stator.store.port import StorePort
 
@@ -177,6 +178,7 @@ class _NeedsReader:
                 reads.append(read("entries", each, "files", limit={"files": FILES_MAX}))
         for row in self._active:
             reads += asks_cost(row, priced=bool(self._prices))
+        reads += map(asks_newest, self._recent)
         ahead(self._store, *reads)
         asked = [self._store.session(each) for each in self._open]
         trash = Trash(self._store).among({row.id: row for row in [*asked, *self._recent]}.values())
@@ -184,7 +186,8 @@ class _NeedsReader:
         recent = [row for row in self._recent if row.id not in trash]
         over = [row for row in recent if row.id not in running and not _is_below(row) and row.turns]
         # Of a session without times nobody knows that it ended lately.
-        ended = sorted(over, key=lambda row: not row.has_times)[:LATELY]
+        over = sorted(acted(self._store, over), key=lambda row: (not row.has_times, -row.used))
+        ended = over[:LATELY]
         checked = [row for row in recent if self._now - row.updated <= HISTORY_US]
         read_steps_ahead(itself_asked(self._store), {row.id: row.head for row in checked})
         shared = list(self._files_in_common())

@@ -104,7 +104,7 @@ def _line(one: PagedSession) -> SessionLine:
         state=_state(one),
         project=row.record.project,
         agent=row.record.agent,
-        updated=row.updated,
+        updated=row.used,
         has_times=row.has_times,
         cost=_cost(one.spend),
         turns=row.turns,
