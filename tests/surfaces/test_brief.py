@@ -209,3 +209,10 @@ def test_a_document_as_json_has_its_version_and_its_content(documents, ask):
         1,
         {"b": 1},
     )
+
+
+def test_the_brief_of_a_project_is_what_an_agent_is_told_when_it_starts(store, ask):
+    answer = ask("brief", "--project")
+    assert answer.lines[0] == "An agent that starts in this project is told:"
+    assert "the session before this one, which may be unrelated: «fix-login»" in answer.out
+    assert ask("brief", "--project", "fix-login").code == 2

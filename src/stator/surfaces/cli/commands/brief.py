@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         MaxTokensOption,
         NoDiskFlag,
         NoPagerFlag,
+        ProjectFlag,
         RefsArgument,
         SessionOption,
         StoreOption,
@@ -34,19 +35,24 @@ EXAMPLES = """
 stator brief                                 the last session
 stator brief fix-login --as codex --max-tokens 4000 | codex exec -
 stator brief --for-prompt "carry on with the login bug"     what an agent is told with this first prompt
+stator brief --project                       what an agent is told that starts in this project
 stator brief --after 9f2c1e07                begin with what happened since that head
 stator brief --json | jq .left_out           what did not fit
 """
 INDENT = 2
 """Cells before the later rows of a line."""
 
-OTHERS = "of the project: stator state --project; what an agent is told with a prompt: stator brief --for-prompt TEXT"
+FOR_PROMPT = "stator brief --for-prompt TEXT"
+OTHERS = (
+    f"what an agent is told of the project: stator brief --project, with a prompt: {FOR_PROMPT}"
+)
 
 
 def brief(
     *what: RefsArgument,
     session: SessionOption = None,
     for_prompt: ForPromptOption = None,
+    project: ProjectFlag = False,
     max_tokens: MaxTokensOption = MAX_TOKENS,
     as_: AsOption = None,
     after: AfterOption = None,
@@ -57,8 +63,15 @@ def brief(
 ) -> int:
     """Print what the next session must know, within a token budget.
 
-    The same log always gives the same text. Recorded text in it is delimited and labelled with its source.
+    The same log always gives the same text. Recorded text in it is delimited and labelled with its source. With
+    --project: what an agent is told that starts in this project.
     """
+    if project:
+        if what or session is not None or for_prompt is not None or after is not None:
+            raise BadQuery(
+                "--project is about no session and no prompt", hint="stator brief --project"
+            )
+        return _at_start(store, json=json, pager=not no_pager)
     if for_prompt is not None:
         if what or session is not None or after is not None:
             raise BadQuery(
@@ -85,6 +98,26 @@ def brief(
                 note(f"this is the brief of {view.name}, the session used last; {OTHERS}")
         else:
             screen.raw(f"{made.text}\n".encode())
+    return 0
+
+
+def _at_start(store: str | None, *, json: bool, pager: bool) -> int:
+    """Print what an agent is given when it starts a new session in this project."""
+    from stator.runtime.brief.start import Starting, start_dose
+
+    with open_to_read(store) as opened, Screen(json=json, pager=pager) as screen:
+        context = opened.store.context
+        starting = Starting(session=context.mint("session"))
+        dose = start_dose(opened.store.as_read, context, starting)
+        if json:
+            screen.document("stator.dose/1", msgspec.to_builtins(dose))
+            return 0
+        screen.line(Line("An agent that starts in this project is told:", "title"))
+        screen.line()
+        _to_read(screen, dose.text)
+        screen.line()
+        screen.line(Line(f"Then, with its first prompt, what bears on that: {FOR_PROMPT}", "dim"))
+        screen.line(Line("What the project knows: stator state --project", "dim"))
     return 0
 
 
