@@ -30,7 +30,7 @@ def test_rewind_lists_dropped_turns_and_calls_it_does_not_undo(store, ask):
     assert "rewind/1" in answer.lines[-1]
     assert "use JWT" in ask("decisions").out
     assert "t3  rewound" in ask("show").out
-    assert "t1 ok" in ask("resume").out
+    assert "t1, ok" in ask("resume").out
 
 
 def test_a_dry_run_of_rewind_changes_nothing(store, ask):

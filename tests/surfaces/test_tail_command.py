@@ -34,7 +34,8 @@ def everything(path):
 
 
 def lines_of(path):
-    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+    """The lines of a file; not one that is still being written."""
+    return [json.loads(line) for line in Path(path).read_text().rpartition("\n")[0].splitlines()]
 
 
 def places(found):

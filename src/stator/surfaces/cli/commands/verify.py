@@ -31,10 +31,7 @@ stator verify fix-login --head 3fa9…   check too that a head noted earlier is 
 stator verify --json || echo "something is wrong"
 """
 HEADS_MAX = 10
-NOT_SHOWN = (
-    "Whether somebody rewrote or cut off a whole log shows only against a head that was kept elsewhere: "
-    "stator verify --head HASH"
-)
+NOT_SHOWN = "Keep a head elsewhere: only that shows a rewrite of a whole log (--head HASH)"
 """Heads that are printed for people; JSON has all of them."""
 _HASH = re.compile(r"[0-9a-f]{64}\Z")
 
