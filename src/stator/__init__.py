@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stator.runtime.facade.store import Store
     from stator.runtime.facade.view import SessionView
 
-__version__ = "0.11.0"
+__version__ = "0.12.0"
 
 __all__ = [
     "ApprovalNeeded",
