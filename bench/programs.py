@@ -82,7 +82,7 @@ def commands(folder: Path) -> dict[str, float]:
     run = program("stator")
     asked = {
         "help": ["--help"],
-        "ls": ["ls", "--all"],
+        "ls": ["ls", "--everywhere"],
         "log": ["log", "work", "-n", "20"],
         "diff": ["diff", "work:t19..t20"],
     }
