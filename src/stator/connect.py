@@ -67,7 +67,6 @@ if TYPE_CHECKING:
     from stator.runtime.views.as_read import OpenStore
     from stator.store.postgres import ServerSetup
 
-"""Characters of a policy file that are read."""
 USERS = "user data folder"
 NEAREST = f"nearest {FOLDER} folder"
 NAMED_THERE = f"named in the {NEAREST}"
@@ -350,7 +349,9 @@ def _connect_kept(place: StorePlace) -> Store:
         return _ready(make(), place)
     server = place.url, os.environ.get("STATOR_TENANT")
     path = path_of(place.url)
-    return _ready(_kept.get(lambda: server if scheme else file_in_place(path), make), place)
+    # A foreign store that a program named can be driven, and one that was found cannot: they share no connection.
+    which = lambda: (place.why == NEAREST, server if scheme else file_in_place(path))  # noqa: E731
+    return _ready(_kept.get(which, make), place)
 
 
 def _open(

@@ -9,6 +9,7 @@ from stator.owner.regular_file import read_regular
 
 POLICY_FILE = "stator.toml"
 POLICY_MAX = 1_000_000
+"""Characters of a policy file that are read."""
 
 
 def policy_text(root: Path) -> str:

@@ -27,12 +27,18 @@ class KeptStores:
         """The connection to a store; `what` says which one it is, before and after `connect` may have made it."""
         with self._lock:
             found = self._kept.get((os.getpid(), what()))
-            if found is None:
-                found = connect()
-                self._kept[os.getpid(), what()] = found
+        if found is not None:
+            return found
+        made = (
+            connect()
+        )  # outside of the lock: a server may take its time, and other stores do not wait for it
+        with self._lock:
+            found = self._kept.setdefault((os.getpid(), what()), made)
             while len(self._kept) > KEPT_MAX:
                 del self._kept[next(iter(self._kept))]
-            return found
+        if found is not made:  # another thread was first
+            made.close()
+        return found
 
 
 def file_in_place(path: str) -> Hashable:
