@@ -156,6 +156,12 @@ READS: dict[str, tuple[int, Callable[[Any], Any]]] = {
 }
 
 
+@pytest.mark.parametrize("name", ["short", "long"])
+def test_the_brief_of_up_to_sixty_turns_takes_two_round_trips(measured, name):
+    view = measured.store.read(name)
+    assert measured.cost(view.brief) <= 2
+
+
 @pytest.mark.parametrize("what", READS)
 @pytest.mark.parametrize("name", SESSIONS)
 def test_a_read_takes_so_many_round_trips(measured, name, what):

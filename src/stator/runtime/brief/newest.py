@@ -23,6 +23,7 @@ from stator.runtime.base.provenance import imported_upto
 from stator.runtime.views import reflog
 from stator.runtime.views.as_read import itself_asked
 from stator.runtime.views.derivation import asks_children
+from stator.runtime.views.last_acts import asks_last_act
 from stator.runtime.views.trust.outside import brought_in
 from stator.runtime.views.trust.unverified import known_upto, reads_log, unverified
 from stator.store.port import StorePort
@@ -43,6 +44,7 @@ def asks_newest(session: str) -> list[Read]:
         read("session", session, counted=True),
         read("head", session),
         read("commits", session, newest_first=True, limit=WINDOW, load=False),
+        asks_last_act(session),
         read("turns", session, limit=1),
         asks_children(session),
     ]

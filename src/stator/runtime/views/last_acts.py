@@ -56,7 +56,7 @@ def acted(
 ) -> list[SessionRow]:
     """These sessions, each with when its agent last did something. `marked`, where bundles are distrusted, is kept
     from one call to the next: which sessions of each project came from one."""
-    ahead(store, *map(asks_newest, rows))
+    ahead(store, *(asks_last_act(row.id) for row in rows))
     return [_acted(store, row, marked) for row in rows]
 
 
@@ -81,15 +81,15 @@ def _batches(rows: Iterable[SessionRow]) -> Iterator[list[SessionRow]]:
         size = BATCH
 
 
-def asks_newest(row: SessionRow) -> Read:
+def asks_last_act(session: str) -> Read:
     """What is read of a session to know when its agent last did something, nearly always."""
-    return read("commits", row.id, newest_first=True, limit=NEWEST, load=False)
+    return read("commits", session, newest_first=True, limit=NEWEST, load=False)
 
 
 def _last_act(store: StorePort, row: SessionRow) -> tuple[int, int]:
     """The newest commit of a session that tells of its agent, and when that happened; of a session in which no agent
     did anything, its first commit."""
-    asked = asks_newest(row)
+    asked = asks_last_act(row.id)
     page = store.commits(*asked.args, **asked.options)
     while page:
         for commit in page:

@@ -17,7 +17,7 @@ from stator.runtime.base.project_flags import Trash
 from stator.runtime.base.project_session import asks_known, known
 from stator.runtime.views.as_read import for_one_answer, to_settle
 from stator.runtime.views.browse.turns import spend_of
-from stator.runtime.views.last_acts import acted, asks_newest
+from stator.runtime.views.last_acts import acted, asks_last_act
 from stator.store.port import StorePort
 
 ROWS = 30
@@ -111,7 +111,7 @@ def _asks(row: SessionRow) -> Iterator[Read]:
     yield read("turns", row.id, limit=1, prompts=True)
     yield read("turns", row.id, newest_first=True, limit=1)
     yield read("commits", row.id, newest_first=True, limit=NEWEST, load=False)
-    yield asks_newest(row)
+    yield asks_last_act(row.id)
 
 
 def _listed(store: StorePort, row: SessionRow) -> PagedSession:

@@ -35,7 +35,7 @@ from stator.runtime.views.glance.endings import Ending, endings
 from stator.runtime.views.glance.listed import Prices, asks_cost
 from stator.runtime.views.glance.overview import look
 from stator.runtime.views.glance.status import AtWork
-from stator.runtime.views.last_acts import acted, asks_newest
+from stator.runtime.views.last_acts import acted, asks_last_act
 from stator.runtime.views.refs import intent_of
 from stator.store.port import StorePort
 
@@ -178,7 +178,7 @@ class _NeedsReader:
                 reads.append(read("entries", each, "files", limit={"files": FILES_MAX}))
         for row in self._active:
             reads += asks_cost(row, priced=bool(self._prices))
-        reads += map(asks_newest, self._recent)
+        reads += (asks_last_act(row.id) for row in self._recent)
         ahead(self._store, *reads)
         asked = [self._store.session(each) for each in self._open]
         trash = Trash(self._store).among({row.id: row for row in [*asked, *self._recent]}.values())

@@ -35,7 +35,7 @@ from stator.runtime.base.pages import commit_at, commits_at, counts_of, matching
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.views.as_read import for_one_answer, read_ahead, to_settle, unplaced_in
 from stator.runtime.views.file_changes import FileChange, asks_changed, changed_by
-from stator.runtime.views.last_acts import acted, asks_newest, by_last_act
+from stator.runtime.views.last_acts import acted, asks_last_act, by_last_act
 from stator.runtime.views.refs import find_session
 from stator.store.port import StorePort
 
@@ -101,7 +101,7 @@ def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
     session = row.id
     store = for_one_answer(store)
     asked_for = ("plan", "revisions", "calls", "tags", "children")
-    also = [*asks_changed(row), *_asks_log(row), asks_newest(row)]
+    also = [*asks_changed(row), *_asks_log(row), asks_last_act(row.id)]
     read_ahead(store, session, *asked_for, limit={"children": CHILDREN_MAX}, also=also)
     (row,) = acted(store, [row])
     turn, asked = asked_in(_prompts(store, row), row.record.name)
