@@ -8,9 +8,9 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import sys
 from pathlib import Path
 
+from generated_page import write_or_check
 from stator.surfaces.cli.flag_meanings import MEANINGS
 from stator.surfaces.cli.main import main as program
 from stator.surfaces.cli.old_spellings import OLD
@@ -82,12 +82,7 @@ def generate() -> str:
 
 
 def main() -> int:
-    page = generate()
-    if "--check" in sys.argv[1:]:
-        return 0 if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page else 1
-    PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text(page, encoding="utf-8")
-    return 0
+    return write_or_check(PAGE, generate())
 
 
 if __name__ == "__main__":

@@ -5,10 +5,10 @@ python scripts/gen_man_page.py [--check]
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from generated_page import write_or_check
 from stator.surfaces.cli.commands import examples, load
 from stator.surfaces.cli.registry import ABOUT, COMMANDS, EVERYDAY, GROUPS, NAMING, OPTIONS
 from stator.surfaces.cli.signature_help import CommandHelp, CommandInput
@@ -103,12 +103,7 @@ def generate() -> str:
 
 
 def main() -> int:
-    page = generate()
-    if "--check" in sys.argv[1:]:
-        return 0 if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page else 1
-    PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text(page, encoding="utf-8")
-    return 0
+    return write_or_check(PAGE, generate())
 
 
 if __name__ == "__main__":

@@ -119,10 +119,10 @@ def test_the_demo_prints_at_most_90_lines(demo):
     assert len(demo.lines) <= 90
 
 
-def test_the_demo_asks_five_questions_with_answers_of_at_most_eight_lines(demo):
+def test_the_demo_asks_five_questions_with_answers_of_at_most_six_lines(demo):
     found = answers(demo.lines)
     assert len(found) == 5
-    assert all(1 <= len(lines) <= 8 for lines in found.values()), found
+    assert all(1 <= len(lines) <= 6 for lines in found.values()), found
 
 
 def test_output_through_a_pipe_has_no_colours_and_fits_80_columns(demo):
@@ -136,7 +136,7 @@ def test_nothing_is_wider_than_the_terminal(columns, tmp_path):
     cuttable = [line for line in shown.lines if not HEAD.fullmatch(line)]
     assert max(map(len, cuttable)) <= columns
     assert len(shown.lines) <= 90
-    assert all(len(lines) <= 10 for lines in answers(shown.lines).values())
+    assert all(len(lines) <= 8 for lines in answers(shown.lines).values())
 
 
 def test_the_folder_it_leaves_answers_the_commands_it_suggests(demo):

@@ -60,7 +60,7 @@ def test_the_help_explains_the_everyday_commands_and_names_all_others(ask):
     assert answer.out == help_text() == ask("help").out
     assert max(map(len, answer.lines)) <= 80
     everyday = [name for names in EVERYDAY.values() for name in names]
-    assert 12 <= len(everyday) <= 18
+    assert 12 <= len(everyday) <= 16
     for name in everyday:
         assert any(line.startswith(f"  {name} ") for line in answer.lines)
     named = answer.out.partition("stator --help --all\n")[2].partition("\n\n")[0].split()

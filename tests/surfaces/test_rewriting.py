@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -163,7 +164,8 @@ def test_doctor_names_a_call_in_doubt_and_the_command(doubtful, ask, monkeypatch
     answer = ask("doctor")
     assert answer.code == 1
     assert "in doubt: Bash" in answer.out
-    assert "stator settle c_" in " ".join(answer.out.split())
+    (command,) = re.findall(r"stator settle (c_\w+)", " ".join(answer.out.split()))
+    assert "stator export --as claude-code" in " ".join(ask("settle", command).out.split())
 
 
 def test_doctor_names_a_result_without_its_call(tmp_path, ask, monkeypatch):

@@ -94,9 +94,9 @@ COMMANDS: dict[str, str] = {
 }
 EVERYDAY: dict[str, tuple[str, ...]] = {
     "See where things are": ("status", "ls", "recap"),
-    "Ask what happened": ("log", "show", "diff", "files", "calls"),
+    "Ask what happened": ("log", "diff", "files", "calls"),
     "Ask why": ("why", "decisions", "search"),
-    "Act on it": ("resume", "settle", "approve", "doctor"),
+    "Act on it": ("resume", "settle", "doctor"),
     "Begin": ("init", "import", "web"),
 }
 """The commands that `stator --help` explains; the others it only names."""

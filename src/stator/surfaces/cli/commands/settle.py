@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsons
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -19,7 +20,7 @@ from stator.surfaces.cli.exits import FINDING
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
-from stator.surfaces.cli.render.waiting_calls import as_json, doubt_lines
+from stator.surfaces.cli.render.waiting_calls import NEXT, as_json, doubt_lines
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -175,4 +176,15 @@ def _show_doubt(call: str, session: str | None, store: str | None, *, json: bool
                 screen.item(as_json(item))
             else:
                 screen.lines(doubt_lines(item), hang=4)
+                screen.lines(_for_its_agent(opened, item.session))
         return bool(shown)
+
+
+def _for_its_agent(opened: OpenedStore, session: str) -> Iterator[Line]:
+    """How to inform an agent that keeps its own transcript about a call in doubt."""
+    from stator.surfaces.cli.parts.output.write_transcript import AGENTS  # takes time to load
+
+    sources = {source for source, _ in opened.store.read(session).record.aliases}
+    for agent in sorted(sources & set(AGENTS))[:1]:
+        text = f"{NEXT}Or write a transcript that marks it in doubt: "
+        yield Line(text, "dim").add(f"stator export --as {agent} {short(session)}")

@@ -13,7 +13,7 @@ from stator.model.values.ids import short
 from stator.runtime.views.glance.listed import Cost, ListedSession
 from stator.runtime.views.glance.status import SESSIONS_MAX, AtWork, Need, ProjectStatus
 from stator.runtime.views.glance.status import status as read_status
-from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, path_here
 from stator.surfaces.cli.render import amounts
 from stator.surfaces.cli.render.lines import ENDED_STYLES, STATUS_STYLES, Line
 from stator.surfaces.cli.render.record_line import arguments, count, size, value_of
@@ -118,17 +118,8 @@ def _heading(found: ProjectStatus, opened: OpenedStore, *, everywhere: bool) -> 
     named = "every project" if everywhere else opened.project_shown(opened.project)
     line = Line(named or "no project", "title").add(f" · {count(found.sessions, 'session')}")
     taken = _bytes(opened.place)
-    where = _short_path(opened.place.shown) + (f" ({size(taken)})" if taken else "")
+    where = path_here(opened.place.shown) + (f" ({size(taken)})" if taken else "")
     return line.add(f" · store {where}", "dim")
-
-
-def _short_path(path: str) -> str:
-    """A path as a person would type it here."""
-    near = os.path.relpath(path) if path.startswith("/") else path
-    home = os.path.expanduser("~")
-    if not near.startswith(".."):
-        return near
-    return f"~{path[len(home) :]}" if path.startswith(home + "/") else path
 
 
 def _bytes(place: StorePlace) -> int:
@@ -164,7 +155,7 @@ def _no_store(screen: Screen, place: StorePlace) -> None:
         commands = [command for command, _ in BEGIN]
         screen.document("stator.status/1", {**about, **lists, "week": None, "next": commands})
         return
-    screen.line(Line("no store", "title").add(f" · looked for {_short_path(place.shown)}", "dim"))
+    screen.line(Line("no store", "title").add(f" · looked for {path_here(place.shown)}", "dim"))
     screen.line()
     screen.line("nothing is recorded here yet")
     screen.lines(_begin())

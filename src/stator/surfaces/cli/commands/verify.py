@@ -16,7 +16,7 @@ from stator.model.log.query import Finding, VerifyReport
 from stator.model.values.ids import short
 from stator.runtime.views.verify import Progress, examine, holds_head
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, path_here
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen
@@ -31,7 +31,7 @@ stator verify fix-login --head 3fa9…   check too that a head noted earlier is 
 stator verify --json || echo "something is wrong"
 """
 HEADS_MAX = 10
-NOT_SHOWN = "Keep a head elsewhere: only that shows a rewrite of a whole log (--head HASH)"
+NOT_SHOWN = "Kept elsewhere, they show a rewrite of a whole log: --head HASH"
 """Heads that are printed for people; JSON has all of them."""
 _HASH = re.compile(r"[0-9a-f]{64}\Z")
 
@@ -68,7 +68,7 @@ def verify(
         if json:
             screen.document("stator.verify/1", report_as_json(place.shown, report))
         else:
-            _show(screen, place.shown, report)
+            _show(screen, path_here(place.shown), report)
     return OK if report.ok else FINDING
 
 
@@ -121,8 +121,9 @@ def _show(screen: Screen, url: str, report: VerifyReport) -> None:
             _head(screen, report.names[session], head)
         if len(report.heads) > HEADS_MAX:
             rest = count(len(report.heads) - HEADS_MAX, "head")
-            screen.line(Line(f"  … {rest} more, all of them with --json", "dim"))
-        screen.line(Line(f"  {NOT_SHOWN}", "dim"), hang=2)
+            screen.line(
+                Line(f"  … {rest} more, all of them with --json. {NOT_SHOWN}", "dim"), hang=2
+            )
 
 
 def _verdict(url: str, report: VerifyReport) -> Line:

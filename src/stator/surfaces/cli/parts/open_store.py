@@ -233,6 +233,15 @@ class OpenedStore(msgspec.Struct, frozen=True):
         return 0
 
 
+def path_here(path: str) -> str:
+    """A path as a person would type it here."""
+    near = os.path.relpath(path) if path.startswith("/") else path
+    home = os.path.expanduser("~")
+    if not near.startswith(".."):
+        return near
+    return f"~{path[len(home) :]}" if path.startswith(home + "/") else path
+
+
 def is_place(word: str) -> bool:
     """Whether a word can only be a position or a range, as t2, @42, head~3 and t4..t5 are; another word may be the
     name of a session."""
