@@ -1,6 +1,6 @@
 """Takes the pictures of the inspector: `python scripts/screenshots.py [FOLDER]`.
 
-Without a folder, those that the documentation shows are made anew in docs/images/inspector. With one, every page is
+Without a folder, it draws those that the documentation shows, in docs/images/inspector. With one, every page is
 pictured there, light and dark, wide and narrow, to be looked at. The pages show a store that is made here in a time
 of its own, so that anyone can make the same pictures again.
 """
