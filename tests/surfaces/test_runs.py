@@ -257,8 +257,8 @@ def test_attach_to_a_session_follows_its_live_run(ask, detach, home, spawn):
     reader = spawn("attach", "mine", text=True)
     first = reader.stdout.readline()  # it has found the run, which goes on only now
     (home.parent / "work" / "paid").touch()
-    out, _ = reader.communicate(timeout=60)
-    assert reader.returncode == 0
+    out = reader.stdout.read()  # `communicate` would leave out what came with the first line
+    assert reader.wait(60) == 0
     assert "│ turn 0" in (first + out).splitlines()
 
 
