@@ -88,7 +88,7 @@ def test_a_change_of_the_indexed_words_needs_a_new_index_version(filled):
         if (found := document(commit)) is not None
     ]
     digest = sha256(repr((words("ÅÄ straße 日本 parseHttp_x"), told)).encode()).hexdigest()[:16]
-    assert (VERSION, digest) == (4, "4f48ad147aff7c4f")
+    assert (VERSION, digest) == (5, "4f48ad147aff7c4f")
 
 
 def test_a_hit_names_its_session_turn_and_commit(filled):
@@ -246,6 +246,14 @@ def test_a_rewound_commit_is_found_and_marked(either):
         s.fact("third", "sprocket")
     found = {hit.snippet: hit.rewound for hit in either.search("sprocket")}
     assert found == {"first · sprocket": True, "second · sprocket": True, "third · sprocket": False}
+
+
+def test_what_the_store_says_of_a_long_output_is_not_part_of_it(either):
+    with either.open("s") as s, s.turn("go") as t:
+        t.say({"gasket": "worn " * 400, "model": "a", "usage": 3})
+    (hit,) = either.search("worn")
+    assert "object with" not in hit.snippet
+    assert either.search("bytes") == []
 
 
 def test_a_summary_is_found_in_the_compaction_that_made_it(either):

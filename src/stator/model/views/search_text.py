@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from stator.model.calls.known import MODEL
 from stator.model.log.commit import CONTINUED, Commit
 from stator.model.log.delta import Put
+from stator.model.log.seal import summarise
 from stator.model.records.search_text import strings
 from stator.model.records.tables import SILENT, record_words
 from stator.model.records.types import (
@@ -58,8 +61,7 @@ def said_in(commit: Commit) -> Iterator[str]:
         if not isinstance(op, Put) or (op.collection == "session" and commit.kind != "open"):
             continue
         yield from (text[:TEXT_MAX] for text in record_words(op.record) if text)
-    for name in ("output_summary", "why"):
-        text = commit.known(name, "")
+    for text in (_summary(commit), commit.known("why", "")):
         if isinstance(text, str) and text:
             yield text[:TEXT_MAX]
 
@@ -120,6 +122,16 @@ def _artifact(commit: Commit) -> Iterator[str]:
 def _compaction(commit: Commit) -> Iterator[str]:
     said = commit.known("input")
     yield from strings(said.get("summary") if isinstance(said, Mapping) else None)
+
+
+def _summary(commit: Commit) -> str:
+    """The summary that somebody wrote. The one that is made of a long output says nothing that the output does not."""
+    text: str = commit.known("output_summary", "")
+    whole = commit.content.get("output")
+    if text and isinstance(whole, bytes):
+        is_made = text == summarise(msgspec.json.decode(whole), len(whole))
+        return "" if is_made else text
+    return text
 
 
 def _raw(commit: Commit) -> Iterator[str]:
