@@ -551,6 +551,7 @@ def context(
         call=os.environ.get("STATOR_CALL", ""),
         is_joined=known.is_joined and project is None,
         home_of=functools.cache(homes(os.environ, store, str(root), project)),
+        folder_of=functools.cache(functools.partial(projects.folder_of, os.environ)),
         instructions=lambda: _instructions(str(root)),
         launch=machine.launch(os.environ),
         index=search_index,

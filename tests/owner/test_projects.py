@@ -54,6 +54,24 @@ def initialised(folder, monkeypatch):
     return (folder / ".stator" / "project").read_text().strip()
 
 
+# -- names ----------------------------------------------------------------------------------------
+
+
+def test_a_project_that_init_made_is_called_by_its_folder_from_elsewhere_too(
+    store, shop, monkeypatch
+):
+    assert store.context.project_name(initialised(shop, monkeypatch)) == "shop"
+
+
+def test_a_project_that_this_user_never_made_is_called_by_the_start_of_its_id(store):
+    assert store.context.project_name("p_0123456789abcdef") == "p_01234567"
+
+
+def test_a_project_without_an_id_of_its_own_is_called_by_its_folder_or_source(store):
+    names = map(store.context.project_name, ["/home/ann/shop/", "claude-code", "/", ""])
+    assert list(names) == ["shop", "claude-code", "/", ""]
+
+
 # -- worktrees ------------------------------------------------------------------------------------
 
 

@@ -160,6 +160,13 @@ def id_for_new(environ: Mapping[str, str], root: Path) -> str:
     return id if id.startswith(PREFIX) and ID.fullmatch(id) else ""
 
 
+def folder_of(environ: Mapping[str, str], id: str) -> str:
+    """Where the project is that `init` gave an id and this user made or trusted; empty if that is not known."""
+    register = standing.register_of(environ) if id.startswith(PREFIX) else None
+    listed = register.by_id(PROJECT, id) if register is not None else []
+    return os.path.dirname(os.path.dirname(listed[-1].path)) if listed else ""
+
+
 def trust_project(environ: Mapping[str, str], root: Path) -> bool:
     """Write the project in a folder down as this user's own; False if the folder names none, or the list cannot be
     written."""

@@ -86,6 +86,12 @@ class NoApprovers:
         return False
 
 
+MADE_ID = "p_"
+"""How the ids begin that `init` gives projects; other ids are paths of folders, or names of sources."""
+ID_SHOWN = 10
+"""Characters of such an id that are shown where nothing better is known."""
+
+
 class Context(msgspec.Struct, frozen=True, eq=False):
     """The world as the runtime sees it."""
 
@@ -117,6 +123,8 @@ class Context(msgspec.Struct, frozen=True, eq=False):
     approved for the whole project does not answer there."""
     home_of: Callable[[str], tuple[str, str] | None] = lambda folder: None
     """The project of any folder of this machine, and that project's own folder; None where neither is known."""
+    folder_of: Callable[[str], str] = lambda project: ""
+    """Where a project is that has an id which nobody knows it by; empty if that is not known."""
     instructions: Callable[[], list[str]] = list
     """The texts that agents load by themselves in this project: nothing in them is given again."""
     launch: Launch | None = None
@@ -145,6 +153,15 @@ class Context(msgspec.Struct, frozen=True, eq=False):
     """The process that asks, told apart from all others of this machine; empty if unknown."""
     is_gone: Callable[[str], bool] = lambda process: False
     """Whether a process is known to have ended: only one of this machine can be."""
+
+    def project_name(self, project: str) -> str:
+        """A project as people call it: by the last part of its folder, where that is known."""
+        folder = project
+        if project.startswith(MADE_ID):
+            folder = self.root if project == self.project else self.folder_of(project)
+        if folder.startswith("/"):
+            return folder.rstrip("/").rpartition("/")[2] or folder
+        return project[:ID_SHOWN] if project.startswith(MADE_ID) else project
 
 
 def nap(seconds: float) -> None:

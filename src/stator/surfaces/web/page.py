@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context as JinjaContext
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
@@ -16,7 +17,7 @@ from stator.model.values.ids import short
 from stator.surfaces.cli.render import amounts, project_entries, times
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.turns import subject
-from stator.surfaces.http.served import served
+from stator.surfaces.http.served import Served, served
 from stator.surfaces.web import forms, state_words
 from stator.surfaces.web.shape.prose import unmarked
 
@@ -88,9 +89,17 @@ def environment(finalize: Callable[[Any], Any] = shown_text) -> Environment:
         plural=count,
         folder=lambda path: path.rpartition("/")[0],
         base=lambda path: path.rpartition("/")[2],
+        project_name=_project_name,
     )
     env.globals["new_form"] = forms.new_form
     return env
+
+
+@pass_context
+def _project_name(values: JinjaContext, project: str) -> str:
+    """A project as people call it."""
+    found: Served = values["served"]
+    return found.store.context.project_name(project)
 
 
 def _took(microseconds: int | None) -> str:

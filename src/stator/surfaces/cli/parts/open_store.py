@@ -35,8 +35,6 @@ if TYPE_CHECKING:  # loaded by the commands that read a session: a list of sessi
 LAST = "last"
 CALL = "c_"
 """How the id of a call begins."""
-ID_SHOWN = 10
-"""Characters of an id that no person gave."""
 HOW_TO_NAME = "name a session, then a turn or a range: fix-login t2, fix-login:t2, t4..t5"
 
 
@@ -51,13 +49,8 @@ class OpenedStore(msgspec.Struct, frozen=True):
         return self.store.context.project
 
     def project_shown(self, project: str) -> str:
-        """A project by the last part of its folder: its path, or where this one is, which has an id that nobody
-        knows it by."""
-        here = project == self.project and project.startswith("p_")
-        folder = self.store.context.root if here else project
-        if folder.startswith("/"):
-            return os.path.basename(folder.rstrip("/")) or project
-        return project[:ID_SHOWN] if project.startswith("p_") else project
+        """A project as people call it."""
+        return self.store.context.project_name(project)
 
     @property
     def now(self) -> int:
