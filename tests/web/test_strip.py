@@ -88,7 +88,28 @@ def test_a_long_session_is_read_in_few_calls_at_any_position(store: Store) -> No
         page = read_strip(counted, session, position, KeptStrips())  # type: ignore[arg-type]
         assert page is not None
         assert len(page.strip.frames) == FRAMES_MAX
-        assert counted.calls.total() <= CALLS_MAX + 2, counted.calls  # two for the whole session
+        assert counted.calls.total() <= CALLS_MAX, counted.calls
+
+
+def test_a_stretch_in_the_middle_counts_only_its_own_calls(store: Store) -> None:
+    session = drive(store, 3 * FRAMES_MAX)
+    page = read_strip(store.as_read, session, f"t{FRAMES_MAX + 3}", KeptStrips())
+    assert page is not None
+    turns = [frame.turn for frame in page.strip.frames]
+    assert turns[0] > 1
+    assert page.strip.calls == [1] * FRAMES_MAX
+    assert page.strip.failed == [int(turn % 7 == 0) for turn in turns]
+
+
+def test_the_curve_over_a_whole_session_is_read_once_for_all_positions(store: Store) -> None:
+    session, kept = drive(store, 3 * FRAMES_MAX), KeptStrips()
+    first = read_strip(store.as_read, session, "t3", kept)
+    counted = CountedStore(store.port)
+    page = read_strip(counted, session, f"t{2 * FRAMES_MAX}", kept)  # type: ignore[arg-type]
+    assert first is not None
+    assert page is not None
+    assert page.samples == first.samples
+    assert counted.calls.total() <= CALLS_MAX - 2
 
 
 def test_moving_along_a_strip_reads_no_stretch_again(store: Store) -> None:
