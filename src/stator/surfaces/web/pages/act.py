@@ -34,7 +34,7 @@ def rewind(request: Request) -> Response:
     store = served(request).store
     view = store.read(request.path_params["session"])
     rewinding.refuse_recorded(view.record)
-    found = rewinding.plan(store.port, view.id, request.query_params.get("to", ""))
+    found = rewinding.foresee(store.port, view.id, request.query_params.get("to", ""))
     return render(
         request,
         "rewind.html",
@@ -43,7 +43,7 @@ def rewind(request: Request) -> Response:
         found=found,
         turns=turns_shown(found.turns) if found.turns else "",
         again=turns_shown(found.again) if found.again else "",
-        effects=found.effects[:EFFECTS_MAX],
+        effects=found.effects[-EFFECTS_MAX:],
         more=max(0, len(found.effects) - EFFECTS_MAX),
     )
 
