@@ -94,14 +94,18 @@ def foresee(store: StorePort, session: str, to: str) -> Rewound:
     store = one_answer(store)
     target = _target(store, session, to)
     head = store.head(session)
-    if head.seq - target.seq <= SMALL_RANGE:
-        return _plan(store, target).rewound
-    newest = {name: RECORDS_LOOKED_AT for name in RESET}
+    is_short = head.seq - target.seq <= SMALL_RANGE
+    newest = {} if is_short else dict.fromkeys(RESET, RECORDS_LOOKED_AT)
+    before, most = max(0, target.seq - 1), SMALL_RANGE + 1
+    way_back = read("commits", session, after=before, upto=head.seq, limit=most, load=False)
     ahead(
         store,
         read("session", session),
-        read("entries", session, *RESET, "calls", "tags", limit=newest),
+        read("entries", session, *newest, "calls", "tags", limit=newest or None),
+        *[way_back][:is_short],
     )
+    if is_short:
+        return _plan(store, target).rewound
     way = _Way(store, target, head)
     query = CallQuery(session=session, statuses=DONE, after=way.low)
     page = store.calls(query, cursor=(head.seq + 1,), limit=CALLS_LOOKED_AT)

@@ -108,6 +108,9 @@ class KeptStrips:
     def put(self, heads: Mapping[str, int], strip: FilmStrip) -> None:
         self._put(self._strips, _kept_as(heads, strip.frames), strip)
 
+    def has_samples(self, heads: Mapping[str, int]) -> bool:
+        return (*sorted(heads.items()),) in self._samples
+
     def samples(
         self, heads: Mapping[str, int], read_samples: Callable[[], list[SpentByTurn]]
     ) -> list[SpentByTurn]:
@@ -150,6 +153,7 @@ def read_strip(store: StorePort, session: str, position: str, kept: KeptStrips) 
         {name: NEVER for name in (row.id, *(s.session for s in row.record.lineage))}
     )
     strip = kept.get(heads, frames)
+    sampled = head.turn > len(turns)
     turn = frames[current].turn
     read_ahead(
         store,
@@ -162,6 +166,11 @@ def read_strip(store: StorePort, session: str, position: str, kept: KeptStrips) 
         also=[
             read("turns", point.session, after=turn - 1, upto=turn, prompts=True),
             *(() if strip else _stretch(point.session, frames)),
+            *(
+                _sample_turns(point.session, head)
+                if sampled and not kept.has_samples(heads)
+                else ()
+            ),
         ],
     )
     if strip is None:
@@ -195,7 +204,7 @@ def read_strip(store: StorePort, session: str, position: str, kept: KeptStrips) 
         hidden_before=_turn_before(turns, view.summarise),
         view=view,
         samples=kept.samples(heads, lambda: _samples(store, point.session, head))
-        if head.turn > len(turns)
+        if sampled
         else [],
     )
 
@@ -263,12 +272,17 @@ def _plan(entries: list[Entry]) -> list[PlanRecord]:
     return sorted(steps, key=lambda step: step.order)
 
 
+def _sample_turns(session: str, head: Head) -> list[Read]:
+    """What finds turns at equal distances over the whole session."""
+    numbers = sorted({max(1, head.turn * n // SAMPLES) for n in range(1, SAMPLES + 1)})
+    return [read("turns", session, after=number - 1, upto=number) for number in numbers]
+
+
 def _samples(store: StorePort, session: str, head: Head) -> list[SpentByTurn]:
     """What was spent by turns at equal distances over the whole session."""
-    numbers = sorted({max(1, head.turn * n // SAMPLES) for n in range(1, SAMPLES + 1)})
-    rows = store.together(
-        *(read("turns", session, after=number - 1, upto=number) for number in numbers)
-    )
+    reads = _sample_turns(session, head)
+    ahead(store, *reads)
+    rows = [store.turns(*one.args, **one.options) for one in reads]
     at = [(found[0].turn, found[0].last) for found in rows if found]
     states = store.together(*(read("entries", session, "spend", at=seq) for _, seq in at))
     return [

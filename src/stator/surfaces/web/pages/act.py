@@ -33,13 +33,14 @@ def rewind(request: Request) -> Response:
     """What a rewind would do, before it is done."""
     store = served(request).store
     view = store.read(request.path_params["session"])
-    rewinding.refuse_recorded(view.record)
+    row = view.row
+    rewinding.refuse_recorded(row.record)
     found = rewinding.foresee(store.port, view.id, request.query_params.get("to", ""))
     return render(
         request,
         "rewind.html",
         tab="sessions",
-        row=view.row,
+        row=row,
         found=found,
         turns=turns_shown(found.turns) if found.turns else "",
         again=turns_shown(found.again) if found.again else "",
