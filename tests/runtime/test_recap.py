@@ -7,6 +7,7 @@ import pytest
 import stator
 from runtime.test_why import record_revision
 from stator.model.views.recap import asked_in, ran_tests, says_something
+from stator.runtime.views import file_changes
 
 
 @stator.tool(effect="write")
@@ -163,3 +164,17 @@ def test_erased_words_are_not_told(either):
     (one,) = either.recap()
     assert "secret" not in one.asked
     assert "answer" not in one.said
+
+
+def test_of_a_long_session_at_least_so_many_files_are_said_to_be_changed(either, monkeypatch):
+    monkeypatch.setattr(file_changes, "COMMITS_MAX", 20)
+    monkeypatch.setattr(file_changes, "NEWEST", 8)
+    with either.open("long") as s:
+        for n in range(6):
+            with s.turn(f"change part {n}") as t:
+                t.file(f"part{n}.py", "modified")
+        with s.turn("and look at one again") as t:
+            t.file("part5.py", "read")
+    (found,) = either.recap()
+    assert (found.files, found.files_least) == (6, True)
+    assert found.did == ["changed at least 6 files"]

@@ -15,6 +15,7 @@ import stator
 from stator.owner import ancestry
 from stator.runtime.facade.store import Store
 from web.running import RunningInspector
+from web.shared_stores import SharedStores
 
 ROOT = Path(__file__).parents[2]
 FLAGS = (
@@ -39,9 +40,15 @@ def by_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.fixture(scope="session")
+def shared_stores(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> SharedStores:
+    own = tmp_path_factory.getbasetemp()
+    return SharedStores((own if worker_id == "master" else own.parent) / "shared-stores")
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with stator.connect(tmp_path / "store.db") as opened:
+    with stator.connect(tmp_path / "store.db", durability="relaxed") as opened:
         yield opened
 
 
@@ -94,9 +101,10 @@ def browser(browser_loop: BrowserLoop) -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, inspector: RunningInspector) -> Iterator[Page]:
-    """A browser that came through the link. What a page must never do fails the test at its end: a request to
+    """A browser that has come through the link. What a page must never do fails the test at its end: a request to
     elsewhere, a violation of the policy, a script error, a dialog."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.add_cookies([inspector.cookie])  # `test_access` goes through the link itself
     opened = context.new_page()
     wrong: list[str] = []
     opened.on("console", lambda line: wrong.append(line.text) if "Policy" in line.text else None)
@@ -112,7 +120,6 @@ def page(browser: Browser, inspector: RunningInspector) -> Iterator[Page]:
 
     opened.on("dialog", dismissed)
     opened.on("request", sent)
-    opened.goto(inspector.link)
     yield opened
     context.close()
     assert not wrong

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import stator
 from stator.errors import InDoubt
 from stator.runtime.facade.store import Store
 
@@ -90,6 +92,12 @@ def attack(store: Store) -> str:
             t.call(_echo, text="y" * LONG_LINE)
             t.try_call(_fail, text="z" * LONG_LINE)
         return s.id
+
+
+def attacked(path: Path) -> None:
+    """A store with that session alone."""
+    with stator.connect(path, durability="relaxed") as store:
+        attack(store)
 
 
 def _echo(text: str) -> Any:

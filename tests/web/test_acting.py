@@ -82,6 +82,7 @@ def call_in(path: Path, status: str) -> str:
 def test_settling_approving_and_refusing_leave_the_records_of_the_commands(
     page: Page, inspector: RunningInspector, store: Store, twin: Path
 ) -> None:
+    page.goto(inspector.address)
     doubt = page.locator(".need", has_text="Paid or not?")
     doubt.get_by_label("Your word").fill("it is <in> the ledger")
     doubt.get_by_role("button", name="It happened").click()
@@ -106,6 +107,7 @@ def test_settling_approving_and_refusing_leave_the_records_of_the_commands(
 def test_a_refusal_carries_the_persons_words(
     page: Page, inspector: RunningInspector, store: Store, twin: Path
 ) -> None:
+    page.goto(inspector.address)
     card = page.locator(".need", has_text="Let it run")
     card.get_by_label("Your word").fill("ask finance first")
     card.get_by_role("button", name="Refuse").click()

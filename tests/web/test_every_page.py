@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +14,13 @@ import stator
 from stator.runtime.facade.store import Store
 from web.running import RunningInspector
 from web.sample_store import fill
+from web.shared_stores import SharedStores
 
 BYTES_MAX, NODES_MAX = 300_000, 5_000
 SERIOUS = ("serious", "critical")
+AXE = Axe()
+ONLY_VIOLATIONS = json.dumps({"resultTypes": ["violations"]})
+
 
 PAGES = (
     "/",
@@ -52,19 +56,18 @@ PAGES = (
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("filled") / "store.db"
-    fill(path)
-    return path
-
-
-@pytest.fixture
-def store(filled: Path) -> Iterator[Store]:
-    with stator.connect(filled, project="shop") as opened:
+def store(shared_stores: SharedStores) -> Iterator[Store]:
+    with stator.connect(shared_stores.path("filled", fill), project="shop") as opened:
         yield opened
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def inspector(store: Store) -> Iterator[RunningInspector]:
+    with RunningInspector(store) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
 def names(store: Store) -> dict[str, str]:
     pay = store.read("pay-acme")
     (call,) = [row.call for row in pay.calls()]
@@ -95,13 +98,14 @@ def test_a_page_is_small_accessible_and_changes_nothing(
     assert page.locator("main").count() == 1
     assert page.locator("h1").count() == 1
     assert "49" not in page.title()
+    page.evaluate(AXE.axe_script)
     for scheme, width in (("light", 1280), ("dark", 390), ("light", 360)):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         page.set_viewport_size({"width": width, "height": 900})
         wide: Any = page.evaluate("document.documentElement.scrollWidth")
         assert wide <= width, f"scrolls sideways at {width} px"
         if width != 360:
-            found = Axe().run(page).response["violations"]
+            found = page.evaluate(f"axe.run({ONLY_VIOLATIONS})")["violations"]
             bad = [
                 f"{one['id']}: {one['nodes'][0]['html'][:200]}"
                 for one in found

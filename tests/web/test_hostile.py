@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Page, expect
 
+import stator
 from stator.runtime.facade.store import Store
 from web.running import RunningInspector
-from web.sessions import attack
+from web.sessions import attacked
+from web.shared_stores import SharedStores
 
 pytestmark = pytest.mark.filterwarnings("ignore:the synchronous API blocks:RuntimeWarning")
 PAGES = (
@@ -27,10 +30,16 @@ PAGES = (
 HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\u200b-\u200f]")
 
 
+@pytest.fixture
+def store(shared_stores: SharedStores) -> Iterator[Store]:
+    with stator.connect(shared_stores.path("attacked", attacked)) as opened:
+        yield opened
+
+
 def test_a_hostile_session_is_shown_and_does_nothing(
     page: Page, inspector: RunningInspector, store: Store
 ) -> None:
-    session = attack(store)
+    (session,) = (row.id for row in store.sessions().rows)
     for path in (*(f"/s/{session}{one}" for one in PAGES), "/sessions"):
         page.goto(f"{inspector.address}{path}")
         assert not HIDDEN.search(page.content()), path

@@ -124,6 +124,7 @@ def test_a_file_says_which_prompt_each_line_comes_from_and_what_each_turn_change
     assert "basket.py" in first.inner_text()
     assert "2 edits" in first.inner_text()
     first.get_by_role("link").click()
+    page.wait_for_load_state()  # where lines of text end depends on the stylesheet
     blocks = page.locator(".blame .by")
     assert [text.split("\n")[0] for text in blocks.locator(".whose").all_inner_texts()] == [
         "Write the basket",

@@ -18,7 +18,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:the synchronous API blocks:Runti
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with stator.connect(tmp_path_factory.mktemp("pages") / "store.db") as opened:
+    path = tmp_path_factory.mktemp("pages") / "store.db"
+    with stator.connect(path, durability="relaxed") as opened:
         yield opened
 
 

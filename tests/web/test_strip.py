@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, expect
 
 import stator
@@ -81,14 +83,46 @@ def test_a_position_is_the_frame_that_holds_it_and_shows_the_state_then(store: S
     }
 
 
-def test_a_long_session_is_read_in_few_calls_at_any_position(store: Store) -> None:
-    session = drive(store, 3 * FRAMES_MAX)
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, str]]:
+    """A store with a session of three times as many turns as a strip draws, which is only read; the session's id."""
+    path = tmp_path_factory.mktemp("strip") / "store.db"
+    with stator.connect(path, durability="relaxed") as opened:
+        yield opened, drive(opened, 3 * FRAMES_MAX)
+
+
+def test_a_long_session_is_read_in_few_calls_at_any_position(long: tuple[Store, str]) -> None:
+    store, session = long
     for position in ("head", "t1", f"t{FRAMES_MAX + 3}"):
         counted = CountedStore(store.port)
         page = read_strip(counted, session, position, KeptStrips())  # type: ignore[arg-type]
         assert page is not None
         assert len(page.strip.frames) == FRAMES_MAX
-        assert counted.calls.total() <= CALLS_MAX + 2, counted.calls  # two for the whole session
+        assert counted.calls.total() <= CALLS_MAX, counted.calls
+
+
+def test_a_stretch_in_the_middle_counts_only_its_own_calls(long: tuple[Store, str]) -> None:
+    store, session = long
+    page = read_strip(store.as_read, session, f"t{FRAMES_MAX + 3}", KeptStrips())
+    assert page is not None
+    turns = [frame.turn for frame in page.strip.frames]
+    assert turns[0] > 1
+    assert page.strip.calls == [1] * FRAMES_MAX
+    assert page.strip.failed == [int(turn % 7 == 0) for turn in turns]
+
+
+def test_the_curve_over_a_whole_session_is_read_once_for_all_positions(
+    long: tuple[Store, str],
+) -> None:
+    store, session = long
+    kept = KeptStrips()
+    first = read_strip(store.as_read, session, "t3", kept)
+    counted = CountedStore(store.port)
+    page = read_strip(counted, session, f"t{2 * FRAMES_MAX}", kept)  # type: ignore[arg-type]
+    assert first is not None
+    assert page is not None
+    assert page.samples == first.samples
+    assert counted.calls["together"] <= 2  # how it is now, and what is around the position
 
 
 def test_moving_along_a_strip_reads_no_stretch_again(store: Store) -> None:

@@ -7,16 +7,16 @@ that stretch and from the state before it, so the cost does not depend on how lo
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from stator.model.log.delta import Put, Version
 from stator.model.log.query import TurnRow
 from stator.model.records.types import (
-    Entry,
     EvictedRecord,
     FileRecord,
+    Record,
     SpendRecord,
     ToolRecord,
 )
@@ -106,16 +106,21 @@ def _slices(frame: Frame, size: int) -> list[Frame]:
 
 
 def film_strip(
-    frames: Sequence[Frame], before: Sequence[Entry], versions: Sequence[Version]
+    frames: Sequence[Frame], before: Iterable[Record], versions: Sequence[Version]
 ) -> FilmStrip:
-    """`before` holds the tools and what was spent before the first frame; `versions` are those of `COLLECTIONS` in
-    the frames, in log order."""
+    """`versions` are those of `COLLECTIONS` in the frames, in log order; `before` holds what was spent before the first
+    frame, and each tool used in them as it was then."""
     lasts = [frame.last for frame in frames]
     count = len(frames)
     calls, failed, context = [0] * count, [0] * count, _Context(count)
     files: dict[str, FileFrames] = {}
-    uses = {e.record.name: e.record for e in before if isinstance(e.record, ToolRecord)}
-    spend = {e.record.unit: e.record.amount for e in before if isinstance(e.record, SpendRecord)}
+    uses: dict[str, ToolRecord] = {}
+    spend: dict[str, int] = {}
+    for known in before:
+        if isinstance(known, ToolRecord):
+            uses[known.name] = known
+        elif isinstance(known, SpendRecord):
+            spend[known.unit] = known.amount
     spent: list[dict[str, int]] = [{} for _ in frames]
     at = 0
     for version in versions:
@@ -125,9 +130,9 @@ def film_strip(
             at += 1
         record = version.op.record if isinstance(version.op, Put) else None
         if isinstance(record, ToolRecord):
-            known = uses.get(record.name, ToolRecord(name=record.name))
-            calls[frame] += max(0, record.uses - known.uses)
-            failed[frame] += max(0, record.failures - known.failures)
+            was = uses.get(record.name, ToolRecord(name=record.name))
+            calls[frame] += max(0, record.uses - was.uses)
+            failed[frame] += max(0, record.failures - was.failures)
             uses[record.name] = record
         elif isinstance(record, SpendRecord):
             if record.unit in SHOWN_UNITS:

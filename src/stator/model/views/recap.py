@@ -74,6 +74,8 @@ class SessionRecap(msgspec.Struct, frozen=True, kw_only=True):
     steps_open: int = 0
     files: int = 0
     """Files changed, those of sub-agents too; not those that are as they were before."""
+    files_least: bool = False
+    """Whether there may be more: of a long session not every commit is read."""
     edited: bool = False
     """Whether any file was changed at all."""
     files_since: int = 0
@@ -169,7 +171,8 @@ def _did(one: SessionRecap) -> Iterable[str]:
         claimed = f"{one.steps_claimed} claimed done, not checked" if one.steps_claimed else ""
         yield f"of {_count(total, 'step')}: {', '.join(filter(None, [done, claimed]))}"
     if one.files:
-        yield f"changed {_count(one.files, 'file')}"
+        least = "at least " if one.files_least else ""
+        yield f"changed {least}{_count(one.files, 'file')}"
     if one.revisions:
         yield _count(len(one.revisions), "revision")
     if one.tests is not None:
@@ -180,7 +183,8 @@ def _did(one: SessionRecap) -> Iterable[str]:
     if one.edited and not one.files:
         yield "changed files; none is different in the end"
     elif not one.files:
-        yield f"{_count(one.calls, 'call')}, no file changed" if one.calls else "no calls"
+        lately = " lately" if one.files_least else ""
+        yield f"{_count(one.calls, 'call')}, no file changed{lately}" if one.calls else "no calls"
 
 
 def _ended(one: SessionRecap) -> Iterable[str]:

@@ -6,7 +6,7 @@ whose delta makes the state what it was. What happened in the world since then i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -18,7 +18,7 @@ from stator.model.log.commit import (
     Reset,
     Upsert,
 )
-from stator.model.log.query import Head
+from stator.model.log.query import CallQuery, Head, read
 from stator.model.log.rewinds import (
     RESET,
     TAG,
@@ -31,10 +31,11 @@ from stator.model.records.types import CallRecord, SessionRecord, TagRecord
 from stator.model.values.ids import short
 from stator.model.views.diff import CallItem
 from stator.runtime.base.context import Context
+from stator.runtime.base.one_answer import ahead, one_answer
 from stator.runtime.driving.driver import Driver
 from stator.runtime.driving.lifecycle import MakeDraft, held
 from stator.runtime.views import reflog
-from stator.runtime.views.ranges import calls_in, touched
+from stator.runtime.views.ranges import SMALL_RANGE, call_item, calls_in, touched
 from stator.runtime.views.refs import Point
 from stator.runtime.views.session import SessionReader
 from stator.store.port import StorePort
@@ -43,6 +44,10 @@ ATTEMPTS = 20
 """How often a rewind is computed again because another writer appended in between."""
 DONE = ("ok", "in doubt", "started")
 """Statuses of calls that changed something, or may have."""
+CALLS_LOOKED_AT = 1000
+"""Calls, the newest, among which a long way is looked at for effects."""
+RECORDS_LOOKED_AT = 200
+"""Records of each collection, those touched last, that are counted on a long way."""
 
 
 class Rewound(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +73,8 @@ class Rewound(msgspec.Struct, frozen=True, kw_only=True):
     """How many records it resets."""
     seq: int = 0
     """Of the rewind itself; 0: it was not made."""
+    is_whole: bool = True
+    """False where it was foreseen over a long way: there may be more effects, before the first, and more records."""
 
 
 class _Plan(msgspec.Struct, frozen=True):
@@ -79,6 +86,34 @@ class _Plan(msgspec.Struct, frozen=True):
 def plan(store: StorePort, session: str, to: str) -> Rewound:
     """What a rewind would do, without doing it."""
     return _plan(store, _target(store, session, to)).rewound
+
+
+def foresee(store: StorePort, session: str, to: str) -> Rewound:
+    """The same for a person, who does not read thousands of names: over a long way, the newest effects and the records
+    that were touched last. It costs the same however long the way is."""
+    store = one_answer(store)
+    target = _target(store, session, to)
+    head = store.head(session)
+    is_short = head.seq - target.seq <= SMALL_RANGE
+    newest = {} if is_short else dict.fromkeys(RESET, RECORDS_LOOKED_AT)
+    before, most = max(0, target.seq - 1), SMALL_RANGE + 1
+    way_back = read("commits", session, after=before, upto=head.seq, limit=most, load=False)
+    ahead(
+        store,
+        read("session", session),
+        read("entries", session, *newest, "calls", "tags", limit=newest or None),
+        *[way_back][:is_short],
+    )
+    if is_short:
+        return _plan(store, target).rewound
+    way = _Way(store, target, head)
+    query = CallQuery(session=session, statuses=DONE, after=way.low)
+    page = store.calls(query, cursor=(head.seq + 1,), limit=CALLS_LOOKED_AT)
+    touched_last = store.entries(session, *RESET, limit=newest)
+    since = [entry for entry in touched_last if entry.seq > target.seq]
+    return way.rewound(
+        [call_item(row) for row in reversed(page.rows)], records=len(since), is_whole=False
+    )
 
 
 def rewind(store: StorePort, context: Context, session: str, to: str, *, by: str = "") -> Rewound:
@@ -179,39 +214,58 @@ def _go_back(
 def _plan(store: StorePort, target: Point) -> _Plan:
     session = target.session
     head = store.head(session)
-    known = reflog.rewinds(store, session)
     changes = resets(touched(store, session, head.seq, target.seq, RESET))
-    before, after = visible(known, head.seq), visible(known, target.seq)
-    low = agree_upto(before, after)
-    calls = calls_in(store, session, low, head.seq)
-    waiting = {
-        record.call
-        for entry in store.entries(session, "calls")
-        if isinstance(record := entry.record, CallRecord) and record.status == "awaiting approval"
-    }
-    crossed = [
-        call
-        for call in calls
-        if call.effect in ("", "write")
-        and call.status in DONE
-        and call.call not in waiting
-        and stands(before, call.seq)
-        and not stands(after, call.seq)
-    ]
-    ends = (head.seq, target.seq)
-    rewound = Rewound(
-        session=session,
-        name=store.session(session).record.name,
-        start=head.seq,
-        end=target.seq,
-        shown=target.shown,
-        tag=_free_tag(store, session),
-        turns=reflog.undone(store, session, known, *ends),
-        again=reflog.undone(store, session, known, *ends[::-1]),
-        effects=crossed,
-        records=len({(change.collection, change.key) for change in changes}),
-    )
-    return _Plan(head, changes, rewound)
+    way = _Way(store, target, head)
+    records = len({(change.collection, change.key) for change in changes})
+    calls = calls_in(store, session, way.low, head.seq)
+    return _Plan(head, changes, way.rewound(calls, records=records))
+
+
+class _Way:
+    """The way from the head of a session back to a position."""
+
+    def __init__(self, store: StorePort, target: Point, head: Head) -> None:
+        self._store, self._target, self._head = store, target, head
+        self._known = reflog.rewinds(store, target.session)
+        self._before = visible(self._known, head.seq)
+        self._after = visible(self._known, target.seq)
+        self.low = agree_upto(self._before, self._after)
+        """The seq up to which both ends are the same."""
+
+    def rewound(self, calls: Sequence[CallItem], *, records: int, is_whole: bool = True) -> Rewound:
+        """What going it does; `calls` are those on the way."""
+        store, session, ends = self._store, self._target.session, (self._head.seq, self._target.seq)
+        return Rewound(
+            session=session,
+            name=store.session(session).record.name,
+            start=ends[0],
+            end=ends[1],
+            shown=self._target.shown,
+            tag=_free_tag(store, session),
+            turns=reflog.undone(store, session, self._known, *ends),
+            again=reflog.undone(store, session, self._known, *ends[::-1]),
+            effects=self._crossed(calls),
+            records=records,
+            is_whole=is_whole,
+        )
+
+    def _crossed(self, calls: Sequence[CallItem]) -> list[CallItem]:
+        """Those that changed something, or may have, and that are not undone."""
+        waiting = {
+            record.call
+            for entry in self._store.entries(self._target.session, "calls")
+            if isinstance(record := entry.record, CallRecord)
+            and record.status == "awaiting approval"
+        }
+        return [
+            call
+            for call in calls
+            if call.effect in ("", "write")
+            and call.status in DONE
+            and call.call not in waiting
+            and stands(self._before, call.seq)
+            and not stands(self._after, call.seq)
+        ]
 
 
 def _free_tag(store: StorePort, session: str) -> str:

@@ -16,6 +16,10 @@ from stator.store.port import StorePort
 
 MAKES = ("created", "renamed")
 """Ops after which there may be a file that was not there before."""
+COMMITS_MAX = 10_000
+"""Commits of a session of which every one is read where a summary tells what files it changed."""
+NEWEST, RECORDS = 2000, 1000
+"""Commits, the newest, and records of files that are read instead where there are more."""
 
 
 class FileChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +58,49 @@ def asks_changed(row: SessionRow) -> Iterator[Read]:
 
 def changed_by(store: StorePort, row: SessionRow) -> tuple[list[FileChange], bool]:
     """The net changes of files that a session made itself, and whether it made any change at all."""
-    after = lent_upto(row.record.lineage)
+    return _changed_after(store, row, lent_upto(row.record.lineage))
+
+
+def asks_changed_lately(row: SessionRow) -> Iterator[Read]:
+    """What `changed_lately` reads of a session."""
+    if not is_long(row):
+        yield from asks_changed(row)
+        return
+    yield read("versions", row.id, after=row.head - NEWEST, upto=row.head, collections=("files",))
+    yield read("entries", row.id, "files", "tags", limit={"files": RECORDS})
+
+
+def changed_lately(store: StorePort, row: SessionRow) -> tuple[list[FileChange], bool]:
+    """As `changed_by`; of a long session the net changes of its newest commits, and before them the files whose newest
+    records say that they were changed: it may have changed more, and each of these once more than is told."""
+    if not is_long(row):
+        return changed_by(store, row)
+    own, recent = lent_upto(row.record.lineage), row.head - NEWEST
+    found, edited = _changed_after(store, row, recent)
+    before = [
+        FileChange(
+            path=record.path,
+            op=record.op,
+            turn=entry.turn,
+            seq=entry.seq,
+            root=record.root,
+            how=record.how,
+            session=row.id,
+        )
+        for entry in store.entries(row.id, "files", limit={"files": RECORDS})
+        if own < entry.seq <= recent
+        and isinstance(record := entry.record, FileRecord)
+        and record.op not in LOOKS
+    ]
+    return [*found, *before], edited or bool(before)
+
+
+def is_long(row: SessionRow) -> bool:
+    """Whether a session has so many commits of its own that not all are read to tell what it changed."""
+    return row.head - lent_upto(row.record.lineage) > COMMITS_MAX
+
+
+def _changed_after(store: StorePort, row: SessionRow, after: int) -> tuple[list[FileChange], bool]:
     versions = store.versions(row.id, after=after, upto=row.head, collections=("files",))
     if known := reflog.rewinds(store, row.id):
         stretches = visible(known, row.head)

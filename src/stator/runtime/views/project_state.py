@@ -85,6 +85,17 @@ def project_state(
     return ask(store, context, read, progress)
 
 
+def known_so_far(store: StorePort, context: Context, project: str, *, limit: int) -> ProjectState:
+    """The same from what the index holds already: while another question fills it, that may be little."""
+    check_limit(limit)
+    if context.project_index is not None:
+        with suppress(IndexLost, StoreError), context.project_index(store, True) as index:
+            if index is not None:
+                settled = index.settled(project, limit=limit)
+                return as_state(project, settled, _abouts(index, settled).get, "project")
+    return as_state(project, {}, lambda session: None, "project")
+
+
 def with_user(store: StorePort, context: Context, state: ProjectState) -> ProjectState:
     """What a project knows, and what is true of the user where the project says nothing else."""
     users = user_state(store, context, limit=USER_MAX)

@@ -390,7 +390,7 @@ def calls_in(store: StorePort, session: str, after: int, upto: int) -> list[Call
     cursor: tuple[int, ...] | None = (upto + 1,)
     while cursor is not None:
         page = store.calls(query, cursor=cursor, limit=PAGE_MAX)
-        found += map(_call_item, page.rows)
+        found += map(call_item, page.rows)
         cursor = page.cursor
     return found[::-1]
 
@@ -414,7 +414,8 @@ def _shown(point: Point, other: Point) -> str:
     return point.shown if point.session == other.session else f"{point.session}:{point.shown}"
 
 
-def _call_item(row: CallRow) -> CallItem:
+def call_item(row: CallRow) -> CallItem:
+    """A row of the index of calls as a diff names it."""
     return CallItem(
         call=row.call,
         tool=row.tool,

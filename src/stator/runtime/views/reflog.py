@@ -6,7 +6,7 @@ own commit; the tags are how rewinds are found again without reading the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -16,7 +16,6 @@ from stator.model.log.query import TurnRow
 from stator.model.log.rewinds import (
     Rewind,
     Stretch,
-    agree_upto,
     rewind_of,
     rewind_tags,
     stands,
@@ -79,13 +78,28 @@ def reflog(store: StorePort, session: str) -> list[Reflog]:
 
 def undone(store: StorePort, session: str, known: list[Rewind], left: int, to: int) -> list[int]:
     """Turns that count at one seq and not at another."""
-    before, after = visible(known, left), visible(known, to)
-    low, high = turn_at(store, session, agree_upto(before, after)), turn_at(store, session, left)
-    found: list[int] = []
-    while low < high and (page := store.turns(session, after=low, upto=high)):
-        gone = (row for row in page if stands(before, row.first) and not stands(after, row.first))
-        found += [row.turn for row in gone]
-        low = page[-1].turn
+    gone = _outside(visible(known, left), visible(known, to))
+    ends = {seq for stretch in gone for seq in stretch if seq}
+    turns = {commit.seq: commit.turn for commit in commits_at(store, session, ends, load=False)}
+    # Numbers of turns grow along a log without a gap, so that none of them has to be read.
+    return [
+        turn
+        for after, upto in gone
+        for turn in range(turns.get(after, 0) + 1, turns.get(upto, 0) + 1)
+    ]
+
+
+def _outside(stretches: Sequence[Stretch], others: Sequence[Stretch]) -> list[Stretch]:
+    """The parts of some stretches that are in none of the others; both in order."""
+    found: list[Stretch] = []
+    for after, upto in stretches:
+        for low, high in others:
+            if low < upto and after < high:
+                if after < low:
+                    found.append((after, low))
+                after = high
+        if after < upto:
+            found.append((after, upto))
     return found
 
 

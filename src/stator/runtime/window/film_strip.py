@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from stator.model.log.delta import Put, Version, first_ops
 from stator.model.log.query import Head, Read, SessionRow, TurnRow, read
 from stator.model.records.types import (
     Entry,
     EvictedRecord,
     PlanRecord,
+    Record,
     SpendRecord,
 )
 from stator.model.views.film_strip import (
@@ -24,6 +26,7 @@ from stator.model.views.film_strip import (
     frames_of,
 )
 from stator.model.window.compaction import WHOLE, TranscriptView, view_of
+from stator.runtime.base.one_answer import ahead
 from stator.runtime.views.as_read import for_one_answer, read_ahead
 from stator.runtime.views.reflog import turn_at
 from stator.runtime.views.refs import Point, locate
@@ -83,6 +86,9 @@ class StripPage(msgspec.Struct, frozen=True, kw_only=True):
     """Of the whole session, where the frames are not all of it."""
 
 
+Kept = TypeVar("Kept")
+
+
 class KeptStrips:
     """Strips that were made last: moving along one reads only the state at the new position.
 
@@ -92,16 +98,34 @@ class KeptStrips:
 
     def __init__(self) -> None:
         self._strips: dict[tuple[Any, ...], FilmStrip] = {}
+        self._samples: dict[tuple[Any, ...], list[SpentByTurn]] = {}
+        """The curve over a whole session is the same at every position."""
         self._lock = Lock()
 
     def get(self, heads: Mapping[str, int], frames: Sequence[Frame]) -> FilmStrip | None:
         return self._strips.get(_kept_as(heads, frames))
 
     def put(self, heads: Mapping[str, int], strip: FilmStrip) -> None:
+        self._put(self._strips, _kept_as(heads, strip.frames), strip)
+
+    def has_samples(self, heads: Mapping[str, int]) -> bool:
+        return (*sorted(heads.items()),) in self._samples
+
+    def samples(
+        self, heads: Mapping[str, int], read_samples: Callable[[], list[SpentByTurn]]
+    ) -> list[SpentByTurn]:
+        """The curve over the whole session, which is read if it is not kept."""
+        slot = (*sorted(heads.items()),)
+        if (found := self._samples.get(slot)) is None:
+            found = read_samples()
+            self._put(self._samples, slot, found)
+        return found
+
+    def _put(self, kept: dict[tuple[Any, ...], Kept], slot: tuple[Any, ...], made: Kept) -> None:
         with self._lock:
-            self._strips[_kept_as(heads, strip.frames)] = strip
-            while len(self._strips) > STRIPS_KEPT:
-                del self._strips[next(iter(self._strips))]
+            kept[slot] = made
+            while len(kept) > STRIPS_KEPT:
+                del kept[next(iter(kept))]
 
 
 def _kept_as(heads: Mapping[str, int], frames: Sequence[Frame]) -> tuple[Any, ...]:
@@ -112,17 +136,24 @@ def read_strip(store: StorePort, session: str, position: str, kept: KeptStrips) 
     """The strip around a position; None if the session has no turn yet."""
     store = for_one_answer(store)
     point = locate(store, session, position)
+    ahead(
+        store,
+        read("head", point.session),
+        read("session", point.session),
+        *[read("commits", point.session, seqs=(point.seq,), load=False)][: point.seq],
+    )
     head = store.head(point.session)
-    turns = _turns_around(store, point, head)
+    turns, end = _turns_around(store, point, head)
     if not turns:
         return None
-    frames = frames_of(turns, head=_end(store, point.session, turns[-1], head))
+    frames = frames_of(turns, head=end)
     current = next((n for n, f in enumerate(frames) if f.last >= point.seq), len(frames) - 1)
     row = store.session(point.session)
     heads = store.heads(
         {name: NEVER for name in (row.id, *(s.session for s in row.record.lineage))}
     )
     strip = kept.get(heads, frames)
+    sampled = head.turn > len(turns)
     turn = frames[current].turn
     read_ahead(
         store,
@@ -135,6 +166,11 @@ def read_strip(store: StorePort, session: str, position: str, kept: KeptStrips) 
         also=[
             read("turns", point.session, after=turn - 1, upto=turn, prompts=True),
             *(() if strip else _stretch(point.session, frames)),
+            *(
+                _sample_turns(point.session, head)
+                if sampled and not kept.has_samples(heads)
+                else ()
+            ),
         ],
     )
     if strip is None:
@@ -142,7 +178,9 @@ def read_strip(store: StorePort, session: str, position: str, kept: KeptStrips) 
             getattr(store, one.method)(*one.args, **one.options)
             for one in _stretch(point.session, frames)
         )
-        strip = film_strip(frames, before, versions)
+        spent = (entry.record for entry in before)
+        used = _tools_before(store, point.session, versions, frames[0].first)
+        strip = film_strip(frames, [*spent, *used], versions)
         kept.put(heads, strip)
     found = latest(store, point.session, at=point.seq)
     view = WHOLE if found is None else view_of(found)
@@ -165,38 +203,53 @@ def read_strip(store: StorePort, session: str, position: str, kept: KeptStrips) 
         left=len(gone),
         hidden_before=_turn_before(turns, view.summarise),
         view=view,
-        samples=_samples(store, point.session, head) if head.turn > len(turns) else [],
+        samples=kept.samples(heads, lambda: _samples(store, point.session, head))
+        if sampled
+        else [],
     )
 
 
 def _stretch(session: str, frames: Sequence[Frame]) -> tuple[Read, Read]:
-    """What is read to draw frames: the state before them, and what changed in them."""
+    """What is read to draw frames: what was spent before them, and what changed in them."""
     before = frames[0].first - 1
     return (
-        read("entries", session, "tools", "spend", at=before),
+        read("entries", session, "spend", at=before),
         read("versions", session, after=before, upto=frames[-1].last, collections=COLLECTIONS),
     )
 
 
-def _turns_around(store: StorePort, point: Point, head: Head) -> list[TurnRow]:
-    """The turns of which frames are drawn, bounded in turns and in commits, around the position."""
+def _tools_before(
+    store: StorePort, session: str, versions: Sequence[Version], first: int
+) -> list[Record]:
+    """The tools that were used in some frames as they were before the first of them. Of each one commit is read: all
+    tools at a seq can take hundreds, because a store keeps their state only now and then."""
+    tools = (version.op for version in versions if version.op.collection == "tools")
+    replaced = [op for op in first_ops(tools) if 0 < op.was < first]
+    found = store.replaced(session, replaced) if replaced else []
+    return [one.op.record for one in found if one is not None and isinstance(one.op, Put)]
+
+
+def _turns_around(store: StorePort, point: Point, head: Head) -> tuple[list[TurnRow], int]:
+    """The turns of which frames are drawn, bounded in turns and in commits, around the position; and the last commit
+    of the last of them: what follows a turn until the next one belongs to it."""
     turn = max(1, min(turn_at(store, point.session, point.seq), head.turn))
     # In steps of half a strip, so that neighbouring positions share one.
     half = FRAMES_MAX // 2
     after = max(0, min((turn - half // 2) // half * half, head.turn - FRAMES_MAX))
-    rows = store.turns(point.session, after=after, upto=after + FRAMES_MAX, limit=FRAMES_MAX)
+    upto = after + FRAMES_MAX + 1
+    rows = store.turns(point.session, after=after, upto=upto, limit=FRAMES_MAX + 1)
+    end, rows = _cut(rows, FRAMES_MAX, head.seq)
     while len(rows) > 1 and rows[-1].last - rows[0].first > COMMITS_MAX:
-        first_is_farther = turn - rows[0].turn >= rows[-1].turn - turn
-        rows = rows[1:] if first_is_farther else rows[:-1]
-    return rows
+        if turn - rows[0].turn >= rows[-1].turn - turn:
+            rows = rows[1:]
+        else:
+            end, rows = _cut(rows, len(rows) - 1, end)
+    return rows, end
 
 
-def _end(store: StorePort, session: str, row: TurnRow, head: Head) -> int:
-    """The last commit of the last frame: what follows a turn until the next one belongs to it."""
-    if row.turn >= head.turn:
-        return head.seq
-    following = store.turns(session, after=row.turn, upto=row.turn + 1)
-    return following[0].first - 1 if following else head.seq
+def _cut(rows: list[TurnRow], most: int, end: int) -> tuple[int, list[TurnRow]]:
+    """Some turns, at most so many, and where the last of them ends; `end` is where all of them do."""
+    return (rows[most].first - 1 if len(rows) > most else end), rows[:most]
 
 
 def _turn_before(turns: list[TurnRow], seq: int) -> int:
@@ -219,12 +272,17 @@ def _plan(entries: list[Entry]) -> list[PlanRecord]:
     return sorted(steps, key=lambda step: step.order)
 
 
+def _sample_turns(session: str, head: Head) -> list[Read]:
+    """What finds turns at equal distances over the whole session."""
+    numbers = sorted({max(1, head.turn * n // SAMPLES) for n in range(1, SAMPLES + 1)})
+    return [read("turns", session, after=number - 1, upto=number) for number in numbers]
+
+
 def _samples(store: StorePort, session: str, head: Head) -> list[SpentByTurn]:
     """What was spent by turns at equal distances over the whole session."""
-    numbers = sorted({max(1, head.turn * n // SAMPLES) for n in range(1, SAMPLES + 1)})
-    rows = store.together(
-        *(read("turns", session, after=number - 1, upto=number) for number in numbers)
-    )
+    reads = _sample_turns(session, head)
+    ahead(store, *reads)
+    rows = [store.turns(*one.args, **one.options) for one in reads]
     at = [(found[0].turn, found[0].last) for found in rows if found]
     states = store.together(*(read("entries", session, "spend", at=seq) for _, seq in at))
     return [

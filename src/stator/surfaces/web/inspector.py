@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import secrets
 from collections.abc import Callable
 
@@ -60,7 +61,9 @@ PAGES = (
 """The modules of the pages; each lists its `ROUTES`."""
 
 
-def application(served: Served, access: Access, port: int) -> App:
+def application(
+    served: Served, access: Access, port: int, slow_answers: SlowAnswers | None = None
+) -> App:
     """The whole application, guarded."""
     app = Starlette(
         routes=[
@@ -72,7 +75,7 @@ def application(served: Served, access: Access, port: int) -> App:
         exception_handlers={StatorError: _failed, HTTPException: _refused_page},
     )
     app.state.served = served
-    app.state.slow_answers = SlowAnswers()
+    app.state.slow_answers = slow_answers or SlowAnswers()
     return Guard(app, port=port, access=access, refuse=_refuse(app))
 
 
@@ -98,6 +101,9 @@ def serve(make: Callable[[str], Served], *, port: int, ready: Callable[[Door], N
         bound = loopback.port_of(listener)
         door = Door(f"http://{loopback.HOST}:{bound}", access := Access(bound, secrets.token_bytes))
         app = application(make(door.address), access, bound)
+        # What is loaded by now lives as long as the service. A collection that looks at it takes longer than a page.
+        gc.collect()
+        gc.freeze()
         # Ctrl-C is the way to end it: the server has closed every stream by the time this is raised.
         with contextlib.suppress(KeyboardInterrupt):
             loopback.run(app, listener, lambda: ready(door))

@@ -73,6 +73,7 @@ def environment(finalize: Callable[[Any], Any] = shown_text) -> Environment:
         source_of=_source_of,
         quoted=lambda text: text.removeprefix("the user: ").removeprefix("«").removesuffix("»"),
         dashless=lambda text: text.removeprefix("- "),
+        without_command=lambda words: words.partition(" (stator ")[0],
         endless=lambda text: text.rstrip("\r\n").expandtabs(4),
         below=subject.relative,
         lately=lambda moment, now: (

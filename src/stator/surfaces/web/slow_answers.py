@@ -1,14 +1,14 @@
 """Lets a page answer although its question takes long: the first one after much was recorded, which fills an index.
 
-Such a question is asked in a thread of its own. A page waits a moment for the answer; if there is none, it says so and
-asks again later, when the index is filled.
+Such a question is asked in a thread of its own. A page waits a moment for the answer; if there is none, it shows what
+the index holds already and how far it is, and asks again later.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 PATIENCE_S = 3.0
 """How long a page waits for an answer."""
@@ -18,6 +18,13 @@ TURNS = 3
 Answer = TypeVar("Answer")
 
 
+class IndexProgress(NamedTuple):
+    """How many sessions of those that an index lacked it has by now."""
+
+    done: int
+    of: int
+
+
 class SlowAnswers:
     """Questions that may take long, one at a time for each index."""
 
@@ -25,6 +32,7 @@ class SlowAnswers:
         self.patience = patience
         self._lock = threading.Lock()
         self._asked: dict[str, _AskedOnce] = {}
+        self._progress: dict[str, IndexProgress] = {}
 
     def soon(self, index: str, ask: Callable[[], Answer]) -> Answer | None:
         """The answer; None if it takes long. An error of the question is raised."""
@@ -40,6 +48,18 @@ class SlowAnswers:
                 found: Answer = question.answer()
                 return found
         return None
+
+    def reports(self, index: str) -> Callable[[str, int, int], None]:
+        """What a question tells how far it is."""
+
+        def report(_what: str, done: int, of: int) -> None:
+            self._progress[index] = IndexProgress(done, of)
+
+        return report
+
+    def progress(self, index: str) -> IndexProgress | None:
+        """How far the question is that was asked last; None where that is not known."""
+        return self._progress.get(index)
 
 
 class _AskedOnce:

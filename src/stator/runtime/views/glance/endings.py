@@ -63,12 +63,14 @@ def _ending(store: StorePort, one: ListedSession) -> Ending:
     steps = _steps(store, one.row)
     parts = [FIRST[one.ended]] if one.ended in FIRST else []
     parts += _did(store, one, steps)
-    if len(parts) < 2 and (words := _last_words(store, one.row)):
-        parts.append(words)
-    sentence = "; ".join(parts) or "nothing was recorded"
+    facts = "; ".join(parts)
+    words = _last_words(store, one.row) if len(parts) < 2 else ""
+    since = " since it was forked" if one.row.record.lineage else ""
+    sentences = filter(None, (facts, words))
+    said = ". ".join(text[:1].upper() + text[1:] for text in sentences)
     return Ending(
         listed=one,
-        sentence=sentence[:1].upper() + sentence[1:],
+        sentence=said or f"Nothing was recorded{since}",
         is_finished=all(
             step.status in ("done", "claimed") and (not step.check or step.status == "done")
             for step in steps

@@ -34,7 +34,12 @@ from stator.runtime.base.one_answer import ahead
 from stator.runtime.base.pages import commit_at, commits_at, counts_of, matching
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.views.as_read import for_one_answer, read_ahead, to_settle, unplaced_in
-from stator.runtime.views.file_changes import FileChange, asks_changed, changed_by
+from stator.runtime.views.file_changes import (
+    FileChange,
+    asks_changed_lately,
+    changed_lately,
+    is_long,
+)
 from stator.runtime.views.last_acts import acted, asks_last_act, by_last_act
 from stator.runtime.views.refs import find_session
 from stator.store.port import StorePort
@@ -101,7 +106,7 @@ def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
     session = row.id
     store = for_one_answer(store)
     asked_for = ("plan", "revisions", "calls", "tags", "children")
-    also = [*asks_changed(row), *_asks_log(row), asks_last_act(row.id)]
+    also = [*asks_changed_lately(row), *_asks_log(row), asks_last_act(row.id)]
     read_ahead(store, session, *asked_for, limit={"children": CHILDREN_MAX}, also=also)
     (row,) = acted(store, [row])
     turn, asked = asked_in(_prompts(store, row), row.record.name)
@@ -110,8 +115,8 @@ def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
     revisions = store.entries(session, "revisions")
     records = [e.record for e in revisions if isinstance(e.record, RevisionRecord)]
     children = _children(store, session)
-    changed, edited = changed_by(store, row)
-    of_children = [changed_by(store, child) for child in children]
+    changed, edited = changed_lately(store, row)
+    of_children = [changed_lately(store, child) for child in children]
     below = [change for changes, _ in of_children for change in changes]
     page = store.commits(
         session, after=lent_upto(row.record.lineage), newest_first=True, limit=NEWEST
@@ -137,6 +142,7 @@ def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
         steps_claimed=sum(status == "claimed" for status in states),
         steps_open=sum(status not in ("done", "claimed") for status in states),
         files=len({(change.root, change.path) for change in [*changed, *below]}),
+        files_least=any(map(is_long, (row, *children))),
         edited=edited or any(any_edit for _, any_edit in of_children),
         files_since=_since(changed, revisions),
         revisions=[record.sha for record in records],
@@ -196,7 +202,7 @@ def _children(store: StorePort, session: str) -> list[SessionRow]:
     for each in ids:
         with contextlib.suppress(NotFound):
             found.append(store.session(each))
-    ahead(store, *(one for row in found for one in asks_changed(row)))
+    ahead(store, *(one for row in found for one in asks_changed_lately(row)))
     return found
 
 

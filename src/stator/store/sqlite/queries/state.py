@@ -229,7 +229,7 @@ def _between_flushes(
     if start >= segment.upto:
         return []
     if number == TOOLS:
-        tail = read_range(connection, place, segment, start, segment.upto)
+        tail = read_range(connection, place, segment, start, segment.upto, (TOOLS,))
         return tail.versions(number, start, segment.upto)[::-1]
     rows = many(connection, SQL["call_standing"], (segment.s, start, segment.upto, segment.upto))
     versions: list[Version] = []
@@ -459,35 +459,25 @@ def _flushed_versions(
     connection: apsw.Connection,
     place: SessionPlace,
     segment: LogSegment,
-    numbers: Iterable[int],
+    numbers: Collection[int],
     low: int,
 ) -> Iterator[tuple[int, Version]]:
     """Flushed versions of some collections in a segment after `low`.
 
-    A short range is read from the log in one go, a long one from the rows of each collection.
+    A short range is read from the log in one go, and so is any that is asked for what has no rows; else a long one is
+    read from the rows of each collection.
     """
     upto = min(segment.upto, place.flushed) if segment.s == place.s else segment.upto
-    if upto - low > SHORT_RANGE:
+    if upto - low > SHORT_RANGE and CALLS not in numbers and TOOLS not in numbers:
         for number in numbers:
-            for version in _segment_versions(connection, place, segment, number, low):
-                yield number, version
+            rows = many(connection, SQL["rec_forward"], (segment.s, number, low, segment.upto))
+            for row in rows:
+                yield number, from_sql(row)
         return
-    tail = read_range(connection, place, segment, low, upto)
+    tail = read_range(connection, place, segment, low, upto, numbers)
     for number in numbers:
         for version in tail.versions(number, low, upto):
             yield number, version
-
-
-def _segment_versions(
-    connection: apsw.Connection, place: SessionPlace, segment: LogSegment, number: int, low: int
-) -> list[Version]:
-    """Every flushed version of a collection in a segment after `low`, from its rows or from the log."""
-    if number not in (CALLS, TOOLS):
-        rows = many(connection, SQL["rec_forward"], (segment.s, number, low, segment.upto))
-        return [from_sql(row) for row in rows]
-    upto = min(segment.upto, place.flushed) if segment.s == place.s else segment.upto
-    tail = read_range(connection, place, segment, low, upto)
-    return tail.versions(number, low, upto)
 
 
 def _log_version(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import apsw
 import msgspec
@@ -55,12 +55,18 @@ def load_tail(connection: apsw.Connection, place: SessionPlace) -> None:
 
 
 def read_range(
-    connection: apsw.Connection, place: SessionPlace, segment: LogSegment, after: int, upto: int
+    connection: apsw.Connection,
+    place: SessionPlace,
+    segment: LogSegment,
+    after: int,
+    upto: int,
+    only: Collection[int] | None = None,
 ) -> Tail:
-    """The commits of a segment with `after < seq <= upto`, as the indexes see them."""
+    """The commits of a segment with `after < seq <= upto`, as the indexes see them; or `only` what they did to some
+    collections, with the records whole: the log need not be asked for one of them again."""
     tail = Tail()
     for row in _rows(connection, segment, after, upto):
-        tail.add(_tailed(connection, place, segment, tail, row))
+        tail.add(_tailed(connection, place, segment, tail, row, only))
     return tail
 
 
@@ -82,6 +88,7 @@ def _tailed(
     segment: LogSegment,
     tail: Tail,
     row: LogRow,
+    only: Collection[int] | None = None,
 ) -> Tailed:
     """A row of the log as the indexes see it; `tail` has the commits before it."""
     k, identifier, hashed, _, body = row
@@ -103,9 +110,9 @@ def _tailed(
             envelope.attempt,
             envelope.origin,
             content_size(envelope),
-            _versions(connection, place, tail, seq, identifier, envelope),
+            _versions(connection, place, tail, seq, identifier, envelope, only),
             min(at + envelope.happened or at, at),
-            _key_names(connection, segment, seq, envelope, row),
+            _key_names(connection, segment, seq, envelope, row) if only is None else (),
             hashed.hex(),
         )
     except UNREADABLE as error:
@@ -119,6 +126,7 @@ def _versions(
     seq: int,
     identifier: bytes,
     envelope: Envelope,
+    only: Collection[int] | None,
 ) -> list[tuple[int, Version]]:
     """What a commit put and dropped, in order."""
     found: list[tuple[int, Version]] = []
@@ -130,6 +138,8 @@ def _versions(
         number = abs(signed)
         if number not in NUMBERED:
             raise StoreCorrupt(f"no collection {number}", hint="a newer release may read it")
+        if only is not None and number not in only:
+            continue
         spec, record_id = NUMBERED[number], op_id(short, digits)
         small = spec.name in READ_FROM_LOG
         kept: bytes | None = None
@@ -140,7 +150,7 @@ def _versions(
             if type(record) is ErasedRecord:
                 kept = msgspec.json.encode(record)
             elif small:
-                kept = None
+                kept = None if only is None else kept
             else:
                 name = key_of(spec, record, record_id)
         elif not small:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
         StoreOption,
     )
 
+LISTED_MAX = 50
+"""Calls that are named of a long way."""
 EXAMPLES = """
 stator rewind t3                   to the end of turn 3
 stator rewind t3 --dry-run         show what that would do
@@ -58,7 +60,7 @@ def rewind(
         if not dry_run:
             rewinding.refuse_recorded(view.record)
         do = opened.store.contribute(view.id).rewind
-        found = rewinding.plan(opened.store.port, view.id, ref) if dry_run else do(ref)
+        found = rewinding.foresee(opened.store.port, view.id, ref) if dry_run else do(ref)
         if json:
             document = {**msgspec.to_builtins(found), "dry_run": dry_run}
             screen.document("stator.rewind/1", document)
@@ -79,7 +81,12 @@ def _lines(view: SessionView, found: Rewound, *, dry: bool) -> Iterator[Line]:
         yield Line(f"  in the state again: {turns_shown(found.again)}", "dim")
     if found.effects:
         yield Line("  not undone: these calls happened, or may have happened", "doubt")
-        yield from (call_line(view, call) for call in found.effects)
+        shown = found.effects if found.is_whole else found.effects[-LISTED_MAX:]
+        yield from (call_line(view, call) for call in shown)
+        if not found.is_whole:
+            yield Line(
+                f"    and more before them; each: stator calls {short(found.session)}", "dim"
+            )
     name = short(found.session)
     yield Line(
         f"  files on disk are unchanged; restore them: stator restore --everything --at {name}:@{found.end}"

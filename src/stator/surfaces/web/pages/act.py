@@ -33,17 +33,18 @@ def rewind(request: Request) -> Response:
     """What a rewind would do, before it is done."""
     store = served(request).store
     view = store.read(request.path_params["session"])
-    rewinding.refuse_recorded(view.record)
-    found = rewinding.plan(store.port, view.id, request.query_params.get("to", ""))
+    row = view.row
+    rewinding.refuse_recorded(row.record)
+    found = rewinding.foresee(store.port, view.id, request.query_params.get("to", ""))
     return render(
         request,
         "rewind.html",
         tab="sessions",
-        row=view.row,
+        row=row,
         found=found,
         turns=turns_shown(found.turns) if found.turns else "",
         again=turns_shown(found.again) if found.again else "",
-        effects=found.effects[:EFFECTS_MAX],
+        effects=found.effects[-EFFECTS_MAX:],
         more=max(0, len(found.effects) - EFFECTS_MAX),
     )
 

@@ -15,6 +15,7 @@ from stator.errors import NotFound
 from stator.model.log.query import SessionQuery
 from stator.model.views.project_state import OPEN, ProjectState, StateEntry, StateValue
 from stator.model.window.words import tokens
+from stator.runtime.views import project_state
 from stator.surfaces.http.served import Served, served
 from stator.surfaces.web.page import is_fragment, render
 from stator.surfaces.web.projects import KnownProject, known_projects
@@ -62,13 +63,16 @@ def project(request: Request) -> Response:
 def _page(request: Request, name: str, projects: Sequence[KnownProject]) -> Response:
     found = served(request)
     slow: SlowAnswers = request.app.state.slow_answers
-    state = slow.soon("projects", lambda: found.store.state(project=name, limit=ENTRIES))
-    if state is None:
-        return _reading(request, name)
+    report = slow.reports("projects")
+    whole = slow.soon(
+        "projects", lambda: found.store.state(project=name, limit=ENTRIES, progress=report)
+    )
+    store = found.store
+    state = whole or project_state.known_so_far(store.port, store.context, name, limit=ENTRIES)
     shown = {kind: state[kind] for kind in FINDS}
     conflicts = [one for kind in FINDS for one in shown[kind] if one.conflicts]
     budget = _budget(request)
-    return render(
+    answer = render(
         request,
         "project.html",
         tab="project",
@@ -83,14 +87,12 @@ def _page(request: Request, name: str, projects: Sequence[KnownProject]) -> Resp
         is_empty=_is_empty(state),
         budgets=BUDGETS,
         budget=budget or BUDGET,
-        brief=_brief(found, name, budget) if budget else None,
+        brief=_brief(found, name, budget) if budget and whole else None,
+        is_reading=whole is None,
+        progress=slow.progress("projects"),
     )
-
-
-def _reading(request: Request, name: str) -> Response:
-    """That the index is being filled; the browser asks again, without a script too."""
-    answer = render(request, "project_reading.html", tab="project", name=name)
-    answer.headers["Refresh"] = str(AGAIN_S)
+    if whole is None:  # the browser asks again, without a script too
+        answer.headers["Refresh"] = str(AGAIN_S)
     return answer
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,7 +20,6 @@ TYPED = 15
 """Matches that are shown while a person types."""
 WORDS_MAX = 300
 """Characters of a query that are looked at."""
-READING = "What was recorded is being read for the first time, or there is much of it. Search again in a moment."
 KINDS = (
     ("", "Everything"),
     ("turn", "Prompts"),
@@ -42,13 +42,14 @@ def search(request: Request) -> Response:
     typed = is_fragment(request)
     hits: list[Hit] = []
     wrong = ""
+    is_reading = False
     if words:
         try:
             found = _found(request, _prefixed(words) if typed else words, kind, project, typed)
         except (BadQuery, StatorError) as error:
             wrong = str(error)
         else:
-            hits, wrong = found or [], READING if found is None else ""
+            hits, is_reading = found
     return render(
         request,
         "search_found.html" if typed else "search.html",
@@ -60,22 +61,26 @@ def search(request: Request) -> Response:
         more=len(hits) == (TYPED if typed else HITS),
         wrong=wrong,
         typed=typed,
+        is_reading=is_reading,
+        progress=request.app.state.slow_answers.progress("search"),
+        again=f"/search?{request.url.query}",
     )
 
 
-def _found(request: Request, words: str, kind: str, project: str, typed: bool) -> list[Hit] | None:
-    """What matches; None while the index of words is filled."""
+def _found(
+    request: Request, words: str, kind: str, project: str, typed: bool
+) -> tuple[list[Hit], bool]:
+    """What matches; while the index of words is filled, what of it is there already, and True."""
     slow: SlowAnswers = request.app.state.slow_answers
-    store = served(request).store
-    return slow.soon(
-        "search",
-        lambda: store.search(
-            words,
-            kinds=(kind,) if kind else (),
-            project=project or None,
-            limit=TYPED if typed else HITS,
-        ),
+    search = partial(
+        served(request).store.search,
+        words,
+        kinds=(kind,) if kind else (),
+        project=project or None,
+        limit=TYPED if typed else HITS,
     )
+    found = slow.soon("search", lambda: search(progress=slow.reports("search")))
+    return (search(fresh=False), True) if found is None else (found, False)
 
 
 def _prefixed(words: str) -> str:

@@ -42,7 +42,7 @@ def _shown(page: StripPage) -> dict[str, Any]:
         "after": frames[current + 1].position
         if current + 1 < len(frames)
         else _outside(frames[-1].turn + 1, page.turns),
-        "prompt": prompt_text(began.known("input") if began else "")[:PROMPT_MAX],
+        "prompt": " ".join(prompt_text(began.known("input") if began else "").split())[:PROMPT_MAX],
         "when": began.when if began else page.asked.at,
         "base": base_of(file.path for file in page.strip.files),
         "in_view": context_now(page.strip, current),
