@@ -196,3 +196,39 @@ def test_a_mistake_is_answered_with_the_command_that_would_be_right(typed, told,
     assert (answer.code, answer.out) == (2, "")
     assert told in answer.err
     assert len(answer.err.splitlines()) == 1
+
+
+# -- words that name no command -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("history t2", "(that is: stator log t2)"),
+        ("spend --by model", "(that is: stator cost --by model)"),
+        ("grep jwt", "(that is: stator search jwt)"),
+        ("failed", "(that is: stator calls --failed)"),
+        ("stauts", "(did you mean: stator status)"),
+        ("serach jwt", "(did you mean: stator search jwt)"),
+        ("xyzzy", "(stator --help lists all commands)"),
+    ],
+)
+def test_a_word_that_names_no_command_is_answered_with_the_right_one(typed, told, ask):
+    answer = ask(*shlex.split(typed))
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.rstrip().endswith(told)
+
+
+def test_a_word_that_may_mean_several_commands_names_them(ask):
+    lines = ask("undo").err.splitlines()
+    assert lines[0] == "stator: unknown command 'undo':"
+    assert [line.split()[:2] for line in lines[1:]] == [["stator", "rewind"], ["stator", "restore"]]
+
+
+def test_every_other_name_stands_for_a_command_and_is_none():
+    for name, meant in other_names.OTHER_NAMES.items():
+        assert name not in registry.COMMANDS
+        assert meant.split()[0] in registry.COMMANDS or meant == "--version"
+    for name, several in other_names.SEVERAL.items():
+        assert name not in registry.COMMANDS
+        assert set(several) <= set(registry.COMMANDS)

@@ -142,6 +142,9 @@ def _commit(screen: Screen, view: SessionView, commit: Commit, opened: OpenedSto
     if became is not None:
         line = Line("became ", "dim").status(became.status)
         screen.line(line.add(f" — {how}" if (how := _how(view, became)) else ""))
+        if became.status == "in doubt":
+            settle = f"stator settle {short(became.call)}"
+            screen.line(Line(f"all about it, and how to settle it: {settle}", "dim"))
     screen.line()
     screen.whole(contents(commit))
     screen.whole(_edits(view, commit, became, opened))
