@@ -12,6 +12,7 @@ from collections import defaultdict
 
 import pytest
 
+from stator.surfaces.cli import other_names, registry
 from stator.surfaces.cli.commands import load
 from stator.surfaces.cli.flag_meanings import MEANINGS
 from stator.surfaces.cli.old_spellings import OLD, current

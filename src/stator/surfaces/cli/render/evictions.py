@@ -12,6 +12,16 @@ from stator.surfaces.cli.render.lines import Line
 
 STYLES = ("bold", "bold", "", "", "dim")
 """By rank."""
+WORDS = {
+    "decision": ("decision", "decisions"),
+    "constraint": ("request", "requests"),
+    "number": ("number", "numbers"),
+    "file": ("file", "files"),
+    "chatter": ("message or call", "messages and calls"),
+}
+"""What is of a rank, as people call it: one, and several."""
+KINDS = {"constraint": "asked", "chatter": "said"}
+"""Ranks whose name says less than another word does."""
 
 
 def counts(left: Mapping[str, int]) -> str:
@@ -19,11 +29,22 @@ def counts(left: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {left[name]}" for name in RANKS if left.get(name))
 
 
+def in_words(counted: Mapping[str, int]) -> str:
+    """2 decisions, 1 request, 40 messages and calls"""
+    found = ((rank, counted[rank]) for rank in RANKS if counted.get(rank))
+    return ", ".join(f"{many:,} {WORDS[rank][many != 1]}" for rank, many in found)
+
+
 def key_line(item: EvictedRecord | Evicted) -> Line:
     """A key with its rank and the commit that holds its content."""
     rank = min(max(item.rank, 0), len(RANKS) - 1)
-    line = Line("  ").add(RANKS[rank], "dim", width=12)
+    line = Line("  ").add(_kind(item.key, RANKS[rank]), "dim", width=12)
     return line.add(f"@{item.seq}", "id", width=8).add(shown(item.key), STYLES[rank])
+
+
+def _kind(key: str, rank: str) -> str:
+    """What a key is of, in a word."""
+    return "call" if key.startswith("call:") else KINDS.get(rank, rank)
 
 
 def shown(key: str) -> str:
