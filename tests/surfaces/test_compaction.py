@@ -42,7 +42,7 @@ def test_compact_and_evicted_list_the_removed_keys(long, ask):
     assert "decision:topic 0 — choice 0 — it is so" in listed
     assert "fact:n 5 — 5" in listed
     assert re.search(
-        r"^not in the agent's view now: 4 decisions, .* messages? and calls?$", listed, re.M
+        r"^not in the agent's view now: 6 decisions, .* messages? and calls?$", listed, re.M
     )
 
 

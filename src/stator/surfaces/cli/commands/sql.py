@@ -75,7 +75,7 @@ def sql(
     if "\0" in query:
         raise BadQuery("the query contains a NUL character")
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
-        names, rows = opened.store.port.sql(_checked(query), row_limit=count, seconds=seconds)
+        names, rows = opened.store.as_read.sql(_checked(query), row_limit=count, seconds=seconds)
         if json:
             keys = _distinct(names)
             for row in rows:
