@@ -61,6 +61,12 @@ def test_approvals_lists_waiting_calls_and_how_to_answer(waits, ask):
     assert item["arguments"] == {"amount": 500, "to": "ACME\x1b[2J"}
 
 
+def test_an_approval_of_no_call_names_the_one_that_waits(waits, ask):
+    told = normal(ask("approve").err)
+    assert told == "stator: name the call: pay in fix-login waits (stator approve c_…)\n"
+    assert "stator deny c_" in ask("deny").err
+
+
 def test_an_empty_list_names_the_store(store, ask):
     answer = ask("approvals")
     assert (answer.code, answer.out) == (0, "")
@@ -118,8 +124,8 @@ def test_a_grant_is_revoked(waits, ask):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["approve"], 2, "name a call or a --pattern"),
-        (["deny"], 2, "name a call or a --pattern"),
+        (["approve"], 2, "name the call: pay in fix-login waits"),
+        (["deny"], 2, "name the call: pay in fix-login waits"),
         (["approve", "ffffffff"], 3, "no call 'ffffffff'"),
         (["approve", "CALL", "--for", "ever"], 2, "unknown scope 'ever'"),
         (["approve", "CALL", "--expires", "2020-01-01"], 2, "not in the future"),

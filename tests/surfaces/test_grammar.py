@@ -19,6 +19,7 @@ from stator.surfaces.cli.old_spellings import OLD, current
 from stator.surfaces.cli.parser import app
 from stator.surfaces.cli.plain_words import Signature
 from stator.surfaces.cli.registry import COMMANDS
+from stator.surfaces.cli.render import times
 
 SPELLINGS = [["fix-login:t2"], ["fix-login", "t2"], ["t2", "-s", "fix-login"], ["fix", "t2"]]
 
@@ -189,6 +190,11 @@ def test_what_cannot_be_undone_is_shown_first_and_asked_on_a_terminal(store):
         ("why", "THING is missing (for example: stator why src/auth.py)"),
         ("log --full --full", "--full is given twice (give it once)"),
         ("sql --seconds x", "is not a number"),
+        ("files --week", "(did you mean: stator files --since 7d)"),
+        ("log -v", "(did you mean: stator log --full)"),
+        ("search jwt --global", "(did you mean: stator search jwt --everywhere)"),
+        ("diff --since 2d", "stator diff has no option --since (stator diff --help)"),
+        ("status -s fix-login", "(one session: stator show fix-login)"),
         ("lgo t2 --json", "unknown command 'lgo' (did you mean: stator log t2 --json)"),
     ],
 )
@@ -233,3 +239,21 @@ def test_every_other_name_stands_for_a_command_and_is_none():
     for name, several in other_names.SEVERAL.items():
         assert name not in registry.COMMANDS
         assert set(several) <= set(registry.COMMANDS)
+
+
+# -- times ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("word", "day"),
+    [
+        ("today", "2026-11-18"),
+        ("yesterday", "2026-11-17"),
+        ("monday", "2026-11-16"),
+        ("Wednesday", "2026-11-18"),
+        ("thursday", "2026-11-12"),
+    ],
+)
+def test_a_day_can_be_named_as_people_name_it(word, day):
+    wednesday = 1_795_032_000_000_000  # 2026-11-18 20:00, in UTC
+    assert times.parse_since(word, wednesday) == times.parse_since(day, wednesday)

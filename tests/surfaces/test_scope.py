@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -184,3 +185,17 @@ def test_what_left_the_view_begins_with_the_sessions_that_lost_something(session
     assert "short-talk" not in "".join(lines)
     assert "question 0" in ask("evicted", "long-talk").out
     assert "in short-talk" in ask("evicted", "short-talk").err
+
+
+def test_files_can_be_asked_for_since_a_time(sessions, ask):
+    assert {row["path"] for row in items(ask("files", "--since", "2026-11-01", "--json"))} == {
+        row["path"] for row in items(ask("files", "--json"))
+    }
+    late = ask("files", "--since", "2199-01-01")
+    assert "no files were touched in project shop" in late.err
+    assert ask("files", "fix-login", "t2", "--since", "2026-11-01").code == 2
+
+
+def test_a_turn_that_is_shown_names_the_command_for_all_of_it(sessions, ask):
+    assert re.search(r"all of it: stator log s_\w{8} t1$", ask("show", "fix-login", "t1").lines[-1])
+    assert "all of it" not in ask("show", "fix-login", "@3").out
