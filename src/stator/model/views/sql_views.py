@@ -5,6 +5,8 @@ Plain data: a store makes the views of it, and the command line lists them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 
@@ -16,6 +18,8 @@ class ShownCall(msgspec.Struct, frozen=True, array_like=True):
     status: str
     cause: str
 
+
+ShownCalls = Sequence[ShownCall]
 
 SQL_VIEWS: dict[str, tuple[str, str]] = {
     "sessions": (

@@ -236,12 +236,6 @@ class AsRead:
         page = self._below.calls(asked, cursor=cursor, limit=limit)
         return Page(self._seen_rows(page.rows, query.session), page.cursor)
 
-    def sql(self, query: str, **limits: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """The answer to a query over the documented views, with the statuses that readers give."""
-        from stator.runtime.views.sql_statuses import shown_calls  # few programs ask in SQL
-
-        return self._below.sql(query, shown=shown_calls(self, query), **limits)
-
     def _seen_rows(self, rows: list[CallRow], asked: str | None) -> list[CallRow]:
         """Rows of calls, with the status that readers give them: those of the session that was asked, which may
         have inherited them, else each of its own."""

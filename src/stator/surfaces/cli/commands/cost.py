@@ -12,9 +12,9 @@ import msgspec
 from stator.errors import BadQuery
 from stator.model.log.query import SessionQuery, check_limit
 from stator.runtime.base.pages import matching
-from stator.runtime.views import spend_groups
+from stator.runtime.views.glance import spend_groups
+from stator.runtime.views.glance.spend_groups import GroupName, SpendGroup
 from stator.runtime.views.spend import tree
-from stator.runtime.views.spend_groups import GroupName, SpendGroup
 from stator.runtime.views.spend_ledger import SessionSpend, SpendLedger
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of

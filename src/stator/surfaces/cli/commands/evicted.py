@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from stator.model.records.types import EvictedRecord
 from stator.model.values.ids import short
-from stator.model.window.compaction import RANKS
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.last_acts import acted
 from stator.runtime.views.ranges import seqs_of
@@ -15,7 +14,7 @@ from stator.runtime.window.recall import Evicted
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, title
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
 from stator.surfaces.cli.render import documents
-from stator.surfaces.cli.render.evictions import in_words, key_line
+from stator.surfaces.cli.render.evictions import in_words, key_line, kind_of
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.session_words import name_line
@@ -48,14 +47,15 @@ COLUMNS = (
     Column(title="WHEN", drop=1),
     Column(title="TURNS", right=True, drop=3),
     Column(title="REQUESTS", right=True),
+    Column(title="RULES", right=True),
     Column(title="DECISIONS", right=True),
     Column(title="NUMBERS", right=True),
     Column(title="FILES", right=True),
     Column(title="MESSAGES", right=True),
     Column(title="ID"),
 )
-SHOWN = ("constraint", "decision", "number", "file", "chatter")
-"""The ranks in the order of their columns."""
+SHOWN = ("request", "rule", "decision", "number", "file", "chatter")
+"""The kinds in the order of their columns."""
 
 
 def evicted(
@@ -110,7 +110,7 @@ def _of_session(
         return opened.report_empty(f"nothing was removed from the agent's view in {view.name}")
     is_past = all or span is not None
     which = "left the view" if is_past else "not in the agent's view now"
-    words = in_words(Counter(item.kind for item in found))
+    words = in_words(Counter(map(kind_of, found)))
     screen.line(Line(f"{which}: ", "bold").add(words))
     screen.line()
     screen.line(header(("  WHAT", 14), ("AT", 8), ("KEY AND CONTENT", 0)))
@@ -157,12 +157,11 @@ def _list(screen: Screen, scope: QuestionScope, found: Lost) -> None:
 
 
 def _counted(view: SessionView) -> Counter[str]:
-    """How much is not in the agent's view now, by rank."""
+    """How much is not in the agent's view now, by kind."""
     if not view.counts.live.get("evicted", 0):
         return Counter()
     records = (entry.record for entry in view.entries("evicted"))
-    ranks = (one.rank for one in records if isinstance(one, EvictedRecord))
-    return Counter(RANKS[min(max(rank, 0), len(RANKS) - 1)] for rank in ranks)
+    return Counter(kind_of(one) for one in records if isinstance(one, EvictedRecord))
 
 
 def _line(item: Evicted) -> Line:

@@ -14,14 +14,13 @@ STYLES = ("bold", "bold", "", "", "dim")
 """By rank."""
 WORDS = {
     "decision": ("decision", "decisions"),
-    "constraint": ("request", "requests"),
+    "request": ("request", "requests"),
+    "rule": ("rule or dead end", "rules and dead ends"),
     "number": ("number", "numbers"),
     "file": ("file", "files"),
     "chatter": ("message or call", "messages and calls"),
 }
-"""What is of a rank, as people call it: one, and several."""
-KINDS = {"constraint": "asked", "chatter": "said"}
-"""Ranks whose name says less than another word does."""
+"""What left the view, as people call it: one, and several."""
 
 
 def counts(left: Mapping[str, int]) -> str:
@@ -31,20 +30,31 @@ def counts(left: Mapping[str, int]) -> str:
 
 def in_words(counted: Mapping[str, int]) -> str:
     """2 decisions, 1 request, 40 messages and calls"""
-    found = ((rank, counted[rank]) for rank in RANKS if counted.get(rank))
-    return ", ".join(f"{many:,} {WORDS[rank][many != 1]}" for rank, many in found)
+    found = ((kind, counted[kind]) for kind in WORDS if counted.get(kind))
+    return ", ".join(f"{many:,} {WORDS[kind][many != 1]}" for kind, many in found)
+
+
+def kind_of(item: EvictedRecord | Evicted) -> str:
+    """What a key is of, one of `WORDS`: a constraint is a request, where it is a prompt, else a rule or a dead end."""
+    rank = RANKS[min(max(item.rank, 0), len(RANKS) - 1)]
+    if rank != "constraint":
+        return rank
+    return "request" if item.key.startswith("entry:") else "rule"
 
 
 def key_line(item: EvictedRecord | Evicted) -> Line:
     """A key with its rank and the commit that holds its content."""
     rank = min(max(item.rank, 0), len(RANKS) - 1)
-    line = Line("  ").add(_kind(item.key, RANKS[rank]), "dim", width=12)
+    line = Line("  ").add(_kind(item), "dim", width=12)
     return line.add(f"@{item.seq}", "id", width=8).add(shown(item.key), STYLES[rank])
 
 
-def _kind(key: str, rank: str) -> str:
-    """What a key is of, in a word."""
-    return "call" if key.startswith("call:") else KINDS.get(rank, rank)
+def _kind(item: EvictedRecord | Evicted) -> str:
+    """The same in the word that begins its line."""
+    kind, prefix = kind_of(item), item.key.partition(":")[0]
+    if prefix == "entry":
+        return "asked" if kind == "request" else "said"
+    return prefix.replace("_", " ") if kind in ("rule", "chatter") else kind
 
 
 def shown(key: str) -> str:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from stator.runtime.views.spend_groups import GroupName, SpendGroup, day_of, grouped
+from stator.runtime.views.glance.spend_groups import GroupName, SpendGroup, day_of, grouped
 from stator.runtime.views.spend_ledger import SessionSpend, SpendLedger
 from stator.surfaces.cli.render import times
 from stator.surfaces.http.served import served
