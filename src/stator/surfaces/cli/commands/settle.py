@@ -13,9 +13,9 @@ from stator.errors import BadQuery
 from stator.model.values import canon
 from stator.model.values.ids import short
 from stator.runtime.driving import settlement
-from stator.runtime.driving.doubt_story import story_of
 from stator.runtime.driving.settlement import Verdict
 from stator.runtime.views.glance.overview import waiting_calls
+from stator.runtime.views.reasons.doubt_story import story_of
 from stator.surfaces.cli.exits import FINDING
 from stator.surfaces.cli.parts.confirm import agreed, can_ask
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, open_to_write

@@ -11,8 +11,8 @@ from stator.model.records.text import given_by
 from stator.model.values import canon
 from stator.model.values.ids import short
 from stator.runtime.driving.approvals import Grant, Waiting
-from stator.runtime.driving.doubt_story import DoubtStory
 from stator.runtime.driving.settlement import Doubt
+from stator.runtime.views.reasons.doubt_story import DoubtStory
 from stator.surfaces.cli.render import record_line
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.times import ago, clock, moment, span, stamp

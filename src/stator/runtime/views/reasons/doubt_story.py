@@ -3,16 +3,34 @@ and whether the same was called again. With that a person can find out what beca
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import msgspec
 
 from stator.model.log.commit import Commit
 from stator.model.log.query import CallQuery, CallRow
-from stator.runtime.driving.settlement import Doubt
 from stator.runtime.views.words import ModelWords, said_before
 from stator.store.port import StorePort
 
 LATER = 200
 """Later calls of the same tool that are compared with it."""
+
+
+class AskedCall(Protocol):
+    """A call in doubt, as far as its story needs it."""
+
+    @property
+    def session(self) -> str: ...
+    @property
+    def call(self) -> str: ...
+    @property
+    def tool(self) -> str: ...
+    @property
+    def input_hash(self) -> str: ...
+    @property
+    def turn(self) -> int: ...
+    @property
+    def seq(self) -> int: ...
 
 
 class DoubtStory(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +48,7 @@ class DoubtStory(msgspec.Struct, frozen=True, kw_only=True):
     """Commits of its session since."""
 
 
-def story_of(store: StorePort, doubt: Doubt) -> DoubtStory:
+def story_of(store: StorePort, doubt: AskedCall) -> DoubtStory:
     """What the log of its session says about a call in doubt."""
     turns = store.turns(doubt.session, after=doubt.turn - 1, upto=doubt.turn, prompts=True)
     later = store.calls(
@@ -47,7 +65,7 @@ def story_of(store: StorePort, doubt: Doubt) -> DoubtStory:
     )
 
 
-def _same(store: StorePort, doubt: Doubt, rows: list[CallRow]) -> list[CallRow]:
+def _same(store: StorePort, doubt: AskedCall, rows: list[CallRow]) -> list[CallRow]:
     """Those of the calls that have the same arguments."""
     if not rows or not doubt.input_hash:
         return []
